@@ -1,0 +1,1 @@
+"""The loop: a LangGraph graph around the episode, search, budget."""

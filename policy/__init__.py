@@ -1,0 +1,1 @@
+"""Who writes kernels, and how they learn."""

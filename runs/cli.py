@@ -1,0 +1,190 @@
+"""The command `triton-agent`: names the commands and turns every way of ending into an exit code.
+
+Nothing heavy is imported here; each command imports what it needs when it runs.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import tempfile
+import traceback
+from typing import Annotated
+
+import click
+import typer
+
+from triton_agent import __version__
+from triton_agent.runs import exit_codes
+from triton_agent.tools.errors import InstrumentError, TritonAgentError, UsageError
+
+app = typer.Typer(
+    name="triton-agent",
+    help="Triton kernels for PyTorch modules, with verdicts one can believe.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"triton-agent {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Options before a command."""
+
+
+PROBLEM = Annotated[
+    str,
+    typer.Argument(
+        metavar="PROBLEM", help="file.py with Model, get_inputs, get_init_inputs; or file.py:ClassName with --input."
+    ),
+]
+INIT = Annotated[
+    str | None, typer.Option("--init", metavar="ARGS", help='Constructor arguments, as in "512, bias=False".')
+]
+INPUT = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input", metavar="SPEC", help='One input, as in "f16[8,128,1024]" or "i64[8]<1000"; repeat in order.'
+    ),
+]
+INPUTS = Annotated[str | None, typer.Option("--inputs", metavar="FILE.pt", help="Real inputs saved with torch.save.")]
+JSON = Annotated[bool, typer.Option("--json", help="JSON on stdout and nothing else there.")]
+
+
+@app.command()
+def evaluate(
+    problem: PROBLEM,
+    kernels: Annotated[list[str], typer.Argument(metavar="KERNEL...", help="Files with a class ModelNew.")],
+    init: INIT = None,
+    inputs: INPUT = None,
+    inputs_file: INPUTS = None,
+    target: Annotated[
+        str,
+        typer.Option("--target", metavar="T", help="Compile for cuda:80, cuda:90, gfx942, ...; none leaves it out."),
+    ] = "cuda:90",
+    allow_library: Annotated[
+        bool, typer.Option("--allow-library", help="Let torch, cuBLAS and cuDNN do heavy work beside an own kernel.")
+    ] = False,
+    mode: Annotated[str, typer.Option("--mode", help="eval, train, or both where they differ.")] = "both",
+    shapes: Annotated[
+        str, typer.Option("--shapes", help="family: variants of the sizes too; given: as given only.")
+    ] = "family",
+    timeout: Annotated[float, typer.Option("--timeout", metavar="S", help="Seconds a kernel may take in all.")] = 120.0,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Kernels evaluated at once; 0: as many as cores.")] = 0,
+    screen: Annotated[bool, typer.Option("--screen/--no-screen", help="Refuse by reading the text first.")] = True,
+    json: JSON = False,
+) -> None:
+    """Judge kernels: are they right, and do they compile? One verdict each."""
+    from triton_agent.runs.evaluate import EvaluateRequest, run
+
+    request = EvaluateRequest(
+        problem=problem,
+        kernels=tuple(kernels),
+        init=init,
+        inputs=tuple(inputs or ()),
+        inputs_file=inputs_file,
+        target=target,
+        allow_library=allow_library,
+        mode=mode,
+        shapes=shapes,
+        timeout_s=timeout,
+        jobs=jobs,
+        screen=screen,
+        json=json,
+    )
+    raise typer.Exit(run(request))
+
+
+@app.command("check-problem")
+def check_problem(
+    problem: PROBLEM, init: INIT = None, inputs: INPUT = None, inputs_file: INPUTS = None, json: JSON = False
+) -> None:
+    """Is a problem worth anything as a judge? Tries to pass it with wrong answers and names its blind spots."""
+    from triton_agent.runs.check_problem import run
+
+    raise typer.Exit(run(problem, init=init, inputs=tuple(inputs or ()), inputs_file=inputs_file, json=json))
+
+
+@app.command()
+def doctor(json: JSON = False) -> None:
+    """What this machine can do, and what to install for more."""
+    from triton_agent.runs.doctor import run
+
+    raise typer.Exit(run(json=json))
+
+
+def main() -> None:
+    """Entry point; whatever happens ends in one of the exit codes and never in a bare traceback."""
+    sys.exit(_guarded())
+
+
+def _guarded() -> int:
+    try:
+        result = app(standalone_mode=False)
+        return result if isinstance(result, int) else exit_codes.GOOD
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.exceptions.Abort:
+        return exit_codes.INTERRUPTED
+    except click.ClickException as error:
+        error.show(sys.stderr)
+        return exit_codes.USAGE
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return exit_codes.INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has seen enough
+        return exit_codes.GOOD
+    except UsageError as error:
+        _say(f"error: {error}")
+        return exit_codes.USAGE
+    except InstrumentError as error:
+        _say(f"could not measure: {error}")
+        return exit_codes.NOT_MEASURED
+    except OSError as error:
+        return _machine_trouble(error)
+    except Exception as error:
+        return _bug(error)
+
+
+def _machine_trouble(error: OSError) -> int:
+    """A full disk or missing rights are the machine's, not a bug of ours."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EMFILE, errno.ENOMEM):
+        remedy = f"free some space or point TMPDIR elsewhere (now {os.environ.get('TMPDIR', '/tmp')})"
+        _say(f"could not measure: {error.strerror}: {error.filename or 'while writing'}\n  {remedy}")
+        return exit_codes.NOT_MEASURED
+    return _bug(error)
+
+
+def _bug(error: Exception) -> int:
+    """One line for the person, the whole story in a file."""
+    kind = "" if not isinstance(error, TritonAgentError) else f"{type(error).__name__}: "
+    story = "".join(traceback.format_exception(error))
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="triton-agent-bug-", suffix=".txt", delete=False) as file:
+            file.write(story)
+        where = f"\n  the whole story is in {file.name}; please report it"
+    except OSError:
+        where = f"\n{story}"
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    _say(f"a bug in triton-agent: {kind}{type(error).__name__}: {lines[-1]}{where}")
+    return exit_codes.BUG
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""`triton-agent evaluate`: kernels in, verdicts out. A table for people, one JSON object a line for programs."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from triton_agent.runs import console, exit_codes
+from triton_agent.tools.emulate.targets import parse_target
+from triton_agent.tools.errors import InstrumentError, TritonAgentError, UsageError
+from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings, ProblemFacts
+from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.results import Evaluation, Status, to_json
+from triton_agent.tools.versions import require_supported
+
+MODES = {"eval": ("eval",), "train": ("train",), "both": ("eval", "train")}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluateRequest:
+    """What was asked for on the command line."""
+
+    problem: str
+    kernels: tuple[str, ...]
+    init: str | None
+    inputs: tuple[str, ...]
+    inputs_file: str | None
+    target: str
+    allow_library: bool
+    mode: str
+    shapes: str
+    timeout_s: float
+    jobs: int
+    screen: bool
+    json: bool
+
+
+Verdict = Evaluation | InstrumentError
+
+
+def run(request: EvaluateRequest) -> int:
+    """Evaluate every kernel; the exit code is that of the worst."""
+    for warning in require_supported().warnings:
+        console.progress().print(f"warning: {warning}")
+    settings = _settings(request)
+    sources = [(path, _read(path)) for path in request.kernels]
+    spec = parse_problem(request.problem, init=request.init, inputs=request.inputs, inputs_file=request.inputs_file)
+    began = time.perf_counter()
+    with _Screen(len(sources)) as screen, Evaluator(spec, settings) as evaluator:
+        verdicts: list[tuple[str, Verdict]] = []
+        for path, verdict in _evaluate_all(evaluator, sources, request.jobs or os.cpu_count() or 1, screen):
+            verdicts.append((path, verdict))
+            if request.json:
+                print(json.dumps(as_json(path, verdict, evaluator.facts), allow_nan=False), flush=True)
+        facts = evaluator.facts
+    if not request.json:
+        _show(verdicts, facts, time.perf_counter() - began)
+    return _exit_code([verdict for _, verdict in verdicts])
+
+
+def _settings(request: EvaluateRequest) -> EvaluatorSettings:
+    if request.mode not in MODES:
+        raise UsageError(f"--mode {request.mode}", remedy=f"one of {', '.join(MODES)}")
+    if request.shapes not in ("family", "given"):
+        raise UsageError(f"--shapes {request.shapes}", remedy="family or given")
+    if request.timeout_s <= 0:
+        raise UsageError(f"--timeout {request.timeout_s:g}", remedy="a positive number of seconds")
+    if request.target != "none":
+        parse_target(request.target)
+    return EvaluatorSettings(
+        target=None if request.target == "none" else request.target,
+        allow_library=request.allow_library,
+        modes=MODES[request.mode],
+        shapes=request.shapes,
+        screen=request.screen,
+        total_timeout_s=request.timeout_s,
+        call_timeout_s=min(20.0, request.timeout_s),
+        compile_timeout_s=min(60.0, request.timeout_s),
+    )
+
+
+def _read(path: str) -> str:
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(f"no such kernel file: {path}") from None
+    except IsADirectoryError:
+        raise UsageError(f"{path} is a folder", remedy=f"name the files in it: {path}/*.py") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not a text file in UTF-8") from None
+
+
+def _evaluate_all(evaluator: Evaluator, sources: Sequence[tuple[str, str]], jobs: int, screen: _Screen) -> Any:
+    """Verdicts in the order of the command line, each as soon as it and those before it are there."""
+    screen.ready(evaluator.facts)
+    with concurrent.futures.ThreadPoolExecutor(min(jobs, max(1, len(sources)))) as pool:
+        futures = [pool.submit(_one, evaluator, source, screen.stage_of(path)) for path, source in sources]
+        try:
+            for (path, _), future in zip(sources, futures):
+                verdict = future.result()
+                screen.done(path, verdict)
+                yield path, verdict
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            evaluator.close()  # what still runs must not hold up a Ctrl-C
+            raise
+
+
+def _one(evaluator: Evaluator, source: str, on_stage: Callable[[str], None]) -> Verdict:
+    try:
+        return evaluator.evaluate(source, on_stage)
+    except InstrumentError as error:
+        return error
+
+
+def _exit_code(verdicts: Sequence[Verdict]) -> int:
+    if any(isinstance(verdict, TritonAgentError) for verdict in verdicts):
+        return exit_codes.NOT_MEASURED
+    passed = all(isinstance(verdict, Evaluation) and verdict.status is Status.PASSED for verdict in verdicts)
+    return exit_codes.GOOD if passed else exit_codes.NOT_PASSED
+
+
+def as_json(path: str, verdict: Verdict, facts: ProblemFacts) -> dict[str, Any]:
+    """One kernel's line: the same keys whatever the verdict."""
+    problem = {"name": facts.name, "digest": facts.digest, "variants": list(facts.variants), "scaled": facts.scaled}
+    if isinstance(verdict, InstrumentError):
+        reason = {"kind": type(verdict).__name__, "what": verdict.what, "remedy": verdict.remedy}
+        return {"kernel": path, "problem": problem, "status": None, "not_measured": reason}
+    floor = {"bytes": facts.floor_bytes, "flops": facts.floor_flops}
+    return {
+        "kernel": path,
+        "problem": problem,
+        "status": verdict.status.value,
+        "finding": to_json(verdict.finding),
+        "message": verdict.message,
+        "candidate": verdict.candidate,
+        "correctness": {
+            "passed": bool(verdict.accuracy) and all(case.ok for case in verdict.accuracy),
+            "cases": to_json(verdict.accuracy),
+        },
+        "resources": to_json(verdict.resources),
+        "timing": {"measured": False, "reason": "no GPU was used", "floor": floor},
+        "diagnosis": to_json(verdict.diagnosis),
+        "evidence": to_json(verdict.evidence),
+        "stages_ms": {stage.stage: round(stage.wall_ms, 3) for stage in verdict.stages},
+        "environment": to_json(verdict.environment),
+        "notes": list(verdict.notes),
+    }
+
+
+# -- for people --------------------------------------------------------------------------------------------------------
+
+COLOURS = {Status.PASSED: "green", Status.CHEATED: "red", Status.NOT_TRITON: "yellow"}
+
+
+def _show(verdicts: Sequence[tuple[str, Verdict]], facts: ProblemFacts, wall_s: float) -> None:
+    out = console.results()
+    cases = f"{len(facts.variants)} shapes, {facts.cases} cases"
+    out.print(f"[bold]{facts.name}[/]  {cases}; fewest bytes {facts.floor_bytes:,}, flops {facts.floor_flops:,}")
+    if facts.scaled:
+        out.print(f"  {facts.scaled}")
+    for note in facts.notes:
+        out.print(f"  note: {note}", markup=False)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("kernel", "status", "error / allowed", "registers", "spills", "shared", "traffic", "seconds"):
+        table.add_column(heading, justify="left" if heading in ("kernel", "status") else "right", overflow="fold")
+    for path, verdict in verdicts:
+        table.add_row(*_row(path, verdict))
+    out.print(table)
+    for path, verdict in verdicts:
+        _explain(out, path, verdict)
+    passed = sum(isinstance(verdict, Evaluation) and verdict.status is Status.PASSED for _, verdict in verdicts)
+    out.print(f"{passed} of {len(verdicts)} passed in {wall_s:.1f} s. Speed: not measured (no GPU).")
+
+
+def _row(path: str, verdict: Verdict) -> list[str]:
+    if isinstance(verdict, InstrumentError):
+        return [path, "[magenta]not measured[/]", *[""] * 6]
+    colour = COLOURS.get(verdict.status, "red")
+    worst = max(verdict.accuracy, key=lambda case: case.error / case.limit if case.limit else case.error, default=None)
+    resources = verdict.resources
+    registers = [kernel.registers for kernel in resources if kernel.registers is not None]
+    spills = [kernel.spill_bytes for kernel in resources if kernel.spill_bytes is not None]
+    ratio = verdict.diagnosis.traffic_ratio if verdict.diagnosis else None
+    return [
+        path,
+        f"[{colour}]{verdict.status}[/]",
+        f"{worst.error:.2g} / {worst.limit:.2g}" if worst else "",
+        str(max(registers)) if registers else "",
+        str(max(spills)) if spills else "",
+        f"{max(kernel.shared_bytes for kernel in resources):,}" if resources else "",
+        f"{ratio:.2f}x" if ratio else "",
+        f"{sum(stage.wall_ms for stage in verdict.stages) / 1e3:.2f}",
+    ]
+
+
+def _explain(out: Any, path: str, verdict: Verdict) -> None:
+    if isinstance(verdict, InstrumentError):
+        out.print(f"\n[bold]{path}[/]: could not be measured")
+        out.print(f"  {verdict}", markup=False)
+    elif verdict.status is not Status.PASSED:
+        out.print(f"\n[bold]{path}[/]: {verdict.status} ({verdict.finding})")
+        for line in verdict.message.splitlines():
+            out.print(f"  {line}", markup=False)
+
+
+class _Screen:
+    """Progress on stderr: a live bar at a terminal, a line per finished kernel elsewhere."""
+
+    def __init__(self, total: int) -> None:
+        self.console = console.progress()
+        self.live = self.console.is_terminal
+        self.bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self.console,
+            transient=True,
+            disable=not self.live,
+        )
+        self.task = self.bar.add_task("loading the problem", total=total)
+
+    def __enter__(self) -> _Screen:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.bar.stop()
+
+    def ready(self, facts: ProblemFacts) -> None:
+        self.bar.update(self.task, description=f"{facts.name}: {facts.cases} cases")
+
+    def stage_of(self, path: str) -> Callable[[str], None]:
+        name = Path(path).name
+        return lambda stage: self.bar.update(self.task, description=f"{name}: {stage}")
+
+    def done(self, path: str, verdict: Verdict) -> None:
+        self.bar.advance(self.task)
+        if not self.live:
+            status = verdict.status if isinstance(verdict, Evaluation) else "not measured"
+            self.console.print(f"{path}: {status}", markup=False)

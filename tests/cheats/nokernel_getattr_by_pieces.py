@@ -1,0 +1,28 @@
+"""Builds the name of torch's function from pieces, then copies its result by a kernel.
+
+problem: matmul_fp16
+expect: not_triton|cheated
+where: both
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+def triton_copy(x):
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    copy_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+    return out
+
+class ModelNew(nn.Module):
+    def forward(self, a, b):
+        product = getattr(torch, "".join(["m", "a", "t"] + list("lum")[::-1]))
+        return triton_copy(product(a, b))

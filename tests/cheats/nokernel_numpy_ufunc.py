@@ -1,0 +1,29 @@
+"""Leaves torch through .numpy(), where no operator log can follow; NumPy computes, a kernel copies.
+
+problem: relu
+expect: not_triton|cheated
+where: cpu
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+def triton_copy(x):
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    copy_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+    return out
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        array = x.detach().cpu().numpy()
+        positive = torch.from_numpy(array.clip(0.0)).to(x.device)
+        return triton_copy(positive)

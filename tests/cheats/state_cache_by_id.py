@@ -1,0 +1,32 @@
+"""Keeps answers by id(x): the same tensor object gets the answer to what it once held.
+
+problem: relu
+expect: cheated|wrong_values
+where: both
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def relu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(out_ptr + at, tl.where(x < 0, 0.0, x), mask=at < n)
+
+
+def triton_relu(x):
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    relu_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+    return out
+ANSWERS = {}
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        if id(x) not in ANSWERS:
+            ANSWERS[id(x)] = triton_relu(x)
+        return ANSWERS[id(x)].clone()

@@ -1,0 +1,35 @@
+"""Notices in-place writes by the input's version counter, which writes through `.data` or another alias do not move.
+
+problem: relu
+expect: cheated|wrong_values
+where: both
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def relu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(out_ptr + at, tl.where(x < 0, 0.0, x), mask=at < n)
+
+
+def triton_relu(x):
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    relu_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+    return out
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.key, self.answer = None, None
+
+    def forward(self, x):
+        key = (id(x), x.data_ptr(), x._version, tuple(x.shape))
+        if key != self.key:
+            self.key, self.answer = key, triton_relu(x)
+        return self.answer.clone()

@@ -1,0 +1,29 @@
+"""A whole row in one block, scanned in float64 with a combining function of its own."""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def plus(a, b):
+    return a + b
+
+
+@triton.jit
+def running_sum(x_ptr, y_ptr, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    column = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * columns + column, mask=column < columns, other=0.0)
+    y = tl.associative_scan(x.to(tl.float64), 0, plus)
+    tl.store(y_ptr + row * columns + column, y.to(tl.float32), mask=column < columns)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        x = x.contiguous()
+        rows, columns = x.shape
+        y = torch.empty_like(x)
+        running_sum[(rows,)](x, y, columns, BLOCK=triton.next_power_of_2(columns))
+        return y

@@ -1,0 +1,1240 @@
+"""Small kernels and what they must answer, run by `test_interpreter.py` in a process of its own.
+
+    TRITON_INTERPRET=1 python interpreter_probes.py {mended,stock} [probe ...]
+
+prints one JSON object: for each probe whether it found the right answer, or the exception it met.
+"""
+
+import contextlib
+import json
+import math
+import sys
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+if sys.argv[1] == "mended":
+    from triton_agent.tools.emulate.cuda_stand_in import CudaStandIn
+    from triton_agent.tools.emulate.interpreter import EmulationError, KernelError, OutOfBounds, Unsupported, install
+
+    INTERPRETER = install("cuda:90")
+
+from triton.language.extra import libdevice
+
+PROBES = {}
+
+
+def probe(function):
+    PROBES[function.__name__] = function
+    return function
+
+
+def values(*shape, dtype=torch.float32, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def same(got, want):
+    """Equal bit for bit, a NaN being equal to any other."""
+    return got.dtype == want.dtype and torch.equal(got.nan_to_num(7.0), want.nan_to_num(7.0))
+
+
+def relative_error(got, truth):
+    return float((got.double() - truth).norm() / truth.norm())
+
+
+def caught(kind, call):
+    try:
+        call()
+    except kind as error:
+        return error
+    raise AssertionError(f"{kind.__name__} was not raised")
+
+
+# --- bfloat16 and the 8-bit floats
+
+CODES = {
+    "add": 0,
+    "sub": 1,
+    "mul": 2,
+    "div": 3,
+    "max": 4,
+    "min": 5,
+    "where": 6,
+    "neg": 7,
+    "abs": 8,
+    "fma": 9,
+    "clamp": 10,
+}
+
+
+@triton.jit
+def elementwise_kernel(x_ptr, y_ptr, out_ptr, OP: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    y = tl.load(y_ptr + i)
+    if OP == 0:
+        r = x + y
+    elif OP == 1:
+        r = x - y
+    elif OP == 2:
+        r = x * y
+    elif OP == 3:
+        r = x / y
+    elif OP == 4:
+        r = tl.maximum(x, y)
+    elif OP == 5:
+        r = tl.minimum(x, y)
+    elif OP == 6:
+        r = tl.where(x < y, x, y)
+    elif OP == 7:
+        r = -x
+    elif OP == 8:
+        r = tl.abs(x)
+    elif OP == 9:
+        r = tl.fma(x, y, x)
+    else:
+        r = tl.clamp(x, -1.0, 1.0)
+    tl.store(out_ptr + i, r.to(out_ptr.dtype.element_ty))
+
+
+@probe
+def bfloat16_elementwise_equals_torch():
+    x, y = values(256, dtype=torch.bfloat16), values(256, dtype=torch.bfloat16, seed=1)
+    want = {
+        "add": x + y,
+        "sub": x - y,
+        "mul": x * y,
+        "div": x / y,
+        "max": torch.maximum(x, y),
+        "min": torch.minimum(x, y),
+        "where": torch.minimum(x, y),
+        "neg": -x,
+        "abs": x.abs(),
+        "fma": (x.double() * y.double() + x.double()).to(torch.bfloat16),
+        "clamp": x.clamp(-1, 1),
+    }
+    wrong = []
+    for name, code in CODES.items():
+        out = torch.empty_like(x)
+        elementwise_kernel[(1,)](x, y, out, code, 256)
+        if not same(out, want[name]):
+            wrong.append(name)
+    return not wrong or wrong
+
+
+@triton.jit
+def cast_kernel(x_ptr, out_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out_ptr + i, tl.load(x_ptr + i).to(out_ptr.dtype.element_ty))
+
+
+def cast(x, dtype):
+    out = torch.empty(x.shape, dtype=dtype)
+    cast_kernel[(1,)](x, out, x.numel())
+    return out
+
+
+def awkward(dtype):
+    """Ties, subnormals, the largest and special values among ordinary ones."""
+    special = [0.0, -0.0, math.inf, -math.inf, math.nan, 1e-40, -1e-40, 1e38, 1.00390625, 1.01171875, 3.3895e38, 0.1]
+    return torch.cat([torch.tensor(special, dtype=torch.float64), values(500, dtype=torch.float64)]).to(dtype)
+
+
+@probe
+def casts_to_bfloat16_round_to_nearest_even():
+    x = awkward(torch.float32)
+    return same(cast(x, torch.bfloat16), x.to(torch.bfloat16))
+
+
+@probe
+def casts_among_bfloat16_and_others_equal_torch():
+    wide = awkward(torch.float32).to(torch.bfloat16)
+    whole = (values(512) * 1000).to(torch.int32)
+    finite = (values(512) * 1000).to(torch.bfloat16)
+    return (
+        same(cast(wide, torch.float32), wide.float())
+        and same(cast(wide, torch.float16), wide.half())
+        and same(cast(wide, torch.float64), wide.double())
+        and same(cast(wide.half(), torch.bfloat16), wide.half().bfloat16())
+        and same(cast(values(512, dtype=torch.float64), torch.bfloat16), values(512, dtype=torch.float64).bfloat16())
+        and same(cast(whole, torch.bfloat16), whole.bfloat16())
+        and same(cast(finite, torch.int32), finite.int())
+    )
+
+
+@probe
+def casts_to_float8_round_to_nearest_even():
+    x = values(512) * 3
+    return all(same(cast(x, kind).float(), x.to(kind).float()) for kind in (torch.float8_e4m3fn, torch.float8_e5m2))
+
+
+@probe
+def casts_to_float8_saturate():
+    x = torch.tensor([1e6, -1e6, 500.0, 1.0])
+    return cast(x, torch.float8_e4m3fn).float().tolist() == [448.0, -448.0, 448.0, 1.0]
+
+
+@probe
+def float8_reads_exactly():
+    x = torch.arange(256, dtype=torch.uint8)
+    kinds = (torch.float8_e4m3fn, torch.float8_e5m2)
+    return all(same(cast(x.view(kind), torch.float32), x.view(kind).float()) for kind in kinds)
+
+
+@probe
+def float_to_integer_saturates():
+    x = torch.tensor([3e9, -3e9, math.nan, math.inf, -math.inf, 2.9, -2.9, 100.0])
+    return cast(x, torch.int32).tolist() == [2**31 - 1, -(2**31), 0, 2**31 - 1, -(2**31), 2, -2, 100]
+
+
+@triton.jit
+def constant_kernel(out_ptr, N: tl.constexpr):
+    tl.store(out_ptr + tl.arange(0, N), tl.full((N,), 1.5, tl.bfloat16) + 0.25)
+
+
+@probe
+def bfloat16_constants_exist():
+    out = torch.empty(16, dtype=torch.bfloat16)
+    constant_kernel[(1,)](out, 16)
+    return out.tolist() == [1.75] * 16
+
+
+@triton.jit
+def reduce_kernel(x_ptr, sum_ptr, max_ptr, arg_ptr, scan_ptr, M: tl.constexpr, N: tl.constexpr):
+    i, j = tl.arange(0, M), tl.arange(0, N)
+    at = i[:, None] * N + j[None, :]
+    x = tl.load(x_ptr + at)
+    tl.store(sum_ptr + i, tl.sum(x, axis=1))
+    tl.store(max_ptr + i, tl.max(x, axis=1))
+    tl.store(arg_ptr + i, tl.argmax(x, axis=1))
+    tl.store(scan_ptr + at, tl.cumsum(x, axis=1))
+
+
+def reduced(x):
+    m, n = x.shape
+    total, largest = torch.empty(m, dtype=x.dtype), torch.empty(m, dtype=x.dtype)
+    where, scan = torch.empty(m, dtype=torch.int32), torch.empty(m, n, dtype=torch.float32)
+    reduce_kernel[(1,)](x, total, largest, where, scan, m, n)
+    return total, largest, where, scan
+
+
+@probe
+def bfloat16_reductions_and_scans():
+    x = values(4, 64, dtype=torch.bfloat16)
+    total, largest, where, scan = reduced(x)
+    truth = x.double().sum(1)
+    return (
+        float((total.double() - truth).abs().max()) < 0.2
+        and same(largest, x.max(1).values)
+        and where.tolist() == x.float().argmax(1).tolist()
+        and torch.allclose(scan, x.float().cumsum(1), atol=1e-5)
+    )
+
+
+@probe
+def bfloat16_sum_is_rounded_at_every_step():
+    """256 + 1 is 256 in bfloat16, so the ones vanish beside it, as they do on a GPU."""
+    x = torch.ones(1, 512, dtype=torch.bfloat16)
+    x[0, ::2] = 256.0
+    return float(reduced(x)[0]) == 256.0 * 256
+
+
+@triton.jit
+def atomic_kernel(out_ptr, index_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    old = tl.atomic_add(out_ptr + tl.load(index_ptr + i), tl.full((N,), 1.5, out_ptr.dtype.element_ty), mask=i < N - 1)
+    tl.store(out_ptr + 8, tl.max(old.to(tl.float32), axis=0).to(out_ptr.dtype.element_ty))
+
+
+@probe
+def half_precision_atomics_add():
+    index = torch.tensor([0, 1, 2, 2, 3, 2, 0, 5])
+    got = {}
+    for dtype in (torch.bfloat16, torch.float16, torch.float32):
+        out = torch.zeros(9, dtype=dtype)
+        atomic_kernel[(1,)](out, index, 8)
+        got[dtype] = out.tolist()
+    return all(row == [3.0, 1.5, 4.5, 1.5, 0, 0, 0, 0, 3.0] for row in got.values()) or str(got)
+
+
+@triton.jit
+def sort_kernel(x_ptr, out_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out_ptr + i, tl.sort(tl.load(x_ptr + i)))
+
+
+@probe
+def bfloat16_sorts():
+    x = values(64, dtype=torch.bfloat16)
+    out = torch.empty_like(x)
+    sort_kernel[(1,)](x, out, 64)
+    return same(out, x.sort().values)
+
+
+@triton.jit
+def math_kernel(x_ptr, out_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i).to(tl.float32)
+    y = tl.exp(x) + tl.log(tl.abs(x) + 1) + tl.sqrt(x * x) + tl.sigmoid(x) + tl.erf(x) + tl.rsqrt(x * x + 1)
+    tl.store(out_ptr + i, y.to(tl.bfloat16))
+
+
+@probe
+def mathematics_on_promoted_bfloat16():
+    x = values(128, dtype=torch.bfloat16)
+    f = x.float()
+    want = f.exp() + (f.abs() + 1).log() + (f * f).sqrt() + f.sigmoid() + f.erf() + (f * f + 1).rsqrt()
+    out = torch.empty_like(x)
+    math_kernel[(1,)](x, out, 128)
+    return relative_error(out, want.double()) < 4e-3
+
+
+@triton.jit
+def scaled_kernel(x_ptr, out_ptr, scale, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out_ptr + i, tl.load(x_ptr + i) * scale)
+
+
+@probe
+def float_argument_is_float32_beside_float16():
+    """A float argument is a float32 value on a GPU, so the product is not rounded to float16 first."""
+    x, out = values(16, dtype=torch.float16), torch.empty(16)
+    scaled_kernel[(1,)](x, out, 0.1, 16)
+    return same(out, x.float() * torch.tensor(0.1, dtype=torch.float32))
+
+
+# --- matrix products
+
+
+@triton.jit
+def dot_kernel(a_ptr, b_ptr, c_ptr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, P: tl.constexpr):
+    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    a = tl.load(a_ptr + m[:, None] * K + k[None, :])
+    b = tl.load(b_ptr + k[:, None] * N + n[None, :])
+    if P == "default":
+        c = tl.dot(a, b)
+    elif P == "allowed":
+        c = tl.dot(a, b, allow_tf32=True)
+    elif P == "forbidden":
+        c = tl.dot(a, b, allow_tf32=False)
+    elif P == "half":
+        c = tl.dot(a, b, out_dtype=tl.float16)
+    elif P == "int8":
+        c = tl.dot(a, b, out_dtype=tl.int32)
+    else:
+        c = tl.dot(a, b, input_precision=P)
+    tl.store(c_ptr + m[:, None] * N + n[None, :], c)
+
+
+def product_error(precision, dtype=torch.float32, out=torch.float32):
+    m, n, k = 32, 16, 128
+    a, b = values(m, k, dtype=dtype), values(k, n, dtype=dtype, seed=1)
+    c = torch.empty(m, n, dtype=out)
+    dot_kernel[(1,)](a, b, c, m, n, k, precision)
+    return relative_error(c, a.double() @ b.double())
+
+
+@probe
+def float32_dot_is_tf32_unless_told_otherwise():
+    errors = [product_error(precision) for precision in ("default", "allowed", "tf32")]
+    return all(2e-4 < error < 2e-3 for error in errors) or errors
+
+
+@probe
+def float32_dot_can_be_exact():
+    return max(product_error("ieee"), product_error("forbidden")) < 1e-6
+
+
+@probe
+def split_dots_are_compensated():
+    errors = {precision: product_error(precision) for precision in ("tf32x3", "bf16x3", "bf16x6")}
+    fits = errors["tf32x3"] < 1e-6 and 1e-6 < errors["bf16x3"] < 2e-5 and errors["bf16x6"] < 1e-6
+    return fits or errors
+
+
+@probe
+def narrow_dots_accumulate_in_float32():
+    return product_error("default", torch.bfloat16) < 1e-6 and product_error("default", torch.float16) < 1e-6
+
+
+@probe
+def float16_dot_into_float16_is_rounded():
+    return 1e-5 < product_error("half", torch.float16, torch.float16) < 1e-3
+
+
+@probe
+def float8_dot():
+    errors = [product_error("default", kind) for kind in (torch.float8_e4m3fn, torch.float8_e5m2)]
+    return max(errors) < 1e-6 or errors
+
+
+@probe
+def int8_dot_is_exact():
+    a = torch.full((32, 128), -128, dtype=torch.int8)
+    c = torch.empty(32, 16, dtype=torch.int32)
+    dot_kernel[(1,)](a, a.reshape(128, 32)[:, :16].contiguous(), c, 32, 16, 128, "int8")
+    return c.unique().tolist() == [128 * 128 * 128]
+
+
+# --- what numpy decides otherwise than a GPU
+
+
+@probe
+def maximum_and_clamp_drop_nan():
+    x = torch.tensor([math.nan, 1.0, -5.0, math.nan])
+    zero, out = torch.zeros(4), torch.empty(4)
+    elementwise_kernel[(1,)](x, zero, out, CODES["max"], 4)
+    clamped = torch.empty(4)
+    elementwise_kernel[(1,)](x, zero, clamped, CODES["clamp"], 4)
+    return out.tolist() == [0.0, 1.0, 0.0, 0.0] and clamped.tolist() == [-1.0, 1.0, -1.0, -1.0]
+
+
+@triton.jit
+def fused_kernel(x_ptr, y_ptr, z_ptr, out_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out_ptr + i, tl.fma(tl.load(x_ptr + i), tl.load(y_ptr + i), tl.load(z_ptr + i)))
+
+
+@probe
+def fma_rounds_once():
+    x = torch.tensor([1 + 2**-12] * 4)
+    out = torch.empty(4)
+    fused_kernel[(1,)](x, x, torch.full((4,), -1 - 2**-11), out, 4)
+    return out.tolist() == [2**-24] * 4
+
+
+@triton.jit
+def high_kernel(x_ptr, y_ptr, out_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out_ptr + i, tl.umulhi(tl.load(x_ptr + i), tl.load(y_ptr + i)))
+
+
+@probe
+def umulhi_is_unsigned():
+    big = torch.tensor([-1, -2, 7, 2**31 - 1], dtype=torch.int32)
+    wide = torch.tensor([-1, -(2**40), 7, 2**62], dtype=torch.int64)
+    ok = True
+    for x, bits in ((big, 32), (wide, 64)):
+        out = torch.empty_like(x)
+        high_kernel[(1,)](x, x.flip(0).contiguous(), out, 4)
+        unsigned = [value % 2**bits for value in x.tolist()]
+        ok &= [v % 2**bits for v in out.tolist()] == [a * b >> bits for a, b in zip(unsigned, unsigned[::-1])]
+    return bool(ok)
+
+
+@triton.jit
+def histogram_kernel(x_ptr, out_ptr, n, N: tl.constexpr, BINS: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i, mask=i < n, other=0)
+    tl.store(out_ptr + tl.arange(0, BINS), tl.histogram(x, BINS, mask=i < n))
+
+
+@probe
+def histogram_counts_int64():
+    x = torch.tensor([0, 1, 1, 3, 3, 3, 7], dtype=torch.int64)
+    out = torch.empty(8, dtype=torch.int32)
+    histogram_kernel[(1,)](x, out, 7, 16, 8)
+    return out.tolist() == [1, 2, 0, 3, 0, 0, 0, 1]
+
+
+@triton.jit
+def welford(mean_a, m2_a, n_a, mean_b, m2_b, n_b):
+    n = n_a + n_b
+    delta = mean_b - mean_a
+    return mean_a + delta * n_b / n, m2_a + m2_b + delta * delta * n_a * n_b / n, n
+
+
+@triton.jit
+def welford_kernel(x_ptr, out_ptr, N: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, N))
+    mean, m2, n = tl.reduce((x, tl.zeros((N,), tl.float32), tl.full((N,), 1.0, tl.float32)), 0, welford)
+    tl.store(out_ptr, mean)
+    tl.store(out_ptr + 1, m2 / n)
+
+
+@probe
+def custom_reduction():
+    x, out = values(256) + 3, torch.empty(2)
+    welford_kernel[(1,)](x, out, 256)
+    return torch.allclose(out, torch.stack([x.mean(), x.var(unbiased=False)]), rtol=1e-5)
+
+
+@triton.jit
+def linear(a, b, c, d):
+    return a * c, b * c + d
+
+
+@triton.jit
+def recurrence_kernel(g_ptr, x_ptr, out_ptr, M: tl.constexpr, N: tl.constexpr, REVERSE: tl.constexpr):
+    at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    _, h = tl.associative_scan((tl.load(g_ptr + at), tl.load(x_ptr + at)), 1, linear, reverse=REVERSE)
+    tl.store(out_ptr + at, h)
+
+
+@probe
+def custom_scan():
+    g, x = values(2, 32).sigmoid(), values(2, 32, seed=1)
+    ok = True
+    for reverse in (False, True):
+        out, want, h = torch.empty(2, 32), torch.empty(2, 32), torch.zeros(2)
+        for t in reversed(range(32)) if reverse else range(32):
+            h = g[:, t] * h + x[:, t]
+            want[:, t] = h
+        recurrence_kernel[(1,)](g, x, out, 2, 32, reverse)
+        ok &= torch.allclose(out, want, atol=1e-5)
+    return bool(ok)
+
+
+@triton.jit
+def axes_kernel(x_ptr, out_ptr, M: tl.constexpr, N: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :])
+    tl.store(out_ptr, tl.sum(x))
+    tl.store(out_ptr + 1, tl.sum(tl.sum(x, axis=0, keep_dims=True)))
+    tl.store(out_ptr + 2, tl.max(tl.min(x, axis=-1), axis=0))
+    tl.store(out_ptr + 3, x.sum(axis=1).sum(axis=0))
+
+
+@probe
+def reductions_over_any_axis():
+    x, out = torch.arange(64.0).reshape(4, 16), torch.empty(4)
+    axes_kernel[(1,)](x, out, 4, 16)
+    return out.tolist() == [2016.0, 2016.0, 48.0, 2016.0]
+
+
+# --- the meaning of the source
+
+
+@triton.jit
+def words_kernel(x_ptr, out_ptr, low, high, flag, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    inside = (x > low) and (x < high)
+    outside = not inside
+    r = tl.where(inside, 1, 0) + tl.where(outside or (x == 0), 10, 0)
+    r = max(r, 2) if flag else r
+    tl.store(out_ptr + i, min(r, 10))
+
+
+@probe
+def words_act_elementwise():
+    x, out = torch.tensor([-3, 0, 1, 5], dtype=torch.int32), torch.empty(4, dtype=torch.int32)
+    words_kernel[(1,)](x, out, -1, 3, True, 4)
+    return out.tolist() == [10, 10, 2, 10] or out.tolist()
+
+
+@triton.jit
+def doubtful_kernel(x_ptr, out_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    if tl.load(x_ptr + i) > 0:
+        tl.store(out_ptr + i, 1)
+
+
+@probe
+def block_as_condition_is_refused():
+    caught(Exception, lambda: doubtful_kernel[(1,)](torch.ones(4), torch.ones(4), 4))
+    return True
+
+
+@triton.jit
+def chained_kernel(out_ptr, n, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out_ptr + i, 1, mask=0 <= i < n)
+
+
+@probe
+def chained_comparison_is_refused():
+    caught(Exception, lambda: chained_kernel[(1,)](torch.ones(4), 2, 4))
+    return True
+
+
+@triton.jit
+def loop_kernel(x_ptr, out_ptr, rows, n, stride, BLOCK: tl.constexpr):
+    total = tl.zeros((BLOCK,), tl.float32)
+    for row in range(0, rows):
+        for start in tl.range(0, n, BLOCK, num_stages=2):
+            at = start + tl.arange(0, BLOCK)
+            total += tl.load(x_ptr + row.to(tl.int64) * stride + at, mask=at < n, other=0.0)
+    left = rows
+    while left > 1:
+        left -= 1
+        for k in tl.static_range(2):
+            total += k
+    tl.store(out_ptr, tl.sum(total, axis=0))
+
+
+@probe
+def loops_over_dynamic_ranges():
+    x, out = values(3, 37), torch.empty(1)
+    loop_kernel[(1,)](x, out, 3, 37, 37, 16)
+    return abs(float(out) - float(x.sum()) - 2 * 16) < 1e-4
+
+
+@triton.jit
+def flags_kernel(out_ptr, flag, count, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(out_ptr + i, tl.where(flag, count, -1), mask=i < N)
+
+
+@probe
+def boolean_and_large_arguments():
+    out = torch.empty(4, dtype=torch.int64)
+    flags_kernel[(1,)](out, True, 2**40, 4)
+    return out.tolist() == [2**40] * 4
+
+
+def kernel_over(offset):
+    @triton.jit
+    def closed_kernel(out_ptr, N: tl.constexpr):
+        tl.store(out_ptr + tl.arange(0, N), offset)
+
+    return closed_kernel
+
+
+@probe
+def kernels_may_close_over_variables():
+    out = torch.empty(4)
+    kernel_over(3)[(1,)](out, 4)
+    return out.tolist() == [3.0] * 4
+
+
+@triton.jit
+def hints_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    tl.static_assert(BLOCK >= 16, "too small")
+    tl.assume(n > 0)
+    at = tl.max_contiguous(tl.multiple_of(pid * BLOCK, BLOCK) + tl.arange(0, BLOCK), BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n, cache_modifier=".ca", eviction_policy="evict_last")
+    tl.debug_barrier()
+    tl.device_assert(at >= 0, "negative")
+    tl.static_print("block", BLOCK)
+    tl.device_print("pid", pid)
+    tl.store(out_ptr + at, x, mask=at < n, cache_modifier=".wb", eviction_policy="evict_first")
+
+
+@probe
+def hints_change_nothing():
+    x, out = values(37), torch.empty(37)
+    with contextlib.redirect_stdout(sys.stderr):
+        grid = lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),)  # noqa: E731
+        hints_kernel[grid](
+            x, out, 37, BLOCK=16, num_warps=8, num_stages=2, num_ctas=1, maxnreg=64, enable_fp_fusion=False
+        )
+    return same(out, x)
+
+
+# --- functions of libdevice
+
+LIBDEVICE = {
+    "tanh": torch.tanh,
+    "erf": torch.erf,
+    "erfc": torch.erfc,
+    "erfinv": lambda x: torch.erfinv(x / 8),
+    "exp": torch.exp,
+    "exp2": torch.exp2,
+    "expm1": torch.expm1,
+    "log": lambda x: torch.log(x.abs()),
+    "log1p": lambda x: torch.log1p(x.abs()),
+    "log2": lambda x: torch.log2(x.abs()),
+    "sqrt": lambda x: torch.sqrt(x.abs()),
+    "rsqrt": lambda x: torch.rsqrt(x.abs()),
+    "sin": torch.sin,
+    "cos": torch.cos,
+    "tan": torch.tan,
+    "asin": lambda x: torch.asin(x / 8),
+    "acos": lambda x: torch.acos(x / 8),
+    "atan": torch.atan,
+    "sinh": torch.sinh,
+    "cosh": torch.cosh,
+    "asinh": torch.asinh,
+    "floor": torch.floor,
+    "ceil": torch.ceil,
+    "trunc": torch.trunc,
+    "rint": torch.round,
+    "abs": torch.abs,
+    "lgamma": lambda x: torch.lgamma(x.abs()),
+    "isnan": torch.isnan,
+    "isinf": torch.isinf,
+    "fast_expf": torch.exp,
+    "fast_sinf": torch.sin,
+    "round": lambda x: torch.sign(x) * torch.floor(x.abs() + 0.5),
+}
+SCALED = {"erfinv": "eighth", "asin": "eighth", "acos": "eighth"}
+POSITIVE = ("log", "log1p", "log2", "sqrt", "rsqrt", "lgamma")
+
+
+@triton.jit
+def libdevice_kernel(x_ptr, out_ptr, F: tl.constexpr, HOW: tl.constexpr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x = tl.load(x_ptr + i)
+    if HOW == "eighth":
+        x = x / 8
+    elif HOW == "positive":
+        x = tl.abs(x)
+    tl.store(out_ptr + i, F(x).to(tl.float32))
+
+
+@probe
+def libdevice_functions_equal_torch():
+    x = (values(256) * 2).clamp(-7.9, 7.9)
+    wrong = []
+    for name, reference in LIBDEVICE.items():
+        out = torch.empty(256)
+        how = "positive" if name in POSITIVE else SCALED.get(name, "")
+        libdevice_kernel[(1,)](x, out, getattr(libdevice, name), how, 256)
+        if not torch.allclose(out, reference(x).float(), rtol=2e-6, atol=2e-7):
+            wrong.append(name)
+    return not wrong or wrong
+
+
+@triton.jit
+def two_argument_kernel(x_ptr, y_ptr, out_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    x, y = tl.load(x_ptr + i), tl.load(y_ptr + i)
+    r = libdevice.pow(tl.abs(x), y) + libdevice.fmod(x, y) + libdevice.atan2(x, y) + libdevice.copysign(x, y)
+    r += libdevice.div_rn(x, y) + libdevice.fma(x, y, x) + libdevice.hypot(x, y) + tl.extra.cuda.libdevice.pow(2.0, y)
+    tl.store(out_ptr + i, r)
+
+
+@probe
+def libdevice_takes_several_arguments():
+    x, y, out = values(64), values(64, seed=1), torch.empty(64)
+    two_argument_kernel[(1,)](x, y, out, 64)
+    want = x.abs() ** y + x.fmod(y) + torch.atan2(x, y) + x.copysign(y) + x / y + x * y + x + x.hypot(y) + 2**y
+    return torch.allclose(out, want, rtol=1e-5, atol=1e-5)
+
+
+# --- autotuning and the driver
+
+
+def configs(*blocks):
+    return [triton.Config({"BLOCK": block}, num_warps=4) for block in blocks]
+
+
+@triton.autotune(configs=configs(32, 64, 128), key=["n"])
+@triton.jit
+def tuned_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n) * 2, mask=at < n)
+
+
+def tuned_grid(meta):
+    return (triton.cdiv(meta["n"], meta["BLOCK"]),)
+
+
+@probe
+def autotuned_kernel_runs():
+    x, out = values(100), torch.empty(100)
+    tuned_kernel[tuned_grid](x, out, 100)
+    return same(out, x * 2)
+
+
+@triton.heuristics({"BLOCK": lambda arguments: triton.next_power_of_2(arguments["n"])})
+@triton.jit
+def heuristic_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n) * 2, mask=at < n)
+
+
+@probe
+def heuristics_run():
+    x, out = values(100), torch.empty(100)
+    heuristic_kernel[(1,)](x, out, 100)
+    return same(out, x * 2)
+
+
+@triton.autotune(configs=configs(32, 64), key=["n"])
+@triton.jit
+def careless_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + at, tl.load(x_ptr + at, mask=at < n) + 1, mask=at < n)
+
+
+@triton.autotune(configs=configs(32, 64), key=["n"], restore_value=["x_ptr"])
+@triton.jit
+def careful_kernel(x_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + at, tl.load(x_ptr + at, mask=at < n) + 1, mask=at < n)
+
+
+@triton.autotune(configs=configs(32, 64), key=["n"], reset_to_zero=["out_ptr"])
+@triton.jit
+def summing_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(out_ptr, tl.sum(tl.load(x_ptr + at, mask=at < n, other=0.0), axis=0))
+
+
+@probe
+def tuning_in_place_without_restoring_is_wrong_as_on_a_gpu():
+    wrong, right = torch.zeros(40), torch.zeros(40)
+    careless_kernel[tuned_grid](wrong, 40)
+    careful_kernel[tuned_grid](right, 40)
+    return wrong.unique().tolist() != [1.0] and right.unique().tolist() == [1.0]
+
+
+@probe
+def tuning_resets_what_is_summed():
+    out = torch.full((1,), 7.0)
+    summing_kernel[tuned_grid](torch.ones(100), out, 100)
+    return float(out) == 100.0
+
+
+@triton.autotune(configs=configs(8, 64), key=["n"])
+@triton.jit
+def asserting_kernel(out_ptr, n, BLOCK: tl.constexpr):
+    tl.static_assert(BLOCK >= 16)
+    at = tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, BLOCK, mask=at < n)
+
+
+@probe
+def tuning_passes_over_configurations_that_assert():
+    out = torch.empty(10)
+    asserting_kernel[(1,)](out, 10)
+    return out.unique().tolist() == [64.0]
+
+
+@probe
+def driver_describes_the_target():
+    active = triton.runtime.driver.active
+    properties = active.utils.get_device_properties(active.get_current_device())
+    target = active.get_current_target()
+    return (
+        properties["multiprocessor_count"] == 132
+        and properties["max_shared_mem"] == 232448
+        and (target.backend, target.arch, target.warp_size) == ("cuda", 90, 32)
+        and torch.empty(1, device=active.get_active_torch_device()).device.type == "cpu"
+    )
+
+
+@probe
+def warmed_up_kernel_can_be_launched():
+    x, out = values(16), torch.empty(16)
+    kernel = heuristic_kernel.fn.warmup(x, out, 16, BLOCK=16, num_warps=4, grid=(1,))
+    kernel._init_handles()
+    kernel[(1, 1, 1)](x, out, 16, 16)
+    return kernel.n_regs > 0 and kernel.metadata.shared > 0 and same(out, x * 2)
+
+
+# --- memory
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    y = tl.load(y_ptr + at, mask=at < n)
+    tl.store(out + at, x + y)
+
+
+def line_in(kernel, text):
+    import inspect
+
+    lines, first = inspect.getsourcelines(kernel.fn)
+    return next(first + i for i, line in enumerate(lines) if text in line)
+
+
+@probe
+def store_past_the_end_is_told_and_not_done():
+    around = torch.zeros(1024 + 64)
+    out = around[:1000]
+    error = caught(OutOfBounds, lambda: add_kernel[(4,)](values(1000), values(1000), out, 1000, BLOCK=256))
+    line = line_in(add_kernel, "tl.store")
+    text = (
+        f"add_kernel line {line}: store of 24/256 lanes past the end of `out` (float32[1000], first at element 1000), "
+        "program (3, 0, 0)"
+    )
+    return (error.line == line and str(error) == text and not around[1000:].any()) or str(error)
+
+
+@probe
+def neighbour_in_the_same_storage_is_out_of_bounds():
+    both = values(2, 64)
+    error = caught(OutOfBounds, lambda: add_kernel[(1,)](both[0], both[1], torch.empty(128), 128, BLOCK=128))
+    return "past the end of `x_ptr`" in str(error) or str(error)
+
+
+@probe
+def masked_lanes_may_point_anywhere():
+    x, out = values(10), torch.empty(10)
+    hints_kernel_quiet[(1,)](x, out, 10, 64)
+    return same(out, x)
+
+
+@triton.jit
+def hints_kernel_quiet(x_ptr, out_ptr, n, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(out_ptr + at, tl.load(x_ptr + at * 1000 * (at >= n) + at, mask=at < n), mask=at < n)
+
+
+@triton.jit
+def negative_kernel(x_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(out_ptr + at, tl.load(x_ptr + at - 3))
+
+
+@probe
+def load_before_the_start():
+    error = caught(OutOfBounds, lambda: negative_kernel[(1,)](values(16), torch.empty(16), 16))
+    return "load of 3/16 lanes before the start of `x_ptr` (float32[16], first at element -3)" in str(error) or str(
+        error
+    )
+
+
+@triton.jit
+def raw_kernel(address, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(out_ptr + at, tl.load(address.to(tl.pointer_type(tl.float32)) + at))
+
+
+@probe
+def raw_address_reaches_only_tensors_of_the_launch():
+    hidden, out = values(16), torch.empty(16)
+    error = caught(OutOfBounds, lambda: raw_kernel[(1,)](hidden.data_ptr(), out, 16))
+    return "16/16 lanes" in str(error) or str(error)
+
+
+@triton.jit
+def scatter_kernel(out_ptr, index_ptr, N: tl.constexpr):
+    tl.atomic_add(out_ptr + tl.load(index_ptr + tl.arange(0, N)), 1.0)
+
+
+@probe
+def atomic_out_of_bounds():
+    index = torch.tensor([0, 1, 2, 9])
+    error = caught(OutOfBounds, lambda: scatter_kernel[(1,)](torch.zeros(8), index, 4))
+    return "atomic of 1/4 lanes past the end of `out_ptr` (float32[8], first at element 9)" in str(error) or str(error)
+
+
+@probe
+def empty_tensor_has_no_elements():
+    error = caught(OutOfBounds, lambda: negative_kernel[(1,)](torch.empty(0), torch.empty(16), 16))
+    return "float32[0]" in str(error) or str(error)
+
+
+@triton.jit
+def block_pointer_kernel(x_ptr, out_ptr, m, n, M: tl.constexpr, N: tl.constexpr, CHECK: tl.constexpr):
+    source = tl.make_block_ptr(x_ptr, (m, n), (n, 1), (0, 0), (M, N), (1, 0))
+    target = tl.make_block_ptr(out_ptr, (m, n), (n, 1), (0, 0), (M, N), (1, 0))
+    for _ in range(0, tl.cdiv(n, N)):
+        if CHECK:
+            x = tl.load(source, boundary_check=(0, 1), padding_option="zero")
+            tl.store(target, x, boundary_check=(0, 1))
+        else:
+            tl.store(target, tl.load(source), boundary_check=(0, 1))
+        source = tl.advance(source, (0, N))
+        target = tl.advance(target, (0, N))
+
+
+@probe
+def block_pointers_are_checked():
+    x, out = values(5, 37), torch.empty(5, 37)
+    block_pointer_kernel[(1,)](x, out, 5, 37, 8, 16, True)
+    error = caught(OutOfBounds, lambda: block_pointer_kernel[(1,)](x, out, 5, 37, 8, 16, False))
+    return same(out, x) and "`x_ptr` (float32[5, 37]" in str(error)
+
+
+@triton.jit
+def descriptor_kernel(x_ptr, out_ptr, m, n, M: tl.constexpr, N: tl.constexpr):
+    source = tl.make_tensor_descriptor(x_ptr, shape=[m, n], strides=[n, 1], block_shape=[M, N])
+    target = tl.make_tensor_descriptor(out_ptr, shape=[m, n], strides=[n, 1], block_shape=[M, N])
+    for j in range(0, n, N):
+        target.store([0, j], source.load([0, j]) + 1)
+
+
+@triton.jit
+def host_descriptor_kernel(source, target, n, N: tl.constexpr):
+    for j in range(0, n, N):
+        target.store([0, j], source.load([0, j]) + 1)
+
+
+@probe
+def descriptors_are_checked():
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    x, out = values(5, 40), torch.empty(5, 40)
+    descriptor_kernel[(1,)](x, out, 5, 40, 8, 16)
+    ok = same(out, x + 1)
+    error = caught(OutOfBounds, lambda: descriptor_kernel[(1,)](x, out, 8, 40, 8, 16))
+    ok &= "`x_ptr` (float32[5, 40]" in str(error)
+    host = [TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), [8, 16]) for tensor in (x, out.zero_())]
+    host_descriptor_kernel[(1,)](*host, 40, 16)
+    return bool(ok) and same(out, x + 1)
+
+
+@probe
+def tensors_in_tuples_are_checked():
+    x, y = values(16), values(8)
+    error = caught(OutOfBounds, lambda: tuple_kernel[(1,)]((x, y), torch.empty(16), 16))
+    return "`pair[1]` (float32[8]" in str(error) or str(error)
+
+
+@triton.jit
+def tuple_kernel(pair, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(out_ptr + at, tl.load(pair[0] + at) + tl.load(pair[1] + at))
+
+
+@triton.jit
+def helper(x_ptr, at):
+    return tl.load(x_ptr + at)
+
+
+@triton.jit
+def caller_kernel(x_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(out_ptr + at, helper(x_ptr, at))
+
+
+@probe
+def line_is_that_of_the_helper():
+    error = caught(OutOfBounds, lambda: caller_kernel[(1,)](values(10), torch.empty(16), 16))
+    return (error.kernel, error.line) == ("caller_kernel", line_in(helper, "return")) or str(error)
+
+
+# --- what is refused, and how it is told
+
+
+@triton.jit
+def odd_range_kernel(out_ptr, N: tl.constexpr):
+    tl.store(out_ptr + tl.arange(0, N), 1.0)
+
+
+@triton.jit
+def odd_block_kernel(out_ptr, N: tl.constexpr):
+    x = tl.zeros((N, 4), tl.float32)
+    tl.store(out_ptr, tl.sum(x))
+
+
+@probe
+def sizes_that_are_no_power_of_two_are_refused():
+    errors = [
+        caught(KernelError, lambda k=k: k[(1,)](torch.empty(24), 24)) for k in (odd_range_kernel, odd_block_kernel)
+    ]
+    lines = [line_in(odd_range_kernel, "arange"), line_in(odd_block_kernel, "zeros")]
+    return [e.line for e in errors] == lines and all("power of 2" in str(e) for e in errors)
+
+
+@triton.jit
+def small_dot_kernel(x_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    x = tl.load(x_ptr + at)
+    tl.store(x_ptr + at, tl.dot(x, x))
+
+
+@probe
+def dot_that_is_too_small_is_refused():
+    return "K >= 16" in str(caught(KernelError, lambda: small_dot_kernel[(1,)](torch.empty(8, 8), 8)))
+
+
+@probe
+def grids_a_gpu_refuses_are_refused():
+    x = torch.ones(16)
+    out = torch.zeros(16)
+    for grid in ((1, 65536), (1, 1, 65536), (2**31,), (1, 1, 1, 1), (-1,), ()):
+        caught(ValueError, lambda grid=grid: negative_kernel[grid](x, out, 16))
+    caught(TypeError, lambda: negative_kernel[(1.0,)](x, out, 16))
+    caught(TypeError, lambda: negative_kernel[4](x, out, 16))
+    return True
+
+
+@probe
+def empty_grid_does_nothing():
+    INTERPRETER.launches.clear()
+    out = torch.zeros(16)
+    odd_range_kernel[(0,)](out, 16)
+    odd_range_kernel[(3, 0, 2)](out, 16)
+    return not out.any() and not INTERPRETER.launches
+
+
+@probe
+def unknown_options_and_wrong_arguments_are_refused():
+    out = torch.zeros(16)
+    caught(KeyError, lambda: odd_range_kernel[(1,)](out, 16, nothing=1))
+    caught(ValueError, lambda: odd_range_kernel[(1,)](out, 16, num_warps=3))
+    caught(TypeError, lambda: odd_range_kernel[(1,)](out))
+    caught(TypeError, lambda: odd_range_kernel[(1,)](out, 16, 17))
+    caught(RuntimeError, lambda: odd_range_kernel(out, 16))
+    return not out.any()
+
+
+@triton.jit
+def assembly_kernel(out_ptr, N: tl.constexpr):
+    x = tl.full((N,), 1, tl.int32)
+    y = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], dtype=tl.int32, is_pure=True, pack=1)
+    tl.store(out_ptr + tl.arange(0, N), y)
+
+
+@triton.jit
+def bessel_kernel(out_ptr, N: tl.constexpr):
+    tl.store(out_ptr + tl.arange(0, N), libdevice.j0(tl.full((N,), 1.0, tl.float32)))
+
+
+@triton.jit
+def clock_kernel(out_ptr):
+    tl.store(out_ptr, tl.extra.cuda.globaltimer())
+
+
+@probe
+def what_cannot_be_emulated_is_named():
+    INTERPRETER.faults.clear()
+    texts = [
+        str(caught(Unsupported, lambda: assembly_kernel[(1,)](torch.empty(4, dtype=torch.int32), 4))),
+        str(caught(Unsupported, lambda: bessel_kernel[(1,)](torch.empty(4), 4))),
+        str(caught(Unsupported, lambda: clock_kernel[(1,)](torch.empty(4, dtype=torch.int64)))),
+    ]
+    named = "inline assembly" in texts[0] and "__nv_j0f" in texts[1] and "inline assembly" in texts[2]
+    return (named and len(INTERPRETER.faults) == 3) or texts
+
+
+@probe
+def compiled_kernels_are_unsupported():
+    from triton.experimental import gluon
+
+    def kernel(x):
+        pass
+
+    kernel = gluon.jit(caller_kernel.fn)
+    return "Gluon" in str(caught(Unsupported, lambda: kernel[(1,)](torch.empty(4), torch.empty(4), 4)))
+
+
+@triton.jit
+def failing_kernel(out_ptr, N: tl.constexpr):
+    x = tl.zeros((N,), tl.float32)
+    y = tl.zeros((2 * N,), tl.float32)
+
+    tl.store(out_ptr + tl.arange(0, N), x + y)
+
+
+@probe
+def exception_carries_the_line():
+    error = caught(KernelError, lambda: failing_kernel[(1,)](torch.empty(4), 4))
+    prefix = f"failing_kernel line {line_in(failing_kernel, 'x + y')}: ValueError"
+    return str(error).startswith(prefix) or str(error)
+
+
+@probe
+def swallowed_fault_is_remembered():
+    INTERPRETER.faults.clear()
+    with contextlib.suppress(Exception):
+        negative_kernel[(1,)](values(16), torch.empty(16), 16)
+    return [type(fault).__name__ for fault in INTERPRETER.faults] == ["OutOfBounds"]
+
+
+# --- the record
+
+
+@probe
+def launch_is_recorded():
+    INTERPRETER.launches.clear()
+    x, out = values(100), torch.empty(100)
+    hints_kernel_quiet[(1,)](x, out, 100, 128)
+    (launch,) = INTERPRETER.launches
+    return (
+        (launch.kernel, launch.grid, launch.programs) == ("hints_kernel_quiet", (1, 1, 1), 1)
+        and (launch.bytes_loaded, launch.bytes_stored) == (400, 400)
+        and launch.written == ((out.data_ptr(), out.data_ptr() + 400),)
+        and launch.contested == ()
+    )
+
+
+@probe
+def tuning_is_recorded_once():
+    INTERPRETER.launches.clear()
+    x = torch.zeros(33)
+    careless_kernel[tuned_grid](x, 33)
+    return [launch.kernel for launch in INTERPRETER.launches] == ["careless_kernel"]
+
+
+@probe
+def silenced_launch_does_nothing():
+    INTERPRETER.launches.clear()
+    INTERPRETER.silenced = True
+    try:
+        out = torch.full((100,), 7.0)
+        tuned_kernel[tuned_grid](values(100), out, 100)
+    finally:
+        INTERPRETER.silenced = False
+    return out.unique().tolist() == [7.0] and not INTERPRETER.launches
+
+
+@triton.jit
+def racing_kernel(x_ptr, out_ptr, N: tl.constexpr):
+    pid = tl.program_id(0)
+    tl.store(out_ptr + tl.arange(0, N), tl.load(x_ptr + tl.arange(0, N)) * pid)
+
+
+@probe
+def contested_elements_are_told():
+    INTERPRETER.launches.clear()
+    racing_kernel[(2,)](torch.ones(16), torch.empty(16), 16)
+    racing_kernel[(2,)](torch.zeros(16), torch.empty(16), 16)
+    return [launch.contested for launch in INTERPRETER.launches] == [("out_ptr",), ()]
+
+
+@probe
+def no_operator_of_torch_is_dispatched():
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Log(TorchDispatchMode):
+        seen = []
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    x, out = values(100), torch.empty(100)
+    with Log():
+        tuned_kernel[tuned_grid](x, out, 100)
+    return not Log.seen or Log.seen
+
+
+@probe
+def installing_again_changes_nothing():
+    return install("cuda:90") is INTERPRETER
+
+
+# --- host code for a GPU
+
+
+def gpu_host_code(x, weight):
+    assert x.is_cuda and weight.is_cuda
+    assert torch.cuda.is_available()
+    out = torch.empty(x.shape, device="cuda")
+    table = torch.arange(4, device=torch.device("cuda:0")).to("cuda").cuda()
+    moved = weight.to(device="cuda", dtype=torch.float32)
+    with torch.cuda.device(x.device):
+        blocks = torch.cuda.get_device_properties(x.device).multi_processor_count
+        tuned_kernel[tuned_grid](x, out, x.numel())
+    torch.cuda.synchronize()
+    assert blocks == 132 and torch.cuda.get_device_capability() == (9, 0) and table.tolist() == [0, 1, 2, 3]
+    return out + moved
+
+
+@probe
+def host_code_for_a_gpu_runs():
+    x, weight = values(50), values(50, seed=1)
+    before = torch.cuda.is_available()
+    with CudaStandIn("cuda:90"):
+        module = torch.nn.Linear(2, 2).cuda().to("cuda")
+        out = gpu_host_code(x, weight)
+        module(torch.zeros(1, 2, device="cuda"))
+    return same(out, x * 2 + weight) and out.device.type == "cpu" and torch.cuda.is_available() == before
+
+
+def main():
+    chosen = sys.argv[2:] or list(PROBES)
+    results = {}
+    for name in chosen:
+        try:
+            results[name] = PROBES[name]()
+        except Exception as error:
+            results[name] = f"{type(error).__name__}: {error}"
+    json.dump(results, sys.stdout)
+
+
+if __name__ == "__main__":
+    np.seterr(all="ignore")
+    main()

@@ -1,0 +1,186 @@
+"""What samples may and may not prove: intervals, the win decision, and the comparison that stops early."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from triton_agent.tools.errors import InstrumentError
+from triton_agent.tools.timing.intervals import chance_of_wins, is_faster, median_interval, paired_ratio
+from triton_agent.tools.timing.sequential import LOOKS, Outcome, SequentialComparison
+
+Noise = Callable[[random.Random, int], list[float]]
+"""Times of so many calls, in the order of the clock."""
+
+
+def quiet(rng: random.Random, calls: int) -> list[float]:
+    return [1 + rng.gauss(0, 0.003) for _ in range(calls)]
+
+
+def heavy_tailed(rng: random.Random, calls: int) -> list[float]:
+    return [1 + 0.02 * rng.paretovariate(1.1) for _ in range(calls)]
+
+
+def drifting(rng: random.Random, calls: int) -> list[float]:
+    return [1 + 0.5 * index / calls + rng.gauss(0, 0.01) for index in range(calls)]
+
+
+def alternating(rng: random.Random, calls: int) -> list[float]:
+    return [1 + 0.2 * (index % 2) + rng.gauss(0, 0.01) for index in range(calls)]
+
+
+def two_clocks(rng: random.Random, calls: int) -> list[float]:
+    return [(1.0 if (index // 7) % 2 else 1.3) + rng.gauss(0, 0.03) for index in range(calls)]
+
+
+NOISES = [quiet, heavy_tailed, drifting, alternating, two_clocks]
+
+
+def as_pairs(times: list[float], rng: random.Random, speedup: float = 1.0) -> tuple[list[float], list[float]]:
+    """Deals four calls to each pair of two subjects, ABBA or BAAB by chance, as `pairing` does."""
+    baseline, candidate = [], []
+    for first, second, third, fourth in zip(*(times[start::4] for start in range(4))):
+        outer, inner = (first + fourth) / 2, (second + third) / 2
+        if rng.random() < 0.5:
+            outer, inner = inner, outer
+        baseline.append(outer)
+        candidate.append(inner / speedup)
+    return baseline, candidate
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_equal_subjects_win_at_most_one_time_in_a_hundred(noise: Noise) -> None:
+    rng = random.Random(1)
+    trials = 1500
+    wins = sum(is_faster(*as_pairs(noise(rng, 100), rng)) for _ in range(trials))
+    assert wins <= 0.01 * trials
+
+
+@pytest.mark.parametrize("noise", [quiet, heavy_tailed, drifting])
+def test_a_win_just_at_the_margin_is_not_one(noise: Noise) -> None:
+    rng = random.Random(2)
+    wins = sum(is_faster(*as_pairs(noise(rng, 100), rng, speedup=1.02)) for _ in range(600))
+    assert wins <= 0.02 * 600  # one in a hundred expected at most; twice that for the luck of the draw
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_a_speedup_of_half_is_seen_through_any_noise(noise: Noise) -> None:
+    rng = random.Random(3)
+    assert all(is_faster(*as_pairs(noise(rng, 100), rng, speedup=1.5)) for _ in range(20))
+
+
+def test_a_few_percent_are_seen_through_drift_far_larger_than_them() -> None:
+    rng = random.Random(4)
+    assert is_faster(*as_pairs(drifting(rng, 100), rng, speedup=1.05))
+
+
+def test_an_advantage_of_going_second_ten_times_the_speedup_hides_nothing() -> None:
+    rng = random.Random(11)
+    assert is_faster(*as_pairs(alternating(rng, 100), rng, speedup=1.05))
+
+
+def test_six_pairs_never_win() -> None:
+    assert not is_faster([2.0] * 6, [1.0] * 6)
+    assert is_faster([2.0] * 7, [1.0] * 7)
+
+
+def test_the_ratio_covers_the_truth_about_as_often_as_it_says() -> None:
+    rng = random.Random(5)
+    covered = 0
+    for _ in range(200):
+        interval = paired_ratio(*as_pairs(quiet(rng, 120), rng, speedup=1.3), resamples=400)
+        covered += interval.low <= 1.3 <= interval.high
+    assert covered >= 0.9 * 200
+
+
+def test_drift_shared_by_both_halves_does_not_widen_the_ratio() -> None:
+    baseline = [1 + index / 100 for index in range(40)]
+    interval = paired_ratio(baseline, [time / 2 for time in baseline])
+    assert interval.low == pytest.approx(2) == interval.high
+
+
+def test_one_seed_gives_one_interval() -> None:
+    rng = random.Random(6)
+    pairs = as_pairs(heavy_tailed(rng, 120), rng)
+    assert paired_ratio(*pairs, seed=3) == paired_ratio(*pairs, seed=3) != paired_ratio(*pairs, seed=4)
+
+
+def test_the_median_interval_covers_the_median_of_a_skewed_distribution() -> None:
+    rng = random.Random(7)
+    truth = 2 ** (1 / 1.1)  # of a Pareto distribution with this exponent
+    covered = 0
+    for _ in range(400):
+        interval = median_interval([rng.paretovariate(1.1) for _ in range(25)])
+        covered += interval.low <= truth <= interval.high
+    assert covered >= 0.93 * 400
+
+
+def test_too_few_samples_give_the_whole_range() -> None:
+    interval = median_interval([3.0, 1.0, 2.0])
+    assert (interval.low, interval.median, interval.high) == (1.0, 2.0, 3.0)
+    trimmed = median_interval([float(sample) for sample in range(1, 10)])
+    assert (trimmed.low, trimmed.high) == (2.0, 8.0)  # the textbook ranks for nine samples at 95%
+
+
+@pytest.mark.parametrize("broken", [0.0, -1.0, float("nan"), float("inf")])
+def test_what_is_no_time_is_the_clocks_failure(broken: float) -> None:
+    with pytest.raises(InstrumentError, match="timing sample 1"):
+        paired_ratio([1.0, broken], [1.0, 1.0])
+    with pytest.raises(InstrumentError):
+        median_interval([])
+
+
+def test_sides_of_different_length_are_no_pairs() -> None:
+    with pytest.raises(ValueError, match="not pairs"):
+        is_faster([1.0, 1.0], [1.0])
+
+
+def test_chance_of_wins_is_a_probability_also_for_many_pairs() -> None:
+    assert chance_of_wins(0, 10) == 1
+    assert chance_of_wins(10, 10) == 2**-10
+    assert chance_of_wins(2000, 4000) == pytest.approx(0.5, abs=0.01)
+
+
+def compared(pairs: tuple[list[float], list[float]], comparison: SequentialComparison) -> Outcome:
+    for baseline_ms, candidate_ms in zip(*pairs):
+        if comparison.add(baseline_ms, candidate_ms) is not Outcome.PENDING:
+            break
+    return comparison.outcome
+
+
+@pytest.mark.parametrize(("speedup", "outcome"), [(1.2, Outcome.FASTER), (0.8, Outcome.SLOWER)])
+def test_what_is_clear_ends_at_the_first_look(speedup: float, outcome: Outcome) -> None:
+    rng = random.Random(8)
+    comparison = SequentialComparison()
+    assert compared(as_pairs(quiet(rng, 160), rng, speedup), comparison) is outcome
+    assert comparison.pairs == LOOKS[0]
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_looking_repeatedly_does_not_make_false_wins_or_losses(noise: Noise) -> None:
+    rng = random.Random(9)
+    trials = 1500
+    outcomes = [compared(as_pairs(noise(rng, 160), rng), SequentialComparison()) for _ in range(trials)]
+    assert outcomes.count(Outcome.FASTER) <= 0.01 * trials
+    assert outcomes.count(Outcome.SLOWER) <= 0.01 * trials
+
+
+def test_parity_stays_undecided_or_is_dropped_early_on_request() -> None:
+    rng = random.Random(10)
+    assert compared(as_pairs(quiet(rng, 160), rng), SequentialComparison()) is Outcome.UNDECIDED
+    impatient = SequentialComparison(slower_below=1.02)
+    assert compared(as_pairs(quiet(rng, 160), rng), impatient) is Outcome.SLOWER
+    assert impatient.pairs == LOOKS[0]
+
+
+def test_a_comparison_that_is_over_takes_no_more_pairs() -> None:
+    comparison = SequentialComparison(looks=(10,))
+    compared(([2.0] * 10, [1.0] * 10), comparison)
+    with pytest.raises(ValueError, match="over: faster"):
+        comparison.add(2.0, 1.0)
+
+
+def test_ties_speak_for_nobody() -> None:
+    assert compared(([1.0] * 40, [1.0] * 40), SequentialComparison()) is Outcome.UNDECIDED

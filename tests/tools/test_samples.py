@@ -1,0 +1,177 @@
+"""Turns, readings, and what may be concluded from them; with a scripted clock, since there may be no GPU."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from triton_agent.tools.errors import NotJudgeableHere
+from triton_agent.tools.timing.pairing import (
+    PairingSettings,
+    TimeOnce,
+    candidate_first,
+    take_turns,
+    turns_until_clear,
+)
+from triton_agent.tools.timing.samples import Overheads, PairedSamples, Sample, contradiction
+from triton_agent.tools.timing.sequential import Outcome, SequentialComparison
+
+OVERHEADS = Overheads(event_ms=0.002, round_trip_ms=0.008)
+SELFCHECK = Path(__file__).parents[2] / "benchmarks" / "clock_selfcheck.py"
+
+
+def sample(
+    device_ms: float = 1.0, host_ms: float = 1.02, enqueue_ms: float = 0.02, late_ms: float = 0.003, queued: bool = True
+) -> Sample:
+    return Sample(device_ms=device_ms, host_ms=host_ms, enqueue_ms=enqueue_ms, late_ms=late_ms, queued=queued)
+
+
+def scripted(name: str, log: list[str], reading: Sample) -> TimeOnce:
+    def time_once(turn: int) -> Sample:
+        log.append(f"{name}{turn}")
+        return reading
+
+    return time_once
+
+
+def turns(settings: PairingSettings, baseline: Sample, candidate: Sample) -> tuple[PairedSamples, list[str]]:
+    log: list[str] = []
+    measured = take_turns(
+        scripted("b", log, baseline),
+        scripted("c", log, candidate),
+        settings,
+        cold_l2=True,
+        overheads=OVERHEADS,
+        method="scripted",
+    )
+    return measured, log
+
+
+def test_each_pair_is_measured_together_in_an_order_drawn_by_the_seed() -> None:
+    measured, log = turns(PairingSettings(pairs=30, seed=5), sample(), sample())
+    fours = ["".join(call[0] for call in log[start : start + 4]) for start in range(0, len(log), 4)]
+    assert fours == ["cbbc" if first else "bccb" for first in candidate_first(30, 5)]
+    assert set(fours) == {"cbbc", "bccb"}
+    assert candidate_first(30, 5) != candidate_first(30, 6)
+    assert "seed 5" in measured.method
+
+
+def test_both_subjects_meet_the_same_inputs() -> None:
+    _, log = turns(PairingSettings(pairs=5), sample(), sample())
+    for subject in "bc":
+        assert [call for call in log if call.startswith(subject)] == [f"{subject}{turn}" for turn in range(10)]
+
+
+def test_an_order_nobody_asked_for_is_another_each_time() -> None:
+    methods = {turns(PairingSettings(pairs=3), sample(), sample())[0].method for _ in range(5)}
+    assert len(methods) > 1
+
+
+def test_what_going_first_costs_falls_on_both_sides_alike() -> None:
+    calls = 0
+
+    def first_of_two_is_slow(_: int) -> Sample:
+        nonlocal calls
+        calls += 1
+        return sample(device_ms=2.0 if calls % 2 else 1.0)
+
+    measured = take_turns(
+        first_of_two_is_slow,
+        first_of_two_is_slow,
+        PairingSettings(pairs=9),
+        cold_l2=True,
+        overheads=OVERHEADS,
+        method="",
+    )
+    assert measured.times_ms("device") == ([1.5] * 9, [1.5] * 9)
+
+
+def test_the_time_limit_keeps_the_pairs_so_far_and_the_record_says_so() -> None:
+    measured, _ = turns(PairingSettings(pairs=30, limit_s=0.0), sample(), sample())
+    assert 1 <= len(measured.baseline) < 30
+    assert f"{len(measured.baseline)} of 30 pairs" in measured.method
+
+
+def test_readings_with_gaps_of_the_host_are_counted_in_the_record() -> None:
+    measured, _ = turns(PairingSettings(pairs=4), sample(), sample(queued=False))
+    assert "4 of 8 device readings include waiting for the host" in measured.method
+
+
+def test_a_timing_keeps_both_figures_apart() -> None:
+    measured, _ = turns(
+        PairingSettings(pairs=10), sample(device_ms=2.0, host_ms=3.0), sample(device_ms=1.0, host_ms=3.0)
+    )
+    device, latency = measured.timing("eager", "device", (1980,)), measured.timing("eager", "latency")
+    assert (device.speedup.median, latency.speedup.median) == (2.0, 1.0)
+    assert (device.pairs, device.cold_l2, device.clocks_mhz) == (10, True, (1980,))
+    assert measured.is_faster("device") and not measured.is_faster("latency")
+    with pytest.raises(ValueError, match="'device' or 'latency'"):
+        measured.timing("eager", "wall")
+
+
+def test_the_early_stop_ends_the_turns() -> None:
+    log: list[str] = []
+    slow, fast = sample(device_ms=2.0), sample(device_ms=1.0)
+    comparison = SequentialComparison()
+    outcome = turns_until_clear(scripted("b", log, slow), scripted("c", log, fast), comparison)
+    assert outcome is Outcome.FASTER
+    assert len(log) == 4 * comparison.looks[0]
+
+
+def test_running_out_of_time_is_undecided() -> None:
+    comparison = SequentialComparison()
+    outcome = turns_until_clear(scripted("b", [], sample()), scripted("c", [], sample()), comparison, limit_s=0.0)
+    assert outcome is Outcome.UNDECIDED
+
+
+@pytest.mark.parametrize(
+    "honest",
+    [
+        sample(),
+        sample(device_ms=0.005, host_ms=0.045, enqueue_ms=0.03),
+        sample(device_ms=0.5, host_ms=2.0, enqueue_ms=1.98),
+        sample(device_ms=50.0, host_ms=54.0, enqueue_ms=0.05),
+    ],
+    ids=["plain", "tiny", "slow Python", "other clocks"],
+)
+def test_honest_readings_do_not_contradict_themselves(honest: Sample) -> None:
+    assert contradiction((honest,) * 9, OVERHEADS) == ""
+
+
+@pytest.mark.parametrize(
+    "dishonest",
+    [sample(device_ms=0.002, host_ms=1.0), sample(device_ms=0.002, host_ms=0.04, late_ms=1.0)],
+    ids=["side stream", "thread"],
+)
+def test_work_that_the_events_missed_contradicts_the_clock(dishonest: Sample) -> None:
+    assert "another stream" in contradiction((dishonest,) * 9, OVERHEADS)
+
+
+def test_one_slow_wake_up_accuses_nobody() -> None:
+    assert contradiction((sample(),) * 8 + (sample(host_ms=9.0),), OVERHEADS) == ""
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens without a GPU")
+def test_without_a_gpu_the_clock_refuses_and_invents_nothing() -> None:
+    from triton_agent.tools.timing.clock import Clock
+
+    with pytest.raises(NotJudgeableHere, match="no CUDA GPU"):
+        Clock()
+
+
+def test_the_selfcheck_explains_itself_without_importing_torch() -> None:
+    program = (
+        "import runpy, sys\n"
+        f"sys.argv = ['clock_selfcheck.py', '--help']\n"
+        "try:\n"
+        f"    runpy.run_path({str(SELFCHECK)!r}, run_name='__main__')\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code and 'torch' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--out" in done.stdout

@@ -1,0 +1,60 @@
+"""Matrix products at the precision a tensor core gives them.
+
+A float32 `tl.dot` is TF32 unless told otherwise, and then the hardware ignores the low 13 bits of each operand: a
+product with a relative error near 8e-4. The schemes with several products split each operand into rounded parts and
+add the products from small to large, as the compiler rewrites them. Sums are taken in float32, in the order of BLAS
+and not of the hardware.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from triton_agent.tools.emulate.floats import Array, cut_to_tf32, round_to_bfloat16, round_to_tf32
+
+_SCHEMES: dict[str, tuple[Callable[[Array], Array], int, tuple[tuple[int, int], ...]]] = {
+    "tf32x3": (round_to_tf32, 2, ((1, 0), (0, 1))),
+    "bf16x3": (round_to_bfloat16, 2, ((1, 0), (0, 1))),
+    "bf16x6": (round_to_bfloat16, 3, ((1, 1), (2, 0), (0, 2), (1, 0), (0, 1))),
+}
+"""Rounding, number of parts (the largest first), and which parts are multiplied before the two largest."""
+
+
+def multiply(a: Array, b: Array, precision: str, accumulator: Array) -> Array:
+    """`a @ b + accumulator` in the accumulator's type; `precision` bears on float32 operands only."""
+    if np.issubdtype(a.dtype, np.integer):
+        exact = a.astype(np.float64) @ b.astype(np.float64)
+        return (exact.astype(np.int64) + accumulator).astype(accumulator.dtype)
+    if a.dtype == np.float64:
+        return _matrix_product(a, b) + accumulator
+    a, b = a.astype(np.float32, copy=False), b.astype(np.float32, copy=False)
+    total = _product(a, b, precision) + accumulator.astype(np.float32, copy=False)
+    return total.astype(accumulator.dtype)
+
+
+def _product(a: Array, b: Array, precision: str) -> Array:
+    if precision == "ieee":
+        return _matrix_product(a, b)
+    if precision == "tf32":
+        return _matrix_product(cut_to_tf32(a), cut_to_tf32(b))
+    rounded, count, pairs = _SCHEMES[precision]
+    a_parts, b_parts = _split(a, rounded, count), _split(b, rounded, count)
+    small = np.zeros(1, np.float32)
+    for left, right in pairs:
+        small = small + _matrix_product(a_parts[left], b_parts[right])
+    return np.where(np.isnan(small), np.float32(0), small) + _matrix_product(a_parts[0], b_parts[0])
+
+
+def _matrix_product(a: Array, b: Array) -> Array:
+    product: Array = a @ b
+    return product
+
+
+def _split(values: Array, rounded: Callable[[Array], Array], count: int) -> list[Array]:
+    parts = []
+    for _ in range(count):
+        parts.append(rounded(values))
+        values = values - parts[-1]
+    return parts

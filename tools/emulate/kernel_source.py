@@ -1,0 +1,189 @@
+"""A kernel's source, rewritten so that Python runs it with the compiler's meaning.
+
+The stock rewriting covers assignments only, and leaves Python's own meaning elsewhere: `a and b` on blocks gives `b`,
+`not a` a single truth, `if block:` always holds, `min(block, 0)` and `0 <= i < n` compare nothing. Here `and`, `or`,
+`not`, `min` and `max` do what the compiler makes of them, and what it refuses is refused. Line numbers stay those of
+the candidate's file, and nothing is added to its globals.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import textwrap
+import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import triton.language as tl
+
+_LANGUAGE = "__language__"
+"""Name under which the rewritten kernel finds `KernelLanguage`; a closure variable, invisible elsewhere."""
+
+_EXTREMES = {"min": "minimum", "max": "maximum"}
+
+
+class LoopIndex(int):
+    """A loop variable: an int, with the conversion that it would have as a tensor."""
+
+    _semantic: Any = None
+
+    def to(self, dtype: Any, **_: Any) -> Any:
+        return self._semantic.cast(self._semantic.to_tensor(int(self)), tl.core._unwrap_if_constexpr(dtype))
+
+
+class KernelLanguage:
+    """What rewritten kernels call in place of Python's operators."""
+
+    def __init__(self, semantic: Any) -> None:
+        self._semantic = semantic
+        self._index = type("LoopIndex", (LoopIndex,), {"_semantic": semantic})
+
+    def assigned(self, value: Any) -> Any:
+        if type(value) is tuple:
+            return tuple(map(self.assigned, value))
+        return value if isinstance(value, LoopIndex) else self._semantic.to_tensor(value, False)
+
+    def every(self, *operands: Callable[[], Any]) -> Any:
+        return self._joined(operands, False, self._semantic.logical_and)
+
+    def some(self, *operands: Callable[[], Any]) -> Any:
+        return self._joined(operands, True, self._semantic.logical_or)
+
+    def _joined(self, operands: Iterable[Callable[[], Any]], decisive: bool, join: Callable[..., Any]) -> Any:
+        """Constants decide early; tensors are all evaluated and joined elementwise."""
+        tensors, value = [], None
+        for operand in operands:
+            value = operand()
+            if isinstance(value, tl.tensor):
+                tensors.append(value)
+            elif bool(value) is decisive:
+                return value
+        return functools.reduce(join, tensors) if tensors else value
+
+    def negated(self, value: Any) -> Any:
+        return self._semantic.not_(value) if isinstance(value, tl.tensor) else not value
+
+    def truth(self, value: Any) -> Any:
+        if isinstance(value, tl.tensor) and value.type.is_block():
+            raise ValueError("a block of values cannot be a condition; use tl.where, or reduce it to one value")
+        return value
+
+    def minimum(self, *values: Any) -> Any:
+        return self._extreme(min, tl.minimum, values)
+
+    def maximum(self, *values: Any) -> Any:
+        return self._extreme(max, tl.maximum, values)
+
+    def _extreme(self, of_numbers: Callable[..., Any], of_tensors: Callable[..., Any], values: Any) -> Any:
+        is_symbolic = any(isinstance(value, tl.tensor) for value in values)
+        return functools.reduce(of_tensors, values) if is_symbolic else of_numbers(*values)
+
+    def indices(self, values: Any) -> Iterator[Any] | Any:
+        return map(self._index, values) if isinstance(values, range) else values
+
+
+def rewrite(function: Any, language: KernelLanguage) -> Any:
+    """`function` with the compiler's meaning; as it is where its source cannot be had."""
+    try:
+        lines, first_line = inspect.getsourcelines(function)
+    except (OSError, TypeError):
+        return function
+    module = ast.parse(textwrap.dedent("".join(lines)))
+    definition = module.body[0]
+    if not isinstance(definition, ast.FunctionDef):
+        return function
+    ast.increment_lineno(module, first_line - 1)
+    _strip_signature(definition)
+    _Rewriter(function).generic_visit(definition)
+    return _define(definition, function, language)
+
+
+def _strip_signature(definition: ast.FunctionDef) -> None:
+    """Decorators, defaults and annotations were evaluated once; they must not be again."""
+    definition.decorator_list = []
+    definition.returns = None
+    arguments = definition.args
+    arguments.defaults = []
+    arguments.kw_defaults = [None] * len(arguments.kwonlyargs)
+    for argument in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]:
+        argument.annotation = None
+
+
+def _define(definition: ast.FunctionDef, function: Any, language: KernelLanguage) -> Any:
+    """Compiles the definition inside a factory, whose parameters are the variables it closes over."""
+    closure = inspect.getclosurevars(function).nonlocals
+    parameters = [ast.arg(arg=name) for name in (_LANGUAGE, *closure)]
+    module = ast.parse(f"def __factory__():\n    return {definition.name}")
+    factory = module.body[0]
+    assert isinstance(factory, ast.FunctionDef)
+    factory.args.args = parameters
+    factory.body.insert(0, definition)
+    ast.fix_missing_locations(module)
+    namespace: dict[str, Any] = {}
+    exec(compile(module, function.__code__.co_filename, "exec", dont_inherit=True), function.__globals__, namespace)
+    rewritten: types.FunctionType = namespace["__factory__"](language, *closure.values())
+    rewritten.__defaults__, rewritten.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    return rewritten
+
+
+class _Rewriter(ast.NodeTransformer):
+    def __init__(self, function: Any) -> None:
+        names = function.__code__.co_varnames
+        self._hidden = set(names) | set(function.__globals__)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        if len(node.targets) > 1:
+            raise _refusal(node, "a chained assignment is not supported")
+        self.generic_visit(node)
+        node.value = _call("assigned", node.value)
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        self.generic_visit(node)
+        name = "every" if isinstance(node.op, ast.And) else "some"
+        return ast.copy_location(_call(name, *(_deferred(value) for value in node.values)), node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        return ast.copy_location(_call("negated", node.operand), node) if isinstance(node.op, ast.Not) else node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        if len(node.ops) > 1:
+            raise _refusal(node, "a chained comparison is not supported")
+        return self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name in _EXTREMES and name not in self._hidden and not node.keywords:
+            return ast.copy_location(_call(_EXTREMES[name], *node.args), node)
+        return node
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        self.generic_visit(node)
+        node.iter = _call("indices", node.iter)
+        return node
+
+    def _visit_test(self, node: Any) -> ast.AST:
+        self.generic_visit(node)
+        node.test = _call("truth", node.test)
+        return node  # type: ignore[no-any-return]
+
+    visit_If = visit_While = visit_IfExp = visit_Assert = _visit_test
+
+
+def _call(name: str, *arguments: ast.expr) -> ast.Call:
+    function = ast.Attribute(value=ast.Name(id=_LANGUAGE, ctx=ast.Load()), attr=name, ctx=ast.Load())
+    call = ast.Call(func=function, args=list(arguments), keywords=[])
+    return ast.fix_missing_locations(ast.copy_location(call, arguments[0]))
+
+
+def _deferred(value: ast.expr) -> ast.Lambda:
+    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    return ast.copy_location(ast.Lambda(args=nothing, body=value), value)
+
+
+def _refusal(node: ast.stmt | ast.expr, reason: str) -> SyntaxError:
+    return SyntaxError(reason, (None, node.lineno, node.col_offset + 1, None))

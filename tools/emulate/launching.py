@@ -1,0 +1,152 @@
+"""What a launch is made of: its arguments as the kernel sees them, its grid, its options.
+
+Arguments follow the launcher of a GPU: floats arrive as float32 and keep that type against narrower tensors, integers
+as the narrowest type that holds them, booleans as `int1`, a tensor as a pointer that knows its extent. Unknown options
+and grids a GPU would refuse are refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import triton
+import triton.language as tl
+import triton.runtime.interpreter as stock
+from triton.runtime.jit import _normalize_ty, mangle_type
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from triton_agent.tools.emulate.bounds import Extent
+from triton_agent.tools.emulate.faults import Unsupported
+from triton_agent.tools.emulate.memory import ORIGIN
+
+_SCALAR_TYPES = frozenset(["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "fp16", "bf16", "fp32", "fp64"])
+_LARGEST_GRID = (2**31 - 1, 65535, 65535)
+_OPTIONS_BESIDE_THE_COMPILERS = frozenset(("debug", "instrumentation_mode"))
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class BoundArguments:
+    """One launch's arguments by parameter name."""
+
+    host: dict[str, Any]
+    """As they were passed."""
+    device: dict[str, Any]
+    """As the kernel gets them."""
+    extents: list[Extent]
+
+
+def bind(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> BoundArguments:
+    """Sorts options from arguments and turns the latter into what the kernel gets."""
+    signature = inspect.signature(function)
+    own = {name: value for name, value in kwargs.items() if name in signature.parameters}
+    _check_options({name: value for name, value in kwargs.items() if name not in own})
+    bound = signature.bind(*args, **own)
+    bound.apply_defaults()
+    host = {name: tl.core._unwrap_if_constexpr(value) for name, value in bound.arguments.items()}
+    extents: list[Extent] = []
+    device = {name: _parameter(name, host[name], signature.parameters[name].annotation, extents) for name in host}
+    return BoundArguments(host=host, device=device, extents=extents)
+
+
+def resolve_grid(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, int, int]:
+    """The grid as three extents within a GPU's limits; `arguments` is what a callable grid is given."""
+    if callable(grid):
+        grid = grid(dict(arguments))
+    if not 1 <= len(grid) <= 3:
+        raise ValueError(f"a grid has one to three dimensions, not {len(grid)}: {grid!r}")
+    x, y, z = (*(operator.index(size) for size in grid), 1, 1)[:3]
+    for axis, size, largest in zip("xyz", (x, y, z), _LARGEST_GRID):
+        if not 0 <= size <= largest:
+            raise ValueError(f"the grid's {axis} is {size}, outside 0 to {largest}, so a GPU refuses the launch")
+    return x, y, z
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    known = _compiler_options()
+    unknown = sorted(set(options) - known - _OPTIONS_BESIDE_THE_COMPILERS) if known else []
+    if unknown:
+        raise KeyError(f"Keyword argument {unknown[0]} was specified but unrecognised")
+    num_warps = options.get("num_warps", 4)
+    if num_warps < 1 or num_warps & (num_warps - 1) or num_warps > 32:
+        raise ValueError(f"num_warps must be a power of two up to 32, not {num_warps}")
+
+
+def _compiler_options() -> frozenset[str]:
+    """Names the compiler for NVIDIA takes; none where it is not installed, and then all pass."""
+    try:
+        from triton.backends.nvidia.compiler import CUDAOptions
+    except ImportError:
+        return frozenset()
+    return frozenset(field.name for field in dataclasses.fields(CUDAOptions))
+
+
+def _parameter(name: str, value: Any, annotation: Any, extents: list[Extent]) -> Any:
+    declared = "" if annotation is inspect.Parameter.empty else _normalize_ty(annotation)
+    if declared == "constexpr":
+        return value
+    return _on_device(name, value, declared if declared in _SCALAR_TYPES else "", extents)
+
+
+def _on_device(name: str, value: Any, declared: str, extents: list[Extent]) -> Any:
+    if isinstance(value, (bool, int, float)):
+        return _scalar(value, declared or ("fp32" if isinstance(value, float) else mangle_type(value)))
+    if isinstance(value, TensorDescriptor):
+        return _descriptor(name, value, extents)
+    if hasattr(value, "data_ptr"):
+        return _pointer(name, value, extents)
+    if isinstance(value, tuple):
+        items = [_on_device(f"{name}[{i}]", item, "", extents) for i, item in enumerate(value)]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
+
+
+def _scalar(value: bool | int | float, type_name: str) -> Any:
+    element = tl.str_to_ty(type_name, None)
+    if element == tl.bfloat16:
+        return tl.tensor(stock.interpreter_builder.get_bf16(value), element)
+    kind = stock._get_np_dtype(element)
+    if kind.kind in "iu" and not np.iinfo(kind).min <= value <= np.iinfo(kind).max:
+        raise OverflowError(f"{value} does not fit {type_name}")
+    return tl.tensor(stock.TensorHandle(np.array([value], kind), element), element)
+
+
+def _pointer(name: str, tensor: Any, extents: list[Extent]) -> Any:
+    element = tl.str_to_ty(mangle_type(tensor), None)
+    storage = tensor.base if isinstance(tensor, triton.runtime.jit.TensorWrapper) else tensor
+    if storage.device.type != "cpu":
+        raise Unsupported(f"a launch on a tensor in the memory of {storage.device}")
+    address = tensor.data_ptr()
+    extents.append(_extent(name, storage, address))
+    handle = stock.TensorHandle(np.array([address], np.uint64), element, {ORIGIN: len(extents) - 1})
+    return tl.tensor(handle, element)
+
+
+def _extent(name: str, tensor: Any, address: int) -> Extent:
+    shape, item_bytes = tuple(tensor.shape), tensor.element_size()
+    reach = sum((size - 1) * step for size, step in zip(shape, tensor.stride())) + 1 if tensor.numel() else 0
+    return Extent(
+        name=name,
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        shape=shape,
+        start=address,
+        end=address + reach * item_bytes,
+        item_bytes=item_bytes,
+    )
+
+
+def _descriptor(name: str, value: Any, extents: list[Extent]) -> Any:
+    """A tensor descriptor made on the host, as one made in the kernel from the same numbers."""
+    whole = [_on_device(name, size, "", extents) for size in (*value.shape, *value.strides[:-1])]
+    rank = len(value.shape)
+    return stock.interpreter_semantic.make_tensor_descriptor(
+        base=_pointer(name, value.base, extents),
+        shape=whole[:rank],
+        strides=[*whole[rank:], tl.constexpr(1)],
+        block_shape=[tl.constexpr(size) for size in value.block_shape],
+        padding_option=value.padding,
+    )

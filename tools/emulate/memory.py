@@ -1,0 +1,187 @@
+"""Memory operations that ask before they touch anything, and pointers that remember their tensor.
+
+Every lane that is not masked is checked against the extents of the launch (`bounds.py`): numpy would read strange
+memory in silence, or end the process. Block pointers and tensor descriptors come down to the same loads and stores.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+import triton.runtime.interpreter as stock
+
+from triton_agent.tools.emulate.arithmetic import ArithmeticBuilder, Handle, handle_of, numbers
+from triton_agent.tools.emulate.bounds import Memory
+from triton_agent.tools.emulate.floats import Array
+
+ORIGIN = "argument"
+"""Key in a handle's attributes: the index of the extent that a pointer came from."""
+
+
+class GuardedBuilder(ArithmeticBuilder):
+    """The builder with memory operations that ask first, and pointers that remember where they came from."""
+
+    memory: Memory
+    """Of the launch that is running; set by the interpreter."""
+
+    # access
+
+    def create_load(self, ptr: Handle, *modifiers: Any) -> Handle:
+        return self.create_masked_load(ptr, None, None, *modifiers)
+
+    def create_store(self, ptr: Handle, value: Handle, *modifiers: Any) -> Any:
+        return self.create_masked_store(ptr, value, None, *modifiers)
+
+    def create_masked_load(self, ptrs: Handle, mask: Any, other: Handle | None, *_: Any, **__: Any) -> Handle:
+        """Masked lanes without `other` read zero: the compiler for NVIDIA clears the register first."""
+        element = ptrs.get_element_ty()
+        kind = stock._get_np_dtype(element)
+        lanes = _lanes(mask, ptrs.data)
+        addresses = ptrs.data[lanes]
+        if addresses.size:
+            origin = self.memory.admit("load", addresses, kind.itemsize, ptrs.attr.get(ORIGIN))
+            self.memory.bytes_loaded += addresses.size * kind.itemsize
+            self.memory.read.update(range(len(self.memory.extents)) if origin is None else (origin,))
+        default = np.zeros(ptrs.data.shape, kind) if other is None else np.broadcast_to(other.data, ptrs.data.shape)
+        return stock.TensorHandle(stock._interpreter.load(ptrs.data, lanes, default, kind), element)
+
+    def create_masked_store(self, ptrs: Handle, value: Handle, mask: Any, *_: Any) -> Any:
+        kind = stock._get_np_dtype(ptrs.get_element_ty())
+        data = np.broadcast_to(value.data, ptrs.data.shape).astype(kind, copy=False)
+        lanes = _lanes(mask, ptrs.data)
+        addresses = ptrs.data[lanes]
+        if addresses.size:
+            origin = self._admit_write("store", addresses, kind.itemsize, ptrs)
+            if origin is not None and not self.memory.has_atomics:
+                self.memory.note_store(addresses, data[lanes], origin, self._program())
+        return stock._interpreter.store(ptrs.data, data, lanes)
+
+    def create_atomic_cas(self, ptr: Handle, cmp: Handle, val: Handle, sem: Any, scope: Any) -> Handle:
+        self._admit_atomic(ptr, None, val)
+        return super().create_atomic_cas(ptr, cmp, val, sem, scope)
+
+    def create_atomic_rmw(self, op: Any, ptr: Handle, val: Handle, mask: Any, sem: Any, scope: Any) -> Handle:
+        lanes = self._admit_atomic(ptr, mask, val)
+        if op == stock._ir.ATOMIC_OP.FADD and val.dtype.scalar in (tl.float16, tl.bfloat16):
+            return self._add_half_precision(ptr, val, lanes)
+        return super().create_atomic_rmw(op, ptr, val, mask, sem, scope)
+
+    def _admit_atomic(self, ptr: Handle, mask: Any, val: Handle) -> Array:
+        lanes = _lanes(mask, ptr.data)
+        addresses = ptr.data[lanes]
+        self.memory.has_atomics = True
+        if addresses.size:
+            origin = self._admit_write("atomic", addresses, val.data.itemsize, ptr)
+            self.memory.bytes_loaded += addresses.size * val.data.itemsize
+            self.memory.read.update(range(len(self.memory.extents)) if origin is None else (origin,))
+        return lanes
+
+    def _admit_write(self, action: str, addresses: Array, item_bytes: int, ptr: Handle) -> int | None:
+        origin = self.memory.admit(action, addresses, item_bytes, ptr.attr.get(ORIGIN))
+        self.memory.bytes_stored += addresses.size * item_bytes
+        self.memory.written.update(range(len(self.memory.extents)) if origin is None else (origin,))
+        return origin
+
+    def _add_half_precision(self, ptr: Handle, val: Handle, lanes: Array) -> Handle:
+        """Adds lane after lane where addresses repeat, each sum rounded to the type."""
+        element = val.dtype.scalar
+        addresses, terms = ptr.data[lanes], np.broadcast_to(val.data, ptr.data.shape)[lanes]
+        before = np.zeros_like(terms)
+        waiting = np.arange(addresses.size)
+        while waiting.size:
+            _, first = np.unique(addresses[waiting], return_index=True)
+            now = waiting[first]
+            active = np.ones(now.shape, bool)
+            before[now] = stock._interpreter.load(addresses[now], active, terms[now], terms.dtype)
+            old, term = (stock.TensorHandle(part[now], element) for part in (before, terms))
+            total = handle_of(numbers(old) + numbers(term), element)
+            stock._interpreter.store(addresses[now], total.data, active)
+            waiting = np.delete(waiting, first)
+        result = np.zeros(ptr.data.shape, terms.dtype)
+        result[lanes] = before
+        return stock.TensorHandle(result, element)
+
+    def _program(self) -> int:
+        """The running program as a number from 1."""
+        x, y, z = self.grid_idx
+        _, ny, nz = self.grid_dim
+        return int((x * ny + y) * nz + z) + 1
+
+    # block pointers and descriptors
+
+    def create_tensor_pointer_load(
+        self, ptr: Any, boundary_check: Any, padding_option: Any, cache: Any, eviction: Any, is_volatile: Any
+    ) -> Handle:
+        ptrs, mask = self._located(ptr, ptr.materialize_pointers(boundary_check))
+        return self.create_masked_load(ptrs, mask, _padding(ptrs, padding_option))
+
+    def create_tensor_pointer_store(self, ptr: Any, value: Handle, boundary_check: Any, *_: Any) -> Any:
+        ptrs, mask = self._located(ptr, ptr.materialize_pointers(boundary_check))
+        return self.create_masked_store(ptrs, value, mask)
+
+    def create_descriptor_load(self, desc: Any, indices: list[Handle], *_: Any) -> Handle:
+        ptrs, mask = self._located(desc, desc.materialize_pointers(indices))
+        return self.create_masked_load(ptrs, mask, _padding(ptrs, desc.padding))
+
+    def create_descriptor_store(self, desc: Any, value: Handle, indices: list[Handle]) -> Any:
+        ptrs, mask = self._located(desc, desc.materialize_pointers(indices))
+        return self.create_masked_store(ptrs, value, mask)
+
+    def _located(self, source: Any, pointers: tuple[Handle, Array]) -> tuple[Handle, Array]:
+        return _from(source.base, pointers[0]), pointers[1]
+
+    # pointers keep their origin through these
+
+    def create_addptr(self, ptr: Handle, offset: Handle) -> Handle:
+        return _from(ptr, super().create_addptr(ptr, offset))
+
+    def create_bitcast(self, src: Handle, dst_type: Any) -> Handle:
+        return _from(src, super().create_bitcast(src, dst_type))
+
+    def create_splat(self, ret_ty: Any, arg: Handle) -> Handle:
+        return _from(arg, super().create_splat(ret_ty, arg))
+
+    def create_unsplat(self, arg: Handle) -> Handle:
+        return _from(arg, super().create_unsplat(arg))
+
+    def create_broadcast(self, arg: Handle, shape: Any) -> Handle:
+        return _from(arg, super().create_broadcast(arg, shape))
+
+    def create_expand_dims(self, arg: Handle, axis: int) -> Handle:
+        return _from(arg, super().create_expand_dims(arg, axis))
+
+    def create_reshape(self, arg: Handle, shape: Any, allow_reorder: bool) -> Handle:
+        reshaped = stock.TensorHandle(arg.data.reshape(shape), arg.dtype.scalar)
+        return _from(arg, reshaped)
+
+    def create_trans(self, arg: Handle, perm: Any) -> Handle:
+        return _from(arg, super().create_trans(arg, perm))
+
+    def create_select(self, cond: Handle, lhs: Handle, rhs: Handle) -> Handle:
+        chosen = stock.TensorHandle(np.where(cond.data, lhs.data, rhs.data), lhs.dtype.scalar)
+        return _from(lhs, chosen) if lhs.attr.get(ORIGIN) == rhs.attr.get(ORIGIN) else chosen
+
+
+def _from(source: Handle, result: Handle) -> Handle:
+    """`result` with the origin of `source`."""
+    if ORIGIN in source.attr:
+        result.attr[ORIGIN] = source.attr[ORIGIN]
+    return result
+
+
+def _lanes(mask: Any, addresses: Array) -> Array:
+    """The active lanes; a mask comes as a handle, an array or None for all."""
+    if mask is None:
+        return np.ones(addresses.shape, bool)
+    active = mask if isinstance(mask, np.ndarray) else mask.data
+    return np.broadcast_to(active, addresses.shape).astype(bool, copy=False)
+
+
+def _padding(ptrs: Handle, option: Any) -> Handle | None:
+    """What lanes beyond the boundary read; None stands for zero."""
+    if option != stock._ir.PADDING_OPTION.PAD_NAN:
+        return None
+    element = ptrs.get_element_ty()
+    return handle_of(np.full(ptrs.data.shape, np.nan, np.float32), element)

@@ -1,0 +1,117 @@
+"""`tl.reduce` and `tl.associative_scan`, on whole blocks at a time.
+
+Both combine neighbours level by level, keeping their order: the shape of a GPU's reduction, with one rounding per
+combination, so that a bfloat16 sum shows the error it has there. Combining functions of the candidate's own run on
+halved blocks instead of element by element, which takes log2(n) calls. A GPU adds the elements of one thread in
+sequence before it forms a tree: its order differs in detail, and with it the last bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+import triton.runtime.interpreter as stock
+
+from triton_agent.tools.emulate.arithmetic import handle_of, numbers
+from triton_agent.tools.emulate.floats import Array
+
+Combine = Callable[[list[Array]], list[Array]]
+"""Takes the data of the left operands followed by that of the right ones; gives the data of the results."""
+
+
+def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: Any) -> Any:
+    """Stands in for `tl.reduce`."""
+    if not isinstance(input, tuple):
+        return reduce((input,), axis, combine_fn, keep_dims)[0]
+    axis, rank = tl.core._unwrap_if_constexpr(axis), len(input[0].shape)
+    along, dtypes = _checked(axis, rank), [part.dtype for part in input]
+    arrays = [part.handle.data if axis is not None else part.handle.data.reshape(-1) for part in input]
+    combine = _combiner(combine_fn, dtypes)
+    while arrays[0].shape[along] > 1:
+        arrays = combine([_every_other(array, along, offset) for offset in (0, 1) for array in arrays])
+    arrays = [np.take(array, 0, axis=along) for array in arrays]
+    if tl.core._unwrap_if_constexpr(keep_dims):
+        arrays = [array.reshape((1,) * rank) if axis is None else np.expand_dims(array, along) for array in arrays]
+    return tuple(map(_tensor, arrays, dtypes))
+
+
+def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False, **_: Any) -> Any:
+    """Stands in for `tl.associative_scan`."""
+    if not isinstance(input, tuple):
+        return associative_scan((input,), axis, combine_fn, reverse)[0]
+    along, dtypes = _checked(tl.core._unwrap_if_constexpr(axis), len(input[0].shape)), [part.dtype for part in input]
+    is_reversed = bool(tl.core._unwrap_if_constexpr(reverse))
+    arrays = [np.flip(part.handle.data, along) if is_reversed else part.handle.data for part in input]
+    combine = _combiner(combine_fn, dtypes)
+    position = np.arange(arrays[0].shape[along]).reshape([-1 if d == along else 1 for d in range(arrays[0].ndim)])
+    distance = 1
+    while distance < arrays[0].shape[along]:
+        earlier = [np.roll(array, distance, axis=along) for array in arrays]
+        combined = combine([*earlier, *arrays])
+        arrays = [np.where(position >= distance, new, old) for new, old in zip(combined, arrays)]
+        distance *= 2
+    return tuple(_tensor(np.flip(a, along) if is_reversed else a, dtype) for a, dtype in zip(arrays, dtypes))
+
+
+def _combiner(combine_fn: Any, dtypes: list[Any]) -> Combine:
+    """The combining function on arrays: with numpy alone where it is Triton's own, else by running it."""
+    known = _KNOWN.get(combine_fn)
+    count = len(dtypes)
+
+    def with_numpy(operands: list[Array]) -> list[Array]:
+        assert known is not None
+        values = [numbers(stock.TensorHandle(data, dtype)) for data, dtype in zip(operands, [*dtypes, *dtypes])]
+        return [handle_of(value, dtype).data for value, dtype in zip(known(*values), dtypes)]
+
+    def by_running(operands: list[Array]) -> list[Array]:
+        result = combine_fn(*map(_tensor, operands, [*dtypes, *dtypes]))
+        results = result if isinstance(result, tuple) else (result,)
+        if len(results) != count:
+            raise ValueError(f"the combining function gave {len(results)} values for {count} inputs")
+        semantic = stock.interpreter_semantic
+        return [semantic.cast(value, dtype).handle.data for value, dtype in zip(results, dtypes)]
+
+    return by_running if known is None else with_numpy
+
+
+def _first_largest(value: Array, index: Array, other: Array, other_index: Array) -> tuple[Array, Array]:
+    wins = (value > other) | ((value == other) & (index < other_index))
+    return np.where(wins, value, other), np.where(wins, index, other_index)
+
+
+def _first_smallest(value: Array, index: Array, other: Array, other_index: Array) -> tuple[Array, Array]:
+    wins = (value < other) | ((value == other) & (index < other_index))
+    return np.where(wins, value, other), np.where(wins, index, other_index)
+
+
+_KNOWN: dict[Any, Callable[..., tuple[Array, ...]]] = {
+    tl.standard._sum_combine: lambda a, b: (a + b,),
+    tl.standard._prod_combine: lambda a, b: (a * b,),
+    tl.standard._elementwise_max: lambda a, b: (np.fmax(a, b),),
+    tl.standard._elementwise_min: lambda a, b: (np.fmin(a, b),),
+    tl.standard._xor_combine: lambda a, b: (a ^ b,),
+    tl.standard._argmax_combine_tie_break_left: _first_largest,
+    tl.standard._argmin_combine_tie_break_left: _first_smallest,
+}
+"""What Triton's own combining functions compute."""
+
+
+def _every_other(data: Array, along: int, offset: int) -> Array:
+    return data[tuple(slice(offset, None, 2) if d == along else slice(None) for d in range(data.ndim))]
+
+
+def _checked(axis: int | None, rank: int) -> int:
+    if axis is None:
+        return 0
+    if not -rank <= axis < rank:
+        raise ValueError(f"invalid axis {axis}. Expected {-rank} <= axis < {rank}")
+    return axis % rank
+
+
+def _tensor(data: Array, dtype: Any) -> Any:
+    if data.ndim == 0:
+        return tl.tensor(stock.TensorHandle(data.reshape(1), dtype), dtype)
+    return tl.tensor(stock.TensorHandle(data, dtype), tl.block_type(dtype, list(data.shape)))

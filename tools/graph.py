@@ -1,0 +1,222 @@
+"""The operators that one call of a model runs, as a graph: values, nodes, and how they are wired.
+
+A graph is plain data about one call on one set of inputs. It is in functional form: every node makes new values, and a
+node that wrote in place says whose memory it took (`writes`). Control flow is not in it: what Python decided during
+that call is baked in, and `data_dependent` says when it decided by looking at values. Contents of tensors are not in
+it either, apart from constants of a single element, which stand as plain numbers.
+
+Values are named `x0` (inputs), `p:weight` (parameters), `b:running_mean` (buffers), `c0` (tensors that come from
+elsewhere), `n3` (the first or only output of node 3) and `n3.1` (its second). Needs no torch until `extract` is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from triton_agent.tools.graph_fingerprint import canonical_text, digest
+from triton_agent.tools.graph_values import (
+    Argument,
+    Reference,
+    TensorMeta,
+    argument_from_json,
+    argument_text,
+    argument_to_json,
+    references_in,
+)
+from triton_agent.tools.operators import Kind, kind_of
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["Argument", "Kind", "Node", "OperatorGraph", "Reference", "TensorMeta", "extract", "kind_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One operator call."""
+
+    index: int
+    operator: str
+    """`aten.addmm`: without overload, without the underscore of an in-place form, the same name on CPU and CUDA."""
+    overload: str
+    """`Tensor`, `default`, ...; empty where several operators share one name here, and for calls with `out=`."""
+    arguments: tuple[Argument, ...]
+    argument_names: tuple[str, ...]
+    """What the schema calls them; empty strings where there is no schema."""
+    keywords: Mapping[str, Argument]
+    outputs: tuple[TensorMeta, ...]
+    view_of: str | None = None
+    """The value whose memory the outputs show; None where they have memory of their own."""
+    writes: tuple[str, ...] = ()
+    """Values whose memory was overwritten. Their new contents are the last outputs, in this order."""
+
+    @property
+    def kind(self) -> Kind:
+        return kind_of(self.operator)
+
+    def argument(self, name: str, default: Argument = None) -> Argument:
+        """The argument that the schema calls `name`, however it was passed."""
+        for own, value in zip(self.argument_names, self.arguments):
+            if own == name:
+                return value
+        return self.keywords.get(name, default)
+
+    def output_name(self, position: int = 0) -> str:
+        return f"n{self.index}.{position}" if position else f"n{self.index}"
+
+    def references(self) -> Iterator[str]:
+        """Names of the values it takes, in order, with repetitions."""
+        yield from references_in(self.arguments)
+        yield from references_in(tuple(self.keywords.values()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorGraph:
+    """What a model did in one call."""
+
+    inputs: Mapping[str, TensorMeta]
+    parameters: Mapping[str, TensorMeta]
+    buffers: Mapping[str, TensorMeta]
+    constants: Mapping[str, TensorMeta]
+    nodes: tuple[Node, ...]
+    """Only what an output, an update or a look at values depends on."""
+    outputs: tuple[str, ...]
+    output_structure: str = "*"
+    """How the outputs are nested, a star for each: `(*, {'hidden': *})`."""
+    updates: Mapping[str, str] = field(default_factory=dict)
+    """Inputs, buffers and others that the call overwrote, with the value that holds their new contents."""
+    shared: Mapping[str, str] = field(default_factory=dict)
+    """Sources whose memory belongs to an earlier source: `x1` is `x0`, or a slice of it."""
+    data_dependent: bool = False
+    """Python looked at values (`.item()`, a boolean mask, `nonzero`), so another input may run another graph."""
+
+    def sources(self) -> dict[str, TensorMeta]:
+        """Every value that was there before the call."""
+        return {**self.inputs, **self.parameters, **self.buffers, **self.constants}
+
+    def values(self) -> dict[str, TensorMeta]:
+        """Every value, sources and outputs of nodes alike."""
+        made = {node.output_name(k): meta for node in self.nodes for k, meta in enumerate(node.outputs)}
+        return {**self.sources(), **made}
+
+    def producers(self) -> dict[str, Node]:
+        """The node that made each value; sources are not in it."""
+        return {node.output_name(k): node for node in self.nodes for k in range(len(node.outputs))}
+
+    def consumers(self) -> dict[str, tuple[Node, ...]]:
+        """The nodes that take each value, once each, in order."""
+        found: dict[str, tuple[Node, ...]] = {}
+        for node in self.nodes:
+            for name in dict.fromkeys(node.references()):
+                found[name] = (*found.get(name, ()), node)
+        return found
+
+    def fingerprint(self) -> str:
+        """Equal for graphs of the same structure.
+
+        Operators, wiring, constants, dtypes and ranks count. Sizes, strides, names of parameters and the order of
+        independent nodes do not. A constant computed from a size (`x / math.sqrt(d)`) counts like any other.
+        """
+        return digest(canonical_text(self, exact=False))
+
+    def signature(self) -> str:
+        """Equal for graphs of the same structure, shapes and strides."""
+        return digest(canonical_text(self, exact=True))
+
+    def dump(self) -> str:
+        """Text for people and prompts: the sources that are used, then one line per node."""
+        used = {name for node in self.nodes for name in node.references()} | {*self.outputs, *self.updates}
+        lines = [f"{name}: {meta}" for name, meta in self.sources().items() if name in used or name in self.inputs]
+        lines += [_line(node) for node in self.nodes]
+        lines += [f"update {name} <- {value}" for name, value in self.updates.items()]
+        lines.append("return " + _filled(self.output_structure, self.outputs))
+        if self.data_dependent:
+            lines.append("note: Python looked at values during this call; other values may take another path")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data, from which `from_json` makes an equal graph."""
+        return {
+            **{group: {name: meta.to_json() for name, meta in getattr(self, group).items()} for group in _GROUPS},
+            "nodes": [_node_to_json(node) for node in self.nodes],
+            "outputs": list(self.outputs),
+            "output_structure": self.output_structure,
+            "updates": dict(self.updates),
+            "shared": dict(self.shared),
+            "data_dependent": self.data_dependent,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> OperatorGraph:
+        groups = {group: {name: TensorMeta.from_json(meta) for name, meta in data[group].items()} for group in _GROUPS}
+        return cls(
+            **groups,
+            nodes=tuple(_node_from_json(node) for node in data["nodes"]),
+            outputs=tuple(data["outputs"]),
+            output_structure=data["output_structure"],
+            updates=dict(data["updates"]),
+            shared=dict(data["shared"]),
+            data_dependent=data["data_dependent"],
+        )
+
+
+_GROUPS = ("inputs", "parameters", "buffers", "constants")
+
+
+def extract(model: nn.Module, inputs: Sequence[object], *, kwargs: Mapping[str, object] | None = None) -> OperatorGraph:
+    """Run `model(*inputs, **kwargs)` once and hand back the graph of what it did.
+
+    The model, the inputs and the random state are afterwards as they were. Real tensors flow, so any Python works.
+    """
+    from triton_agent.tools.graph_recorder import record
+
+    return record(model, inputs, kwargs or {})
+
+
+def _line(node: Node) -> str:
+    arguments = [
+        argument_text(value) if isinstance(value, Reference) or not name else f"{name}={argument_text(value)}"
+        for name, value in zip(node.argument_names, node.arguments)
+    ]
+    arguments += [f"{name}={argument_text(value)}" for name, value in node.keywords.items()]
+    text = (
+        f"n{node.index} = {node.operator}({', '.join(arguments)}) -> {', '.join(map(str, node.outputs)) or 'nothing'}"
+    )
+    if node.view_of is not None:
+        text += f"  # view of {node.view_of}"
+    return f"{text}  # in place of {', '.join(node.writes)}" if node.writes else text
+
+
+def _filled(structure: str, names: Sequence[str]) -> str:
+    parts = structure.split("*")
+    return parts[0] + "".join(name + rest for name, rest in zip(names, parts[1:]))
+
+
+def _node_to_json(node: Node) -> dict[str, Any]:
+    return {
+        "index": node.index,
+        "operator": node.operator,
+        "overload": node.overload,
+        "arguments": [argument_to_json(argument) for argument in node.arguments],
+        "argument_names": list(node.argument_names),
+        "keywords": {name: argument_to_json(argument) for name, argument in node.keywords.items()},
+        "outputs": [meta.to_json() for meta in node.outputs],
+        "view_of": node.view_of,
+        "writes": list(node.writes),
+    }
+
+
+def _node_from_json(data: Mapping[str, Any]) -> Node:
+    return Node(
+        index=data["index"],
+        operator=data["operator"],
+        overload=data["overload"],
+        arguments=tuple(argument_from_json(argument) for argument in data["arguments"]),
+        argument_names=tuple(data["argument_names"]),
+        keywords={name: argument_from_json(argument) for name, argument in data["keywords"].items()},
+        outputs=tuple(TensorMeta.from_json(meta) for meta in data["outputs"]),
+        view_of=data["view_of"],
+        writes=tuple(data["writes"]),
+    )

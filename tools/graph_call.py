@@ -1,0 +1,91 @@
+"""The call around a recording: what goes in and out of a model, and leaving no trace of having called it.
+
+Tensors that the call overwrites are put back by whoever records it (`graph_memory`), since only it sees the writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy
+import torch
+from torch import nn
+
+
+def tensors_in(value: object) -> list[torch.Tensor]:
+    """Every tensor in nested lists, tuples, dicts and dataclasses, in order."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [tensor for _, item in _items(value) for tensor in tensors_in(item)]
+
+
+def structure_of(value: object) -> str:
+    """The nesting as text, with a star for each tensor."""
+    if isinstance(value, torch.Tensor):
+        return "*"
+    items = _items(value)
+    if isinstance(value, Mapping) or dataclasses.is_dataclass(value):
+        return "{" + ", ".join(f"{key!r}: {structure_of(item)}" for key, item in items) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(structure_of(item) for _, item in items) + "]"
+    if isinstance(value, tuple):
+        return "(" + ", ".join(structure_of(item) for _, item in items) + (",)" if len(items) == 1 else ")")
+    return repr(value).replace("*", "×") if isinstance(value, bool | int | float | str | None) else type(value).__name__
+
+
+def _items(value: object) -> list[tuple[object, object]]:
+    if isinstance(value, Mapping):
+        return list(value.items())
+    if isinstance(value, list | tuple):
+        return list(enumerate(value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
+    return []
+
+
+@contextlib.contextmanager
+def undisturbed(model: nn.Module, inputs: Sequence[torch.Tensor]) -> Iterator[nn.Module]:
+    """A twin of `model` to call: it shares the tensors and nothing else. Random states are put back afterwards."""
+    devices = {tensor.device for tensor in [*inputs, *model.parameters(), *model.buffers()]}
+    cuda = sorted({device.index or 0 for device in devices if device.type == "cuda"})
+    python_state, numpy_state = random.getstate(), numpy.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=cuda), _twin(model) as twin:
+            yield twin
+    finally:
+        random.setstate(python_state)
+        numpy.random.set_state(numpy_state)
+
+
+@contextlib.contextmanager
+def _twin(model: nn.Module) -> Iterator[nn.Module]:
+    attributes = [value for module in model.modules() for value in vars(module).values()]
+    tensors = [*model.parameters(), *model.buffers(), *(item for item in attributes if isinstance(item, torch.Tensor))]
+    try:
+        twin = copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
+    except (TypeError, ValueError, RuntimeError, AttributeError, NotImplementedError):
+        # Holds something that cannot be copied (a lock, a handle, a graph's inner tensor): call it, undo what it sets.
+        with _attributes_kept(model):
+            yield model
+        return
+    yield twin
+
+
+@contextlib.contextmanager
+def _attributes_kept(model: nn.Module) -> Iterator[None]:
+    kept = [(module, {name: _shallow(value) for name, value in vars(module).items()}) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for module, attributes in kept:
+            vars(module).clear()
+            vars(module).update(attributes)
+
+
+def _shallow(value: Any) -> Any:
+    return copy.copy(value) if isinstance(value, dict | list | set) else value

@@ -1,0 +1,271 @@
+"""Runs a model once and writes down every operator of torch that it calls.
+
+Two observers watch: one sees operators as torch dispatches them, one sees Python functions before torch takes them
+apart. Everything is wired through `graph_memory`. Not seen: what is computed outside torch (numpy, kernels that are no
+operators of torch), and writes that an operator does not declare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from triton_agent.tools.graph import Node, OperatorGraph
+from triton_agent.tools.graph_call import structure_of, tensors_in, undisturbed
+from triton_agent.tools.graph_canon import (
+    Wording,
+    composite_of,
+    composite_wording,
+    traits_of,
+    wording_of,
+    written_by,
+)
+from triton_agent.tools.graph_memory import Layout, Memory, MemoryBook, layout_of, meta_of
+from triton_agent.tools.graph_pruning import pruned
+from triton_agent.tools.graph_values import Argument, Reference, TensorMeta, references_in
+from triton_agent.tools.operators import bare_name
+
+_UNTOLD = frozenset({"device", "layout", "pin_memory", "non_blocking", "generator", "inplace"})
+"""Arguments that say where or how, not what."""
+_HANDOVERS = frozenset({"lift_fresh", "lift", "detach", "alias"})
+"""Operators that hand a tensor on as it is; of one made outside the graph there is nothing to write down yet."""
+_LOOKS = frozenset({"tolist", "numpy", "__array__", "__dlpack__"})
+"""Methods that read values without an operator being dispatched."""
+
+
+def record(model: nn.Module, inputs: Sequence[object], keywords: Mapping[str, object]) -> OperatorGraph:
+    """The graph of `model(*inputs, **keywords)`; everything is left as it was found."""
+    recorder = _Recorder()
+    given = [*tensors_in(list(inputs)), *tensors_in(keywords)]
+    with undisturbed(model, given) as twin:
+        recorder.adopt("x", {str(position): tensor for position, tensor in enumerate(given)})
+        recorder.adopt("p:", dict(twin.named_parameters()))
+        recorder.adopt("b:", dict(twin.named_buffers()))
+        try:
+            with torch.no_grad(), _Functions(recorder), _Operators(recorder):
+                outputs = twin(*inputs, **keywords)
+            return recorder.finish(outputs)
+        finally:
+            recorder.restore()
+
+
+class _Operators(TorchDispatchMode):
+    def __init__(self, recorder: _Recorder) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._recorder = recorder
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return self._recorder.operator(func, args, kwargs or {})
+
+
+class _Functions(TorchFunctionMode):
+    def __init__(self, recorder: _Recorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return self._recorder.function(func, args, kwargs or {})
+
+
+class _Recorder:
+    """Collects nodes while a model runs."""
+
+    def __init__(self) -> None:
+        self._book = MemoryBook()
+        self._nodes: list[Node] = []
+        self._sources: dict[str, dict[str, TensorMeta]] = {kind: {} for kind in "xpbc"}
+        self._shared: dict[str, str] = {}
+        self._droppable: dict[int, range] = {}
+        self._data_dependent = False
+        self._inside_composite = False
+        self.restore = self._book.restore
+
+    def adopt(self, prefix: str, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Tensors that were there before the call, under `prefix` and their own name."""
+        for name, tensor in tensors.items():
+            self._sources[prefix[0]][prefix + name] = meta_of(tensor)
+            shared_with = self._book.adopt(tensor, prefix + name)
+            if shared_with is not None:
+                self._shared[prefix + name] = shared_with
+
+    def function(self, function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """A Python function of torch was called."""
+        if getattr(function, "__name__", "") in _LOOKS and any(map(self._book.find, tensors_in(arguments))):
+            self._data_dependent = True
+        composite = composite_of(function, arguments, keywords)
+        if composite is None or self._inside_composite:
+            return function(*arguments, **keywords)
+        passed = dict(zip(composite.names, arguments))
+        passed.update({composite.aliases.get(name, name): value for name, value in keywords.items()})
+        wording = composite_wording(composite, self._encode_all(passed))
+        self._inside_composite = True
+        try:
+            result = function(*arguments, **keywords)
+        finally:
+            self._inside_composite = False
+        self._write_down(wording, tensors_in(result))
+        return result
+
+    def operator(self, operator: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """An operator was dispatched."""
+        handover = bare_name(str(operator)) in _HANDOVERS and self._book.find(arguments[0]) is None
+        if self._inside_composite or handover:
+            return operator(*arguments, **keywords)
+        passed = {**dict(zip(traits_of(operator).names, arguments)), **keywords}
+        overwritten = written_by(operator, passed)
+        written = [tensor for name in passed if name in overwritten for tensor in tensors_in(passed[name])]
+        # Names are asked for before the call: it may change what they show.
+        writes = tuple(self._refer(tensor).name for tensor in written)
+        wording = wording_of(operator, self._encode_all(passed), len(arguments))
+        self._data_dependent |= _looks_at_values(operator, passed) and bool(_references(wording))
+        for tensor in written:
+            self._book.keep_original(tensor)
+        result = operator(*arguments, **keywords)
+        self._write_down(wording, tensors_in(result), written, writes)
+        return result
+
+    def finish(self, outputs: object) -> OperatorGraph:
+        names = tuple(self._refer(tensor).name for tensor in tensors_in(outputs))
+        graph = OperatorGraph(
+            inputs=self._sources["x"],
+            parameters=self._sources["p"],
+            buffers=self._sources["b"],
+            constants=self._sources["c"],
+            outputs=names,
+            output_structure=structure_of(outputs),
+            updates={source: value for memory in list(self._book) for source, value in self._updates(memory)},
+            nodes=tuple(self._nodes),
+            shared=self._shared,
+            data_dependent=self._data_dependent,
+        )
+        return pruned(graph, self._droppable)
+
+    def _updates(self, memory: Memory) -> Iterator[tuple[str, str]]:
+        if not memory.written:
+            return
+        for source, layout in memory.sources:
+            value = self._name_in(memory, layout)
+            if value != source:
+                yield source, value
+
+    def _encode_all(self, passed: Mapping[str, Any]) -> dict[str, Argument]:
+        return {name: self._encode(value) for name, value in passed.items() if name not in _UNTOLD}
+
+    def _encode(self, value: object) -> Argument:
+        if isinstance(value, torch.Tensor):
+            if value.dim() == 0 and value.layout is torch.strided and self._book.find(value) is None:
+                number: Argument = value.item()  # made outside the graph, so it is a constant of this call
+                return number
+            return self._refer(value)
+        if isinstance(value, list | tuple):
+            return tuple(self._encode(item) for item in value)
+        if value is None or isinstance(value, bool | int | float | complex | str):
+            return value
+        return str(value).removeprefix("torch.")
+
+    def _refer(self, tensor: torch.Tensor) -> Reference:
+        """The value that `tensor` shows now; one never met before is a constant."""
+        memory = self._book.find(tensor)
+        if memory is None:
+            self.adopt("c", {str(len(self._sources["c"])): tensor})
+            return self._refer(tensor)
+        return Reference(name=self._name_in(memory, layout_of(tensor)))
+
+    def _name_in(self, memory: Memory, layout: Layout) -> str:
+        """What a layout of known memory shows; one that a write has outdated is read anew from the root."""
+        if layout not in memory.names:
+            wording = _strided_wording("as_strided", [memory.root], layout.meta)
+            memory.names[layout] = self._add(wording, [layout.meta], view_of=memory.root).output_name()
+        return memory.names[layout]
+
+    def _write_down(
+        self,
+        wording: Wording,
+        results: Sequence[torch.Tensor],
+        written: Sequence[torch.Tensor] = (),
+        writes: tuple[str, ...] = (),
+    ) -> None:
+        """Make a node of a finished call, and name what it made, showed or overwrote."""
+        made = [tensor for tensor in results if not self._is_known(tensor)]
+        looked = not results and bool(_references(wording))
+        if not made and not written and not looked:
+            return  # a view that changes nothing, or a call that touches nothing of the graph
+        view_of = self._viewed(made, wording)
+        node = self._add(wording, map(meta_of, [*made, *written]), view_of=view_of, writes=writes)
+        if wording.telling_results is not None:
+            self._droppable[node.index] = range(wording.telling_results, len(made))
+        for position, tensor in enumerate(made):
+            self._book.name(tensor, node.output_name(position))
+        for position, tensor in enumerate(written, len(made)):
+            self._overwrite(tensor, node.output_name(position))
+
+    def _is_known(self, tensor: torch.Tensor) -> bool:
+        memory = self._book.find(tensor)
+        return memory is not None and layout_of(tensor) in memory.names
+
+    def _viewed(self, made: Sequence[torch.Tensor], wording: Wording) -> str | None:
+        """The argument whose memory all results show."""
+        memories = [self._book.find(tensor) for tensor in made]
+        memory = memories[0] if memories else None
+        if memory is None or any(other is not memory for other in memories):
+            return None
+        shown = set(memory.names.values())
+        return next((name for name in _references(wording) if name in shown), memory.root)
+
+    def _overwrite(self, tensor: torch.Tensor, name: str) -> None:
+        memory, layout = self._book.find(tensor), layout_of(tensor)
+        if memory is None:
+            self._book.name(tensor, name)
+        elif not memory.overwrite(layout, name):
+            wording = _strided_wording("as_strided_scatter", [memory.root, name], layout.meta)
+            patched = self._add(wording, [memory.root_layout.meta], writes=(memory.root,))
+            memory.patch_root(patched.output_name(), layout, name)
+
+    def _add(
+        self, wording: Wording, outputs: Iterable[TensorMeta], view_of: str | None = None, writes: tuple[str, ...] = ()
+    ) -> Node:
+        node = Node(
+            index=len(self._nodes),
+            operator=wording.operator,
+            overload=wording.overload,
+            arguments=wording.arguments,
+            argument_names=wording.names,
+            keywords=wording.keywords,
+            outputs=tuple(outputs),
+            view_of=view_of,
+            writes=writes,
+        )
+        self._nodes.append(node)
+        return node
+
+
+def _references(wording: Wording) -> list[str]:
+    return [*references_in(wording.arguments), *references_in(tuple(wording.keywords.values()))]
+
+
+def _looks_at_values(operator: Any, passed: Mapping[str, Any]) -> bool:
+    """Indexing looks at values only through masks; its tag says it always may."""
+    if "indices" in passed:
+        return any(index.dtype in (torch.bool, torch.uint8) for index in tensors_in(passed["indices"]))
+    return traits_of(operator).looks_at_values
+
+
+def _strided_wording(name: str, values: Sequence[str], meta: TensorMeta) -> Wording:
+    """torch's own operators for a layout over memory; the recorder adds them where a write made a view outdated."""
+    return Wording(
+        operator=f"aten.{name}",
+        overload="default",
+        names=(*("self", "src")[: len(values)], "size", "stride", "storage_offset"),
+        arguments=(*(Reference(name=value) for value in values), meta.shape, meta.strides, meta.offset),
+        keywords={},
+        telling_results=None,
+    )

@@ -1,0 +1,107 @@
+"""The parts that a graph's nodes are made of: what a tensor looks like, and what an operator may be given.
+
+Contents of tensors are not kept. A torch dtype or memory format stands as its name (`float32`, `channels_last`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorMeta:
+    """How a tensor lies in memory; which device holds it is not part of it."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    """`float32`, `int64`, ..."""
+    strides: tuple[int, ...]
+    offset: int = 0
+    """Elements between the start of its memory and its first element; tells overlapping slices from separate ones."""
+
+    @property
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Row by row without gaps; dimensions of size 1 may have any stride."""
+        expected = 1
+        for size, stride in zip(reversed(self.shape), reversed(self.strides)):
+            if size != 1 and stride != expected:
+                return self.numel == 0
+            expected *= size
+        return True
+
+    def __str__(self) -> str:
+        text = f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+        return text if self.is_contiguous else f"{text} strides [{', '.join(map(str, self.strides))}]"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"shape": list(self.shape), "dtype": self.dtype, "strides": list(self.strides), "offset": self.offset}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TensorMeta:
+        return cls(
+            shape=tuple(data["shape"]), dtype=data["dtype"], strides=tuple(data["strides"]), offset=data["offset"]
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """An argument that is a value of the graph."""
+
+    name: str
+
+
+Argument: TypeAlias = bool | int | float | complex | str | Reference | tuple["Argument", ...] | None
+
+
+def references_in(argument: Argument) -> Iterator[str]:
+    """Names of the values in an argument, in order."""
+    if isinstance(argument, Reference):
+        yield argument.name
+    elif isinstance(argument, tuple):
+        for item in argument:
+            yield from references_in(item)
+
+
+def renamed(argument: Argument, names: Mapping[str, str]) -> Argument:
+    """The argument with its values called as `names` says; names that are not in it stay."""
+    if isinstance(argument, Reference):
+        return Reference(name=names.get(argument.name, argument.name))
+    return tuple(renamed(item, names) for item in argument) if isinstance(argument, tuple) else argument
+
+
+def argument_text(argument: Argument) -> str:
+    """As a person would write it."""
+    if isinstance(argument, Reference):
+        return argument.name
+    return f"[{', '.join(map(argument_text, argument))}]" if isinstance(argument, tuple) else repr(argument)
+
+
+def argument_to_json(argument: Argument) -> Any:
+    """Plain data; what JSON lacks (references, complex numbers, infinities) becomes an object with one key."""
+    if isinstance(argument, Reference):
+        return {"value": argument.name}
+    if isinstance(argument, tuple):
+        return [argument_to_json(item) for item in argument]
+    if isinstance(argument, complex):
+        return {"complex": [argument.real, argument.imag]}
+    if isinstance(argument, float) and not math.isfinite(argument):
+        return {"float": str(argument)}
+    return argument
+
+
+def argument_from_json(data: Any) -> Argument:
+    if isinstance(data, list):
+        return tuple(argument_from_json(item) for item in data)
+    if not isinstance(data, dict):
+        plain: Argument = data
+        return plain
+    if "value" in data:
+        return Reference(name=data["value"])
+    return complex(*data["complex"]) if "complex" in data else float(data["float"])

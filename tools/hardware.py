@@ -1,0 +1,200 @@
+"""What this machine is: its GPUs, processors, memory and versions, as plain facts.
+
+GPU facts come from `nvidia-smi` and, for what that does not tell, from a short-lived process that asks the CUDA
+driver. This process never touches CUDA, so it can still fork workers that will. Where there is no GPU, no driver or no
+`nvidia-smi`, the facts are fewer; nothing fails. What a GPU is doing right now is in `health.py`, what it can reach in
+`ceilings.py`.
+
+Not covered: AMD GPUs, and changing any setting of a card, which nothing here ever does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+
+LIMIT_S = 30.0
+"""nvidia-smi answers in well under a second, but in several where no persistence daemon keeps the driver loaded."""
+
+_DRIVER_PROBE = """
+import ctypes, json, uuid
+cuda = ctypes.CDLL("libcuda.so.1")
+assert cuda.cuInit(0) == 0
+count = ctypes.c_int()
+assert cuda.cuDeviceGetCount(ctypes.byref(count)) == 0
+found = {}
+for index in range(count.value):
+    device, raw, value = ctypes.c_int(), ctypes.create_string_buffer(16), ctypes.c_int()
+    assert cuda.cuDeviceGet(ctypes.byref(device), index) == 0
+    assert cuda.cuDeviceGetUuid(raw, device) == 0
+    facts = []
+    for attribute in (16, 38):  # multiprocessors, bytes of L2
+        assert cuda.cuDeviceGetAttribute(ctypes.byref(value), attribute, device) == 0
+        facts.append(value.value)
+    found[f"GPU-{uuid.UUID(bytes=raw.raw)}"] = facts
+print(json.dumps(found))
+"""
+"""Run as a program of its own: once a process has called cuInit, the children it forks cannot use CUDA."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One card. None stands for what the driver does not tell."""
+
+    name: str
+    uuid: str
+    compute_capability: str | None
+    memory_bytes: int | None
+    sm_count: int | None
+    """None too where CUDA_VISIBLE_DEVICES hides the card."""
+    l2_bytes: int | None
+    driver: str | None
+    max_sm_clock_mhz: int | None
+    max_memory_clock_mhz: int | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Where something was measured."""
+
+    gpus: tuple[Gpu, ...]
+    cpu_count: int
+    """Those this process may use."""
+    memory_bytes: int
+    """As the kernel reports it now; virtual machines may grow, containers may be allowed less."""
+    python: str
+    torch: str | None
+    triton: str | None
+    kernel: str
+
+
+def describe() -> Machine:
+    """The machine this process runs on."""
+    return Machine(
+        gpus=gpus(),
+        cpu_count=len(os.sched_getaffinity(0)),
+        memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        python=platform.python_version(),
+        torch=_version("torch"),
+        triton=_version("triton"),
+        kernel=platform.release(),
+    )
+
+
+def gpus() -> tuple[Gpu, ...]:
+    """The NVIDIA cards here, in the order of nvidia-smi; empty where there are none."""
+    rows = query_gpus(
+        "name", "uuid", "compute_cap", "memory.total", "driver_version", "clocks.max.sm", "clocks.max.memory"
+    )
+    details = _driver_details() if rows else {}
+    return tuple(_gpu(row, *details.get(row["uuid"], (None, None))) for row in rows)
+
+
+def _gpu(row: dict[str, str], sm_count: int | None, l2_bytes: int | None) -> Gpu:
+    memory_mib = whole(row.get("memory.total"))
+    return Gpu(
+        name=row["name"],
+        uuid=row["uuid"],
+        compute_capability=row.get("compute_cap"),
+        memory_bytes=None if memory_mib is None else memory_mib * 2**20,
+        sm_count=sm_count,
+        l2_bytes=l2_bytes,
+        driver=row.get("driver_version"),
+        max_sm_clock_mhz=whole(row.get("clocks.max.sm")),
+        max_memory_clock_mhz=whole(row.get("clocks.max.memory")),
+    )
+
+
+def query_gpus(*fields: str, gpu: str | None = None) -> list[dict[str, str]]:
+    """One row of `nvidia-smi --query-gpu` for each card, or for `gpu` alone; what the card does not tell is missing.
+
+    Field names come and go with drivers. One that this driver does not know is dropped and the rest asked again.
+    """
+    wanted = list(fields)
+    while wanted:
+        chosen = [f"--id={gpu}"] if gpu else []
+        text = nvidia_smi(f"--query-gpu={','.join(wanted)}", "--format=csv,noheader,nounits", *chosen)
+        unknown = re.search(r'Field "([^"]+)" is not a valid field', text)
+        if unknown is None or unknown[1] not in wanted:
+            return _rows(text, wanted)
+        wanted.remove(unknown[1])
+    return []
+
+
+def nvidia_smi(*arguments: str) -> str:
+    """What nvidia-smi prints; empty where it is missing, hangs or sees no card. Complaints about a field are kept."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return ""
+    try:
+        done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    complaint = "is not a valid field" in done.stdout + done.stderr
+    return done.stdout + done.stderr if complaint else done.stdout if done.returncode == 0 else ""
+
+
+def whole(text: str | None) -> int | None:
+    """A number as nvidia-smi prints it, to the nearest whole."""
+    try:
+        return None if text is None else round(float(text))
+    except ValueError:
+        return None
+
+
+def cuda_uuids() -> tuple[str, ...]:
+    """The UUIDs of CUDA's devices by their index there, as CUDA_VISIBLE_DEVICES has it; this process stays off CUDA."""
+    return tuple(_driver_details())
+
+
+def uuid_of(device_index: int) -> str:
+    """The UUID of one of torch's CUDA devices, spelled as nvidia-smi does: the key of its lease.
+
+    Initialises CUDA in this process, which then cannot fork workers that use it.
+    """
+    import torch
+
+    found = str(torch.cuda.get_device_properties(device_index).uuid)
+    return found if found.startswith(("GPU-", "MIG-")) else f"GPU-{found}"
+
+
+def _rows(text: str, fields: list[str]) -> list[dict[str, str]]:
+    rows = []
+    for line in text.splitlines():
+        values = [value.strip() for value in line.split(",")]
+        if len(values) == len(fields):
+            rows.append({name: value for name, value in zip(fields, values) if not _untold(value)})
+    return [row for row in rows if {"uuid", "name"}.intersection(fields) <= row.keys()]
+
+
+def _untold(value: str) -> bool:
+    return value == "" or value.strip("[]").upper() in {"N/A", "NOT SUPPORTED", "UNKNOWN ERROR", "GPU IS LOST"}
+
+
+def _driver_details() -> dict[str, tuple[int, int]]:
+    """Multiprocessors and L2 bytes by UUID; empty where the driver cannot be asked."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", _DRIVER_PROBE],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=True,
+        )
+        return {name: (facts[0], facts[1]) for name, facts in json.loads(done.stdout).items()}
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return {}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

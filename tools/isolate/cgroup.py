@@ -1,0 +1,151 @@
+"""A control group (v2) that bounds the memory and the number of processes of one candidate, all its children included.
+
+Made by the parent, where this user may: as root, or where systemd or a container hands over a branch of the tree.
+Version 1 of control groups is not used. Where there is no group, `resident_bytes` is what a watchdog looks at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import time
+from pathlib import Path
+from typing import Self
+
+NEEDED = frozenset({"memory", "pids"})
+EMPTYING_LIMIT_S = 2.0
+"""How long killed processes may take to leave before the group is left behind, empty soon and harmless."""
+POLL_S = 0.002
+
+_numbers = itertools.count()
+
+
+def delegated_group() -> tuple[Path | None, str]:
+    """The nearest group above this process under which this user can make bounded groups, and why (not)."""
+    mount = _mount_point()
+    own = _own_group()
+    if mount is None or own is None:
+        return None, "no cgroup v2 hierarchy is mounted"
+    group = mount / own.lstrip("/")
+    if not _words(mount / "cgroup.controllers") >= NEEDED:
+        return None, f"{mount} has no memory and pids controllers"
+    for candidate in (group, *group.parents):
+        if _words(candidate / "cgroup.subtree_control") >= NEEDED and os.access(candidate, os.W_OK):
+            return candidate, str(candidate)
+        if candidate == mount:
+            break
+    return None, f"no group from {group} upwards is this user's to divide"
+
+
+class CgroupBox:
+    """One bounded group, as a context: made on entry, its processes killed and the group removed on exit."""
+
+    def __init__(self, *, memory_bytes: int, processes: int) -> None:
+        self.memory_bytes = memory_bytes
+        self.processes = processes
+        self.path: Path | None = None
+
+    def __enter__(self) -> Self:
+        self.create()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.remove()
+
+    def create(self) -> None:
+        """Make the group with its limits; OSError where `delegated_group` finds no place for it."""
+        parent, why = delegated_group()
+        if parent is None:
+            raise OSError(f"cannot make a control group: {why}")
+        path = parent / f"triton-agent-{os.getpid()}-{next(_numbers)}"
+        path.mkdir()
+        self.path = path
+        (path / "memory.max").write_text(str(self.memory_bytes))
+        (path / "pids.max").write_text(str(self.processes))
+        for name, value in (("memory.swap.max", "0"), ("memory.oom.group", "1")):
+            with contextlib.suppress(OSError):  # without swap, or before 4.19, they are not there
+                (path / name).write_text(value)
+
+    def add(self, pid: int) -> None:
+        """Move a process in; its later children follow, those it already has do not."""
+        (self._made() / "cgroup.procs").write_text(str(pid))
+
+    def ran_out_of_memory(self) -> bool:
+        """Whether the kernel killed something in here for want of memory."""
+        lines = (self._made() / "memory.events").read_text().splitlines()
+        return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in lines)
+
+    def remove(self) -> None:
+        """Kill whatever is in it and take the group away."""
+        if self.path is None:
+            return
+        path, self.path = self.path, None
+        with contextlib.suppress(OSError):
+            (path / "cgroup.kill").write_text("1")
+        deadline = time.monotonic() + EMPTYING_LIMIT_S
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                path.rmdir()
+                return
+            time.sleep(POLL_S)
+
+    def _made(self) -> Path:
+        if self.path is None:
+            raise OSError("the control group has not been made, or is gone")
+        return self.path
+
+
+def resident_bytes(pid: int) -> int:
+    """Memory that a process and everything descended from it or in its session holds, file pages left out.
+
+    Pages shared since a fork count once for each process, so this is an upper bound. Inside a pid namespace nothing
+    leaves the family; elsewhere a daemon that changes its session after its parent's death does.
+    """
+    parents, sessions = _processes()
+    family = {pid} | {member for member, session in sessions.items() if session == pid}
+    grown = True
+    while grown:
+        children = {child for child, parent in parents.items() if parent in family} - family
+        family |= children
+        grown = bool(children)
+    return sum(map(_own_bytes, family))
+
+
+def _processes() -> tuple[dict[int, int], dict[int, int]]:
+    """Parent and session of every process that can be seen."""
+    parents, sessions = {}, {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            fields = Path("/proc", name, "stat").read_text(errors="replace").rpartition(")")[2].split()
+            parents[int(name)], sessions[int(name)] = int(fields[1]), int(fields[3])
+    return parents, sessions
+
+
+def _own_bytes(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        lines = Path("/proc", str(pid), "status").read_text(errors="replace").splitlines()
+        return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
+    return 0
+
+
+def _mount_point() -> Path | None:
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        if after.startswith("cgroup2 "):
+            return Path(before.split()[4])
+    return None
+
+
+def _own_group() -> str | None:
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        if line.startswith("0::"):
+            return line.removeprefix("0::")
+    return None
+
+
+def _words(path: Path) -> frozenset[str]:
+    try:
+        return frozenset(path.read_text().split())
+    except OSError:
+        return frozenset()

@@ -1,0 +1,97 @@
+"""The driver's end of the zygotes: start them, ask them for children, and make sure that nothing is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+from typing import Any
+
+from triton_agent.tools.errors import WorkerLost
+from triton_agent.tools.isolate.wire import Channel, ChannelClosed, ChannelTimeout
+
+START_TIMEOUT_S = 120.0
+"""Importing torch takes 2 s warm; a cold disk has been seen to need half a minute."""
+REQUEST_TIMEOUT_S = 30.0
+
+
+class Zygote:
+    """A running zygote; every method may be called from any thread."""
+
+    def __init__(self, channel: Channel, process: subprocess.Popen[bytes] | None, pid: int) -> None:
+        self.channel = channel
+        self.process = process
+        self.pid = pid
+        self._lock = threading.Lock()
+
+    @classmethod
+    def start(cls, log_path: str) -> Zygote:
+        """Spawn the first zygote, which imports torch; what it prints goes to a file for post-mortems."""
+        ours, theirs = Channel.pair()
+        argv = [sys.executable, "-m", "triton_agent.tools.isolate.zygote", str(theirs.fileno())]
+        with open(log_path, "ab") as log:
+            process = subprocess.Popen(
+                argv,
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        theirs.sock.close()
+        return cls(ours, process, process.pid)
+
+    def await_ready(self) -> None:
+        with self._lock, _as_lost("a zygote did not start"):
+            self.channel.receive(START_TIMEOUT_S)
+
+    def fork(self, role: str, channel: Channel, settings: dict[str, Any]) -> Child:
+        """A child that runs `role` with its end of `channel`, which is closed here."""
+        return Child(self, self.request({"op": role, "settings": settings}, channel)["pid"])
+
+    def fork_zygote(self, mode: str, target: str) -> Zygote:
+        """A zygote of its own for one mode; call `await_ready` before forking from it."""
+        ours, theirs = Channel.pair()
+        pid = self.request({"op": "zygote", "mode": mode, "target": target}, theirs)["pid"]
+        return Zygote(ours, None, pid)
+
+    def request(self, message: dict[str, Any], channel: Channel | None = None) -> dict[str, Any]:
+        with self._lock, _as_lost("a zygote does not answer"):
+            self.channel.send(message, fds=(channel.fileno(),) if channel else ())
+            if channel:
+                channel.sock.close()
+            reply, _ = self.channel.receive(REQUEST_TIMEOUT_S)
+            return reply
+
+    def close(self) -> None:
+        """Hang up; the zygote ends by itself, and is killed if it does not."""
+        self.channel.close()
+        if self.process is not None:
+            try:
+                self.process.wait(5)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+
+class Child:
+    """One forked process. It stays a zombie until `reap`, so its pid cannot be another's."""
+
+    def __init__(self, zygote: Zygote, pid: int) -> None:
+        self.zygote = zygote
+        self.pid = pid
+
+    def reap(self, grace_s: float = 0.0) -> int:
+        """End it, by force once `grace_s` is over, with all that is left of its group; exit code, negative a signal."""
+        return int(self.zygote.request({"op": "reap", "pid": self.pid, "grace_s": grace_s})["status"])
+
+
+@contextlib.contextmanager
+def _as_lost(what: str) -> Any:
+    try:
+        yield
+    except (ChannelClosed, ChannelTimeout) as error:
+        raise WorkerLost(
+            f"{what} ({error})", remedy="run `triton-agent doctor` to see whether torch imports here"
+        ) from error

@@ -1,0 +1,117 @@
+"""Tensors on the wire: raw bytes with a description, and nested structures of them as plain data.
+
+The description comes from a process that may lie; `unpack` checks it against the bytes before it builds anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+DTYPES: dict[str, torch.dtype] = {
+    name: getattr(torch, name)
+    for name in (
+        *("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"),
+        *("complex64", "complex128", "uint16", "uint32", "uint64"),
+        *("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"),
+    )
+    if hasattr(torch, name)
+}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+class Malformed(Exception):
+    """The description does not fit the bytes."""
+
+
+class Foreign(Exception):
+    """A value that cannot be an output: neither a plain tensor, nor plain data, nor a nest of these."""
+
+
+def describe(tensor: torch.Tensor) -> dict[str, Any]:
+    """Shape, dtype, strides and device as plain data."""
+    return {
+        "shape": list(tensor.shape),
+        "dtype": NAMES.get(tensor.dtype, str(tensor.dtype)),
+        "strides": list(tensor.stride()),
+        "device": tensor.device.type,
+    }
+
+
+def raw(tensor: torch.Tensor) -> bytes:
+    """The values, row-major."""
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+
+
+def unpack(description: dict[str, Any], data: bytes) -> torch.Tensor:
+    """A CPU tensor from description and bytes."""
+    try:
+        dtype = DTYPES[description["dtype"]]
+        shape = [int(size) for size in description["shape"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise Malformed(f"not a tensor description: {error}") from error
+    count = 1
+    for size in shape:
+        if size < 0:
+            raise Malformed("a negative size")
+        count *= size
+    if count * dtype.itemsize != len(data):
+        raise Malformed(f"{len(data)} bytes cannot be {description['dtype']}{shape}")
+    if count == 0:
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8).view(dtype).reshape(shape)
+
+
+def flatten(value: Any, on_tensor: Callable[[torch.Tensor], Any]) -> Any:
+    """`value` as plain data in which each tensor became what `on_tensor` made of it."""
+    if type(value) in (torch.Tensor, torch.nn.Parameter):
+        return {"tensor": on_tensor(value)}
+    if value is None or type(value) in (bool, int, str):
+        return {"value": value}
+    if type(value) is float:
+        return {"float": repr(value)}
+    if isinstance(value, dict):
+        return {"dict": [[str(key), flatten(item, on_tensor)] for key, item in value.items()]}
+    if isinstance(value, (list, tuple)):
+        return {"list" if isinstance(value, list) else "tuple": [flatten(item, on_tensor) for item in value]}
+    if isinstance(value, torch.Tensor):
+        raise Foreign(f"a tensor subclass ({type(value).__name__})")
+    fields = getattr(value, "__dataclass_fields__", None)
+    if fields is not None and not isinstance(value, type):
+        return {"dict": [[name, flatten(getattr(value, name), on_tensor)] for name in fields]}
+    raise Foreign(f"a {type(value).__name__}")
+
+
+def unflatten(tree: Any, tensors: Sequence[torch.Tensor]) -> Any:
+    """The structure again, with the tensors in their places."""
+    if "tensor" in tree:
+        return tensors[int(tree["tensor"])]
+    if "list" in tree:
+        return [unflatten(item, tensors) for item in tree["list"]]
+    if "tuple" in tree:
+        return tuple(unflatten(item, tensors) for item in tree["tuple"])
+    if "dict" in tree:
+        return {key: unflatten(item, tensors) for key, item in tree["dict"]}
+    return float(tree["float"]) if "float" in tree else tree["value"]
+
+
+def leaves(tree: Any, path: str = "out") -> list[tuple[str, Any]]:
+    """Every leaf of a flattened structure with the path an author would write."""
+    if "list" in tree or "tuple" in tree:
+        items: Sequence[Any] = tree.get("list", tree.get("tuple"))
+        return [leaf for i, item in enumerate(items) for leaf in leaves(item, f"{path}[{i}]")]
+    if "dict" in tree:
+        return [leaf for key, item in tree["dict"] for leaf in leaves(item, f"{path}[{key!r}]")]
+    return [(path, tree)]
+
+
+def shape_of(tree: Any) -> Any:
+    """The nesting alone, lists and tuples being the same, for comparison."""
+    if "list" in tree or "tuple" in tree:
+        return [shape_of(item) for item in tree.get("list", tree.get("tuple"))]
+    if "dict" in tree:
+        return {key: shape_of(item) for key, item in tree["dict"]}
+    return "tensor" if "tensor" in tree else "value"

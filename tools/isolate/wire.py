@@ -1,0 +1,160 @@
+"""The channel between two processes: framed messages of plain JSON and raw blobs over a Unix socket.
+
+What arrives may come from a process that runs hostile code, so nothing here unpickles, every length is bounded, and
+every wait has a deadline. Errors of ours cross as named kinds and are raised again on the other side.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import socket
+import struct
+import time
+from typing import Any
+
+from triton_agent.tools.errors import KINDS, InstrumentError, TritonAgentError
+
+HEADER = struct.Struct("!IIQ")
+"""Length of the JSON, number of blobs, total length of the blobs."""
+JSON_LIMIT_BYTES = 16 << 20
+BLOB_LIMIT_BYTES = 8 << 30
+BLOBS_AT_MOST = 4096
+FDS_AT_MOST = 4
+
+
+class ChannelClosed(Exception):
+    """The other side is gone."""
+
+
+class ChannelTimeout(Exception):
+    """Nothing, or not all of it, arrived in time."""
+
+
+class ChannelGarbled(Exception):
+    """What arrived is not a message; only a process that misbehaves sends such a thing."""
+
+
+class Channel:
+    """One end of a connected Unix stream socket."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+
+    @classmethod
+    def pair(cls) -> tuple[Channel, Channel]:
+        left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        return cls(left), cls(right)
+
+    @classmethod
+    def from_fd(cls, fd: int) -> Channel:
+        return cls(socket.socket(fileno=fd))
+
+    def fileno(self) -> int:
+        return self.sock.fileno()
+
+    def close(self) -> None:
+        try:
+            self.sock.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # the other side may have gone first
+        self.sock.close()
+
+    def send(
+        self, message: dict[str, Any], blobs: list[bytes | memoryview] | None = None, fds: tuple[int, ...] = ()
+    ) -> None:
+        """Send one message; `fds` are duplicated into the receiving process."""
+        blobs = blobs or []
+        lengths = [len(blob) if isinstance(blob, bytes) else blob.nbytes for blob in blobs]
+        body = json.dumps({"m": message, "b": lengths}).encode()
+        head = HEADER.pack(len(body), len(blobs), sum(lengths))
+        self.sock.settimeout(None)
+        try:
+            ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+            self.sock.sendmsg([head], ancillary)
+            self.sock.sendall(body)
+            for blob in blobs:
+                self.sock.sendall(blob)
+        except OSError as error:
+            raise ChannelClosed(str(error)) from error
+
+    def receive(self, timeout_s: float | None = None) -> tuple[dict[str, Any], list[bytes]]:
+        """The next message and its blobs."""
+        message, blobs, fds = self.receive_with_fds(timeout_s)
+        for fd in fds:
+            os.close(fd)
+        return message, blobs
+
+    def receive_with_fds(self, timeout_s: float | None = None) -> tuple[dict[str, Any], list[bytes], list[int]]:
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        head, fds = self._receive_head(deadline)
+        json_bytes, blob_count, blob_bytes = HEADER.unpack(head)
+        if json_bytes > JSON_LIMIT_BYTES or blob_count > BLOBS_AT_MOST or blob_bytes > BLOB_LIMIT_BYTES:
+            raise ChannelGarbled("a message larger than any that is sent")
+        try:
+            body = json.loads(bytes(self._exactly(json_bytes, deadline)))
+            message, lengths = body["m"], body["b"]
+            if not isinstance(message, dict) or len(lengths) != blob_count or sum(lengths) != blob_bytes:
+                raise ValueError("lengths contradict one another")
+            if any(not isinstance(length, int) or length < 0 for length in lengths):
+                raise ValueError("not a length")
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise ChannelGarbled(str(error)) from error
+        return message, [bytes(self._exactly(length, deadline)) for length in lengths], fds
+
+    def _receive_head(self, deadline: float | None) -> tuple[bytes, list[int]]:
+        """The header, and the descriptors that travel with its first byte."""
+        self._wait(deadline)
+        try:
+            data, ancillary, _, _ = self.sock.recvmsg(HEADER.size, socket.CMSG_SPACE(FDS_AT_MOST * 4))
+        except TimeoutError as error:
+            raise ChannelTimeout("no answer in time") from error
+        except OSError as error:
+            raise ChannelClosed(str(error)) from error
+        if not data:
+            raise ChannelClosed("end of stream")
+        fds: list[int] = []
+        for level, kind, payload in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                fds.extend(array.array("i", payload[: len(payload) - len(payload) % 4]))
+        if len(data) < HEADER.size:
+            data += bytes(self._exactly(HEADER.size - len(data), deadline))
+        return data, fds
+
+    def _wait(self, deadline: float | None) -> None:
+        if deadline is None:
+            self.sock.settimeout(None)
+            return
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            raise ChannelTimeout("no answer in time")
+        self.sock.settimeout(left_s)
+
+    def _exactly(self, count: int, deadline: float | None) -> bytearray:
+        buffer = bytearray(count)
+        view = memoryview(buffer)
+        got = 0
+        while got < count:
+            self._wait(deadline)
+            try:
+                step = self.sock.recv_into(view[got:])
+            except TimeoutError as error:
+                raise ChannelTimeout("the rest of a message did not arrive in time") from error
+            except OSError as error:
+                raise ChannelClosed(str(error)) from error
+            if step == 0:
+                raise ChannelClosed("end of stream inside a message")
+            got += step
+        return buffer
+
+
+def error_to_json(error: TritonAgentError) -> dict[str, str]:
+    """An error of ours as plain data."""
+    return {"kind": type(error).__name__, "what": error.what, "where": error.where, "remedy": error.remedy}
+
+
+def error_from_json(data: dict[str, str]) -> TritonAgentError:
+    """The same error again; an unknown kind is the instrument's."""
+    kind = KINDS.get(data.get("kind", ""), InstrumentError)
+    return kind(data.get("what", ""), where=data.get("where", ""), remedy=data.get("remedy", ""))

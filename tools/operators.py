@@ -1,0 +1,235 @@
+"""What an operator of torch *is*: heavy work for a library, arithmetic, a view, an allocation, and so on.
+
+Explicit tables decide for the operators one meets; torch's own schemas and tags decide for the rest, and what neither
+knows counts as arithmetic. It says nothing about cost. torch is imported only when the tables have no answer.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Literal
+
+Kind = Literal["heavy", "arithmetic", "reduction", "movement", "view", "allocation", "random", "index", "metadata"]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+HEAVY = _words(
+    """
+    mm addmm bmm baddbmm addbmm mv addmv dot vdot inner outer addr ger matmul linear einsum tensordot chain_matmul
+    bilinear _trilinear kron _scaled_mm _scaled_mm_v2 _scaled_grouped_mm _scaled_grouped_mm_v2 _grouped_mm _int_mm
+    _addmm_activation _foreach_mm _weight_int4pack_mm _weight_int8pack_mm _mixed_dtypes_linear _sparse_mm
+    _sparse_addmm _cslt_sparse_mm _sparse_semi_structured_linear _sparse_semi_structured_mm
+    _sparse_semi_structured_addmm _sparse_sparse_matmul hspmm smm sspaddmm sparse_sampled_addmm mkldnn_linear
+    _dyn_quant_matmul_4bit _weight_int4pack_mm_for_cpu _weight_int4pack_mm_with_scales_and_zeros
+    fbgemm_linear_fp16_weight fbgemm_linear_int8_weight _wrapped_quantized_linear_prepacked
+    convolution _convolution convolution_overrideable conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d
+    conv_transpose3d _convolution_mode _conv_depthwise2d conv_depthwise3d thnn_conv2d slow_conv3d
+    slow_conv3d_forward slow_conv_dilated2d slow_conv_dilated3d slow_conv_transpose2d slow_conv_transpose3d
+    _slow_conv2d_forward _nnpack_spatial_convolution mkldnn_convolution cudnn_convolution cudnn_convolution_transpose
+    cudnn_convolution_relu cudnn_convolution_add_relu miopen_convolution miopen_convolution_transpose
+    miopen_convolution_relu miopen_convolution_add_relu miopen_depthwise_convolution
+    scaled_dot_product_attention _scaled_dot_product_attention_math _scaled_dot_product_flash_attention
+    _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_efficient_attention
+    _scaled_dot_product_cudnn_attention _scaled_dot_product_fused_attention_overrideable _flash_attention_forward
+    _flash_attention_forward_no_dropout_inplace _efficient_attention_forward _cudnn_attention_forward
+    _flash_attention_backward _efficient_attention_backward
+    _triton_scaled_dot_attention _triton_multi_head_attention _native_multi_head_attention
+    _transformer_encoder_layer_fwd _transform_bias_rescale_qkv flex_attention
+    lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell _cudnn_rnn miopen_rnn mkldnn_rnn_layer
+    _thnn_fused_lstm_cell _thnn_fused_gru_cell quantized_lstm quantized_gru
+    _fft_c2c _fft_r2c _fft_c2r stft istft
+    cholesky linalg_cholesky linalg_cholesky_ex cholesky_solve _cholesky_solve_helper cholesky_inverse svd linalg_svd
+    _linalg_svd linalg_svdvals linalg_eig linalg_eigh _linalg_eigh linalg_eigvals _linalg_eigvals linalg_eigvalsh
+    linalg_qr qr geqrf orgqr ormqr linalg_householder_product linalg_lu linalg_lu_factor linalg_lu_factor_ex
+    linalg_lu_solve lu_solve _lu_with_info linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve linalg_inv
+    linalg_inv_ex inverse linalg_pinv pinverse linalg_solve linalg_solve_ex _linalg_solve_ex linalg_solve_triangular
+    triangular_solve linalg_lstsq linalg_det _linalg_det det linalg_slogdet _linalg_slogdet slogdet logdet
+    linalg_matrix_exp matrix_exp linalg_matrix_power matrix_power linalg_matmul linalg_multi_dot linalg_vecdot
+    linalg_matrix_rank linalg_cond linalg_tensorinv linalg_tensorsolve
+    cdist _cdist_forward _euclidean_dist pdist _pdist_forward _ctc_loss _cudnn_ctc_loss ctc_loss
+    """
+)
+"""What cuBLAS, cuDNN, cuFFT or cuSOLVER would do, or a fused kernel of that weight."""
+
+REDUCTION = _words(
+    """
+    sum mean prod nansum nanmean amax amin aminmax _aminmax max min argmax argmin all any count_nonzero norm std
+    std_mean var var_mean median nanmedian mode kthvalue logsumexp linalg_vector_norm linalg__powsum linalg_norm
+    linalg_matrix_norm frobenius_norm nuclear_norm dist trace histc histogram bincount hash_tensor powsum
+    _is_all_true _is_any_true equal allclose segment_reduce sum_to_size
+    _softmax_backward_data _log_softmax_backward_data
+    softmax _softmax _safe_softmax _masked_softmax log_softmax _log_softmax special_softmax special_log_softmax
+    layer_norm native_layer_norm group_norm native_group_norm batch_norm native_batch_norm cudnn_batch_norm
+    miopen_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional
+    _native_batch_norm_legit_no_training _batch_norm_with_update _batch_norm_with_update_functional
+    _batch_norm_no_update _batch_norm_impl_index batch_norm_stats batch_norm_gather_stats
+    batch_norm_gather_stats_with_counts instance_norm rms_norm _fused_rms_norm _weight_norm _weight_norm_interface
+    norm_except_dim renorm cosine_similarity pairwise_distance
+    cumsum cumprod cummax cummin _cummax_helper _cummin_helper logcumsumexp _logcumsumexp
+    avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d max_pool1d_with_indices
+    max_pool2d_with_indices max_pool3d_with_indices adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
+    _adaptive_avg_pool2d _adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d
+    fractional_max_pool2d fractional_max_pool3d mkldnn_max_pool2d mkldnn_max_pool3d mkldnn_adaptive_avg_pool2d
+    nll_loss nll_loss2d nll_loss_nd nll_loss_forward nll_loss2d_forward cross_entropy_loss mse_loss l1_loss
+    smooth_l1_loss huber_loss kl_div binary_cross_entropy binary_cross_entropy_with_logits soft_margin_loss
+    multi_margin_loss multilabel_margin_loss multilabel_margin_loss_forward triplet_margin_loss
+    margin_ranking_loss hinge_embedding_loss cosine_embedding_loss poisson_nll_loss
+    """
+)
+"""Several elements in, fewer out, or each output depending on a whole row: reductions, normalisations, scans, pools."""
+
+MOVEMENT = _words(
+    """
+    copy clone contiguous _to_copy to type_as cat concat concatenate hstack vstack dstack stack _stack _chunk_cat
+    column_stack row_stack block_diag constant_pad_nd pad reflection_pad1d reflection_pad2d reflection_pad3d
+    replication_pad1d replication_pad2d replication_pad3d _pad_circular _pad_enum flip fliplr flipud roll rot90
+    repeat tile repeat_interleave tril triu diag diag_embed diagflat lift lift_fresh_copy pixel_shuffle pixel_unshuffle
+    channel_shuffle native_channel_shuffle im2col col2im slice_scatter select_scatter diagonal_scatter
+    as_strided_scatter unsafe_chunk unsafe_split unsafe_split_with_sizes _to_cpu cpu cuda pin_memory _pin_memory
+    fill zero fill_diagonal to_dense _to_dense resolve_conj resolve_neg _reshape_copy narrow_copy _lazy_clone
+    cartesian_prod combinations meshgrid pad_sequence _pack_padded_sequence _pad_packed_sequence
+    """
+)
+"""Values are moved, repeated or overwritten with a constant, never computed."""
+
+VIEW = _words(
+    """
+    view _unsafe_view reshape _reshape_alias view_as reshape_as transpose swapaxes swapdims t numpy_T mT mH
+    adjoint matrix_H permute movedim moveaxis expand expand_as broadcast_to slice narrow select squeeze unsqueeze
+    as_strided detach alias unbind split split_with_sizes chunk tensor_split hsplit vsplit dsplit unflatten flatten
+    ravel unfold diagonal linalg_diagonal view_as_real view_as_complex real imag _conj conj _neg_view lift_fresh
+    set resize resize_as squeeze_ unsqueeze_ values indices crow_indices col_indices atleast_1d atleast_2d
+    atleast_3d broadcast_tensors data
+    """
+)
+"""Only metadata changes; no byte of the tensor moves."""
+
+ALLOCATION = _words(
+    """
+    empty empty_like empty_strided empty_permuted zeros zeros_like ones ones_like full full_like new_empty
+    new_empty_strided new_zeros new_ones new_full arange range linspace logspace scalar_tensor eye tril_indices
+    triu_indices hann_window hamming_window blackman_window bartlett_window kaiser_window fft_fftfreq fft_rfftfreq
+    _efficientzerotensor tensor _empty_affine_quantized affine_grid_generator
+    """
+)
+"""Makes a tensor out of arguments alone."""
+
+RANDOM = _words(
+    """
+    rand rand_like randn randn_like randint randint_like randperm bernoulli normal uniform exponential cauchy
+    log_normal geometric random poisson binomial multinomial dropout native_dropout alpha_dropout feature_dropout
+    feature_alpha_dropout _fused_dropout _standard_gamma _sample_dirichlet rrelu rrelu_with_noise
+    rrelu_with_noise_functional normal_functional _philox_normal _philox_uniform
+    """
+)
+
+INDEX = _words(
+    """
+    index _unsafe_index _unsafe_masked_index index_select gather take take_along_dim masked_select nonzero
+    nonzero_static argwhere embedding embedding_bag _embedding_bag _embedding_bag_forward_only embedding_renorm
+    embedding_dense index_put _index_put_impl _unsafe_index_put index_add index_copy index_fill index_reduce scatter
+    scatter_add scatter_reduce masked_scatter put one_hot grid_sampler grid_sampler_2d grid_sampler_3d
+    cudnn_grid_sampler max_unpool2d max_unpool3d
+    """
+)
+"""Where an element is read or written depends on the values of a tensor."""
+
+METADATA = _words(
+    """
+    size stride storage_offset numel dim sym_size sym_stride sym_numel sym_storage_offset is_contiguous
+    sym_is_contiguous is_same_size is_pinned is_complex is_floating_point result_type can_cast _local_scalar_dense
+    item _assert_async _assert_scalar _assert_tensor_metadata _functional_assert_async _has_compatible_shallow_copy_type
+    _version _fused_sdp_choice record_stream requires_grad_ is_nonzero _debug_has_internal_overlap _shape_as_tensor
+    is_set_to element_size sym_constrain_range sym_constrain_range_for_size _backward retain_grad
+    """
+)
+"""Asks about a tensor, or about one value of it."""
+
+_TABLES: tuple[tuple[frozenset[str], Kind], ...] = (
+    (HEAVY, "heavy"),
+    (REDUCTION, "reduction"),
+    (MOVEMENT, "movement"),
+    (VIEW, "view"),
+    (ALLOCATION, "allocation"),
+    (RANDOM, "random"),
+    (INDEX, "index"),
+    (METADATA, "metadata"),
+)
+
+_LIGHT_LINALG = frozenset({"linalg_cross", "linalg_vander"})
+
+_HEAVY_PARTS = ("convolution", "conv1d", "conv2d", "conv3d", "linear", "matmul", "attention", "attn", "gemm", "lstm")
+"""Parts of a name that give a library away outside `aten`, as in `mkldnn._linear_pointwise` or `flash_attn.fwd`."""
+
+
+def bare_name(operator: str) -> str:
+    """`aten.add_.Tensor`, `aten::add_` and `aten.add_` all become `add_`."""
+    parts = operator.replace("::", ".").split(".")
+    return parts[1] if len(parts) > 1 else parts[0]
+
+
+def functional_name(name: str) -> str:
+    """`relu_` becomes `relu`; names such as `__and__` stay."""
+    return name[:-1] if name.endswith("_") and not name.endswith("__") else name
+
+
+@functools.cache
+def kind_of(operator: str) -> Kind:
+    """The kind of an operator given as `aten.mm.default`, `aten.mm` or `aten::mm`."""
+    name = bare_name(operator)
+    in_aten = operator.replace("::", ".").startswith("aten.") or name == operator
+    if not in_aten:
+        heavy = any(part in operator.lower() for part in _HEAVY_PARTS)
+        return _tabled(name) or ("heavy" if heavy else "arithmetic")
+    return _tabled(name) or _tabled_by_family(name) or _declared(name)
+
+
+def _tabled(name: str) -> Kind | None:
+    for candidate in (name, functional_name(name)):
+        for table, kind in _TABLES:
+            if candidate in table:
+                return kind
+    return None
+
+
+def _tabled_by_family(name: str) -> Kind | None:
+    """Families named after another operator: `_foreach_x`, `x_backward`, `x_copy`, and all of `fft_` and `linalg_`."""
+    if name.startswith("_foreach_"):
+        return _tabled(name.removeprefix("_foreach_"))
+    if name.endswith("_backward"):
+        kind = _tabled(name.removesuffix("_backward"))
+        return "movement" if kind == "view" else kind
+    if name.endswith("_copy") and _tabled(name.removesuffix("_copy")) == "view":
+        return "movement"
+    return "heavy" if name.startswith(("fft_", "linalg_")) and name not in _LIGHT_LINALG else None
+
+
+def _declared(name: str) -> Kind:
+    """What torch itself says of an operator that no table knows."""
+    overloads = _overloads(name)
+    if not overloads:
+        return "arithmetic"
+    tags = {str(tag).rpartition(".")[2] for overload in overloads for tag in overload.tags}
+    if "reduction" in tags:
+        return "reduction"
+    if "view_copy" in tags:
+        return "movement"
+    if all(_only_aliases(overload) for overload in overloads):
+        return "view"
+    return "random" if "nondeterministic_seeded" in tags and "pointwise" not in tags else "arithmetic"
+
+
+def _overloads(name: str) -> list[Any]:
+    import torch
+
+    packet = getattr(torch.ops.aten, name, None)
+    return [] if packet is None else [getattr(packet, overload) for overload in packet.overloads()]
+
+
+def _only_aliases(overload: Any) -> bool:
+    """All results share memory with an argument that is not written to."""
+    results = [result.alias_info for result in overload._schema.returns]
+    return bool(results) and all(alias is not None and not alias.is_write for alias in results)

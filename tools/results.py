@@ -1,0 +1,305 @@
+"""What an evaluation says, as frozen values: the status, the finding behind it, and the evidence.
+
+Illegal combinations are refused at construction, so that nothing downstream (store, reward, report) has to guess.
+"We could not measure" is not here: it is an `InstrumentError`. Nothing in this file needs torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from typing import Any
+
+
+class Status(enum.StrEnum):
+    """The verdict on a candidate; exactly one each."""
+
+    PASSED = "passed"
+    NO_ANSWER = "no_answer"
+    WRONG_VALUES = "wrong_values"
+    WRONG_SHAPE = "wrong_shape"
+    WRONG_DTYPE = "wrong_dtype"
+    COMPILE_ERROR = "compile_error"
+    RUNTIME_ERROR = "runtime_error"
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out_of_memory"
+    CHEATED = "cheated"
+    NOT_TRITON = "not_triton"
+
+
+class Finding(enum.StrEnum):
+    """What was seen, finer than a status. `DECISIONS` says which status each one gets."""
+
+    NO_MODEL = "no_model"
+    SYNTAX = "syntax"
+    COMPILE = "compile"
+    IMPORT = "import"
+    CONSTRUCT = "construct"
+    RAISED = "raised"
+    OUT_OF_BOUNDS = "out_of_bounds"
+    CRASHED = "crashed"
+    TOO_SLOW = "too_slow"
+    MEMORY = "memory"
+    STRUCTURE = "structure"
+    SHAPE = "shape"
+    DTYPE = "dtype"
+    DEVICE = "device"
+    VALUES = "values"
+    PRECISION = "precision"
+    NON_FINITE = "non_finite"
+    MUTATED_INPUT = "mutated_input"
+    ALIASED_OUTPUT = "aliased_output"
+    SHARED_OUTPUT = "shared_output"
+    STALE_OUTPUT = "stale_output"
+    STALE_PARAMETER = "stale_parameter"
+    UNWRITTEN_OUTPUT = "unwritten_output"
+    STATE = "state"
+    NO_LAUNCH = "no_launch"
+    DEAD_KERNEL = "dead_kernel"
+    LIBRARY_WORK = "library_work"
+    FORBIDDEN_ACCESS = "forbidden_access"
+    TAMPERED = "tampered"
+    FALSE_CLOCK = "false_clock"
+    DISGUISED_TENSOR = "disguised_tensor"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Decision:
+    """A row of the decision table."""
+
+    status: Status
+    means: str
+
+
+DECISIONS: dict[Finding, Decision] = {
+    Finding.NO_MODEL: Decision(Status.NO_ANSWER, "the text holds no class ModelNew"),
+    Finding.SYNTAX: Decision(Status.COMPILE_ERROR, "the file is not valid Python"),
+    Finding.COMPILE: Decision(Status.COMPILE_ERROR, "a kernel does not compile for the target"),
+    Finding.IMPORT: Decision(Status.RUNTIME_ERROR, "the file raised while it was imported"),
+    Finding.CONSTRUCT: Decision(Status.RUNTIME_ERROR, "ModelNew could not be made or did not take the parameters"),
+    Finding.RAISED: Decision(Status.RUNTIME_ERROR, "forward, or a launch in it, raised"),
+    Finding.OUT_OF_BOUNDS: Decision(Status.RUNTIME_ERROR, "a kernel touched memory outside its tensors"),
+    Finding.CRASHED: Decision(Status.RUNTIME_ERROR, "the process died while the candidate ran, without a verdict"),
+    Finding.TOO_SLOW: Decision(Status.TIMEOUT, "a stage ran past its time limit"),
+    Finding.MEMORY: Decision(Status.OUT_OF_MEMORY, "more memory than allowed was asked for"),
+    Finding.STRUCTURE: Decision(Status.WRONG_SHAPE, "other outputs than the original's: their number or nesting"),
+    Finding.SHAPE: Decision(Status.WRONG_SHAPE, "an output has another shape"),
+    Finding.DTYPE: Decision(Status.WRONG_DTYPE, "an output has another dtype"),
+    Finding.DEVICE: Decision(Status.WRONG_DTYPE, "an output is on another device"),
+    Finding.VALUES: Decision(Status.WRONG_VALUES, "values differ from the float64 truth"),
+    Finding.PRECISION: Decision(Status.WRONG_VALUES, "right but less accurate than the original: lower precision"),
+    Finding.NON_FINITE: Decision(
+        Status.WRONG_VALUES, "NaN or infinity where the original has none, or none where it has"
+    ),
+    Finding.MUTATED_INPUT: Decision(Status.WRONG_VALUES, "an input was changed that the original leaves alone"),
+    Finding.ALIASED_OUTPUT: Decision(Status.WRONG_VALUES, "an output shares memory with an input or parameter"),
+    Finding.SHARED_OUTPUT: Decision(Status.WRONG_VALUES, "a later call changed the output of an earlier one"),
+    Finding.STALE_OUTPUT: Decision(
+        Status.CHEATED, "the answer to earlier contents came back after the input was overwritten"
+    ),
+    Finding.STALE_PARAMETER: Decision(Status.WRONG_VALUES, "a parameter's new value was not taken up"),
+    Finding.UNWRITTEN_OUTPUT: Decision(Status.WRONG_VALUES, "part of an output was never written"),
+    Finding.STATE: Decision(Status.WRONG_VALUES, "buffers after the call differ from the original's"),
+    Finding.NO_LAUNCH: Decision(Status.NOT_TRITON, "no Triton kernel of the candidate's own was launched"),
+    Finding.DEAD_KERNEL: Decision(Status.NOT_TRITON, "the answer does not depend on the kernels launched"),
+    Finding.LIBRARY_WORK: Decision(Status.NOT_TRITON, "torch operators do the work that the kernels should"),
+    Finding.FORBIDDEN_ACCESS: Decision(
+        Status.CHEATED, "reached for files, network, environment or other forbidden modules"
+    ),
+    Finding.TAMPERED: Decision(Status.CHEATED, "interfered with the harness, torch, triton or the verdict"),
+    Finding.FALSE_CLOCK: Decision(Status.CHEATED, "the claimed time contradicts a clock out of its reach"),
+    Finding.DISGUISED_TENSOR: Decision(Status.CHEATED, "returned something that only looks like a plain tensor"),
+}
+"""The decision table: every finding has exactly one status. The order of checks is the order of the pipeline."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CaseAccuracy:
+    """How one output fared in one case (a variant under a distribution)."""
+
+    variant: str
+    distribution: str
+    output: str
+    """Which output, as an author would index it: `out`, `out[1]`, `buffer running_mean`."""
+    metric: str
+    """The measure that came closest to its limit: `l2`, `max` or `small` for floats, `mismatches` for integers."""
+    error: float
+    """The candidate's error against the float64 truth, in that measure."""
+    original_error: float
+    """The original's own error in the same measure."""
+    limit: float
+    """What the candidate was allowed."""
+    ok: bool
+
+    def __post_init__(self) -> None:
+        for name in ("error", "original_error", "limit"):
+            if math.isnan(getattr(self, name)):
+                raise ValueError(f"{name} is NaN: an error that is not a number cannot be judged")
+        if self.ok and self.error > self.limit:
+            raise ValueError("a case beyond its limit cannot be ok")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class KernelResources:
+    """What the compiler reports for one kernel, specialised as a launch asked for it."""
+
+    kernel: str
+    target: str
+    num_warps: int
+    num_stages: int
+    registers: int | None
+    """Per thread; None where the toolchain does not tell."""
+    spill_bytes: int | None
+    shared_bytes: int
+    stack_bytes: int | None
+    compile_ms: float
+    constants: str = ""
+    """The tl.constexpr arguments, as in `BM=64, BN=64`: what tells an autotuned kernel's configurations apart."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class KernelLaunch:
+    """Launches of one kernel during one call of the candidate."""
+
+    kernel: str
+    launches: int
+    programs: int
+    bytes_loaded: int | None
+    """Counted lane by lane in the interpreter; None on a GPU."""
+    bytes_stored: int | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Something seen that speaks for or against the candidate, in words."""
+
+    finding: Finding
+    detail: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StageTime:
+    """Wall time of one stage of the pipeline."""
+
+    stage: str
+    wall_ms: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A measured figure with its confidence interval."""
+
+    median: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.median <= self.high:
+            raise ValueError(f"not an interval: {self.low} <= {self.median} <= {self.high}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """A paired measurement of the candidate against one baseline, as distributions."""
+
+    baseline: str
+    """`eager`, `compile`, ...; with its precision mode, as in `eager (float32 matmul, tf32 conv)`."""
+    kind: str
+    """`device` for time on the GPU, `latency` for a whole call seen from the host."""
+    candidate_ms: Interval
+    baseline_ms: Interval
+    speedup: Interval
+    """Baseline over candidate, from the pairs."""
+    pairs: int
+    cold_l2: bool
+    method: str
+    clocks_mhz: tuple[int, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What a kernel author can act on. Where nothing was measured, the floor stands alone."""
+
+    floor_bytes: int
+    floor_flops: int
+    floor_ms: float | None
+    """Against the measured ceilings of this GPU; None where there is none."""
+    traffic_ratio: float | None
+    """Bytes the kernels moved over the fewest bytes; counted in the interpreter."""
+    launches: tuple[KernelLaunch, ...]
+    torch_operators: tuple[str, ...]
+    """Operators of torch that did arithmetic beside the kernels."""
+    notes: tuple[str, ...]
+    """Lines for a prompt, the most useful first."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """Where a verdict was reached; part of it, since it may not hold elsewhere."""
+
+    mode: str
+    """`interpreter` or `gpu`."""
+    device: str
+    python: str
+    torch: str
+    triton: str
+    target: str | None
+    sandbox: tuple[str, ...]
+    """The layers of isolation that were in force."""
+    grader: str
+    """Version of the rules a verdict follows; a stricter verifier gets a new one."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """The verdict on one candidate."""
+
+    candidate: str
+    """Hash of its source."""
+    problem: str
+    """Hash of the problem."""
+    status: Status
+    finding: Finding | None
+    """The row of the decision table that decided; None for `passed` only."""
+    message: str
+    """Condensed for the author: where, what, likely cause. Empty for `passed` only."""
+    environment: Environment
+    accuracy: tuple[CaseAccuracy, ...] = ()
+    resources: tuple[KernelResources, ...] = ()
+    timings: tuple[Timing, ...] = ()
+    diagnosis: Diagnosis | None = None
+    evidence: tuple[Evidence, ...] = ()
+    stages: tuple[StageTime, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What a reader must know beside the status: a scaled-down shape, a distribution that could not be used."""
+
+    def __post_init__(self) -> None:
+        passed = self.status is Status.PASSED
+        if passed != (self.finding is None):
+            raise ValueError("exactly the candidates that did not pass have a finding")
+        if self.finding is not None and DECISIONS[self.finding].status is not self.status:
+            raise ValueError(f"{self.finding} means {DECISIONS[self.finding].status}, not {self.status}")
+        if passed != (self.message == ""):
+            raise ValueError("exactly the candidates that did not pass have a message")
+        if passed and not self.accuracy:
+            raise ValueError("nothing was checked, so nothing can have passed")
+        if passed and not all(case.ok for case in self.accuracy):
+            raise ValueError("a case failed, so the candidate cannot have passed")
+        if self.timings and not passed:
+            raise ValueError("only what passed is timed")
+
+
+def to_json(value: Any) -> Any:
+    """Plain data for JSON: dataclasses become objects, enums their value, tuples lists, non-finite floats text."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, (list, tuple)):
+        return [to_json(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

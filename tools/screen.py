@@ -1,0 +1,192 @@
+"""The screen: what can be refused by reading the text, before any process is spent on it.
+
+It saves time and gives the clearest message. Trust does not rest on it: with the screen off, the guard in the worker
+and the checks of the answer refuse the same candidates by what they do. Kept simple on purpose: names that honest
+kernel files have no use for, nothing clever.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+
+from triton_agent.tools.results import Finding
+
+ALLOWED_MODULES = frozenset(
+    {
+        *("torch", "triton", "math", "typing", "typing_extensions", "functools", "dataclasses", "enum", "itertools"),
+        *(
+            "collections",
+            "operator",
+            "__future__",
+            "abc",
+            "numbers",
+            "contextlib",
+            "warnings",
+            "copy",
+            "string",
+            "types",
+        ),
+    }
+)
+"""What a shipped file may import."""
+
+FORBIDDEN_PREFIXES = (
+    *("torch._C", "torch._dynamo", "torch._inductor", "torch._subclasses", "torch._ops", "torch._utils"),
+    *("torch.utils.cpp_extension", "torch.utils._python_dispatch", "torch.multiprocessing", "torch.distributed"),
+    *("torch.hub", "torch.package", "torch.serialization", "torch.load", "torch.save", "torch.os", "torch.sys"),
+    *("torch.ctypes", "torch.importlib", "torch.builtins", "torch.inspect", "torch.threading", "torch.jit"),
+    *("torch.compile", "torch.from_file", "torch.classes", "torch.ops.load_library", "torch.utils.data"),
+    *("triton.runtime.interpreter", "triton.backends", "triton._C", "triton.compiler"),
+)
+"""Parts of torch and triton that reach files, other processes, or the machinery that watches the candidate."""
+
+FORBIDDEN_CALLS = frozenset(
+    {"eval", "exec", "compile", "open", "__import__", "input", "breakpoint", "globals", "locals", "memoryview"}
+)
+
+FORBIDDEN_ATTRIBUTES = frozenset(
+    {
+        *(
+            "__globals__",
+            "__code__",
+            "__closure__",
+            "__builtins__",
+            "__subclasses__",
+            "__bases__",
+            "__mro__",
+            "__loader__",
+        ),
+        *(
+            "__spec__",
+            "f_back",
+            "f_globals",
+            "f_locals",
+            "tb_frame",
+            "gi_frame",
+            "cr_frame",
+            "__reduce__",
+            "__reduce_ex__",
+        ),
+        *("__torch_function__", "__torch_dispatch__", "__array_interface__", "__cuda_array_interface__", "__dlpack__"),
+    }
+)
+"""Ways out of the file's own names."""
+
+SOURCE_LIMIT_BYTES = 512 * 1024
+"""A hand-written kernel file has a hundredth of this; the parser is not exercised with more."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Objection:
+    """Why a text is refused."""
+
+    finding: Finding
+    line: int
+    message: str
+
+
+def screen(source: str, *, strict: bool = True) -> Objection | None:
+    """The first objection; without `strict` only what makes running it pointless (no Python, no ModelNew)."""
+    if len(source.encode("utf-8", "surrogatepass")) > SOURCE_LIMIT_BYTES:
+        return _objection(Finding.NO_MODEL, 0, f"the file is larger than {SOURCE_LIMIT_BYTES // 1024} KB")
+    if not source.strip():
+        return _objection(Finding.NO_MODEL, 0, "the file is empty")
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", 0) or 0
+        text = (getattr(error, "text", "") or "").strip()
+        return _objection(
+            Finding.SYNTAX, line, f"{getattr(error, 'msg', error)}" + (f": `{text[:120]}`" if text else "")
+        )
+    if not _defines_model(tree):
+        return _objection(Finding.NO_MODEL, 0, "the file defines no class ModelNew at its top level")
+    return _forbidden(tree) if strict else None
+
+
+def _objection(finding: Finding, line: int, message: str) -> Objection:
+    return Objection(finding=finding, line=line, message=f"line {line}: {message}" if line else message)
+
+
+def _defines_model(tree: ast.Module) -> bool:
+    """A class of that name, or any binding of it; what it is shows when it runs."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.name == "ModelNew":
+            return True
+        if isinstance(node, ast.Name) and node.id == "ModelNew" and isinstance(node.ctx, ast.Store):
+            return True
+    return False
+
+
+def _forbidden(tree: ast.Module) -> Objection | None:
+    aliases = _aliases(tree)
+    own = _own_names(tree) | aliases.keys()
+    for node in ast.walk(tree):
+        message = _complaint(node, aliases, own)
+        if message:
+            return _objection(Finding.FORBIDDEN_ACCESS, getattr(node, "lineno", 0), message)
+    return None
+
+
+def _aliases(tree: ast.Module) -> dict[str, str]:
+    """Local name -> dotted path it was imported as."""
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for item in node.names:
+                names[item.asname or item.name.split(".")[0]] = item.name if item.asname else item.name.split(".")[0]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for item in node.names:
+                names[item.asname or item.name] = f"{node.module}.{item.name}"
+    return names
+
+
+def _own_names(tree: ast.Module) -> set[str]:
+    """Names the file binds itself: a parameter called `input` is no call of the builtin."""
+    names = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    names |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return names | {node.name for node in ast.walk(tree) if isinstance(node, definitions)}
+
+
+def _complaint(node: ast.AST, aliases: dict[str, str], own: set[str]) -> str:
+    if isinstance(node, ast.Import):
+        return next((_module_complaint(item.name) for item in node.names if _module_complaint(item.name)), "")
+    if isinstance(node, ast.ImportFrom):
+        if node.level:
+            return "relative imports find nothing: a shipped file stands alone"
+        paths = [f"{node.module}.{item.name}" for item in node.names]
+        return next((_module_complaint(path) for path in paths if _module_complaint(path)), "")
+    if isinstance(node, ast.Name) and node.id in FORBIDDEN_CALLS and isinstance(node.ctx, ast.Load):
+        return f"`{node.id}` has no place in a kernel file" if node.id not in own else ""
+    if isinstance(node, ast.Attribute):
+        if node.attr in FORBIDDEN_ATTRIBUTES:
+            return f"`.{node.attr}` has no place in a kernel file"
+        return _module_complaint(_dotted(node, aliases))
+    return ""
+
+
+def _module_complaint(path: str) -> str:
+    if not path:
+        return ""
+    if path.split(".")[0] not in ALLOWED_MODULES:
+        return f"a kernel file may import torch, triton and math, not `{path.split('.')[0]}`"
+    if any(path == prefix or path.startswith(prefix + ".") for prefix in FORBIDDEN_PREFIXES):
+        return f"`{path}` has no place in a kernel file"
+    return ""
+
+
+def _dotted(node: ast.Attribute, aliases: dict[str, str]) -> str:
+    """`torch._C._jit` for an attribute chain that starts at an imported name; empty for others."""
+    parts = [node.attr]
+    value = node.value
+    while isinstance(value, ast.Attribute):
+        parts.append(value.attr)
+        value = value.value
+    if not isinstance(value, ast.Name) or value.id not in aliases:
+        return ""
+    root = aliases[value.id]
+    if root.split(".")[0] not in ("torch", "triton"):
+        return ""
+    return ".".join([root, *reversed(parts)])

@@ -1,0 +1,14 @@
+"""Speed, measured so that it can be believed.
+
+    intervals.py    what samples say: intervals of medians and ratios, and when a candidate counts as faster
+    sequential.py   the same decision taken early, pair by pair
+    samples.py      what the clock read, as values
+    pairing.py      the order in which two subjects take turns
+    subject.py      what is timed: one call for each set of inputs
+    clock.py        reads the time of one call on a GPU (needs CUDA)
+    flusher.py      empties the L2 cache between calls (needs CUDA)
+    rates.py        what a GPU reaches at best: copy bandwidth, matrix rates, launch latency (needs CUDA)
+    lease.py        one user of a GPU at a time, across processes and people
+
+Only `clock`, `flusher` and `rates` import torch. Nothing here judges correctness or runs a candidate in isolation.
+"""

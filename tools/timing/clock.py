@@ -1,0 +1,267 @@
+"""Reads how long one call takes on a GPU: its device time, and its latency as the caller feels it.
+
+A sample is two calls. For *device time* a spin kernel holds the GPU back until the whole call is queued, so that two
+events around it see the work and not the pauses of Python between launches; whether that succeeded is checked and
+kept. For *latency* the GPU is idle before and idle after, and the host's clock sees all: guards, launches, other
+streams. The second bounds the first: `samples.contradiction` finds device work that the events missed and the host had
+to wait for. Each call gets its turn of the input sets and, by default, a cold L2 cache, emptied outside the timed
+region.
+
+Not covered: hostile code in this very process, which could patch this module (the trusted clock belongs in a process
+of its own, with the same pieces); a call that itself waits for another stream, which looks like slow Python and shows
+in the latency only, so demand a win in both figures; a thread that sleeps before it launches (check the output when
+the clock stops); keeping the GPU free of others (`lease.py`, `health.py`). There is no fallback on the CPU: it would
+time another program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import gc
+import math
+import statistics
+import time
+from collections.abc import Iterator
+
+import torch
+
+from triton_agent.tools.errors import NotJudgeableHere
+from triton_agent.tools.timing.flusher import Flusher
+from triton_agent.tools.timing.pairing import PairingSettings, take_turns, turns_until_clear
+from triton_agent.tools.timing.samples import Overheads, PairedSamples, Sample
+from triton_agent.tools.timing.sequential import Outcome, SequentialComparison
+from triton_agent.tools.timing.subject import Subject
+
+LONGEST_HEAD_START_MS = 20.0
+"""A call that is not queued by then waits for the GPU itself, or overfills its queue; more patience would not help."""
+SHORT_MS = 0.05
+"""With a warm cache, calls below this are repeated between the events, which tick every half microsecond or so."""
+REPEATED_MS = 0.2
+"""How long the repeats of a short call should take together."""
+MOST_REPEATS = 200
+LINGER_S = 1e-4
+"""After the GPU is idle, a thread that the call left behind gets this long to show itself."""
+CALIBRATION_SAMPLES = 15
+SPIN_CYCLES = 2_000_000
+"""About a millisecond: long against the cost of its launch."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ClockSettings:
+    """How each call is prepared."""
+
+    cold_l2: bool = True
+    warm_up_s: float = 0.1
+    """Enough for a GPU to leave its idle clocks."""
+    warm_up_calls: int = 3
+
+
+class Clock:
+    """A calibrated clock for one GPU. Hold its lease from construction on."""
+
+    def __init__(self, device: torch.device | str = "cuda", settings: ClockSettings | None = None) -> None:
+        self.settings = settings or ClockSettings()
+        self.device = cuda_device(device)
+        with torch.cuda.device(self.device):
+            self._flusher = Flusher(self.device) if self.settings.cold_l2 else None
+            self._cycles_per_ms = _cycles_per_ms()
+            self.overheads = self._calibrate()
+
+    @property
+    def method(self) -> str:
+        """How a reading comes about, for a record."""
+        return (
+            "device time by CUDA events on the caller's stream, queued behind a spin (an empty region reads "
+            f"{self.overheads.event_ms * 1e3:.1f} us, not subtracted); latency by the host's clock from idle to idle "
+            f"(round trip {self.overheads.round_trip_ms * 1e3:.1f} us); {self._cache_state()}"
+        )
+
+    def warm_up(self, subject: Subject) -> None:
+        """Compiles, loads and allocates what the first calls need, and learns how long the host takes to queue one."""
+        with self._in_charge():
+            begun_s, calls = time.monotonic(), 0
+            while calls < self.settings.warm_up_calls or time.monotonic() - begun_s < self.settings.warm_up_s:
+                subject.prepared(calls)()
+                torch.cuda.synchronize()
+                calls += 1
+            enqueue_ms = statistics.median(self._latency_ms(subject, turn)[1] for turn in range(3))
+            subject.head_start_ms = min(0.05 + 2 * enqueue_ms, LONGEST_HEAD_START_MS)
+            subject.repeats = self._repeats(subject)
+
+    def time_once(self, subject: Subject, turn: int = 0) -> Sample:
+        """One sample: two calls, of neighbouring sets of inputs."""
+        with self._in_charge():
+            device_ms, queued = self._device_ms(subject, turn)
+            host_ms, enqueue_ms, late_ms = self._latency_ms(subject, turn + 1)
+        return Sample(device_ms=device_ms, host_ms=host_ms, enqueue_ms=enqueue_ms, late_ms=late_ms, queued=queued)
+
+    def measure(self, subject: Subject, samples: int = 40, limit_s: float = 60.0) -> tuple[Sample, ...]:
+        """A subject alone, warmed up; fewer samples only where the time limit cuts in."""
+        self.warm_up(subject)
+        taken: list[Sample] = []
+        begun_s = time.monotonic()
+        while len(taken) < samples and not (taken and time.monotonic() - begun_s > limit_s):
+            taken.append(self.time_once(subject, len(taken)))
+        return tuple(taken)
+
+    def measure_pairs(
+        self, baseline: Subject, candidate: Subject, settings: PairingSettings | None = None
+    ) -> PairedSamples:
+        """Two subjects in turns, warmed up; see `pairing.take_turns`."""
+        self._warm_up_both(baseline, candidate)
+        return take_turns(
+            functools.partial(self.time_once, baseline),
+            functools.partial(self.time_once, candidate),
+            settings or PairingSettings(),
+            cold_l2=self.settings.cold_l2,
+            overheads=self.overheads,
+            method=self.method + _repeats_text(baseline.repeats),
+        )
+
+    def compare(
+        self,
+        baseline: Subject,
+        candidate: Subject,
+        comparison: SequentialComparison,
+        *,
+        kind: str = "device",
+        limit_s: float = 20.0,
+        seed: int | None = None,
+    ) -> Outcome:
+        """Two subjects in turns until one is clearly ahead; see `pairing.turns_until_clear`."""
+        self._warm_up_both(baseline, candidate)
+        return turns_until_clear(
+            functools.partial(self.time_once, baseline),
+            functools.partial(self.time_once, candidate),
+            comparison,
+            kind=kind,
+            limit_s=limit_s,
+            seed=seed,
+        )
+
+    def _warm_up_both(self, baseline: Subject, candidate: Subject) -> None:
+        self.warm_up(baseline)
+        self.warm_up(candidate)
+        # Equal for both: what surrounds a call must not differ between the sides.
+        baseline.repeats = candidate.repeats = max(baseline.repeats, candidate.repeats)
+
+    def _device_ms(self, subject: Subject, turn: int) -> tuple[float, bool]:
+        """Device time, and whether the call was queued before the GPU came to it; retried with more of a head start."""
+        while True:
+            device_ms, queued = self._between_events(subject, turn)
+            if queued or subject.waits_for_gpu:
+                return device_ms, queued
+            subject.waits_for_gpu = subject.head_start_ms >= LONGEST_HEAD_START_MS
+            subject.head_start_ms = min(2 * subject.head_start_ms, LONGEST_HEAD_START_MS)
+
+    def _between_events(self, subject: Subject, turn: int) -> tuple[float, bool]:
+        call = subject.prepared(turn)
+        stream = torch.cuda.current_stream()
+        start, end = timing_event(), timing_event()
+        torch.cuda.synchronize()
+        self._flush()
+        if not subject.waits_for_gpu:
+            _spin(int(subject.head_start_ms * subject.repeats * self._cycles_per_ms))
+        start.record(stream)
+        for _ in range(subject.repeats):
+            # Kept until the clock has stopped, so that freeing it is not part of the call.
+            result = call()
+        end.record(stream)
+        queued = not start.query()  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize()
+        del result
+        return float(start.elapsed_time(end)) / subject.repeats, queued
+
+    def _latency_ms(self, subject: Subject, turn: int) -> tuple[float, float, float]:
+        """Host time until idle, until the call returned, and of work that came after the GPU had been idle."""
+        call = subject.prepared(turn)
+        self._flush()
+        torch.cuda.synchronize()
+        begun_ns = time.perf_counter_ns()
+        result = call()
+        returned_ns = time.perf_counter_ns()
+        torch.cuda.synchronize()
+        idle_ns = time.perf_counter_ns()
+        time.sleep(LINGER_S)
+        resumed_ns = time.perf_counter_ns()
+        torch.cuda.synchronize()
+        late_ns = time.perf_counter_ns()
+        del result
+        return (idle_ns - begun_ns) / 1e6, (returned_ns - begun_ns) / 1e6, (late_ns - resumed_ns) / 1e6
+
+    def _calibrate(self) -> Overheads:
+        tiny = torch.zeros(1, device=self.device)
+        nothing, least = Subject([lambda: None]), Subject([lambda: tiny.fill_(1.0)])
+        turns = range(CALIBRATION_SAMPLES)
+        empty_ms = [self.time_once(nothing, turn).device_ms for turn in turns]
+        least_samples = [self.time_once(least, turn) for turn in turns]
+        trips_ms = [sample.host_ms - sample.enqueue_ms - sample.device_ms for sample in least_samples]
+        return Overheads(event_ms=statistics.median(empty_ms), round_trip_ms=max(statistics.median(trips_ms), 0.0))
+
+    def _repeats(self, subject: Subject) -> int:
+        if self.settings.cold_l2:
+            return 1  # the second call of a series would find the cache warm
+        device_ms = statistics.median(self._device_ms(subject, turn)[0] for turn in range(3))
+        if device_ms >= SHORT_MS:
+            return 1
+        return min(math.ceil(REPEATED_MS / max(device_ms, 1e-4)), MOST_REPEATS)
+
+    def _flush(self) -> None:
+        if self._flusher is not None:
+            self._flusher.flush()
+
+    def _cache_state(self) -> str:
+        if self._flusher is None:
+            return "warm L2"
+        released = "" if self._flusher.releases_persisting else ", persisting lines not released"
+        return f"cold L2 ({self._flusher.buffer_bytes / 2**20:.0f} MiB overwritten before each call{released})"
+
+    @contextlib.contextmanager
+    def _in_charge(self) -> Iterator[None]:
+        """On the right device and stream, whatever the call leaves behind, and without pauses to collect garbage."""
+        collected = gc.isenabled()
+        gc.disable()
+        try:
+            with torch.cuda.device(self.device), torch.cuda.stream(torch.cuda.current_stream(self.device)):
+                yield
+        finally:
+            if collected:
+                gc.enable()
+
+
+def cuda_device(device: torch.device | str) -> torch.device:
+    """The device with its index, refused where it cannot be measured."""
+    if not torch.cuda.is_available():
+        raise NotJudgeableHere("no CUDA GPU, so no speed", remedy="measure on a machine with one; nothing is estimated")
+    wanted = torch.device(device)
+    if wanted.type != "cuda":
+        raise NotJudgeableHere(f"the clock reads CUDA devices, not {wanted}", remedy="pass a device such as cuda:0")
+    return torch.device("cuda", torch.cuda.current_device() if wanted.index is None else wanted.index)
+
+
+def _cycles_per_ms() -> float:
+    """How many cycles of the spin kernel make a millisecond at present; the first runs raise the clocks."""
+    rates = []
+    for _ in range(5):
+        start, end = timing_event(), timing_event()
+        start.record()
+        _spin(SPIN_CYCLES)
+        end.record()
+        end.synchronize()
+        rates.append(SPIN_CYCLES / start.elapsed_time(end))
+    return float(max(rates))
+
+
+def timing_event() -> torch.cuda.Event:
+    """An event that keeps the time."""
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+
+
+def _spin(cycles: int) -> None:
+    torch.cuda._sleep(cycles)  # type: ignore[no-untyped-call]
+
+
+def _repeats_text(repeats: int) -> str:
+    return f"; mean of {repeats} calls a reading" if repeats > 1 else ""

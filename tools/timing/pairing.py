@@ -1,0 +1,120 @@
+"""The order in which two subjects take turns, and the loops that let them.
+
+A pair is four calls, ABBA or BAAB, and each side's reading is the mean of its two: what goes first, what finds a warm
+cache, and a steady drift weigh on both sides alike. Which of the two it is falls to a coin for each pair. That makes
+the sign test exact: for two equal subjects the coin alone decides who wins a pair, whatever rhythm the machine has.
+
+How a subject is timed comes as a function, so the same loops serve one process holding both subjects and two processes
+holding one each.
+
+Not covered: the clock itself (`clock.py`) and keeping others off the GPU (`lease.py`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import secrets
+import statistics
+import time
+from collections.abc import Callable
+
+from triton_agent.tools.timing.samples import Overheads, PairedSamples, Sample, milliseconds
+from triton_agent.tools.timing.sequential import Outcome, SequentialComparison
+
+TimeOnce = Callable[[int], Sample]
+"""Times one call of a subject; the number says which set of inputs is due."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PairingSettings:
+    """How long two subjects take turns."""
+
+    pairs: int = 24
+    """Of four calls each; under seven nothing can ever win (see `intervals.is_faster`)."""
+    limit_s: float = 60.0
+    """No pair begins after this; the pairs so far stand. The first pair always ends."""
+    seed: int | None = None
+    """Of the coin; None draws one, so that no order is the same every time. It is part of the record."""
+
+    def __post_init__(self) -> None:
+        if self.pairs < 1:
+            raise ValueError(f"at least one pair, not {self.pairs}")
+
+
+def candidate_first(pairs: int, seed: int) -> list[bool]:
+    """For each pair whether the candidate goes first and last, the baseline twice between."""
+    coin = random.Random(seed)
+    return [coin.random() < 0.5 for _ in range(pairs)]
+
+
+def take_turns(
+    time_baseline: TimeOnce,
+    time_candidate: TimeOnce,
+    settings: PairingSettings,
+    *,
+    cold_l2: bool,
+    overheads: Overheads,
+    method: str,
+) -> PairedSamples:
+    """Measures `settings.pairs` pairs, fewer only where the time limit cuts in."""
+    pairs: list[tuple[Sample, Sample]] = []
+    begun_s = time.monotonic()
+    seed = secrets.randbits(32) if settings.seed is None else settings.seed
+    for index, swapped in enumerate(candidate_first(settings.pairs, seed)):
+        if pairs and time.monotonic() - begun_s > settings.limit_s:
+            break
+        pairs.append(_one_pair(time_baseline, time_candidate, index, swapped))
+    baseline, candidate = (tuple(side) for side in zip(*pairs, strict=True))
+    outcome = f"{len(pairs)} of {settings.pairs} pairs ABBA or BAAB (seed {seed}); {method}"
+    return PairedSamples(
+        baseline=baseline, candidate=candidate, cold_l2=cold_l2, overheads=overheads, method=outcome + _gaps(pairs)
+    )
+
+
+def turns_until_clear(
+    time_baseline: TimeOnce,
+    time_candidate: TimeOnce,
+    comparison: SequentialComparison,
+    *,
+    kind: str = "device",
+    limit_s: float = 20.0,
+    seed: int | None = None,
+) -> Outcome:
+    """Takes turns until the comparison is over; running out of time counts as undecided."""
+    begun_s = time.monotonic()
+    for index, swapped in enumerate(
+        candidate_first(comparison.looks[-1], secrets.randbits(32) if seed is None else seed)
+    ):
+        baseline, candidate = _one_pair(time_baseline, time_candidate, index, swapped)
+        outcome = comparison.add(*milliseconds((baseline, candidate), kind))
+        if outcome is not Outcome.PENDING:
+            return outcome
+        if time.monotonic() - begun_s > limit_s:
+            break
+    return Outcome.UNDECIDED
+
+
+def _one_pair(baseline: TimeOnce, candidate: TimeOnce, index: int, swapped: bool) -> tuple[Sample, Sample]:
+    """Four calls, outer and inner subject; both meet the same two turns of the inputs."""
+    outer, inner = (candidate, baseline) if swapped else (baseline, candidate)
+    before, after = 2 * index, 2 * index + 1
+    first, second, third, fourth = outer(before), inner(before), inner(after), outer(after)
+    outer_mean, inner_mean = _mean(first, fourth), _mean(second, third)
+    return (inner_mean, outer_mean) if swapped else (outer_mean, inner_mean)
+
+
+def _mean(one: Sample, other: Sample) -> Sample:
+    return Sample(
+        device_ms=statistics.fmean((one.device_ms, other.device_ms)),
+        host_ms=statistics.fmean((one.host_ms, other.host_ms)),
+        enqueue_ms=statistics.fmean((one.enqueue_ms, other.enqueue_ms)),
+        late_ms=statistics.fmean((one.late_ms, other.late_ms)),
+        queued=one.queued and other.queued,
+    )
+
+
+def _gaps(pairs: list[tuple[Sample, Sample]]) -> str:
+    """Says so where device times hold gaps that the host caused; a reader would take them for work."""
+    gaps = sum(not sample.queued for pair in pairs for sample in pair)
+    return f"; {gaps} of {2 * len(pairs)} device readings include waiting for the host" if gaps else ""

@@ -1,0 +1,98 @@
+"""From what the checker reports, plain data, to the frozen `Evaluation`; the diagnosis is put into words here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from triton_agent.tools.results import (
+    CaseAccuracy,
+    Diagnosis,
+    Environment,
+    Evaluation,
+    Evidence,
+    Finding,
+    KernelLaunch,
+    KernelResources,
+    StageTime,
+    Status,
+)
+
+if TYPE_CHECKING:
+    from triton_agent.tools.evaluator import ProblemFacts
+
+TRAFFIC_WORTH_SAYING = 1.25
+"""Bytes moved over the fewest bytes; below this there is little to win by moving less."""
+
+
+def evaluation_from(
+    verdict: dict[str, Any],
+    *,
+    candidate: str,
+    problem: str,
+    status: Status,
+    finding: Finding | None,
+    message: str,
+    environment: Environment,
+    facts: ProblemFacts,
+) -> Evaluation:
+    """The verdict as a value."""
+    resources = tuple(KernelResources(**item) for item in verdict["resources"])
+    launches = tuple(KernelLaunch(**item) for item in verdict["launches"])
+    evidence = tuple(Evidence(finding=Finding(item["finding"]), detail=item["detail"]) for item in verdict["evidence"])
+    return Evaluation(
+        candidate=candidate,
+        problem=problem,
+        status=status,
+        finding=finding,
+        message=message,
+        environment=environment,
+        accuracy=tuple(CaseAccuracy(**_floats(item)) for item in verdict["accuracy"]),
+        resources=resources,
+        diagnosis=_diagnosis(facts, launches, resources, tuple(verdict["torch_operators"])) if launches else None,
+        evidence=evidence,
+        stages=tuple(StageTime(**item) for item in verdict["stages"]),
+        notes=tuple(dict.fromkeys([*facts.notes, *verdict["notes"]])),
+    )
+
+
+def _floats(item: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity; `to_json` wrote it as text."""
+    return {key: float(value) if key in ("error", "original_error", "limit") else value for key, value in item.items()}
+
+
+def _diagnosis(
+    facts: ProblemFacts,
+    launches: tuple[KernelLaunch, ...],
+    resources: tuple[KernelResources, ...],
+    torch_operators: tuple[str, ...],
+) -> Diagnosis:
+    moved = sum((launch.bytes_loaded or 0) + (launch.bytes_stored or 0) for launch in launches)
+    ratio = moved / facts.floor_bytes if facts.floor_bytes else None
+    return Diagnosis(
+        floor_bytes=facts.floor_bytes,
+        floor_flops=facts.floor_flops,
+        floor_ms=None,
+        traffic_ratio=ratio,
+        launches=launches,
+        torch_operators=torch_operators,
+        notes=tuple(_notes(ratio, launches, resources, torch_operators)),
+    )
+
+
+def _notes(
+    ratio: float | None,
+    launches: tuple[KernelLaunch, ...],
+    resources: tuple[KernelResources, ...],
+    torch_operators: tuple[str, ...],
+) -> list[str]:
+    notes = []
+    spilling = [kernel for kernel in resources if kernel.spill_bytes]
+    notes += [f"{kernel.kernel} spills {kernel.spill_bytes} bytes: smaller tile or more warps" for kernel in spilling]
+    if ratio is not None and ratio > TRAFFIC_WORTH_SAYING:
+        notes.append(f"the kernels move {ratio:.1f}x the fewest bytes this problem needs")
+    count = sum(launch.launches for launch in launches)
+    if count > 1:
+        notes.append(f"{count} launches per call")
+    if torch_operators:
+        notes.append(f"torch still does {', '.join(torch_operators[:6])}")
+    return notes

@@ -1,0 +1,216 @@
+"""May this output stand for the original's? The yardstick is the original's own error against a float64 truth.
+
+Three measures of an error field e against truth t, since each is blind to something:
+
+    l2      |e|₂ / |t|₂                          sees what is wrong everywhere, blind to one bad element of a million
+    max     max|e| / max|t|                      sees one bad element, blind among outputs of very different size
+    small   mean of min(1, |e| / (|t| + s))      sees lost small values behind large ones; s is far below their scale
+
+A candidate may reach FACTOR times the larger of two errors: the original's, and what one rounding of the inputs does
+to the exact answer (`nudged`: without it an original that is lucky, or a function that magnifies its input's rounding,
+such as exp, would set a limit no float32 kernel can meet). A floor of a few units in the last place, taken at the
+scale of the outputs on the inputs as given, covers originals that are exact. Lower precision than the original's is
+hundreds of units away and is refused.
+
+Integers and booleans must equal the truth, but for as many elements as the original or a rounding of inputs flips.
+Not covered: whether two different answers are both right (ties beyond first-index, sets); that takes a verifier.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import torch
+
+from triton_agent.tools.results import Finding
+
+FACTOR = {"l2": 3.0, "small": 3.0, "max": 4.0, "mismatches": 3.0}
+"""How many times the yardstick a candidate may err. An extreme value varies more between honest kernels than a mean."""
+
+FLOOR_UNITS = {32: 8.0, 64: 8.0, 16: 1.0, 8: 1.0}
+"""Units of roundoff always allowed, by bits of the output dtype. A half-precision answer is one rounding of a float32
+one, so hardly any; a float32 answer is a chain of a few roundings. The next lower precision is over 4,000 units off."""
+
+SMALL_UNITS = {32: 64.0, 64: 64.0, 16: 4.0, 8: 4.0}
+"""The same for the measure `small`, where cancellation next to zero weighs in."""
+
+LOOKS_LIKE_PRECISION = 0.03
+"""Relative l2 error up to which a refused answer is called imprecise rather than wrong; bfloat16 chains reach 0.02."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Yardstick:
+    """What one output is measured against."""
+
+    truth: torch.Tensor
+    """float64 for floats, the exact dtype for integers."""
+    original: torch.Tensor
+    """In its own dtype."""
+    nudged: torch.Tensor
+    """The truth for inputs that differ by one rounding."""
+    scale: float
+    """Root mean square of this output on the inputs as given; 0 where unknown."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """The measure that came closest to its limit, and what it means."""
+
+    metric: str
+    error: float
+    original_error: float
+    limit: float
+    finding: Finding | None
+    detail: str
+    """For the author, where it failed: worst element, share of elements."""
+
+    @property
+    def ok(self) -> bool:
+        return self.finding is None
+
+
+def judge(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
+    """Measure one output; shape and dtype are already known to agree."""
+    if candidate.numel() == 0:
+        return Judgement(metric="l2", error=0.0, original_error=0.0, limit=0.0, finding=None, detail="")
+    if candidate.is_complex():
+        real = dataclasses.replace(
+            yard,
+            truth=torch.view_as_real(yard.truth.to(torch.complex128)),
+            original=torch.view_as_real(yard.original),
+            nudged=torch.view_as_real(yard.nudged.to(torch.complex128)),
+        )
+        return judge(torch.view_as_real(candidate), real)
+    if candidate.is_floating_point():
+        return _judge_floats(candidate, yard)
+    return _judge_exact(candidate, yard)
+
+
+def _judge_floats(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
+    got, original, truth = candidate.double(), yard.original.double(), yard.truth.double()
+    representable = truth.to(candidate.dtype).double()
+    odd = _non_finite_fault(got, original, representable)
+    if odd is not None:
+        return odd
+    both = torch.isfinite(got) & torch.isfinite(original) & torch.isfinite(representable)
+    if not bool(both.any()):
+        return Judgement(metric="l2", error=0.0, original_error=0.0, limit=0.0, finding=None, detail="")
+    nudged = torch.where(torch.isfinite(yard.nudged.double()), yard.nudged.double(), truth)
+    worst = _worst_measure(got[both], original[both], nudged[both], truth[both], yard.scale, candidate.dtype)
+    if worst.error <= worst.limit:
+        return worst
+    finding, detail = _explain(candidate, got, truth, worst)
+    return dataclasses.replace(worst, finding=finding, detail=detail)
+
+
+def _non_finite_fault(got: torch.Tensor, original: torch.Tensor, representable: torch.Tensor) -> Judgement | None:
+    """Where original or truth is not finite, the candidate must agree with one of them; elsewhere it must be finite."""
+
+    def same(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return (torch.isnan(a) & torch.isnan(b)) | (a == b)
+
+    finite = torch.isfinite(representable)
+    settled = finite & torch.isfinite(original)
+    better = finite & torch.isfinite(got) & ((got - representable).abs() <= 0.01 * representable.abs())
+    fault = torch.where(settled, ~torch.isfinite(got), ~(same(got, original) | same(got, representable) | better))
+    if not bool(fault.any()):
+        return None
+    where = _index(fault, int(fault.reshape(-1).to(torch.uint8).argmax()))
+    detail = (
+        f"{_share(fault)} of the elements; first at {where}: got {got[where].item():g}, "
+        f"expected {representable[where].item():g}"
+    )
+    return Judgement(
+        metric="max", error=math.inf, original_error=0.0, limit=0.0, finding=Finding.NON_FINITE, detail=detail
+    )
+
+
+def _worst_measure(
+    got: torch.Tensor,
+    original: torch.Tensor,
+    nudged: torch.Tensor,
+    truth: torch.Tensor,
+    scale: float,
+    dtype: torch.dtype,
+) -> Judgement:
+    """The measure in which the candidate comes closest to, or furthest beyond, what it is allowed."""
+    unit = torch.finfo(dtype).eps / 2
+    peak = float(truth.abs().max())
+    norm_scale = peak if peak > 0 else 1.0  # keeps squares of 1e200 and of 1e-200 in range
+    t = truth / norm_scale
+    fields = {"candidate": got, "original": original, "nudged": nudged}
+    errors = {name: ((field - truth).abs() / norm_scale) for name, field in fields.items()}
+    rms = float(t.square().mean().sqrt())
+    given = max(rms, scale / norm_scale)
+    bits = dtype.itemsize * 8
+    floors = {
+        "l2": FLOOR_UNITS[bits] * unit * (given / rms if rms else 1.0),
+        "max": FLOOR_UNITS[bits] * unit * max(1.0, given),
+        "small": SMALL_UNITS[bits] * unit,
+    }
+    candidates = []
+    for metric, floor in floors.items():
+        value = {name: _measure(metric, error, t, rms, given, unit) for name, error in errors.items()}
+        limit = FACTOR[metric] * max(value["original"], value["nudged"]) + floor
+        candidates.append((value["candidate"] / limit, metric, value["candidate"], value["original"], limit))
+    _, metric, error, original_error, limit = max(candidates)
+    return Judgement(metric=metric, error=error, original_error=original_error, limit=limit, finding=None, detail="")
+
+
+def _measure(metric: str, error: torch.Tensor, t: torch.Tensor, rms: float, given: float, unit: float) -> float:
+    if metric == "l2":
+        return float(error.square().mean().sqrt()) / (rms if rms else 1.0)
+    if metric == "max":
+        return float(error.max())
+    small = math.sqrt(unit) * given
+    return float((error / (t.abs() + small + 1e-300)).clamp(max=1.0).mean())
+
+
+def _explain(candidate: torch.Tensor, got: torch.Tensor, truth: torch.Tensor, worst: Judgement) -> tuple[Finding, str]:
+    error = torch.nan_to_num((got - truth).abs(), nan=0.0, posinf=0.0)
+    where = _index(error, int(error.reshape(-1).argmax()))
+    peak = float(truth.abs().nan_to_num(posinf=0.0).max()) or 1.0
+    wrong = error > worst.limit * peak if worst.metric != "small" else error > 0.1 * truth.abs()
+    l2 = float(error.norm() / truth.nan_to_num(posinf=0.0, neginf=0.0).norm().clamp(min=1e-300))
+    detail = (
+        f"{_share(wrong)} of the elements; worst at {where}: "
+        f"got {got[where].item():.7g}, expected {truth[where].item():.7g}"
+    )
+    spread_out = float(wrong.double().mean()) > 0.001 or wrong.numel() < 64
+    if l2 <= LOOKS_LIKE_PRECISION and spread_out and float(error.max()) <= 0.1 * peak:
+        return Finding.PRECISION, detail
+    return Finding.VALUES, detail
+
+
+def _judge_exact(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
+    truth = yard.truth.to(candidate.dtype)
+    wrong = candidate != truth
+    flipped = (yard.original != truth) | (yard.nudged.to(candidate.dtype) != truth)
+    error, allowed = float(wrong.sum()), FACTOR["mismatches"] * float(flipped.sum())
+    original_error = float((yard.original != truth).sum())
+    base = Judgement(
+        metric="mismatches", error=error, original_error=original_error, limit=allowed, finding=None, detail=""
+    )
+    # What equals the original is never worse than it, however it differs from the truth.
+    if error <= allowed or bool((candidate == yard.original).all()):
+        return dataclasses.replace(base, limit=max(allowed, error))
+    where = _index(wrong, int(wrong.reshape(-1).to(torch.uint8).argmax()))
+    detail = (
+        f"{_share(wrong)} of the elements; first at {where}: "
+        f"got {candidate[where].item()}, expected {truth[where].item()}"
+    )
+    return dataclasses.replace(base, finding=Finding.VALUES, detail=detail)
+
+
+def _index(tensor: torch.Tensor, flat: int) -> tuple[int, ...]:
+    index = []
+    for size in reversed(tensor.shape):
+        index.append(flat % size)
+        flat //= size
+    return tuple(reversed(index))
+
+
+def _share(mask: torch.Tensor) -> str:
+    wrong, total = int(mask.sum()), mask.numel()
+    return f"{wrong} of {total}" if total < 1000 else f"{100 * wrong / total:.2g}%"

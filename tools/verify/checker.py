@@ -1,0 +1,117 @@
+"""The checker: a trusted process that holds one problem's reference, inputs, truth and the decision.
+
+It is forked from the zygote before any candidate exists. The driver sends `prepare` once, then `judge` with the sockets
+of fresh workers; jobs run in threads, since most of a job is waiting for its workers. Nothing a candidate sends is ever
+unpickled or executed here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import platform
+import threading
+import time
+import traceback
+from typing import Any
+
+import torch
+
+from triton_agent.tools.errors import InstrumentError, TritonAgentError
+from triton_agent.tools.isolate.wire import Channel, ChannelClosed, error_to_json
+from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.results import to_json
+from triton_agent.tools.verify.pipeline import Job, JudgeSettings, run
+from triton_agent.tools.verify.plan import Plan, PlanSettings
+from triton_agent.tools.verify.prepare import prepare_plan
+from triton_agent.tools.verify.session import Session
+
+
+def main(channel: Channel, settings: dict[str, Any]) -> None:
+    """Serve the driver until it hangs up."""
+    torch.set_num_threads(1)
+    checker = Checker(channel, settings)
+    while True:
+        message, _, fds = channel.receive_with_fds()
+        if message["op"] == "prepare":
+            checker.reply(checker.prepare())
+        elif message["op"] == "judge":
+            threading.Thread(target=checker.judge, args=(message, fds), daemon=True).start()
+        else:
+            raise InstrumentError(f"the checker does not know {message['op']!r}")
+
+
+class Checker:
+    """One problem, many candidates."""
+
+    def __init__(self, channel: Channel, settings: dict[str, Any]) -> None:
+        self.channel = channel
+        self.spec = ProblemSpec.from_json(settings["spec"])
+        self.judging = JudgeSettings(**settings["judge"])
+        self.planning = PlanSettings(**{**settings["plan"], "modes": tuple(settings["plan"]["modes"])})
+        self.plan: Plan | None = None
+        self._sending = threading.Lock()
+
+    def reply(self, message: dict[str, Any]) -> None:
+        with self._sending:
+            self.channel.send(message)
+
+    def prepare(self) -> dict[str, Any]:
+        """Load the problem, make the plan; answer with the facts people want to see."""
+        try:
+            self.plan = prepare_plan(self.spec, self.planning)
+        except TritonAgentError as error:
+            return {"error": error_to_json(error)}
+        except BaseException:
+            return {"bug": traceback.format_exc()}
+        return {"facts": {**to_json(self.plan.facts), "torch": torch.__version__, "python": platform.python_version()}}
+
+    def judge(self, message: dict[str, Any], fds: list[int]) -> None:
+        """One candidate, start to verdict; whatever happens, one answer goes back."""
+        job_id = message["job"]
+        sessions = [
+            Session(
+                Channel.from_fd(fd),
+                call_timeout_s=self.judging.call_timeout_s,
+                deadline=time.monotonic() + self.judging.total_timeout_s,
+            )
+            for fd in fds
+        ]
+        try:
+            answer = self._verdict(message, sessions)
+        except TritonAgentError as error:
+            answer = {"error": error_to_json(error)}
+        except BaseException:
+            answer = {"bug": traceback.format_exc()}
+        finally:
+            for session in sessions:
+                session.channel.close()
+        with contextlib.suppress(ChannelClosed):  # the driver is gone, and with it whoever wanted to know
+            self.reply({"job": job_id, **answer})
+
+    def _verdict(self, message: dict[str, Any], sessions: list[Session]) -> dict[str, Any]:
+        assert self.plan is not None
+        job = Job(
+            source=message["source"],
+            plan=self.plan,
+            settings=self.judging,
+            runner=sessions[0],
+            compiler=sessions[1] if len(sessions) > 1 else None,
+            on_stage=lambda stage: self.reply({"job": message["job"], "stage": stage}),
+        )
+        run(job)
+        failure = job.failure
+        record = {
+            field.name: to_json(getattr(job, field.name))
+            for field in dataclasses.fields(job)
+            if field.name in ("accuracy", "resources", "launches", "torch_operators", "evidence", "notes", "stages")
+        }
+        return {
+            "verdict": {
+                **record,
+                "finding": failure.finding.value if failure else None,
+                "message": failure.message if failure else "",
+                "worker_died": bool(failure and failure.worker_died),
+                "layers": list(job.runner.layers),
+            }
+        }

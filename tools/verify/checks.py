@@ -1,0 +1,267 @@
+"""Judging one call of a candidate against what the original did: a function per question, in the order of asking.
+
+Each takes the reply of the worker and raises `Failed` with the finding, or adds to the record. The bytes of the outputs
+are what counts; what else the worker says (aliases, launches) can only speak against the candidate, never for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+
+from triton_agent.tools.isolate.tensors import Malformed, leaves, shape_of, unflatten, unpack
+from triton_agent.tools.isolate.watch import POISON
+from triton_agent.tools.results import CaseAccuracy, Finding
+from triton_agent.tools.verify.accuracy import Judgement, Yardstick, judge
+from triton_agent.tools.verify.expectation import Expectation
+from triton_agent.tools.verify.plan import Case, Verify
+from triton_agent.tools.verify.session import Failed
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The outputs of one call, rebuilt from bytes."""
+
+    tree: Any
+    tensors: tuple[torch.Tensor, ...]
+    data: tuple[bytes, ...]
+    inputs_after: tuple[torch.Tensor, ...]
+    aliases: frozenset[tuple[int, str]]
+
+
+def read_answer(reply: dict[str, Any], blobs: list[bytes]) -> Answer:
+    """Outputs and inputs as the worker handed them back; anything odd is the candidate's doing."""
+    if "foreign" in reply:
+        raise Failed(Finding.DISGUISED_TENSOR, f"forward returned {reply['foreign']}; plain tensors are expected")
+    try:
+        described, inputs = list(reply["tensors"]), list(reply["inputs"])
+        tensors = [unpack(item, blob) for item, blob in zip(described, blobs)]
+        after = [unpack(item, blob) for item, blob in zip(inputs, blobs[len(described) :])]
+        aliases = frozenset((int(i), str(name)) for i, name in reply["aliases"])
+        leaves(reply["tree"])
+    except (Malformed, KeyError, TypeError, ValueError) as error:
+        raise Failed(Finding.TAMPERED, f"the worker's answer contradicts itself ({error})") from error
+    return Answer(
+        tree=reply["tree"],
+        tensors=tuple(tensors),
+        data=tuple(blobs[: len(tensors)]),
+        inputs_after=tuple(after),
+        aliases=aliases,
+    )
+
+
+def check_structure(case: Case, answer: Answer) -> None:
+    """The same nesting, and every leaf a tensor where the original has one."""
+    expected = case.expectation.tree
+    if shape_of(expected) != shape_of(answer.tree):
+        wanted, got = _outline(expected), _outline(answer.tree)
+        raise Failed(Finding.STRUCTURE, f"case {case.name}: forward returned {got}, the original returns {wanted}")
+    for (path, want), (_, have) in zip(leaves(expected), leaves(answer.tree)):
+        if "tensor" not in want and want != have:
+            raise Failed(Finding.VALUES, f"case {case.name}: {path} is {_plain(have)}, expected {_plain(want)}")
+
+
+def check_form(case: Case, answer: Answer) -> None:
+    """Strict shapes and dtypes."""
+    for output, got in zip(case.expectation.outputs, answer.tensors):
+        want = output.yard.original
+        if tuple(want.shape) != tuple(got.shape):
+            raise Failed(
+                Finding.SHAPE,
+                f"case {case.name}: {output.name} has shape {list(got.shape)}, expected {list(want.shape)}",
+            )
+        if want.dtype != got.dtype:
+            raise Failed(Finding.DTYPE, f"case {case.name}: {output.name} is {got.dtype}, expected {want.dtype}")
+
+
+def measure(case: Case, answer: Answer) -> tuple[list[CaseAccuracy], Failed | None]:
+    """The accuracy of every output, and the first failure among them."""
+    rows, failure = [], None
+    for output, got in zip(case.expectation.outputs, answer.tensors):
+        judgement = judge(got, output.yard)
+        rows.append(_row(case, output.name, judgement))
+        if not judgement.ok and failure is None:
+            failure = _failure(case, output.name, got, output.yard, judgement)
+    return rows, failure
+
+
+def _row(case: Case, name: str, judgement: Judgement) -> CaseAccuracy:
+    return CaseAccuracy(
+        variant=case.variant,
+        distribution=case.distribution + (" / train" if case.train else ""),
+        output=name,
+        metric=judgement.metric,
+        error=judgement.error,
+        original_error=judgement.original_error,
+        limit=judgement.limit,
+        ok=judgement.ok,
+    )
+
+
+def _failure(case: Case, name: str, got: torch.Tensor, yard: Yardstick, judgement: Judgement) -> Failed:
+    assert judgement.finding is not None
+    unwritten = poisoned(got) & ~poisoned(yard.original)
+    if bool(unwritten.any()):
+        count = int(unwritten.sum())
+        return Failed(
+            Finding.UNWRITTEN_OUTPUT,
+            f"case {case.name}: {count} of {got.numel()} elements of {name} were never written, "
+            f"the first at flat index {int(unwritten.reshape(-1).to(torch.uint8).argmax())}",
+        )
+    what = {
+        Finding.PRECISION: "is less accurate than the original",
+        Finding.NON_FINITE: "is not finite where it should be, or the reverse",
+    }.get(judgement.finding, "is wrong")
+    message = (
+        f"case {case.name}: {name} {what}: {judgement.detail}; error ({judgement.metric}) {judgement.error:.3g}, "
+        f"allowed {judgement.limit:.3g}, the original's own {judgement.original_error:.3g}"
+    )
+    if judgement.finding is Finding.PRECISION:
+        message += _precision_hint(got.dtype)
+    return Failed(judgement.finding, message)
+
+
+def _precision_hint(dtype: torch.dtype) -> str:
+    if dtype is torch.float32:
+        return (
+            '\nlikely cause: float32 tl.dot defaults to TF32; use input_precision="ieee" or "tf32x3", '
+            "and keep float32 throughout"
+        )
+    return (
+        "\nlikely cause: an accumulator or intermediate in half precision; accumulate in float32, round once at the end"
+    )
+
+
+def poisoned(tensor: torch.Tensor) -> torch.Tensor:
+    """Which elements still hold what fresh memory was filled with."""
+    pattern = POISON.get(tensor.dtype)
+    if pattern is None or tensor.numel() == 0:
+        return torch.zeros(tensor.shape, dtype=torch.bool)
+    as_type, value = pattern
+    return tensor.view(as_type) == value
+
+
+def check_inputs(case: Case, answer: Answer) -> None:
+    """Inputs afterwards as the original leaves them."""
+    for i, (want, got) in enumerate(zip(case.expectation.inputs_after, answer.inputs_after)):
+        if want.shape != got.shape or want.dtype != got.dtype or not _same_bits(want, got):
+            raise Failed(
+                Finding.MUTATED_INPUT, f"case {case.name}: input {i} was changed; the original leaves it as it was"
+            )
+
+
+def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if not a.numel():
+        return True
+    a, b = a.contiguous(), b.contiguous()
+    return bool(torch.equal(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8)))
+
+
+def check_aliases(case: Case, answer: Answer) -> None:
+    """No output may share memory with something the original's does not share it with."""
+    extra = answer.aliases - case.expectation.aliases
+    if extra:
+        index, other = sorted(extra)[0]
+        name = case.expectation.outputs[index].name if index < len(case.expectation.outputs) else f"output {index}"
+        raise Failed(
+            Finding.ALIASED_OUTPUT, f"case {case.name}: {name} shares memory with {other}; return fresh memory"
+        )
+
+
+def check_held(earlier: Case, held: tuple[bytes, ...], now: list[bytes]) -> None:
+    """The outputs of an earlier call must still be what they were after a later one."""
+    if list(held) != list(now):
+        raise Failed(
+            Finding.SHARED_OUTPUT,
+            f"the outputs of case {earlier.name} changed when forward was called again; allocate outputs anew per call",
+        )
+
+
+def check_state(case: Case, reply: dict[str, Any], blobs: list[bytes]) -> None:
+    """Buffers after the call: changed as the original changes them, and nothing else changed."""
+    expectation = case.expectation
+    state = {str(name): unpack(item, blob) for (name, item), blob in zip(reply["state"].items(), blobs)}
+    changed = {output.name.removeprefix("buffer "): output for output in expectation.state_after}
+    for name, before in expectation.state_before.items():
+        got = state.get(name)
+        if got is None or got.shape != before.shape:
+            continue
+        if name in changed:
+            judgement = judge(got.to(before.dtype), changed[name].yard)
+            if not judgement.ok:
+                raise Failed(
+                    Finding.STATE, f"case {case.name}: buffer {name} after the call is wrong: {judgement.detail}"
+                )
+        elif not _same_bits(before, got.to(before.dtype)):
+            raise Failed(Finding.STATE, f"case {case.name}: {name} was changed by forward; the original leaves it")
+
+
+def explain_wrong(
+    failure: Failed, case: Case, answer: Answer, earlier: Answer | None, other: Expectation | None
+) -> Failed:
+    """Wrong values after an overwrite may be the right answer to what is no longer asked."""
+    if earlier is not None and case.overwrite and answer.data == earlier.data and any(answer.data):
+        return Failed(
+            Finding.STALE_OUTPUT,
+            f"case {case.name}: the inputs were overwritten in place and the answer to the earlier contents came back",
+        )
+    if other is not None and _answers(answer, other):
+        return Failed(
+            Finding.STALE_PARAMETER,
+            f"case {case.name}: a parameter was changed in place and the answer still uses its old value",
+        )
+    return failure
+
+
+def _answers(answer: Answer, expectation: Expectation) -> bool:
+    return all(judge(got, output.yard).ok for output, got in zip(expectation.outputs, answer.tensors))
+
+
+def ask_verifier(case: Case, verify: Verify, answer: Answer) -> tuple[list[CaseAccuracy], Failed | None]:
+    """A problem without a reference judges by itself; any output it accepts is right."""
+    right = verify(case.expectation.packed_inputs, unflatten(answer.tree, list(answer.tensors)))
+    row = CaseAccuracy(
+        variant=case.variant,
+        distribution=case.distribution,
+        output="out",
+        metric="verifier",
+        error=0.0 if right else 1.0,
+        original_error=0.0,
+        limit=0.0,
+        ok=right,
+    )
+    if right:
+        return [row], None
+    return [row], Failed(Finding.VALUES, f"case {case.name}: the problem's own verify() does not accept the outputs")
+
+
+def still_right(case: Case, answer: Answer) -> list[str]:
+    """Names of the outputs that are right although no kernel ran."""
+    if case.verify is not None:
+        return ["out"] if ask_verifier(case, case.verify, answer)[1] is None else []
+    if shape_of(case.expectation.tree) != shape_of(answer.tree):
+        return []
+    trivial = {index for index, _ in case.expectation.aliases}
+    return [
+        output.name
+        for i, (output, got) in enumerate(zip(case.expectation.outputs, answer.tensors))
+        if i not in trivial
+        and got.numel()
+        and got.shape == output.yard.original.shape
+        and got.dtype == output.yard.original.dtype
+        and judge(got, output.yard).ok
+    ]
+
+
+def _outline(tree: Any) -> str:
+    if "list" in tree or "tuple" in tree:
+        return f"({', '.join(_outline(item) for item in tree.get('list', tree.get('tuple')))})"
+    if "dict" in tree:
+        return "{" + ", ".join(f"{key!r}: {_outline(item)}" for key, item in tree["dict"]) + "}"
+    return "a tensor" if "tensor" in tree else _plain(tree)
+
+
+def _plain(leaf: Any) -> str:
+    return str(leaf.get("value", leaf.get("float", "?")))

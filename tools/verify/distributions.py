@@ -1,0 +1,220 @@
+"""Inputs and parameters that a kernel cannot have been tuned to: the remedies against luck.
+
+A file's own inputs ("as given") are often tame: normal, positive, all alike. Under other magnitudes, signs, outliers
+and orders a kernel that skips a step shows. Parameters at their defaults hide as much: a norm's weight of one, a bias
+of zero. Both are remedies that can be left off, so that their worth for a problem can be measured. Integer and boolean
+inputs are only drawn anew by the seed, since nobody but the file knows which values are valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+from triton_agent.tools.verify.input_tensors import is_plain, tensors_in
+from triton_agent.tools.verify.reference import Reference
+
+AS_GIVEN = "as given"
+
+OUTLIERS = 8
+"""Planted at random in each tensor, beside those in its corners and at the ends of one row."""
+
+OUTLIER_SPREADS = 100.0
+"""An outlier's magnitude in standard deviations: far beyond any sample, near enough to stay finite."""
+
+OVERFLOW_MARGIN = 8
+"""Outliers stay this factor below the dtype's largest value; float16 ends at 65504."""
+
+_COMPUTE = {torch.float64: torch.float64, torch.complex64: torch.complex64, torch.complex128: torch.complex128}
+
+_Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
+"""New values for a tensor's values, in a dtype wide enough to compute in."""
+
+
+def _plant(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Large values at random places, at both ends of the tensor and of one row."""
+    count = values.numel()
+    width = values.shape[-1] if values.dim() else 1
+    row = int(torch.randint(count // width, (1,), generator=generator)) * width
+    scattered = torch.randint(count, (OUTLIERS,), generator=generator).tolist()
+    places = torch.tensor([0, count - 1, row, row + width - 1, *scattered])
+    signs = torch.randint(0, 2, (len(places),), generator=generator) * 2 - 1
+    planted = values.reshape(-1).clone()
+    planted[places.to(values.device)] = (_outlier(values) * _within_domain(values, signs)).to(values)
+    return planted.reshape(values.shape)
+
+
+def _outlier(values: torch.Tensor) -> float:
+    sound = values[torch.isfinite(values)].abs()
+    spread = float(sound.std()) if sound.numel() > 1 else 0.0
+    return OUTLIER_SPREADS * (spread or float(sound.max()) if sound.numel() else 1.0) or OUTLIER_SPREADS
+
+
+def _within_domain(values: torch.Tensor, signs: torch.Tensor) -> torch.Tensor:
+    """Data of one sign (probabilities, variances) keeps it: the other may lie outside the module's domain."""
+    if values.is_complex():
+        return signs
+    if bool((values >= 0).all()):
+        return signs.abs()
+    return -signs.abs() if bool((values <= 0).all()) else signs
+
+
+def _shuffle(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    order = torch.randperm(values.numel(), generator=generator)
+    return values.reshape(-1)[order.to(values.device)].reshape(values.shape)
+
+
+_CHANGES: dict[str, _Change | None] = {
+    AS_GIVEN: None,
+    "x3": lambda values, _: values * 3,
+    "x0.01": lambda values, _: values * 0.01,
+    "negated": lambda values, _: -values,
+    "extremes": _plant,
+    "shuffled": _shuffle,
+}
+
+DISTRIBUTIONS: tuple[str, ...] = tuple(_CHANGES)
+"""In the order they are tried; the first changes nothing."""
+
+
+def draw(reference: Reference, name: str, seed: int) -> list[Any]:
+    """The reference's inputs for this seed under a distribution, with their strides, sharing and flags as given."""
+    inputs = reference.make_inputs(seed)
+    change = _CHANGES[name]
+    if change is not None:
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            _change_all(inputs, change, generator)
+    return inputs
+
+
+def _change_all(inputs: list[Any], change: _Change, generator: torch.Generator) -> None:
+    """Change each piece of memory once, in place, so that views and repeated tensors stay what they are."""
+    by_memory: dict[object, list[torch.Tensor]] = {}
+    for tensor in {id(tensor): tensor for tensor in tensors_in(inputs)}.values():
+        if _is_real_valued(tensor) and tensor.numel():
+            by_memory.setdefault(_memory_of(tensor), []).append(tensor.detach())
+    for sharing in by_memory.values():
+        _rewrite(_written_once(sharing), change, generator)
+
+
+def _is_real_valued(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _memory_of(tensor: torch.Tensor) -> object:
+    return tensor.untyped_storage().data_ptr() if is_plain(tensor) else id(tensor)
+
+
+def _written_once(sharing: list[torch.Tensor]) -> torch.Tensor:
+    """A view that covers the tensors' memory and reaches no element twice."""
+    first = sharing[0]
+    if not is_plain(first):
+        return first.coalesce().values() if first.is_sparse else first
+    single = (
+        first[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in first.stride())] if first.dim() else first
+    )
+    if len(sharing) == 1 and not _overlaps(single):
+        return single
+    storage = first.untyped_storage()
+    whole = torch.empty(0, dtype=first.dtype, device=first.device)
+    whole.set_(storage, 0, (storage.nbytes() // first.element_size(),), (1,))
+    return whole
+
+
+def _overlaps(tensor: torch.Tensor) -> bool:
+    """Whether two indices may reach the same element; never says no when they do."""
+    reach = 0
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
+        if size > 1:
+            if stride <= reach:
+                return True
+            reach += stride * (size - 1)
+    return False
+
+
+def _rewrite(tensor: torch.Tensor, change: _Change, generator: torch.Generator) -> None:
+    values = tensor.to(_COMPUTE.get(tensor.dtype, torch.float32), copy=True)
+    changed = change(values, generator)
+    if not changed.is_complex():
+        changed = _bounded(changed, values, torch.finfo(tensor.dtype).max, planted=change is _plant)
+    tensor.copy_(changed)
+
+
+def _bounded(changed: torch.Tensor, given: torch.Tensor, largest: float, *, planted: bool) -> torch.Tensor:
+    """No overflow that the data did not have: small dtypes end soon."""
+    ceiling = largest / OVERFLOW_MARGIN if planted else largest
+    ceiling = (
+        max(ceiling, float(given[torch.isfinite(given)].abs().max())) if bool(torch.isfinite(given).any()) else ceiling
+    )
+    return torch.where(torch.isfinite(changed), changed.clamp(-ceiling, ceiling), changed)
+
+
+def usable(given: Any, under: Any) -> str | None:
+    """Why a distribution cannot be used; None where it can.
+
+    `given` are the original's outputs on inputs as given, `under` those under the distribution, or what it raised.
+    """
+    if isinstance(under, BaseException):
+        return f"the original raises {type(under).__name__}: {under}"
+    before, after = list(tensors_in(given)), list(tensors_in(under))
+    if len(before) != len(after):
+        return f"the original returns {len(after)} tensors instead of {len(before)}"
+    for index, (old, new) in enumerate(zip(before, after)):
+        for kind, test in (("NaN", torch.isnan), ("infinity", torch.isinf)):
+            if bool(test(new).any()) and not bool(test(old).any()):
+                return f"the original's output {index} has {kind}, which it has not as given"
+    return None
+
+
+def randomise(model: nn.Module, seed: int) -> tuple[str, ...]:
+    """Give parameters whose elements are all equal (ones, zeros, a layer scale) values of their own, in place.
+
+    A nonzero constant c becomes c times something between 0.5 and 1.5, so that its sign and magnitude stay in the
+    module's domain; zeros become small. Untouched fresh running statistics of norms are treated alike. Parameters that
+    were drawn at random keep their values. Returns the names of what was changed.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    changed = []
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if _is_constant(parameter):
+                parameter.copy_(_around(parameter, generator))
+                changed.append(name)
+        for name, buffer in model.named_buffers():
+            statistic = name.rpartition(".")[2]
+            if statistic in ("running_mean", "running_var") and _is_constant(buffer):
+                buffer.copy_(_statistic(buffer, statistic, generator))
+                changed.append(name)
+    return tuple(changed)
+
+
+def _is_constant(tensor: torch.Tensor) -> bool:
+    if (
+        is_lazy(tensor)
+        or not is_plain(tensor)
+        or not _is_real_valued(tensor)
+        or not tensor.numel()
+        or _overlaps(tensor)
+    ):
+        return False
+    values = tensor.detach().to(_COMPUTE.get(tensor.dtype, torch.float32))
+    first = values.reshape(-1)[0]
+    return bool(torch.isfinite(first)) and bool((values == first).all())
+
+
+def _around(constant: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    value = constant.detach().reshape(-1)[:1].to(_COMPUTE.get(constant.dtype, torch.float32)).cpu()
+    if bool(value == 0):
+        return (0.25 * torch.randn(constant.shape, generator=generator)).clamp(-0.75, 0.75)
+    return value * (0.5 + torch.rand(constant.shape, generator=generator))
+
+
+def _statistic(buffer: torch.Tensor, statistic: str, generator: torch.Generator) -> torch.Tensor:
+    if statistic == "running_mean":
+        return 0.3 * torch.randn(buffer.shape, generator=generator)
+    return 0.5 + torch.rand(buffer.shape, generator=generator)

@@ -1,0 +1,217 @@
+"""What the original does in one case: its outputs, the truth behind them, and what it leaves behind.
+
+Computed once per problem and shared by all candidates. A case is a variant, a distribution, a version of the parameters
+and a mode (train or eval). Nothing of this ever enters a candidate's process but the packed inputs and parameters.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import io
+from typing import Any
+
+import torch
+
+from triton_agent.tools.isolate.tensors import Foreign, flatten, leaves
+from triton_agent.tools.verify.accuracy import Yardstick
+from triton_agent.tools.verify.truth import run_lifted
+
+NUDGE = 2.0**-24
+"""Half a unit in the last place of float32, the precision in which kernels compute."""
+NUDGE_DOUBLE = 2.0**-53
+
+
+class OriginalFailed(Exception):
+    """The original cannot serve in this case; the text says why."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """One tensor among the outputs (or buffers afterwards) and its yardstick."""
+
+    name: str
+    yard: Yardstick
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """The original's behaviour in one case."""
+
+    packed_inputs: bytes
+    tree: Any
+    """The outputs' nesting as `tensors.flatten` gives it."""
+    outputs: tuple[Output, ...]
+    inputs_after: tuple[torch.Tensor, ...]
+    """The tensors among the inputs as the original leaves them."""
+    state_before: dict[str, torch.Tensor]
+    state_after: tuple[Output, ...]
+    """Buffers that the call changed."""
+    aliases: frozenset[tuple[int, str]]
+    """Outputs of the original that share memory with something; a candidate may do the same."""
+    lifted: bool
+    """Whether the truth is float64; else it is the original in its own precision."""
+
+
+def expect(model: torch.nn.Module, args: list[Any], *, scales: dict[str, float] | None = None) -> Expectation:
+    """Run the original on one set of inputs; `model` itself is left as it was."""
+    packed = pack(args)
+    subject = copy.deepcopy(model)
+    before = state_of(subject)
+    own_args = unpack_trusted(packed)
+    outputs = _run(subject, own_args)
+    if not _same_again(model, packed, outputs):
+        raise OriginalFailed("the original gives another answer each time (dropout or sampling)")
+    tensors, tree = _tensors_of(outputs)
+    fresh_args = unpack_trusted(packed)
+    wide = all(t.dtype in (torch.float64, torch.complex128) for t in tensors if t.is_floating_point())
+    relative = NUDGE_DOUBLE if wide else NUDGE
+    exact = run_lifted(model, fresh_args)
+    nudged = run_lifted(model, fresh_args, nudge=relative, seed=1) if exact else None
+    after = state_of(subject)
+    names = [name for name, leaf in leaves(tree) if "tensor" in leaf]
+    yards = _yardsticks(names, tensors, exact and exact[0], nudged and nudged[0], scales or {})
+    changed = [name for name, value in after.items() if not torch.equal(value, before[name])]
+    kept = list(nested_tensors(own_args))
+    return Expectation(
+        packed_inputs=packed,
+        tree=tree,
+        outputs=tuple(Output(name=name, yard=yard) for name, yard in zip(names, yards)),
+        inputs_after=tuple(tensor.detach().clone() for tensor in kept),
+        state_before=before,
+        state_after=_state_outputs(changed, after, exact and state_of(exact[1]), nudged and state_of(nudged[1])),
+        aliases=_aliases(tensors, kept, subject),
+        lifted=exact is not None,
+    )
+
+
+def _run(model: torch.nn.Module, args: list[Any]) -> Any:
+    try:
+        with torch.no_grad():
+            return model(*args)
+    except Exception as error:
+        raise OriginalFailed(f"the original raises {type(error).__name__}: {error}") from error
+
+
+def _same_again(model: torch.nn.Module, packed: bytes, outputs: Any) -> bool:
+    """Whether another run, with other random numbers, agrees bit by bit (or nearly: atomics may reorder sums)."""
+    torch.manual_seed(torch.seed() % 2**63)
+    again = _run(copy.deepcopy(model), unpack_trusted(packed))
+    first, second = list(nested_tensors(outputs)), list(nested_tensors(again))
+    return len(first) == len(second) and all(_near(a, b) for a, b in zip(first, second))
+
+
+def _near(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a.is_floating_point() or a.is_complex():
+        return torch.allclose(a, b, rtol=1e-2, atol=1e-6, equal_nan=True)
+    return torch.equal(a, b)
+
+
+def _tensors_of(outputs: Any) -> tuple[list[torch.Tensor], Any]:
+    tensors: list[torch.Tensor] = []
+
+    def keep(tensor: torch.Tensor) -> int:
+        tensors.append(tensor.detach())
+        return len(tensors) - 1
+
+    try:
+        tree = flatten(outputs, keep)
+    except Foreign as error:
+        raise OriginalFailed(f"the original returns {error}, which cannot be compared") from error
+    if not tensors:
+        raise OriginalFailed("the original returns no tensor")
+    return tensors, tree
+
+
+def _yardsticks(
+    names: list[str], originals: list[torch.Tensor], exact: Any, nudged: Any, scales: dict[str, float]
+) -> list[Yardstick]:
+    truths = list(nested_tensors(exact)) if exact is not None else originals
+    moved = list(nested_tensors(nudged)) if nudged is not None else truths
+    return [
+        _yardstick(original, truth, other, scales.get(name, 0.0))
+        for name, original, truth, other in zip(names, originals, truths, moved)
+    ]
+
+
+def _yardstick(original: torch.Tensor, truth: torch.Tensor, nudged: torch.Tensor, scale: float) -> Yardstick:
+    if truth.shape != original.shape:
+        truth = nudged = original  # data-dependent shapes that flip with precision
+    return Yardstick(truth=truth.clone(), original=original.clone(), nudged=nudged.clone(), scale=scale)
+
+
+def _state_outputs(
+    changed: list[str],
+    after: dict[str, torch.Tensor],
+    exact: dict[str, torch.Tensor] | None,
+    nudged: dict[str, torch.Tensor] | None,
+) -> tuple[Output, ...]:
+    truth, moved = exact or after, nudged or exact or after
+    return tuple(
+        Output(name=f"buffer {name}", yard=_yardstick(after[name], truth[name], moved[name], 0.0)) for name in changed
+    )
+
+
+def scales_of(expectation: Expectation) -> dict[str, float]:
+    """Root mean square of each floating output, for `expect` on other distributions of the same variant."""
+    scales = {}
+    for output in expectation.outputs:
+        truth = output.yard.truth
+        if truth.is_floating_point() and truth.numel():
+            finite = truth.double().nan_to_num(posinf=0.0, neginf=0.0)
+            scales[output.name] = float(finite.square().mean().sqrt())
+    return scales
+
+
+def state_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Copies of all parameters and buffers, each name of a tied one included."""
+    named = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}
+    return {name: value.detach().clone() for name, value in named.items()}
+
+
+def pack(value: Any) -> bytes:
+    """Trusted values for a process of ours; strides and aliasing survive."""
+    buffer = io.BytesIO()
+    torch.save(value, buffer)
+    return buffer.getvalue()
+
+
+def unpack_trusted(data: bytes) -> Any:
+    return torch.load(io.BytesIO(data), weights_only=False)
+
+
+def nested_tensors(value: Any) -> list[torch.Tensor]:
+    """The tensors of a nest, in order."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [tensor for item in value for tensor in nested_tensors(item)]
+    if isinstance(value, dict):
+        return [tensor for item in value.values() for tensor in nested_tensors(item)]
+    fields = getattr(value, "__dataclass_fields__", None)
+    if fields is not None and not isinstance(value, type):
+        return [tensor for name in fields for tensor in nested_tensors(getattr(value, name))]
+    return []
+
+
+def _aliases(
+    outputs: list[torch.Tensor], inputs: list[torch.Tensor], model: torch.nn.Module
+) -> frozenset[tuple[int, str]]:
+    others = [(f"input {i}", tensor) for i, tensor in enumerate(inputs)]
+    others += [(f"parameter {name}", tensor) for name, tensor in model.named_parameters()]
+    others += [(f"buffer {name}", tensor) for name, tensor in model.named_buffers()]
+    found = {
+        (i, name)
+        for i, output in enumerate(outputs)
+        for name, other in others
+        if output.numel() and output.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+    }
+    found |= {
+        (i, f"output {j}")
+        for i, output in enumerate(outputs)
+        for j in range(i)
+        if output.numel() and output.untyped_storage().data_ptr() == outputs[j].untyped_storage().data_ptr()
+    }
+    return frozenset(found)

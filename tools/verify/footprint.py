@@ -1,0 +1,215 @@
+"""How large a problem is: elements, arithmetic and shapes of one call of the original.
+
+`estimate` does it without memory, on fake tensors; `prove` runs the original for real, within limits. Bytes moved and
+the floor in time are another matter and not found here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import math
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.verify.input_tensors import map_tensors, tensors_in
+from triton_agent.tools.verify.reference import Reference
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a run of the original may take."""
+
+    elements_at_most: int
+    """Of inputs, parameters and outputs together, and of every intermediate by itself."""
+    flops_at_most: int
+    """Of matrix products and convolutions, a multiply-add counted as two."""
+    seconds_at_most: float
+    """For a whole search, not for one call."""
+
+
+INTERPRETER = Limits(elements_at_most=1 << 18, flops_at_most=200_000_000, seconds_at_most=30.0)
+"""Triton's interpreter takes about 1 ms for each program: a quarter of a million elements, or a matrix product of this
+much arithmetic, is about a second."""
+
+FULL_SIZE = Limits(elements_at_most=1 << 24, flops_at_most=20_000_000_000, seconds_at_most=60.0)
+"""For variants checked on a GPU: the original still proves each of them on a CPU in about a second."""
+
+MOST_UNCUT_ELEMENTS = 1 << 28
+"""No tensor larger than this (1 GiB of float32) is made only to be cut, or to find out the size of the rest."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Footprint:
+    """One call of the original, measured."""
+
+    input_shapes: tuple[tuple[int, ...], ...]
+    output_shapes: tuple[tuple[int, ...], ...]
+    parameter_elements: int
+    elements: int
+    """Inputs, parameters and outputs together."""
+    largest: int
+    """The largest tensor that any operator wrote."""
+    flops: int
+    finite: tuple[bool, ...] | None
+    """For each output whether it is free of NaN and infinity; None where nothing was computed."""
+
+    def load(self, limits: Limits) -> float:
+        """How many times the limits it takes; at most 1 fits."""
+        elements = max(self.elements, self.largest) / limits.elements_at_most
+        return max(elements, self.flops / limits.flops_at_most)
+
+    def work(self, limits: Limits) -> float:
+        """The same added up: it falls with anything that gets smaller."""
+        elements = self.elements + self.largest + self.parameter_elements
+        return elements / limits.elements_at_most + self.flops / limits.flops_at_most
+
+
+class TooLarge(ProblemError):
+    """A run of the original went past its limits and was stopped."""
+
+
+class _Meter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes the largest result of any operator; stops the run past a size or a time."""
+
+    def __init__(self, elements_at_most: float = math.inf, deadline: float = math.inf) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.elements_at_most = elements_at_most
+        self.deadline = deadline
+        self.largest = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self._refuse(_asked_elements(args))  # before the memory is taken
+        result = func(*args, **(kwargs or {}))
+        for tensor in tensors_in(result):
+            self.largest = max(self.largest, _written_elements(tensor))
+        self._refuse(self.largest)
+        return result
+
+    def _refuse(self, elements: int) -> None:
+        if elements > self.elements_at_most:
+            raise TooLarge(f"the original makes a tensor of {elements} elements")
+        if time.monotonic() > self.deadline:
+            raise TooLarge("the original takes too long")
+
+
+def _asked_elements(args: Any) -> int:
+    """What an operator that makes a tensor out of nothing is asked for; 0 for the others."""
+    if any(True for _ in tensors_in(args)):
+        return 0
+    sizes = [arg for arg in args if isinstance(arg, (list, tuple)) and all(type(size) is int for size in arg)]
+    return max((math.prod(size) for size in sizes), default=0)
+
+
+def _written_elements(tensor: torch.Tensor) -> int:
+    """Elements without the repeats of an expanded tensor."""
+    if tensor.layout is not torch.strided:
+        return tensor.numel()
+    return math.prod(size for size, stride in zip(tensor.shape, tensor.stride()) if stride != 0 or size == 0)
+
+
+def estimate(reference: Reference, seed: int, *, deadline: float = math.inf) -> Footprint:
+    """Measured on fake tensors, which hold no data; a constructor that looks at values runs for real.
+
+    Raises `ProblemError` where the original does not run, or runs only on real values.
+    """
+    counter, meter, fake = (
+        FlopCounterMode(display=False),
+        _Meter(deadline=deadline),
+        FakeTensorMode(allow_non_fake_inputs=True),
+    )
+    with _silent(), fake:
+        inputs = reference.make_inputs(seed)
+    model = _fake_or_small_model(reference, seed, fake, deadline)
+    inputs = [map_tensors(value, lambda tensor: _faked(fake, tensor)) for value in inputs]
+    with _silent(), torch.no_grad(), fake, meter, counter:
+        outputs = reference.call(model, inputs)
+    return _footprint(model, inputs, outputs, meter, counter, finite=None)
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """torch logs what fails on fake tensors as an error; here it is a question with the answer no."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
+
+
+def _fake_or_small_model(reference: Reference, seed: int, fake: FakeTensorMode, deadline: float) -> nn.Module:
+    if not reference.has_reference:
+        return _Nothing()
+    try:
+        with _silent(), fake:
+            return reference.make_model(seed)
+    except ProblemError:
+        with _Meter(MOST_UNCUT_ELEMENTS, deadline):
+            return reference.make_model(seed)
+
+
+def _faked(fake: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if isinstance(tensor, FakeTensor) else fake.from_tensor(tensor)
+
+
+class _Nothing(nn.Module):
+    """Stands where a problem has no reference."""
+
+    def forward(self, *inputs: Any) -> None:
+        return None
+
+
+def prove(
+    reference: Reference, seed: int, *, limits: Limits, deadline: float = math.inf, device: str = "cpu"
+) -> Footprint:
+    """Measured by running the original; raises `ProblemError` where it fails, `TooLarge` past the limits."""
+    counter, meter = FlopCounterMode(display=False), _Meter(limits.elements_at_most, deadline)
+    uncut = limits.elements_at_most if reference.batch is None else MOST_UNCUT_ELEMENTS
+    with _quiet_generators(), torch.no_grad():
+        with _Meter(uncut, deadline):
+            inputs = [map_tensors(value, lambda tensor: tensor.to(device)) for value in reference.make_inputs(seed)]
+        with _Meter(limits.elements_at_most, deadline):
+            model = reference.make_model(seed).to(device) if reference.has_reference else _Nothing()
+        with meter, counter:
+            outputs = reference.call(model, inputs)
+        finite = tuple(bool(torch.isfinite(tensor).all()) for tensor in tensors_in(outputs))
+    return _footprint(model, inputs, outputs, meter, counter, finite=finite)
+
+
+@contextlib.contextmanager
+def _quiet_generators() -> Iterator[None]:
+    """A forward with dropout draws numbers; nobody else's are to change by that."""
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []):  # type: ignore[no-untyped-call]
+        yield
+
+
+def _footprint(
+    model: nn.Module,
+    inputs: list[Any],
+    outputs: Any,
+    meter: _Meter,
+    counter: FlopCounterMode,
+    *,
+    finite: tuple[bool, ...] | None,
+) -> Footprint:
+    given, made = list(tensors_in(inputs)), list(tensors_in(outputs))
+    parameters = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
+    return Footprint(
+        input_shapes=tuple(tuple(tensor.shape) for tensor in given),
+        output_shapes=tuple(tuple(tensor.shape) for tensor in made),
+        parameter_elements=parameters,
+        elements=parameters + sum(tensor.numel() for tensor in (*given, *made)),
+        largest=meter.largest,
+        flops=counter.get_total_flops(),
+        finite=finite,
+    )

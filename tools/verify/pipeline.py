@@ -1,0 +1,236 @@
+"""The stages a candidate goes through, as values in a list: cheap ones first, one boundary for failures.
+
+    screen    its text: is it Python, is there a ModelNew, does it reach for what no kernel file needs
+    compile   ahead of time for the named target, by tracing its own host code; registers, spills, shared memory
+    first     one call on the cheapest case; are its kernels launched, and does the answer depend on them
+    check     every case of the plan
+
+Each stage takes the job and either returns (go on) or raises `Failed` (the verdict is in). Speed is not judged here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+from triton_agent.tools.results import CaseAccuracy, Evidence, Finding, KernelLaunch, KernelResources, StageTime
+from triton_agent.tools.screen import screen
+from triton_agent.tools.verify import checks
+from triton_agent.tools.verify.authorship import Work, check_alive, check_launches, check_library
+from triton_agent.tools.verify.plan import Case, Plan, Trial
+from triton_agent.tools.verify.session import Failed, Session
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeSettings:
+    """What holds for every candidate of a checker."""
+
+    target: str | None = "cuda:90"
+    """Ahead-of-time compilation target; None leaves the stage out."""
+    allow_library: bool = False
+    screen: bool = True
+    """Whether the text is refused for what it reaches for; trust does not depend on it."""
+    call_timeout_s: float = 20.0
+    compile_timeout_s: float = 60.0
+    total_timeout_s: float = 120.0
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Job:
+    """One candidate on its way through the stages, and what was learned so far."""
+
+    source: str
+    plan: Plan
+    settings: JudgeSettings
+    runner: Session
+    compiler: Session | None
+    on_stage: Callable[[str], None]
+    accuracy: list[CaseAccuracy] = dataclasses.field(default_factory=list)
+    resources: list[KernelResources] = dataclasses.field(default_factory=list)
+    launches: list[KernelLaunch] = dataclasses.field(default_factory=list)
+    torch_operators: list[str] = dataclasses.field(default_factory=list)
+    evidence: list[Evidence] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    stages: list[StageTime] = dataclasses.field(default_factory=list)
+    failure: Failed | None = None
+    misfit: str = ""
+    """Parameters that did not find their namesake; explains wrong values."""
+
+
+def run(job: Job) -> None:
+    """Through the stages until one fails; instrument errors pass through to the caller."""
+    for name, stage in STAGES:
+        job.on_stage(name)
+        began = time.perf_counter()
+        try:
+            stage(job)
+        except Failed as failure:
+            job.failure = failure
+            return
+        finally:
+            job.stages.append(StageTime(stage=name, wall_ms=(time.perf_counter() - began) * 1e3))
+
+
+def screen_text(job: Job) -> None:
+    objection = screen(job.source, strict=job.settings.screen)
+    if objection is not None:
+        raise Failed(objection.finding, objection.message)
+
+
+def compile_ahead(job: Job) -> None:
+    """Every launch of one call on the main trial's inputs compiles for the target."""
+    if job.compiler is None:
+        return
+    trial = job.plan.trials[job.plan.main]
+    _open(job, job.compiler, trial)
+    reply, _ = job.compiler.ask(
+        "compile",
+        [trial.cases[0].expectation.packed_inputs],
+        model=trial.variant,
+        train=trial.cases[0].train,
+        timeout_s=job.settings.compile_timeout_s,
+    )
+    job.resources = [KernelResources(**kernel) for kernel in reply["kernels"]]
+    failure = reply["failure"]
+    if failure:
+        where = f"line {failure['line']}: " if failure.get("line") else ""
+        raise Failed(Finding.COMPILE, f"{where}kernel {failure['kernel']}: {failure['cause']}")
+    if reply["raised"] and not job.resources:
+        job.notes.append("host code raised before any kernel compiled ahead of time: " + reply["raised"]["kind"])
+
+
+def first_call(job: Job) -> None:
+    """The cheapest case alone, with the proof of authorship."""
+    trial = job.plan.trials[0]
+    _open(job, job.runner, trial)
+    answer, reply = _call(job, trial, trial.cases[0], slot=0)
+    _judge(job, trial.cases[0], answer)
+    _prove_authorship(job, trial, reply)
+
+
+def check_all(job: Job) -> None:
+    """Every case of every trial; the first trial's first case is done."""
+    order = [job.plan.main, *(i for i in range(len(job.plan.trials)) if i != job.plan.main)]
+    for index in order:
+        trial = job.plan.trials[index]
+        if index != 0:
+            _open(job, job.runner, trial)
+        _run_trial(job, trial, done=1 if index == 0 and index != job.plan.main else 0)
+
+
+STAGES: tuple[tuple[str, Callable[[Job], None]], ...] = (
+    ("screen", screen_text),
+    ("compile", compile_ahead),
+    ("first", first_call),
+    ("check", check_all),
+)
+
+
+def _open(job: Job, session: Session, trial: Trial) -> None:
+    """Bring the candidate to life for one variant: file, module, parameters."""
+    if session.phase == "start":
+        session.await_ready()
+        reply, _ = session.ask("load", source=job.source)
+        if "no_model" in reply:
+            raise Failed(Finding.NO_MODEL, "ModelNew is not a subclass of torch.nn.Module")
+    session.ask("build", [trial.packed_init], model=trial.variant, seed=trial.build_seed)
+    _set_parameters(job, session, trial, 0)
+
+
+def _set_parameters(job: Job, session: Session, trial: Trial, version: int) -> None:
+    reply, _ = session.ask("parameters", [trial.states[version]], model=trial.variant)
+    if reply["misfits"]:
+        raise Failed(
+            Finding.CONSTRUCT, f"parameters have other shapes than the original's: {', '.join(reply['misfits'])}"
+        )
+    if reply["missing"]:
+        job.misfit = f"ModelNew has no parameter or buffer named {', '.join(reply['missing'][:6])}"
+
+
+def _run_trial(job: Job, trial: Trial, *, done: int) -> None:
+    version, earlier = 0, None
+    for slot, case in enumerate(trial.cases):
+        if slot < done:
+            continue
+        stateful = bool(case.expectation.state_after)
+        if case.version != version or stateful:
+            _set_parameters(job, job.runner, trial, case.version)
+        version = case.version
+        answer, _ = _call(job, trial, case, slot=slot, overwrite=slot - 1 if case.overwrite and earlier else None)
+        _judge(job, case, answer, earlier and earlier[1])
+        if stateful or slot == 0:
+            reply, blobs = job.runner.ask("state", model=trial.variant)
+            checks.check_state(case, reply, blobs)
+        if earlier is not None:
+            reply, blobs = job.runner.ask("read", slot=slot - 1)
+            checks.check_held(earlier[0], earlier[1].data, blobs)
+        earlier = (case, answer)
+
+
+def _call(
+    job: Job, trial: Trial, case: Case, *, slot: int, overwrite: int | None = None, silenced: bool = False
+) -> tuple[checks.Answer, dict[str, Any]]:
+    reply, blobs = job.runner.ask(
+        "call",
+        [case.expectation.packed_inputs],
+        model=trial.variant,
+        slot=slot,
+        overwrite=overwrite,
+        train=case.train,
+        silenced=silenced,
+    )
+    return checks.read_answer(reply, blobs), reply
+
+
+def _judge(job: Job, case: Case, answer: checks.Answer, earlier: checks.Answer | None = None) -> None:
+    """All questions about one answer, in order."""
+    if case.verify is None:
+        checks.check_structure(case, answer)
+        checks.check_form(case, answer)
+        rows, failure = checks.measure(case, answer)
+    else:
+        rows, failure = checks.ask_verifier(case, case.verify, answer)
+    job.accuracy += rows
+    if failure is not None:
+        failure = checks.explain_wrong(failure, case, answer, earlier, case.stale)
+        if job.misfit:
+            failure = Failed(failure.finding, f"{failure.message}\nlikely cause: {job.misfit}")
+        raise failure
+    checks.check_inputs(case, answer)
+    checks.check_aliases(case, answer)
+
+
+def _prove_authorship(job: Job, trial: Trial, reply: dict[str, Any]) -> None:
+    """Kernels launched, torch's share, and what remains when the kernels are silenced."""
+    case, allow = trial.cases[0], job.settings.allow_library
+    job.launches = _launch_counts(reply["launches"])
+    work = Work.of(reply["operators"])
+    job.torch_operators = [*work.heavy, *work.light]
+    empty = case.verify is None and all(o.yard.original.numel() == 0 for o in case.expectation.outputs)
+    check_launches(len(reply["launches"]), empty_outputs=empty)
+    check_library(work, job.plan.original_elements, allow_library=allow)
+    if empty:
+        return
+    try:
+        answer, _ = _call(job, trial, case, slot=-1, silenced=True)
+    except Failed as failure:
+        if failure.worker_died or failure.finding is Finding.TOO_SLOW:
+            raise
+        return  # host code that stumbles over missing results depends on them
+    check_alive(checks.still_right(case, answer), len(case.expectation.outputs) or 1, allow_library=allow)
+
+
+def _launch_counts(launches: list[dict[str, Any]]) -> list[KernelLaunch]:
+    names = list(dict.fromkeys(launch["kernel"] for launch in launches))
+    return [
+        KernelLaunch(
+            kernel=name,
+            launches=sum(launch["kernel"] == name for launch in launches),
+            programs=sum(launch["programs"] for launch in launches if launch["kernel"] == name),
+            bytes_loaded=sum(launch["bytes_loaded"] for launch in launches if launch["kernel"] == name),
+            bytes_stored=sum(launch["bytes_stored"] for launch in launches if launch["kernel"] == name),
+        )
+        for name in names
+    ]

@@ -1,0 +1,268 @@
+"""Which cases a candidate has to pass: variants of the problem x distributions x parameter versions x modes.
+
+The first trial runs every distribution, partly on fresh tensors and partly by writing over the tensors of the call
+before, and changes the parameters half-way. Other variants get the inputs as given and planted extremes. All of it is
+computed from the original alone, once per problem, with seeds that are drawn here and never leave this process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.verify.distributions import DISTRIBUTIONS, draw, randomise
+from triton_agent.tools.verify.expectation import (
+    Expectation,
+    OriginalFailed,
+    expect,
+    nested_tensors,
+    pack,
+    scales_of,
+    state_of,
+    unpack_trusted,
+)
+from triton_agent.tools.verify.reference import Reference
+
+Verify = Callable[[bytes, Any], bool]
+"""Packed inputs and outputs -> whether the problem accepts them."""
+
+AS_GIVEN = DISTRIBUTIONS[0]
+EXTREMES = "extremes"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One call a candidate makes, and what must come of it."""
+
+    name: str
+    variant: str
+    distribution: str
+    train: bool
+    version: int
+    """Which version of the parameters holds."""
+    overwrite: bool
+    """Write these inputs over the tensors of the previous call instead of passing fresh ones."""
+    expectation: Expectation
+    stale: Expectation | None = None
+    """The same inputs under the parameters before they were changed, to recognise an answer to those."""
+    verify: Verify | None = None
+    """For problems that judge by themselves; the expectation then holds the inputs only."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One variant: how to build the module, its parameters' versions, its cases in order."""
+
+    variant: str
+    packed_init: bytes
+    build_seed: int
+    states: tuple[bytes, ...]
+    cases: tuple[Case, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything asked of a candidate for this problem."""
+
+    trials: tuple[Trial, ...]
+    """The cheapest first."""
+    main: int
+    """Index of the trial closest to the problem as given."""
+    original_elements: int
+    """Elements the original's arithmetic touches in the cheapest case; a multiply-add counts as one."""
+    facts: dict[str, Any]
+    """What people want to know of the problem; plain data."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSettings:
+    """What is asked of candidates beyond the inputs as given."""
+
+    modes: tuple[str, ...] = ("eval", "train")
+    """Both are checked where they differ; a drop-in must serve both."""
+    remedies: bool = True
+    """Distributions beyond the one given, randomised parameters. Off only to see what a problem is worth by itself."""
+    family: bool = True
+    """Variants of the problem's sizes."""
+
+
+def secret_seed() -> int:
+    return int.from_bytes(os.urandom(6), "big")
+
+
+def make_trial(
+    reference: Reference, name: str, settings: PlanSettings, notes: list[str], *, main: bool
+) -> tuple[Trial, torch.nn.Module]:
+    """One variant's cases, and its original."""
+    build_seed = secret_seed()
+    models = [reference.make_model(build_seed)]
+    if main and settings.remedies and any(True for _ in models[0].parameters()):
+        models.append(reference.make_model(secret_seed()))
+    if settings.remedies:
+        for model in models:
+            randomise(model, secret_seed())
+    maker = _CaseMaker(reference, name, models, settings, notes)
+    cases = maker.main_cases() if main else maker.variant_cases()
+    trial = Trial(
+        variant=name,
+        packed_init=pack(reference.init_arguments()),
+        build_seed=build_seed,
+        states=tuple(pack(state_of(model)) for model in models),
+        cases=tuple(cases),
+    )
+    return trial, models[0].train(cases[0].train)
+
+
+def make_verifier_trial(reference: Reference, name: str) -> Trial:
+    """A problem that judges by itself: fresh inputs, three times over, and nothing to compare with."""
+
+    def verify(packed_inputs: bytes, outputs: Any) -> bool:
+        return reference.verify(unpack_trusted(packed_inputs), outputs)
+
+    return Trial(
+        variant=name,
+        packed_init=pack(reference.init_arguments()),
+        build_seed=secret_seed(),
+        states=(pack({}),),
+        cases=tuple(_verifier_case(reference, name, draw_number, verify) for draw_number in range(3)),
+    )
+
+
+def _verifier_case(reference: Reference, name: str, number: int, verify: Verify) -> Case:
+    inputs = draw(reference, AS_GIVEN, secret_seed())
+    expectation = Expectation(
+        packed_inputs=pack(inputs),
+        tree=None,
+        outputs=(),
+        inputs_after=tuple(tensor.clone() for tensor in nested_tensors(inputs)),
+        state_before={},
+        state_after=(),
+        aliases=frozenset(),
+        lifted=False,
+    )
+    return Case(
+        name=f"{name} / draw {number + 1}",
+        variant=name,
+        distribution=AS_GIVEN,
+        train=False,
+        version=0,
+        overwrite=number == 1,
+        expectation=expectation,
+        verify=verify,
+    )
+
+
+class _CaseMaker:
+    """Draws inputs and runs the original for one variant."""
+
+    def __init__(
+        self,
+        reference: Reference,
+        variant: str,
+        models: list[torch.nn.Module],
+        settings: PlanSettings,
+        notes: list[str],
+    ) -> None:
+        self.reference = reference
+        self.variant = variant
+        self.models = models
+        self.settings = settings
+        self.notes = notes
+        self.scales: dict[str, float] = {}
+        self.modes = self._modes()
+
+    def _modes(self) -> list[bool]:
+        """Train flags to check; one when both modes give the same."""
+        inputs = draw(self.reference, AS_GIVEN, secret_seed())
+        seen: dict[str, Expectation] = {}
+        reasons: dict[str, str] = {}
+        for mode in self.settings.modes:
+            self.models[0].train(mode == "train")
+            try:
+                seen[mode] = self._expect(self.models[0], inputs)
+            except OriginalFailed as error:
+                reasons[mode] = str(error)
+        if not seen:
+            raise OriginalFailed(next(iter(reasons.values())))
+        self.notes += [f"{mode} mode was not checked: {why}" for mode, why in reasons.items()]
+        if len(seen) == 2 and _same_behaviour(*seen.values()):
+            return [False]
+        return [mode == "train" for mode in seen]
+
+    def main_cases(self) -> list[Case]:
+        cases = [self._case(AS_GIVEN, self.modes[0])]
+        names = DISTRIBUTIONS[1:] if self.settings.remedies else ()
+        last_version = len(self.models) - 1
+        for i, name in enumerate(names):
+            version = 0 if i == 0 else last_version
+            self._try(cases, name, self.modes[0], version=version, overwrite=i % 2 == 0)
+        for train in self.modes[1:]:
+            self._try(cases, AS_GIVEN, train)
+            if self.settings.remedies:
+                self._try(cases, EXTREMES, train, version=last_version)
+        return cases
+
+    def variant_cases(self) -> list[Case]:
+        cases = [self._case(AS_GIVEN, self.modes[0])]
+        if self.settings.remedies:
+            self._try(cases, EXTREMES, self.modes[-1])
+        return cases
+
+    def _try(
+        self, cases: list[Case], distribution: str, train: bool, *, version: int = 0, overwrite: bool = False
+    ) -> None:
+        """Add a case where the original can serve in it; else say why not."""
+        try:
+            case = self._case(distribution, train, version=version, overwrite=overwrite)
+        except OriginalFailed as error:
+            self.notes.append(f"distribution {distribution!r} was not used: {error}")
+            return
+        if _non_finite_share(case.expectation) > _non_finite_share(cases[0].expectation):
+            self.notes.append(f"distribution {distribution!r} was not used: the original overflows or gives NaN there")
+            return
+        cases.append(case)
+
+    def _case(self, distribution: str, train: bool, *, version: int = 0, overwrite: bool = False) -> Case:
+        model = self.models[version].train(train)
+        inputs = draw(self.reference, distribution, secret_seed())
+        expectation = self._expect(model, inputs)
+        if not self.scales and distribution == AS_GIVEN:
+            self.scales = scales_of(expectation)
+        if not expectation.lifted:
+            self.notes.append("the original does not run in float64; its own outputs serve as the truth")
+        return Case(
+            name=f"{self.variant} / {distribution}" + (" / train" if train else ""),
+            variant=self.variant,
+            distribution=distribution,
+            train=train,
+            version=version,
+            overwrite=overwrite,
+            expectation=expectation,
+            stale=self._expect(self.models[0].train(train), inputs) if version else None,
+        )
+
+    def _expect(self, model: torch.nn.Module, inputs: list[Any]) -> Expectation:
+        try:
+            with self.reference.running("forward"):
+                return expect(model, inputs, scales=self.scales)
+        except ProblemError as error:
+            raise OriginalFailed(f"{error.where}: {error.what}") from error
+
+
+def _same_behaviour(a: Expectation, b: Expectation) -> bool:
+    if len(a.outputs) != len(b.outputs) or len(a.state_after) != len(b.state_after):
+        return False
+    pairs = zip((*a.outputs, *a.state_after), (*b.outputs, *b.state_after))
+    return all(torch.equal(x.yard.original.nan_to_num(), y.yard.original.nan_to_num()) for x, y in pairs)
+
+
+def _non_finite_share(expectation: Expectation) -> float:
+    tensors = [output.yard.original for output in expectation.outputs if output.yard.original.is_floating_point()]
+    tensors += [output.yard.truth.to(output.yard.original.dtype) for output in expectation.outputs]
+    total = sum(tensor.numel() for tensor in tensors)
+    return sum(int((~torch.isfinite(tensor)).sum()) for tensor in tensors) / total if total else 0.0

@@ -1,0 +1,102 @@
+"""From a problem's specification to the plan: load it, choose variants, run the original everywhere, state facts."""
+
+from __future__ import annotations
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from triton_agent.tools.errors import NotJudgeableHere, ProblemError
+from triton_agent.tools.floor import floor_of
+from triton_agent.tools.graph import extract
+from triton_agent.tools.isolate.watch import OperatorWatch
+from triton_agent.tools.operators import kind_of
+from triton_agent.tools.problem import ProblemKind, ProblemSpec
+from triton_agent.tools.verify.authorship import ARITHMETIC
+from triton_agent.tools.verify.expectation import OriginalFailed, unpack_trusted
+from triton_agent.tools.verify.plan import Plan, PlanSettings, Trial, make_trial, make_verifier_trial, secret_seed
+from triton_agent.tools.verify.reference import load
+from triton_agent.tools.verify.variants import AS_GIVEN, INTERPRETER, Variant, family, scaled_down
+
+UNCOUNTED_HEAVY = 64
+"""Multiply-adds per element assumed for heavy operators that have no flop formula."""
+
+
+def prepare_plan(spec: ProblemSpec, settings: PlanSettings) -> Plan:
+    """Everything a checker needs to judge candidates for this problem on this machine."""
+    variants, scaled = _variants(spec, settings)
+    notes: list[str] = []
+    trials: list[Trial] = []
+    originals: list[torch.nn.Module | None] = []
+    for i, variant in enumerate(variants):
+        reference = load(spec, variant.constants, batch=variant.batch)
+        if not reference.has_reference:
+            trials.append(make_verifier_trial(reference, variant.name))
+            originals.append(None)
+            continue
+        try:
+            trial, original = make_trial(reference, variant.name, settings, notes, main=i == 0)
+        except OriginalFailed as error:
+            if i == 0:
+                remedy = "the original must run on its inputs, and give the same answer every time"
+                raise ProblemError(str(error), where=spec.path, remedy=remedy) from error
+            continue
+        trials.append(trial)
+        originals.append(original)
+    order = sorted(range(len(trials)), key=lambda i: len(trials[i].cases[0].expectation.packed_inputs))
+    ordered = tuple(trials[i] for i in order)
+    facts = {
+        "name": spec.name,
+        "digest": spec.digest,
+        "variants": [trial.variant for trial in trials],
+        "cases": sum(len(trial.cases) for trial in trials),
+        "scaled": scaled,
+        "notes": list(dict.fromkeys(notes)),
+        **_graph_facts(originals[order[0]], ordered[0]),
+    }
+    return Plan(
+        trials=ordered,
+        main=order.index(0),
+        original_elements=_work_elements(originals[order[0]], ordered[0]),
+        facts=facts,
+    )
+
+
+def _variants(spec: ProblemSpec, settings: PlanSettings) -> tuple[list[Variant], str]:
+    """The main variant first, brought to a size the interpreter can take, and its family."""
+    if spec.kind is ProblemKind.VERIFIER:
+        return [AS_GIVEN], ""
+    seed = secret_seed()
+    main = scaled_down(spec, seed, limits=INTERPRETER)
+    if main is None:
+        load(spec).close()  # says what is wrong with the file, where something is
+        raise NotJudgeableHere(
+            "the problem is too large for the interpreter, and no smaller size was found at which the original runs",
+            where=spec.path,
+            remedy="make its sizes module-level integers, give smaller inputs, or use a machine with a GPU",
+        )
+    if not settings.family:
+        return [main.variant], main.sentence
+    return family(spec, seed, limits=INTERPRETER, base=main.variant), main.sentence
+
+
+def _graph_facts(original: torch.nn.Module | None, trial: Trial) -> dict[str, object]:
+    """Structure and floor at the sizes of the trial."""
+    if original is None:
+        return {"fingerprint": "", "floor_bytes": 0, "floor_flops": 0}
+    graph = extract(original, unpack_trusted(trial.cases[0].expectation.packed_inputs))
+    floor = floor_of(graph)
+    return {"fingerprint": graph.fingerprint(), "floor_bytes": floor.bytes_moved, "floor_flops": floor.flops}
+
+
+def _work_elements(original: torch.nn.Module | None, trial: Trial) -> int:
+    """Elements the original's arithmetic touches, a multiply-add counted as one."""
+    if original is None:
+        return 0
+    inputs = unpack_trusted(trial.cases[0].expectation.packed_inputs)
+    watch, counter = OperatorWatch(), FlopCounterMode(display=False)
+    with torch.no_grad(), counter, watch:
+        original(*inputs)
+    seen = {name: (kind_of(name), row[1]) for name, row in watch.take().items()}
+    light = sum(elements for kind, elements in seen.values() if kind in ARITHMETIC)
+    heavy = sum(elements for kind, elements in seen.values() if kind == "heavy")
+    return light + max(counter.get_total_flops() // 2, UNCOUNTED_HEAVY * heavy if heavy else 0)

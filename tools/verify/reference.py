@@ -1,0 +1,204 @@
+"""A loaded problem: the original module, its inputs and its verifier, at the sizes as given or at others.
+
+Used in the trusted checker process only, which never imports a candidate. It runs the user's code and nothing else:
+no copying to other dtypes or devices, no judging.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+from torch import nn
+
+from triton_agent.tools import problem_source
+from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.problem import ProblemKind, ProblemSpec
+from triton_agent.tools.verify import input_tensors
+from triton_agent.tools.verify.sizes import resize_spec, resize_tree
+from triton_agent.tools.verify.user_code import UserModule, seeded
+
+_INIT_SEED = 0
+"""`get_init_inputs()` gives sizes; should it draw numbers, they are the same ones every time."""
+
+
+class Reference:
+    """One problem at one variant. Everything it makes depends on the given seed only."""
+
+    def __init__(self, spec: ProblemSpec, constants: Mapping[str, int], batch: int | None) -> None:
+        source = problem_source.read(Path(spec.path))
+        self.spec = spec
+        self.constants = dict(constants)
+        self.batch = batch
+        self._sized = resize_spec(spec, constants)
+        tree = source.tree if spec.kind is ProblemKind.USER_MODULE else resize_tree(source.tree, constants)
+        self._user = UserModule(source, tree)
+        self._saved = _load_saved(spec.inputs_file) if spec.inputs_file else None
+        try:
+            self._model_class = self._find_model_class() if self.has_reference else None
+            if spec.kind is not ProblemKind.USER_MODULE:
+                self._function("get_inputs")
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def has_reference(self) -> bool:
+        return self.spec.kind is not ProblemKind.VERIFIER
+
+    def close(self) -> None:
+        """Forget the loaded module's name. Models made so far keep working."""
+        self._user.close()
+
+    def init_arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        """What the constructor takes, made anew at each call; a candidate's constructor takes the same."""
+        if self.spec.kind is ProblemKind.USER_MODULE:
+            return copy.deepcopy((list(self._sized.init), dict(self._sized.init_keywords)))
+        make = self._user.get("get_init_inputs")
+        if make is None:
+            return [], {}
+        with self._user.running("get_init_inputs()"), seeded(_INIT_SEED):
+            return _as_arguments(make(), self._model_class)
+
+    def make_model(self, seed: int) -> nn.Module:
+        """The original, freshly constructed, in the mode (train or eval) that its constructor leaves it in."""
+        if self._model_class is None:
+            raise ProblemError("has a verifier and no reference", where=self.spec.path, remedy="call verify() instead")
+        positional, keywords = self.init_arguments()
+        name = self._model_class.__name__
+        with self._user.running(f"{name}(...)", remedy=self._init_remedy()), seeded(seed):
+            return self._model_class(*positional, **keywords)
+
+    def make_inputs(self, seed: int) -> list[Any]:
+        """Fresh inputs in the order of `forward`'s parameters; nobody else holds their memory."""
+        if self.batch is None:
+            return input_tensors.own_copy(self._draw_inputs(seed))
+        return input_tensors.own_copy(input_tensors.with_leading(self._draw_inputs, seed, self.batch))
+
+    def call(self, model: nn.Module, inputs: list[Any]) -> Any:
+        """`model(*inputs)` in the surroundings that the user's code needs (imports inside `forward`, say)."""
+        with self.running("forward"):
+            return model(*inputs)
+
+    def running(self, action: str) -> Any:
+        """Those surroundings, for whoever calls the model in another way; errors become a `ProblemError`."""
+        return self._user.running(action, remedy="the original has to run on its own inputs")
+
+    def verify(self, inputs: list[Any], outputs: Any) -> bool:
+        """The user's own judgement of the outputs."""
+        check = self._function("verify")
+        with self._user.running("verify(inputs, outputs)"), seeded(_INIT_SEED), torch.no_grad():
+            answer = check(inputs, outputs)
+        if not _is_truth(answer):
+            raise ProblemError(
+                f"verify returned {type(answer).__name__}, not True or False",
+                where=self.spec.path,
+                remedy="return a bool",
+            )
+        return bool(answer)
+
+    def _draw_inputs(self, seed: int) -> list[Any]:
+        with self._user.running("get_inputs()"), seeded(seed):
+            if self._saved is not None:
+                made: Any = self._saved
+            elif self.spec.kind is ProblemKind.USER_MODULE:
+                made = [input_tensors.draw(item) for item in self._sized.inputs]
+            else:
+                made = self._function("get_inputs")()
+        return self._as_positional(made)
+
+    def _as_positional(self, made: Any) -> list[Any]:
+        if isinstance(made, torch.Tensor):
+            return [made]
+        if isinstance(made, (list, tuple)):
+            return list(made)
+        if isinstance(made, Mapping) and self._model_class is not None:
+            return _by_parameter(made, self._model_class, self.spec.path)
+        raise ProblemError(
+            f"the inputs are a {type(made).__name__}",
+            where=self.spec.inputs_file or self.spec.path,
+            remedy="give a list of tensors in the order of forward's parameters",
+        )
+
+    def _find_model_class(self) -> type[nn.Module]:
+        name = self.spec.class_name or "Model"
+        found = self._user.get(name)
+        if isinstance(found, type) and issubclass(found, nn.Module):
+            return found
+        missing = f"no class {name}" if found is None else f"{name} is not derived from torch.nn.Module"
+        raise ProblemError(missing, where=self.spec.path, remedy="name a class derived from torch.nn.Module")
+
+    def _function(self, name: str) -> Callable[..., Any]:
+        found = self._user.get(name)
+        if callable(found):
+            return found  # type: ignore[no-any-return]
+        raise ProblemError(f"no function {name}", where=self.spec.path, remedy=problem_source.CONVENTION)
+
+    def _init_remedy(self) -> str:
+        try:
+            takes = f"{self._model_class.__name__}{inspect.signature(self._model_class)}"  # type: ignore[union-attr, arg-type]
+        except (TypeError, ValueError):
+            takes = "the constructor"
+        if self.spec.kind is ProblemKind.USER_MODULE:
+            return f'--init has to give the arguments of {takes}: --init "512, 8"'
+        return f"get_init_inputs() has to return the arguments of {takes}"
+
+
+def load(spec: ProblemSpec, constants: Mapping[str, int] | None = None, *, batch: int | None = None) -> Reference:
+    """Execute the problem's file, with the sizes in `constants` (keys as in `sizes.py`) written over those given."""
+    return Reference(spec, constants or {}, batch)
+
+
+def _is_truth(answer: Any) -> bool:
+    if isinstance(answer, torch.Tensor):
+        return answer.numel() == 1
+    return isinstance(answer, (bool, numpy.bool_))
+
+
+def _as_arguments(made: Any, model_class: type[nn.Module] | None) -> tuple[list[Any], dict[str, Any]]:
+    """A list of arguments, a dict of keywords, one value, or `[[positional], {keywords}]` where that fits the class."""
+    if isinstance(made, Mapping):
+        return [], dict(made)
+    if not isinstance(made, (list, tuple)):
+        return ([] if made is None else [made]), {}
+    pair = len(made) == 2 and isinstance(made[0], (list, tuple)) and isinstance(made[1], Mapping)
+    if pair and model_class is not None and _takes(model_class, made[0], made[1]):
+        return list(made[0]), dict(made[1])
+    return list(made), {}
+
+
+def _takes(model_class: type[nn.Module], positional: Any, keywords: Any) -> bool:
+    try:
+        inspect.signature(model_class).bind(*positional, **keywords)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _by_parameter(made: Mapping[Any, Any], model_class: type[nn.Module], path: str) -> list[Any]:
+    """Inputs given by name, put in the order of `forward`; parameters left out in between get their defaults."""
+    try:
+        bound = inspect.signature(model_class.forward).bind(None, **made)
+        bound.apply_defaults()
+    except (TypeError, ValueError) as error:
+        remedy = "give a list of tensors in the order of forward's parameters"
+        raise ProblemError(f"the inputs do not fit forward: {error}", where=path, remedy=remedy) from None
+    if bound.kwargs:
+        remedy = "give a list; inputs that forward takes by keyword only cannot be passed on"
+        raise ProblemError(f"forward takes {', '.join(bound.kwargs)} by keyword only", where=path, remedy=remedy)
+    return list(bound.args[1:])
+
+
+def _load_saved(path: str) -> Any:
+    remedy = "save a list of tensors and plain numbers: torch.save([x, y], path)"
+    try:
+        return torch.load(path, map_location=None if torch.cuda.is_available() else "cpu", weights_only=True)
+    except (OSError, RuntimeError, pickle.UnpicklingError, EOFError, ValueError) as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ProblemError(f"cannot be loaded: {first}", where=path, remedy=remedy) from None

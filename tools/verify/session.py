@@ -1,0 +1,82 @@
+"""The checker's end of one candidate worker: requests with deadlines, and what its failures mean.
+
+Whatever goes wrong on the other side becomes one `Failed` with a finding of the decision table. A worker that dies
+before READY, or whose harness (not its candidate) raised, is an `InstrumentError` instead.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from triton_agent.tools.errors import NotJudgeableHere, WorkerLost
+from triton_agent.tools.isolate.wire import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
+from triton_agent.tools.results import Finding
+from triton_agent.tools.verify.condense import condense
+
+READY_TIMEOUT_S = 60.0
+"""A zygote forks in milliseconds; a minute means a machine in trouble."""
+
+
+class Failed(Exception):
+    """The candidate failed: `finding` and a message for its author. Data in flight, caught at the pipeline's edge."""
+
+    def __init__(self, finding: Finding, message: str, *, worker_died: bool = False) -> None:
+        super().__init__(message)
+        self.finding = finding
+        self.message = message
+        self.worker_died = worker_died
+
+
+class Session:
+    """Talks to one worker about one candidate."""
+
+    def __init__(self, channel: Channel, *, call_timeout_s: float, deadline: float) -> None:
+        self.channel = channel
+        self.call_timeout_s = call_timeout_s
+        self.deadline = deadline
+        self.layers: tuple[str, ...] = ()
+        self.phase = "start"
+
+    def await_ready(self) -> None:
+        try:
+            message, _ = self.channel.receive(READY_TIMEOUT_S)
+        except (ChannelClosed, ChannelTimeout, ChannelGarbled) as error:
+            raise WorkerLost(
+                f"a candidate worker ended before it was ready ({error})",
+                remedy="run `triton-agent doctor`; the worker's own words are in its output",
+            ) from error
+        self.layers = tuple(str(layer) for layer in message.get("layers", ()))
+
+    def ask(
+        self, op: str, blobs: list[bytes | memoryview] | None = None, *, timeout_s: float | None = None, **fields: Any
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        """One request and its reply; raises Failed when the candidate failed at it."""
+        self.phase = op
+        limit_s = min(timeout_s or self.call_timeout_s, max(0.05, self.deadline - time.monotonic()))
+        try:
+            self.channel.send({"op": op, **fields}, blobs)
+            reply, data = self.channel.receive(limit_s)
+        except ChannelClosed as error:
+            raise Failed(Finding.CRASHED, f"the process ended during {op}", worker_died=True) from error
+        except ChannelTimeout as error:
+            raise Failed(Finding.TOO_SLOW, f"{op} took longer than {limit_s:.0f} s") from error
+        except ChannelGarbled as error:
+            raise Failed(Finding.TAMPERED, f"the verdict channel was written to ({error})") from error
+        if reply.get("violations"):
+            raise Failed(Finding.FORBIDDEN_ACCESS, f"the candidate reached for {reply['violations'][0]}")
+        if reply.get("broken_seal"):
+            raise Failed(Finding.TAMPERED, f"the candidate replaced {reply['broken_seal']}")
+        if reply.get("raised") and op != "compile":
+            self._raise(reply["raised"])
+        return reply, data
+
+    def _raise(self, report: dict[str, Any]) -> None:
+        kinds = [str(kind) for kind in report.get("kinds", ())]
+        condensed = condense(report)
+        if "Unsupported" in kinds:
+            raise NotJudgeableHere(
+                f"the kernel uses what cannot be run without a GPU: {condensed.message}",
+                remedy="evaluate it on a machine with a GPU",
+            )
+        raise Failed(condensed.finding, condensed.message)

@@ -1,0 +1,94 @@
+"""Trying a problem at other sizes: does the original run there, and how large is it?
+
+One search, one deadline. Answers are remembered, since a search comes by the same sizes again and again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from triton_agent.tools import problem_source
+from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.verify.footprint import Footprint, Limits, estimate, prove
+from triton_agent.tools.verify.reference import Reference, load
+from triton_agent.tools.verify.sizes import AS_GIVEN, Variant, free_sizes, label
+
+LEADING = "leading"
+"""Stands among the keys of sizes for the common leading dimension of the inputs."""
+
+
+@dataclasses.dataclass
+class Trials:
+    """The sizes tried so far in one search."""
+
+    spec: ProblemSpec
+    seed: int
+    limits: Limits
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        self.deadline = time.monotonic() + self.limits.seconds_at_most
+        self.sizes = free_sizes(self.spec, problem_source.read(Path(self.spec.path)).tree)
+        self._estimates: dict[Variant, Footprint | None] = {}
+        self._proofs: dict[Variant, Footprint | None] = {}
+
+    @property
+    def out_of_time(self) -> bool:
+        return time.monotonic() > self.deadline
+
+    def variant(self, sizes: Mapping[str, int], given: Mapping[str, int]) -> Variant:
+        """The variant with these sizes; those equal to the ones given are left out."""
+        changed = {key: value for key, value in sizes.items() if given.get(key) != value}
+        words = [f"{LEADING}={value}" if key == LEADING else label(key, value) for key, value in changed.items()]
+        return Variant(
+            name=", ".join(words) or AS_GIVEN.name,
+            constants={key: value for key, value in changed.items() if key != LEADING},
+            batch=changed.get(LEADING),
+        )
+
+    def estimate(self, variant: Variant) -> Footprint | None:
+        """Its size; None where the original does not run at it or cannot be sized within the limits."""
+        if variant not in self._estimates:
+            self._estimates[variant] = self._attempt(variant, really=False)
+        return self._estimates[variant]
+
+    def prove(self, variant: Variant) -> Footprint | None:
+        """Its size, by running the original; None where it fails or is too large."""
+        if variant not in self._proofs:
+            self._proofs[variant] = self._attempt(variant, really=True)
+        return self._proofs[variant]
+
+    def fits(self, variant: Variant) -> bool:
+        found = self.estimate(variant)
+        return found is not None and found.load(self.limits) <= 1
+
+    def _attempt(self, variant: Variant, *, really: bool) -> Footprint | None:
+        if self.out_of_time:
+            return None
+        try:
+            reference = reference_for(self.spec, variant)
+        except ProblemError:
+            return None
+        try:
+            return self._measure(reference, really=really)
+        except ProblemError:
+            return None
+        finally:
+            reference.close()
+
+    def _measure(self, reference: Reference, *, really: bool) -> Footprint:
+        if not really:
+            with contextlib.suppress(ProblemError):
+                return estimate(reference, self.seed, deadline=self.deadline)
+        # What fake tensors cannot follow (a branch on a value, say) is run; the limits stop it in time.
+        return prove(reference, self.seed, limits=self.limits, deadline=self.deadline, device=self.device)
+
+
+def reference_for(spec: ProblemSpec, variant: Variant) -> Reference:
+    """The problem loaded at a variant."""
+    return load(spec, variant.constants, batch=variant.batch)

@@ -1,0 +1,100 @@
+"""The float64 truth: the original module run with every float lifted to float64.
+
+`.double()` is not enough: a module may cast inside (`x.float()`), or make float32 constants. A dispatch mode lifts
+those, too. Where an operator knows no float64, or a module looks at bits, the truth cannot be had this way; `lifted`
+says so by returning None, and the original in its own precision has to serve (which the caller must tell).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+LOW = frozenset({torch.float32, torch.float16, torch.bfloat16})
+
+
+class Lift(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Turns every request for a lower float into one for float64."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Else torch imports its whole compiler, 2.6 s, at the first operator. Nothing is compiled in here."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if kwargs.get("dtype") in LOW:
+            kwargs["dtype"] = torch.float64
+        args = tuple(torch.float64 if isinstance(arg, torch.dtype) and arg in LOW else arg for arg in args)
+        if func is torch.ops.aten.lift_fresh.default and args[0].dtype in LOW:
+            return func(args[0].double())
+        return func(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def lifting() -> Iterator[None]:
+    """Inside, floats are float64, defaults included."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with Lift(), torch.no_grad():
+            yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def lift_value(value: Any, seen: dict[int, torch.Tensor] | None = None) -> Any:
+    """A float64 copy of nested inputs; what was one tensor twice stays one tensor."""
+    seen = {} if seen is None else seen
+    if isinstance(value, torch.Tensor):
+        if id(value) not in seen:
+            seen[id(value)] = _double(value.detach())
+        return seen[id(value)]
+    if isinstance(value, (list, tuple)):
+        return type(value)(lift_value(item, seen) for item in value)
+    if isinstance(value, dict):
+        return {key: lift_value(item, seen) for key, item in value.items()}
+    return value
+
+
+def _double(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.is_complex():
+        return tensor.to(torch.complex128).clone()
+    return tensor.double().clone() if tensor.is_floating_point() else tensor.clone()
+
+
+def nudge_value(value: Any, generator: torch.Generator, relative: float) -> Any:
+    """Every float changed by up to one rounding."""
+    if isinstance(value, torch.Tensor):
+        if not (value.is_floating_point() and value.numel()):
+            return value
+        signs = torch.randint(0, 2, value.shape, generator=generator, dtype=torch.int8) * 2 - 1
+        return value * (1 + relative * signs)
+    if isinstance(value, (list, tuple)):
+        return type(value)(nudge_value(item, generator, relative) for item in value)
+    if isinstance(value, dict):
+        return {key: nudge_value(item, generator, relative) for key, item in value.items()}
+    return value
+
+
+def run_lifted(
+    model: torch.nn.Module, args: list[Any], *, nudge: float = 0.0, seed: int = 0
+) -> tuple[Any, torch.nn.Module] | None:
+    """Outputs of the module in float64 and the lifted module after the call; None where it cannot be lifted."""
+    try:
+        with lifting():
+            exact = copy.deepcopy(model).double()
+            inputs = lift_value(args)
+            if nudge:
+                generator = torch.Generator().manual_seed(seed)
+                inputs = nudge_value(inputs, generator, nudge)
+                for parameter in exact.parameters():
+                    parameter.copy_(nudge_value(parameter.detach(), generator, nudge))
+            return exact(*inputs), exact
+    except (RuntimeError, TypeError, NotImplementedError, ValueError, AssertionError):
+        return None

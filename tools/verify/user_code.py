@@ -1,0 +1,202 @@
+"""Running the code of a person's problem file: its imports, its randomness, its mistakes.
+
+The file is executed as a module under a name of its own. Whatever it needs of the process (import path, the modules
+beside it, torch's defaults, seeds) is put in place while its code runs and taken away afterwards. On a machine
+without CUDA what asks for `cuda` gets the CPU. Only for the trusted checker process: nothing is sandboxed here.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib
+import itertools
+import linecache
+import random
+import sys
+import threading
+import traceback
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+from torch.overrides import TorchFunctionMode
+
+from triton_agent.tools import problem_source
+from triton_agent.tools.errors import ProblemError, TritonAgentError
+from triton_agent.tools.problem_source import SourceFile
+
+_SERIAL = itertools.count()
+_ONE_AT_A_TIME = threading.RLock()
+"""The import path and the generators are the whole process's: only one thread may have them changed."""
+_NEVER_REPLACED = frozenset({"torch", "triton", "numpy"}) | sys.stdlib_module_names
+"""A file of the user's with such a name must not take the place of a module that this process runs on."""
+
+
+class UserModule:
+    """One executed problem file."""
+
+    def __init__(self, source: SourceFile, tree: ast.Module) -> None:
+        root, package = problem_source.import_root(source.path)
+        self.path = source.path
+        self._root = root
+        self._search = list(dict.fromkeys((str(root), str(source.path.parent))))
+        self._locals: dict[str, types.ModuleType] = {}
+        self._claimed = {name.split("/")[0].removesuffix(".py") for name in problem_source.local_modules(source)}
+        self._dtype = torch.get_default_dtype()
+        unique = f"_problem_{next(_SERIAL)}_{source.path.stem}"
+        self.module = types.ModuleType(f"{package}.{unique}" if package else unique)
+        self.module.__file__ = str(source.path)
+        self.module.__package__ = package
+        self._execute(tree)
+
+    def _execute(self, tree: ast.Module) -> None:
+        sys.modules[self.module.__name__] = self.module  # dataclasses, pickle and inspect look it up
+        linecache.checkcache(str(self.path))
+        try:
+            with self.running("importing the file", remedy="mend the file; it has to be importable by itself"):
+                exec(compile(tree, str(self.path), "exec"), self.module.__dict__)
+                self._dtype = torch.get_default_dtype()
+        except BaseException:
+            self.close()
+            raise
+
+    def get(self, name: str) -> Any | None:
+        return getattr(self.module, name, None)
+
+    def close(self) -> None:
+        """Forget the module's name. What was made by it keeps working, except for pickling."""
+        sys.modules.pop(self.module.__name__, None)
+
+    @contextlib.contextmanager
+    def running(self, action: str, *, remedy: str = "") -> Iterator[None]:
+        """Surroundings for the user's code; what it raises becomes a `ProblemError` that names the line."""
+        try:
+            with _ONE_AT_A_TIME, self._importable(), _torch_default(self._dtype), _cuda_as_cpu():
+                yield
+        except TritonAgentError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise ProblemError(
+                f"{action} raised {type(error).__name__}: {_first_line(error)}",
+                where=self._blame(error),
+                remedy=_remedy(error) or remedy,
+            ) from error
+
+    @contextlib.contextmanager
+    def _importable(self) -> Iterator[None]:
+        path, writes = list(sys.path), sys.dont_write_bytecode
+        names = self._claimed - _NEVER_REPLACED
+        displaced = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] in names}
+        sys.modules.update(self._locals)
+        sys.path[:0] = self._search
+        sys.dont_write_bytecode = True  # nothing is written into the user's folder
+        importlib.invalidate_caches()
+        try:
+            yield
+        finally:
+            added = [entry for entry in sys.path if entry not in path and entry not in self._search]
+            self._search.extend(added)  # the file widened its own path; imports in forward count on it
+            self._keep_locals()
+            sys.modules.update(displaced)
+            sys.path[:] = path
+            sys.dont_write_bytecode = writes
+
+    def _keep_locals(self) -> None:
+        """Take the user's own modules out of `sys.modules`, to be put back when the user's code runs again."""
+        for name, module in list(sys.modules.items()):
+            if module is not self.module and name.split(".")[0] in self._claimed - _NEVER_REPLACED:
+                self._locals[name] = sys.modules.pop(name)
+
+    def _blame(self, error: BaseException) -> str:
+        """The innermost line of the user's own files."""
+        if isinstance(error, SyntaxError) and error.filename:
+            return f"{error.filename}:{error.lineno or 1}"
+        lines = [frame for frame in traceback.extract_tb(error.__traceback__) if self._is_users(frame.filename)]
+        return f"{lines[-1].filename}:{lines[-1].lineno}" if lines else str(self.path)
+
+    def _is_users(self, filename: str) -> bool:
+        path = Path(filename)
+        return path == self.path or (path.is_relative_to(self._root) and self._local_name(path) in self._claimed)
+
+    def _local_name(self, path: Path) -> str:
+        return path.relative_to(self._root).parts[0].removesuffix(".py")
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else "(no message)"
+
+
+def _remedy(error: BaseException) -> str:
+    text = str(error)
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return f"install {error.name.split('.')[0]} in this environment, or put it beside the file"
+    if isinstance(error, ImportError) and "relative import" in text:
+        return "the folder is no package: write `import name` instead of `from . import name`"
+    if "CUDA" in text and not torch.cuda.is_available():
+        return "this machine has no CUDA device: let the file make its tensors without naming a device"
+    if isinstance(error, SystemExit):
+        return 'put what a script does under `if __name__ == "__main__":`'
+    if isinstance(error, IndexError):
+        return 'integer inputs are drawn from 0 to 9 unless limited: --input "i64[8]<4" keeps them below 4'
+    return ""
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Every global random generator starts from `seed`, and goes on afterwards as if nothing had been drawn.
+
+    CUDA's generators are restored only if they existed before: asking would create a context.
+    """
+    python, array, cpu = random.getstate(), numpy.random.get_state(), torch.random.get_rng_state()
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
+    random.seed(seed)
+    numpy.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        numpy.random.set_state(array)
+        torch.random.set_rng_state(cpu)
+        if cuda is not None:
+            torch.cuda.set_rng_state_all(cuda)
+
+
+@contextlib.contextmanager
+def _torch_default(dtype: torch.dtype) -> Iterator[None]:
+    """A file may set torch's default dtype; that is its own affair and must not leak."""
+    before, gradients = torch.get_default_dtype(), torch.is_grad_enabled()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+        torch.set_grad_enabled(gradients)
+
+
+def _cuda_as_cpu() -> contextlib.AbstractContextManager[Any]:
+    return contextlib.nullcontext() if torch.cuda.is_available() else CudaAsCpu()
+
+
+class CudaAsCpu(TorchFunctionMode):
+    """Gives what asks for CUDA the CPU: `device="cuda"`, `.to("cuda")`, `.cuda()`, pinned memory."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = {name: _on_cpu(value) if name == "device" else value for name, value in (kwargs or {}).items()}
+        if func in (torch.Tensor.cuda, torch.Tensor.pin_memory):
+            return args[0]
+        if func is torch.Tensor.to:
+            args = (args[0], *(_on_cpu(value) for value in args[1:]))
+        kwargs.pop("pin_memory", None)
+        return func(*args, **kwargs)
+
+
+def _on_cpu(device: Any) -> Any:
+    named = isinstance(device, (str, torch.device)) and str(device).split(":")[0] == "cuda"
+    numbered = type(device) is int
+    return torch.device("cpu") if named or numbered else device
