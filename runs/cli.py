@@ -6,13 +6,14 @@ Nothing heavy is imported here; each command imports what it needs when it runs.
 from __future__ import annotations
 
 import errno
+import io
 import os
+import signal
 import sys
 import tempfile
 import traceback
-from typing import Annotated
+from typing import Annotated, Any
 
-import click
 import typer
 
 from triton_agent import __version__
@@ -124,28 +125,39 @@ def doctor(json: JSON = False) -> None:
     raise typer.Exit(run(json=json))
 
 
+WRONG_USAGE: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+"""Base of what the command line's parser raises: click's class or, in newer versions, typer's own copy of it."""
+
+
 def main() -> None:
     """Entry point; whatever happens ends in one of the exit codes and never in a bare traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a file's name need not be text in the terminal's encoding
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # under nohup it stays ignored
+            signal.signal(number, signal.default_int_handler)  # leave as after Ctrl-C: nothing stays behind
     sys.exit(_guarded())
 
 
 def _guarded() -> int:
     try:
         result = app(standalone_mode=False)
+        if result == exit_codes.INTERRUPTED:  # what newer versions of typer make of a KeyboardInterrupt
+            raise KeyboardInterrupt
         return result if isinstance(result, int) else exit_codes.GOOD
-    except click.exceptions.Exit as leaving:
-        return leaving.exit_code
-    except click.exceptions.Abort:
-        return exit_codes.INTERRUPTED
-    except click.ClickException as error:
-        error.show(sys.stderr)
-        return exit_codes.USAGE
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         _say("interrupted")
         return exit_codes.INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has seen enough
-        return exit_codes.GOOD
+        return _unread()
+    except SystemExit as leaving:
+        if isinstance(leaving.__context__, BrokenPipeError):  # typer's own answer to it
+            return _unread()
+        return leaving.code if isinstance(leaving.code, int) else exit_codes.GOOD
+    except WRONG_USAGE as error:
+        error.show(sys.stderr)
+        return exit_codes.USAGE
     except UsageError as error:
         _say(f"error: {error}")
         return exit_codes.USAGE
@@ -156,6 +168,12 @@ def _guarded() -> int:
         return _machine_trouble(error)
     except Exception as error:
         return _bug(error)
+
+
+def _unread() -> int:
+    """Whoever read our output has seen enough (`| head`); Python must not complain when it flushes at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+    return exit_codes.GOOD
 
 
 def _machine_trouble(error: OSError) -> int:

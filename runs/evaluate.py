@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 import json
+import math
 import os
 import sys
 import time
@@ -12,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -73,7 +75,9 @@ def _settings(request: EvaluateRequest) -> EvaluatorSettings:
         raise UsageError(f"--mode {request.mode}", remedy=f"one of {', '.join(MODES)}")
     if request.shapes not in ("family", "given"):
         raise UsageError(f"--shapes {request.shapes}", remedy="family or given")
-    if request.timeout_s <= 0:
+    if request.jobs < 0:
+        raise UsageError(f"--jobs {request.jobs}", remedy="a number of kernels; 0: as many as cores")
+    if not 0 < request.timeout_s < math.inf:
         raise UsageError(f"--timeout {request.timeout_s:g}", remedy="a positive number of seconds")
     if request.target != "none":
         parse_target(request.target)
@@ -91,13 +95,16 @@ def _settings(request: EvaluateRequest) -> EvaluatorSettings:
 
 def _read(path: str) -> str:
     try:
-        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        raw = sys.stdin.buffer.read() if path == "-" and sys.stdin is not None else Path(path).read_bytes()
+        return raw.decode("utf-8-sig")
     except FileNotFoundError:
         raise UsageError(f"no such kernel file: {path}") from None
     except IsADirectoryError:
         raise UsageError(f"{path} is a folder", remedy=f"name the files in it: {path}/*.py") from None
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not a text file in UTF-8") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise UsageError(f"{path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _evaluate_all(evaluator: Evaluator, sources: Sequence[tuple[str, str]], jobs: int, screen: _Screen) -> Any:
@@ -167,11 +174,13 @@ COLOURS = {Status.PASSED: "green", Status.CHEATED: "red", Status.NOT_TRITON: "ye
 def _show(verdicts: Sequence[tuple[str, Verdict]], facts: ProblemFacts, wall_s: float) -> None:
     out = console.results()
     cases = f"{len(facts.variants)} shapes, {facts.cases} cases"
-    out.print(f"[bold]{facts.name}[/]  {cases}; fewest bytes {facts.floor_bytes:,}, flops {facts.floor_flops:,}")
+    out.print(
+        f"[bold]{escape(facts.name)}[/]  {cases}; fewest bytes {facts.floor_bytes:,}, flops {facts.floor_flops:,}"
+    )
     if facts.scaled:
-        out.print(f"  {facts.scaled}")
+        out.print(f"  {facts.scaled}", markup=False)
     for note in facts.notes:
-        out.print(f"  note: {note}", markup=False)
+        out.print(f"  note: {note}", markup=False, soft_wrap=True)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("kernel", "status", "error / allowed", "registers", "spills", "shared", "traffic", "seconds"):
         table.add_column(heading, justify="left" if heading in ("kernel", "status") else "right", overflow="fold")
@@ -186,7 +195,7 @@ def _show(verdicts: Sequence[tuple[str, Verdict]], facts: ProblemFacts, wall_s: 
 
 def _row(path: str, verdict: Verdict) -> list[str]:
     if isinstance(verdict, InstrumentError):
-        return [path, "[magenta]not measured[/]", *[""] * 6]
+        return [escape(path), "[magenta]not measured[/]", *[""] * 6]
     colour = COLOURS.get(verdict.status, "red")
     worst = max(verdict.accuracy, key=lambda case: case.error / case.limit if case.limit else case.error, default=None)
     resources = verdict.resources
@@ -194,7 +203,7 @@ def _row(path: str, verdict: Verdict) -> list[str]:
     spills = [kernel.spill_bytes for kernel in resources if kernel.spill_bytes is not None]
     ratio = verdict.diagnosis.traffic_ratio if verdict.diagnosis else None
     return [
-        path,
+        escape(path),
         f"[{colour}]{verdict.status}[/]",
         f"{worst.error:.2g} / {worst.limit:.2g}" if worst else "",
         str(max(registers)) if registers else "",
@@ -207,12 +216,12 @@ def _row(path: str, verdict: Verdict) -> list[str]:
 
 def _explain(out: Any, path: str, verdict: Verdict) -> None:
     if isinstance(verdict, InstrumentError):
-        out.print(f"\n[bold]{path}[/]: could not be measured")
-        out.print(f"  {verdict}", markup=False)
+        out.print(f"\n[bold]{escape(path)}[/]: could not be measured")
+        out.print(f"  {verdict}", markup=False, soft_wrap=True)
     elif verdict.status is not Status.PASSED:
-        out.print(f"\n[bold]{path}[/]: {verdict.status} ({verdict.finding})")
+        out.print(f"\n[bold]{escape(path)}[/]: {verdict.status} ({verdict.finding})")
         for line in verdict.message.splitlines():
-            out.print(f"  {line}", markup=False)
+            out.print(f"  {line}", markup=False, soft_wrap=True)
 
 
 class _Screen:
@@ -223,7 +232,7 @@ class _Screen:
         self.live = self.console.is_terminal
         self.bar = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),

@@ -1,8 +1,8 @@
 """The evaluator: give it a problem once and candidates as they come; each gets exactly one `Evaluation`.
 
 The driver lives here. It never imports a problem or a candidate, and needs no torch: it starts the zygotes, hands the
-sockets of fresh workers to the checker, waits for the verdict and reaps what it started. Every method may be called from
-any thread; candidates evaluated at once share the checker and run in workers of their own.
+sockets of fresh workers to the checker, waits for the verdict and reaps what it started. Every method may be called
+from any thread; candidates evaluated at once share the checker and run in workers of their own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, Self
 
 from triton_agent.tools.errors import InstrumentError, WorkerLost
 from triton_agent.tools.isolate.cgroup import CgroupBox, delegated_group
-from triton_agent.tools.isolate.processes import Child, Zygote
+from triton_agent.tools.isolate.processes import Child, Nursery
 from triton_agent.tools.isolate.sandbox import Confinement, Limits
 from triton_agent.tools.isolate.wire import Channel, ChannelClosed, ChannelTimeout, error_from_json
 from triton_agent.tools.problem import ProblemSpec
@@ -84,7 +84,10 @@ class ProblemFacts:
 class Evaluator:
     """Use as a context manager; `close` leaves no process and no file behind."""
 
-    def __init__(self, spec: ProblemSpec, settings: EvaluatorSettings | None = None) -> None:
+    def __init__(
+        self, spec: ProblemSpec, settings: EvaluatorSettings | None = None, *, nursery: Nursery | None = None
+    ) -> None:
+        """Give a `nursery` to share its processes with other evaluators; it stays open when this one closes."""
         self.spec = spec
         self.settings = settings or EvaluatorSettings()
         self._folder = Path(tempfile.mkdtemp(prefix="triton-agent-"))
@@ -94,6 +97,7 @@ class Evaluator:
         self._next_job = 0
         self._lock = threading.Lock()
         self._lost = ""
+        self._nursery = nursery
         try:
             self._start()
         except BaseException:
@@ -103,21 +107,15 @@ class Evaluator:
     # -- life ------------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        self._base = Zygote.start(str(self._folder / "zygote.log"))
-        self._stack.callback(self._base.close)
-        self._base.await_ready()
-        self._modes = {
-            mode: self._base.fork_zygote(mode, self.settings.target or DEFAULT_TARGET) for mode in self._needed_modes()
-        }
-        for zygote in self._modes.values():
-            self._stack.callback(zygote.close)
+        if self._nursery is None:
+            self._nursery = self._stack.enter_context(Nursery(str(self._folder / "zygote.log")))
+        target = self.settings.target or DEFAULT_TARGET
         self._checker, theirs = Channel.pair()
-        child = self._base.fork("checker", theirs, self._checker_settings())
+        child = self._nursery.base.fork("checker", theirs, self._checker_settings())
         self._stack.callback(child.reap)
         self._stack.callback(self._checker.close)
         self._checker.send({"op": "prepare"})
-        for zygote in self._modes.values():
-            zygote.await_ready()
+        self._modes = {mode: self._nursery.mode(mode, target) for mode in self._needed_modes()}
         self.facts = self._await_facts()
         threading.Thread(target=self._listen, daemon=True).start()
 
@@ -147,13 +145,11 @@ class Evaluator:
         except ChannelClosed as error:
             raise WorkerLost(f"the checker died while it loaded the problem:\n{self._log_tail()}") from error
         _raise_reported(reply)
-        fields: dict[str, Any] = {**reply["facts"], "triton": importlib.metadata.version("triton")}
-        return ProblemFacts(**{key: tuple(v) if isinstance(v, list) else v for key, v in fields.items()})
+        facts: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in reply["facts"].items()}
+        return ProblemFacts(**facts, triton=importlib.metadata.version("triton"))
 
     def _log_tail(self) -> str:
-        with contextlib.suppress(OSError):
-            return (self._folder / "zygote.log").read_text(errors="replace")[-2000:]
-        return ""
+        return self._nursery.log_tail() if self._nursery else ""
 
     def close(self) -> None:
         self._stack.close()

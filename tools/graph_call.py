@@ -51,23 +51,44 @@ def _items(value: object) -> list[tuple[object, object]]:
 @contextlib.contextmanager
 def undisturbed(model: nn.Module, inputs: Sequence[torch.Tensor]) -> Iterator[nn.Module]:
     """A twin of `model` to call: it shares the tensors and nothing else. Random states are put back afterwards."""
-    devices = {tensor.device for tensor in [*inputs, *model.parameters(), *model.buffers()]}
+    owned = _tensors_of(model)
+    devices = {tensor.device for tensor in [*inputs, *owned]}
     cuda = sorted({device.index or 0 for device in devices if device.type == "cuda"})
     python_state, numpy_state = random.getstate(), numpy.random.get_state()
     try:
-        with torch.random.fork_rng(devices=cuda), _twin(model) as twin:
+        with torch.random.fork_rng(devices=cuda), _kept_in_place([*inputs, *owned]), _twin(model, owned) as twin:
             yield twin
     finally:
         random.setstate(python_state)
         numpy.random.set_state(numpy_state)
 
 
-@contextlib.contextmanager
-def _twin(model: nn.Module) -> Iterator[nn.Module]:
+def _tensors_of(model: nn.Module) -> list[torch.Tensor]:
+    """Parameters, buffers, and tensors that are plain attributes."""
     attributes = [value for module in model.modules() for value in vars(module).values()]
-    tensors = [*model.parameters(), *model.buffers(), *(item for item in attributes if isinstance(item, torch.Tensor))]
+    return [*model.parameters(), *model.buffers(), *(item for item in attributes if isinstance(item, torch.Tensor))]
+
+
+@contextlib.contextmanager
+def _kept_in_place(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
+    """Undo assignments to `.data` and changes of shape in place; contents are not looked after here."""
+    kept = [(tensor, tensor.data) for tensor in tensors if tensor.layout is torch.strided]
     try:
-        twin = copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
+        yield
+    finally:
+        for tensor, data in kept:
+            if _place(tensor) != _place(data):
+                tensor.data = data
+
+
+def _place(tensor: torch.Tensor) -> tuple[object, ...]:
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+
+
+@contextlib.contextmanager
+def _twin(model: nn.Module, shared: Sequence[torch.Tensor]) -> Iterator[nn.Module]:
+    try:
+        twin = copy.deepcopy(model, {id(tensor): tensor for tensor in shared})
     except (TypeError, ValueError, RuntimeError, AttributeError, NotImplementedError):
         # Holds something that cannot be copied (a lock, a handle, a graph's inner tensor): call it, undo what it sets.
         with _attributes_kept(model):

@@ -124,7 +124,7 @@ class Traits:
     """What torch's schema says of an operator."""
 
     names: tuple[str, ...]
-    """Of its arguments, in the order of the schema."""
+    """Of its arguments, in the order of the schema; none for a higher-order operator, which has no schema."""
     written: frozenset[str]
     """Arguments whose contents it changes."""
     given_results: frozenset[str]
@@ -135,7 +135,7 @@ class Traits:
 
 @functools.cache
 def traits_of(operator: Any) -> Traits:
-    """Of an operator as dispatched; one without a schema (a higher-order operator) has no traits."""
+    """Of an operator as dispatched."""
     schema = getattr(operator, "_schema", None)
     arguments = schema.arguments if schema is not None else []
     tags = {str(tag).rpartition(".")[2] for tag in getattr(operator, "tags", ())}
@@ -175,14 +175,14 @@ class Wording:
 
 def wording_of(operator: Any, passed: Mapping[str, Argument], positional: int) -> Wording:
     """The first `positional` of what was `passed` came by position. Results given by `out=` are not written down."""
-    family, (namespace, _, overload) = family_of(operator), _parts(operator)
+    family, (namespace, name, overload) = family_of(operator), _parts(operator)
     if family is not None:
         return _family_wording(family, passed)
     given = traits_of(operator).given_results
     arguments = {name: value for name, value in passed.items() if name not in given}
     names = tuple(passed)[:positional]
     return Wording(
-        operator=f"{namespace}.{functional_name(bare_name(str(operator)))}",
+        operator=f"{namespace}.{functional_name(name)}",
         overload="" if len(arguments) < len(passed) else overload,
         names=names,
         arguments=tuple(arguments[name] for name in names),
@@ -192,9 +192,10 @@ def wording_of(operator: Any, passed: Mapping[str, Argument], positional: int) -
 
 
 def _parts(operator: Any) -> tuple[str, str, str]:
-    namespace, _, rest = str(operator).replace("::", ".").partition(".")
+    """Namespace, name and overload; higher-order operators have a name only."""
+    namespace, dot, rest = str(operator).replace("::", ".").partition(".")
     name, _, overload = rest.partition(".")
-    return namespace, name, overload
+    return (namespace, name, overload) if dot else ("higher_order", namespace, "")
 
 
 def _family_wording(family: Canonical, passed: Mapping[str, Argument]) -> Wording:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph_values import TensorMeta
 
 
@@ -106,6 +107,8 @@ def layout_of(tensor: torch.Tensor) -> Layout:
 
 
 def meta_of(tensor: torch.Tensor) -> TensorMeta:
+    if tensor.is_nested:
+        raise ProblemError("a nested tensor has no shape to go by", remedy="Pass padded or packed tensors instead.")
     strided = tensor.layout is torch.strided
     return TensorMeta(
         shape=tuple(int(size) for size in tensor.shape),
@@ -126,7 +129,7 @@ def _extent(meta: TensorMeta) -> int:
 
 
 def _has_storage(tensor: torch.Tensor) -> bool:
-    return tensor.layout is torch.strided and tensor.device.type != "meta" and not tensor.is_nested
+    return tensor.layout is torch.strided and tensor.device.type != "meta"
 
 
 def _address(tensor: torch.Tensor) -> object:

@@ -55,6 +55,8 @@ def record(model: nn.Module, inputs: Sequence[object], keywords: Mapping[str, ob
 
 
 class _Operators(TorchDispatchMode):
+    supports_higher_order_operators = True
+
     def __init__(self, recorder: _Recorder) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._recorder = recorder
@@ -120,7 +122,8 @@ class _Recorder:
         handover = bare_name(str(operator)) in _HANDOVERS and self._book.find(arguments[0]) is None
         if self._inside_composite or handover:
             return operator(*arguments, **keywords)
-        passed = {**dict(zip(traits_of(operator).names, arguments)), **keywords}
+        names = traits_of(operator).names or map(str, range(len(arguments)))
+        passed = {**dict(zip(names, arguments)), **keywords}
         overwritten = written_by(operator, passed)
         written = [tensor for name in passed if name in overwritten for tensor in tensors_in(passed[name])]
         # Names are asked for before the call: it may change what they show.
@@ -170,7 +173,8 @@ class _Recorder:
             return tuple(self._encode(item) for item in value)
         if value is None or isinstance(value, bool | int | float | complex | str):
             return value
-        return str(value).removeprefix("torch.")
+        plain = isinstance(value, torch.dtype | torch.memory_format | torch.layout | torch.device)
+        return str(value).removeprefix("torch.") if plain else getattr(value, "__name__", type(value).__name__)
 
     def _refer(self, tensor: torch.Tensor) -> Reference:
         """The value that `tensor` shows now; one never met before is a constant."""

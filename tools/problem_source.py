@@ -146,7 +146,7 @@ def module_classes(tree: ast.Module) -> dict[str, int]:
 
 def import_root(path: Path) -> tuple[Path, str]:
     """The folder that imports of this file start from, and the package the file belongs to (empty: none)."""
-    folder, parts = path.parent, []
+    folder, parts = path.resolve().parent, []
     while (folder / "__init__.py").is_file() and folder.name.isidentifier():
         parts.append(folder.name)
         folder = folder.parent
@@ -155,15 +155,16 @@ def import_root(path: Path) -> tuple[Path, str]:
 
 def local_modules(source: SourceFile) -> dict[str, Path]:
     """Modules beside the file that it imports, those that they import included: name relative to the root -> file."""
-    root, package = import_root(source.path)
+    path = source.path.resolve()
+    root, package = import_root(path)
     found: dict[str, Path] = {}
     waiting = [(source.tree, package)]
     while waiting:
         tree, package = waiting.pop()
         for name in _imported(tree, package):
-            for file in _files_of(name, (root, source.path.parent)):
+            for file in _files_of(name, (root, path.parent)):
                 key = file.relative_to(root).as_posix()
-                if file != source.path and key not in found:
+                if file != path and key not in found:
                     found[key] = file
                     waiting.extend(_tree_of(file, root))
     return dict(sorted(found.items()))

@@ -58,6 +58,7 @@ class Finding(enum.StrEnum):
     NO_LAUNCH = "no_launch"
     DEAD_KERNEL = "dead_kernel"
     LIBRARY_WORK = "library_work"
+    RACE = "race"
     FORBIDDEN_ACCESS = "forbidden_access"
     TAMPERED = "tampered"
     FALSE_CLOCK = "false_clock"
@@ -101,6 +102,7 @@ DECISIONS: dict[Finding, Decision] = {
     Finding.STALE_PARAMETER: Decision(Status.WRONG_VALUES, "a parameter's new value was not taken up"),
     Finding.UNWRITTEN_OUTPUT: Decision(Status.WRONG_VALUES, "part of an output was never written"),
     Finding.STATE: Decision(Status.WRONG_VALUES, "buffers after the call differ from the original's"),
+    Finding.RACE: Decision(Status.WRONG_VALUES, "programs of one launch store different values in the same element"),
     Finding.NO_LAUNCH: Decision(Status.NOT_TRITON, "no Triton kernel of the candidate's own was launched"),
     Finding.DEAD_KERNEL: Decision(Status.NOT_TRITON, "the answer does not depend on the kernels launched"),
     Finding.LIBRARY_WORK: Decision(Status.NOT_TRITON, "torch operators do the work that the kernels should"),

@@ -1,7 +1,7 @@
 """Notices in-place writes by the input's version counter, which writes through `.data` or another alias do not move.
 
 problem: relu
-expect: cheated|wrong_values
+expect: cheated|wrong_values|not_triton
 where: both
 """
 

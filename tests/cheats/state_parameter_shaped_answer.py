@@ -1,7 +1,7 @@
 """Writes its answer into a parameter and returns that: the module's own weight changes with every call.
 
 problem: layer_norm
-expect: wrong_values|not_triton|cheated
+expect: wrong_values|runtime_error
 where: both
 """
 

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph import Node, OperatorGraph, Reference, extract, kind_of
 
 
@@ -187,6 +188,12 @@ def test_integer_boolean_and_empty_tensors_are_values_like_any_other() -> None:
     assert graph.nodes[-1].outputs[0].shape == (3,)
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_nested_tensors_are_refused_with_a_way_out() -> None:
+    with pytest.raises(ProblemError, match="padded"):
+        extract(Call(lambda _, x: torch.nested.nested_tensor([x[0], x[1]]).to_padded_tensor(0)), [matrix(4, 8)])
+
+
 def test_autocast_shows_as_casts() -> None:
     def narrowed(module: Any, x: torch.Tensor) -> torch.Tensor:
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -310,6 +317,17 @@ def test_the_caller_finds_model_inputs_and_random_states_as_they_were() -> None:
     for name, tensor in model.state_dict().items():
         torch.testing.assert_close(tensor, before[name], rtol=0, atol=0)
     assert torch.equal(torch.get_rng_state(), torch_state) and random.getstate() == python_state
+
+
+def test_data_assigned_and_shapes_changed_in_place_are_put_back() -> None:
+    def reassign(module: Any, x: torch.Tensor) -> torch.Tensor:
+        module.weight.data = module.weight.data * 2
+        return x.t_() @ module.weight
+
+    model, x = Call(reassign, weight=nn.Parameter(torch.ones(4, 3))), matrix(4, 8)
+    extract(model, [x])
+    assert torch.equal(model.weight, torch.ones(4, 3))
+    assert x.shape == (4, 8)
 
 
 def test_a_model_that_cannot_be_copied_is_put_back_by_hand() -> None:

@@ -1,1 +1,1 @@
-"""Triton without a GPU: an interpreter with its known faults mended, and ahead-of-time compilation for a named target."""
+"""Triton without a GPU: an interpreter with its known faults mended, and ahead-of-time compilation for a target."""

@@ -53,7 +53,11 @@ class ArithmeticBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
 
     def __init__(self, target: GPUTarget) -> None:
         super().__init__()
-        self.options = dataclasses.replace(stock.InterpreterOptions(), **_dot_options(), sanitize_overflow=False)
+        self.options = dataclasses.replace(
+            stock.InterpreterOptions(),
+            allowed_dot_input_precisions=_input_precisions(target),
+            sanitize_overflow=False,  # checks that report only in debug builds, at several operations each
+        )
         minimum = _minimum_dot_size(target)
         if minimum is not None:
             self.codegen_fns["min_dot_size"] = minimum
@@ -157,13 +161,11 @@ class ArithmeticBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
         raise Unsupported("inline assembly (`tl.inline_asm_elementwise` or a function built on it)")
 
 
-def _dot_options() -> dict[str, Any]:
-    """Which input precisions the compiler of this version takes."""
-    try:
-        from triton.backends.nvidia.compiler import CUDAOptions
-    except ImportError:
-        return {}
-    return {"allowed_dot_input_precisions": CUDAOptions.allowed_dot_input_precisions}
+def _input_precisions(target: GPUTarget) -> tuple[str, ...]:
+    """What the compiler takes for a `dot`; where TF32 is among them it is the default."""
+    if target.backend == "cuda":
+        return ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
+    return ("ieee", "bf16x3", "bf16x6", *(("tf32",) if target.arch == "gfx942" else ()))
 
 
 def _minimum_dot_size(target: GPUTarget) -> Callable[[Any, Any], tuple[int, int, int]] | None:

@@ -61,6 +61,8 @@ class CudaStandIn(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if "device" in kwargs:
             kwargs["device"] = _on_cpu(kwargs["device"])
+        if kwargs.get("pin_memory"):
+            kwargs["pin_memory"] = False  # pinning needs a GPU, and changes no value
         if func in _TAKES_DEVICE_FIRST:
             args = (args[0], *map(_on_cpu, args[1:]))
         return func(*args, **kwargs)

@@ -140,6 +140,13 @@ class _Rewriter(ast.NodeTransformer):
         node.value = _call("assigned", node.value)
         return node
 
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        """Only `x: tl.constexpr = ...` keeps a constant a constant."""
+        self.generic_visit(node)
+        if node.value is not None and not ast.unparse(node.annotation).endswith("constexpr"):
+            node.value = _call("assigned", node.value)
+        return node
+
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         self.generic_visit(node)
         name = "every" if isinstance(node.op, ast.And) else "some"

@@ -87,7 +87,7 @@ def _compiler_options() -> frozenset[str]:
 
 def _parameter(name: str, value: Any, annotation: Any, extents: list[Extent]) -> Any:
     declared = "" if annotation is inspect.Parameter.empty else _normalize_ty(annotation)
-    if declared == "constexpr":
+    if "constexpr" in declared:
         return value
     return _on_device(name, value, declared if declared in _SCALAR_TYPES else "", extents)
 
@@ -143,10 +143,12 @@ def _descriptor(name: str, value: Any, extents: list[Extent]) -> Any:
     """A tensor descriptor made on the host, as one made in the kernel from the same numbers."""
     whole = [_on_device(name, size, "", extents) for size in (*value.shape, *value.strides[:-1])]
     rank = len(value.shape)
-    return stock.interpreter_semantic.make_tensor_descriptor(
+    descriptor = stock.interpreter_semantic.make_tensor_descriptor(
         base=_pointer(name, value.base, extents),
         shape=whole[:rank],
         strides=[*whole[rank:], tl.constexpr(1)],
         block_shape=[tl.constexpr(size) for size in value.block_shape],
         padding_option=value.padding,
     )
+    descriptor.handle.rounds_to_tf32 = getattr(value, "round_f32_to_tf32", False)  # not in Triton 3.6
+    return descriptor

@@ -14,7 +14,7 @@ import triton.runtime.interpreter as stock
 
 from triton_agent.tools.emulate.arithmetic import ArithmeticBuilder, Handle, handle_of, numbers
 from triton_agent.tools.emulate.bounds import Memory
-from triton_agent.tools.emulate.floats import Array
+from triton_agent.tools.emulate.floats import Array, round_to_tf32
 
 ORIGIN = "argument"
 """Key in a handle's attributes: the index of the extent that a pointer came from."""
@@ -123,7 +123,10 @@ class GuardedBuilder(ArithmeticBuilder):
 
     def create_descriptor_load(self, desc: Any, indices: list[Handle], *_: Any) -> Handle:
         ptrs, mask = self._located(desc, desc.materialize_pointers(indices))
-        return self.create_masked_load(ptrs, mask, _padding(ptrs, desc.padding))
+        loaded = self.create_masked_load(ptrs, mask, _padding(ptrs, desc.padding))
+        if getattr(desc, "rounds_to_tf32", False):
+            loaded.data = round_to_tf32(loaded.data)
+        return loaded
 
     def create_descriptor_store(self, desc: Any, value: Handle, indices: list[Handle]) -> Any:
         ptrs, mask = self._located(desc, desc.materialize_pointers(indices))

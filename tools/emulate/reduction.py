@@ -58,6 +58,7 @@ def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = Fals
 
 def _combiner(combine_fn: Any, dtypes: list[Any]) -> Combine:
     """The combining function on arrays: with numpy alone where it is Triton's own, else by running it."""
+    combine_fn = tl.core._unwrap_if_constexpr(combine_fn)
     known = _KNOWN.get(combine_fn)
     count = len(dtypes)
 

@@ -162,9 +162,8 @@ class Guard:
         return False
 
 
-DIRECT_EVENTS = frozenset(
-    {"exec", "compile", "code.__new__", "function.__new__", "sys._getframe", "object.__getattr__"}
-)
+OBJECT_EVENTS = ("object.__getattr__", "object.__setattr__", "object.__delattr__")
+DIRECT_EVENTS = frozenset({"exec", "compile", "code.__new__", "function.__new__", "sys._getframe", *OBJECT_EVENTS})
 """Events that dataclasses, namedtuple, enum and typing raise for honest callers: refused only first-hand."""
 
 PUBLIC_DOORS = (

@@ -24,6 +24,7 @@ class Zygote:
         self.process = process
         self.pid = pid
         self._lock = threading.Lock()
+        self._ready = False
 
     @classmethod
     def start(cls, log_path: str) -> Zygote:
@@ -43,21 +44,29 @@ class Zygote:
         return cls(ours, process, process.pid)
 
     def await_ready(self) -> None:
-        with self._lock, _as_lost("a zygote did not start"):
-            self.channel.receive(START_TIMEOUT_S)
+        """Until its imports are done; every request waits by itself."""
+        with self._lock:
+            self._await_ready()
+
+    def _await_ready(self) -> None:
+        if not self._ready:
+            with _as_lost("a zygote did not start"):
+                self.channel.receive(START_TIMEOUT_S)
+            self._ready = True
 
     def fork(self, role: str, channel: Channel, settings: dict[str, Any]) -> Child:
         """A child that runs `role` with its end of `channel`, which is closed here."""
         return Child(self, self.request({"op": role, "settings": settings}, channel)["pid"])
 
     def fork_zygote(self, mode: str, target: str) -> Zygote:
-        """A zygote of its own for one mode; call `await_ready` before forking from it."""
+        """A zygote of its own for one mode."""
         ours, theirs = Channel.pair()
         pid = self.request({"op": "zygote", "mode": mode, "target": target}, theirs)["pid"]
         return Zygote(ours, None, pid)
 
     def request(self, message: dict[str, Any], channel: Channel | None = None) -> dict[str, Any]:
         with self._lock, _as_lost("a zygote does not answer"):
+            self._await_ready()
             self.channel.send(message, fds=(channel.fileno(),) if channel else ())
             if channel:
                 channel.sock.close()
@@ -73,6 +82,43 @@ class Zygote:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+
+
+class Nursery:
+    """The zygotes, shared by all evaluators of a driver: imports are paid once, not once per problem."""
+
+    def __init__(self, log_path: str) -> None:
+        self.log_path = log_path
+        self.base = Zygote.start(log_path)
+        self._modes: dict[tuple[str, str], Zygote] = {}
+        self._lock = threading.Lock()
+        try:
+            self.base.await_ready()
+        except BaseException:
+            self.close()
+            raise
+
+    def mode(self, mode: str, target: str) -> Zygote:
+        """The zygote for a mode, started at first use; it may still be importing triton."""
+        with self._lock:
+            if (mode, target) not in self._modes:
+                self._modes[mode, target] = self.base.fork_zygote(mode, target)
+            return self._modes[mode, target]
+
+    def log_tail(self) -> str:
+        with contextlib.suppress(OSError), open(self.log_path, errors="replace") as log:
+            return log.read()[-2000:]
+        return ""
+
+    def close(self) -> None:
+        for zygote in (*self._modes.values(), self.base):
+            zygote.close()
+
+    def __enter__(self) -> Nursery:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
 
 class Child:

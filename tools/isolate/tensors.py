@@ -42,12 +42,14 @@ def describe(tensor: torch.Tensor) -> dict[str, Any]:
 
 def raw(tensor: torch.Tensor) -> bytes:
     """The values, row-major."""
+    if tensor.layout is not torch.strided or tensor.device.type == "meta" or tensor.is_quantized:
+        raise Foreign(f"a {tensor.layout} tensor on {tensor.device}")
     flat = tensor.detach().cpu().contiguous().reshape(-1)
     return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
 
 
-def unpack(description: dict[str, Any], data: bytes) -> torch.Tensor:
-    """A CPU tensor from description and bytes."""
+def unpack(description: dict[str, Any], data: bytes, device: str = "cpu") -> torch.Tensor:
+    """A tensor from description and bytes."""
     try:
         dtype = DTYPES[description["dtype"]]
         shape = [int(size) for size in description["shape"]]
@@ -61,8 +63,8 @@ def unpack(description: dict[str, Any], data: bytes) -> torch.Tensor:
     if count * dtype.itemsize != len(data):
         raise Malformed(f"{len(data)} bytes cannot be {description['dtype']}{shape}")
     if count == 0:
-        return torch.empty(shape, dtype=dtype)
-    return torch.frombuffer(bytearray(data), dtype=torch.uint8).view(dtype).reshape(shape)
+        return torch.empty(shape, dtype=dtype, device=device)
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8).view(dtype).reshape(shape).to(device)
 
 
 def flatten(value: Any, on_tensor: Callable[[torch.Tensor], Any]) -> Any:
@@ -83,6 +85,54 @@ def flatten(value: Any, on_tensor: Callable[[torch.Tensor], Any]) -> Any:
     if fields is not None and not isinstance(value, type):
         return {"dict": [[name, flatten(getattr(value, name), on_tensor)] for name in fields]}
     raise Foreign(f"a {type(value).__name__}")
+
+
+def nested_tensors(value: Any) -> list[torch.Tensor]:
+    """The tensors of a nest, in order."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [tensor for item in value for tensor in nested_tensors(item)]
+    if isinstance(value, dict):
+        return [tensor for item in value.values() for tensor in nested_tensors(item)]
+    fields = getattr(value, "__dataclass_fields__", None)
+    if fields is not None and not isinstance(value, type):
+        return [tensor for name in fields for tensor in nested_tensors(getattr(value, name))]
+    return []
+
+
+def aliases(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], model: torch.nn.Module) -> list[list[Any]]:
+    """Pairs of an output's index and the name of what shares memory with it."""
+    others = [(f"input {i}", tensor) for i, tensor in enumerate(inputs)]
+    others += [(f"parameter {name}", tensor) for name, tensor in model.named_parameters()]
+    others += [(f"buffer {name}", tensor) for name, tensor in model.named_buffers()]
+    places = [(name, _place(tensor)) for name, tensor in others if tensor.numel()]
+    found: list[list[Any]] = []
+    for i, output in enumerate(outputs):
+        if output.numel():
+            low, high = _place(output)
+            found += [[i, name] for name, (start, end) in places if start < high and low < end]
+            found += [
+                [i, f"output {j}"] for j, other in enumerate(outputs[:i]) if other.numel() and _meet(output, other)
+            ]
+    return found
+
+
+def _place(tensor: torch.Tensor) -> tuple[int, int]:
+    """Addresses of the whole storage: a slice of an input is an alias of it."""
+    start = tensor.untyped_storage().data_ptr()
+    return start, start + tensor.untyped_storage().nbytes()
+
+
+def _meet(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two outputs overlap; lying in one buffer side by side is no fault."""
+    (start, end), (low, high) = _extent(a), _extent(b)
+    return start < high and low < end
+
+
+def _extent(tensor: torch.Tensor) -> tuple[int, int]:
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size()
 
 
 def unflatten(tree: Any, tensors: Sequence[torch.Tensor]) -> Any:

@@ -23,23 +23,25 @@ POISON: dict[torch.dtype, tuple[torch.dtype, int]] = {
     torch.int32: (torch.int32, 0x0DEADBEE),
     torch.int16: (torch.int16, 0x0DEA),
 }
-"""Fresh memory by dtype: NaNs with a payload no arithmetic produces, integers no small test expects. Seen as the dtype's
-integer twin. Byte-sized types have too few values for a pattern that proves anything; they are filled all the same."""
+"""Fresh memory by dtype: NaNs with a payload no arithmetic produces, integers no small test expects. Seen as the
+dtype's integer twin."""
 
-POISON_BYTE = 0x65
+POISON_BYTES = (0x65, 0x9A)
+"""For types of one byte: no value is out of place there, but an answer cannot be both."""
 
 ALLOCATIONS = frozenset(
     {"aten.empty", "aten.empty_strided", "aten.empty_like", "aten.new_empty", "aten.new_empty_strided"}
 )
 
 
-class OperatorWatch(TorchDispatchMode):
+class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts operators and the elements of their largest tensor; poisons fresh allocations."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.operators: dict[str, list[int]] = {}
         self._paused = 0
+        self.salt = 0
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -51,7 +53,7 @@ class OperatorWatch(TorchDispatchMode):
         if not self._paused:
             name = f"{func.namespace}.{func._schema.name.split('::')[-1]}"
             if name in ALLOCATIONS:
-                poison(result)
+                poison(result, self.salt)
             row = self.operators.setdefault(name, [0, 0])
             row[0] += 1
             row[1] += max((tensor.numel() for tensor in _tensors((args, result))), default=0)
@@ -72,8 +74,8 @@ class OperatorWatch(TorchDispatchMode):
         return seen
 
 
-def poison(tensor: torch.Tensor) -> None:
-    """Fill with values that cannot pass for an answer."""
+def poison(tensor: torch.Tensor, salt: int) -> None:
+    """Fill with values that cannot pass for an answer; bytes, which could, differ with the salt."""
     if tensor.numel() == 0:
         return
     pattern = POISON.get(tensor.dtype)
@@ -81,10 +83,8 @@ def poison(tensor: torch.Tensor) -> None:
         tensor.view(pattern[0]).fill_(pattern[1])
     elif tensor.is_complex():
         tensor.fill_(complex("nan"))
-    elif tensor.dtype is torch.bool:
-        tensor.fill_(True)
     else:
-        tensor.view(torch.uint8).fill_(POISON_BYTE)
+        tensor.view(torch.uint8).fill_(POISON_BYTES[salt % 2] & (1 if tensor.dtype is torch.bool else 0xFF))
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

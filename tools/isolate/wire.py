@@ -7,6 +7,7 @@ every wait has a deadline. Errors of ours cross as named kinds and are raised ag
 from __future__ import annotations
 
 import array
+import contextlib
 import json
 import os
 import socket
@@ -55,10 +56,8 @@ class Channel:
         return self.sock.fileno()
 
     def close(self) -> None:
-        try:
+        with contextlib.suppress(OSError):  # the other side may have gone first
             self.sock.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # the other side may have gone first
         self.sock.close()
 
     def send(

@@ -2,7 +2,7 @@
 
 It decides nothing and knows nothing worth stealing: it gets copies of inputs and hands back bytes. It says READY
 before it has seen the candidate; if it dies before that the fault is ours, after that the candidate's. Requests are
-`load`, `parameters`, `call`, `read`, `overwrite`, `state` and, in a compiler worker, `compile`.
+`load`, `build`, `parameters`, `call`, `read`, `state`, in a compiler worker `compile`, on a GPU those of the stopwatch.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ import contextlib
 import dataclasses
 import importlib
 import io
-import linecache
 import os
 import sys
 import time
-import traceback
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,13 +22,13 @@ import torch
 
 from triton_agent.tools.isolate import sandbox
 from triton_agent.tools.isolate.guard import Guard
-from triton_agent.tools.isolate.tensors import Foreign, describe, flatten, raw
+from triton_agent.tools.isolate.launches import launches_for
+from triton_agent.tools.isolate.reports import report_of
+from triton_agent.tools.isolate.tensors import Foreign, aliases, describe, flatten, nested_tensors, raw
 from triton_agent.tools.isolate.watch import OperatorWatch
 from triton_agent.tools.isolate.wire import Channel
 
 CANDIDATE_MODULE = "candidate"
-TEXT_LIMIT = 4000
-"""Characters of an exception's text that are passed on; a candidate decides how long it is."""
 
 Reply = tuple[dict[str, Any], list[bytes | memoryview]]
 
@@ -52,11 +50,14 @@ class Slot:
 
 
 def warm_up(mode: str, target: str) -> None:
-    """Pay for imports in the mode zygote, so that no worker has to."""
+    """Pay for imports in the mode zygote, so that no worker has to. Never touches CUDA."""
     if mode == "interpreter":
         importlib.import_module("triton_agent.tools.emulate.interpreter").install(target)
-    else:
+    elif mode == "compiler":
         importlib.import_module("triton_agent.tools.emulate.aot").warm_up()
+    else:
+        importlib.import_module("triton_agent.tools.isolate.stopwatch")
+        importlib.import_module("triton.backends.nvidia.driver")
     for name in ("triton", "triton.language", "torch.nn.functional", "triton_agent.tools.emulate.cuda_stand_in"):
         importlib.import_module(name)
     sandbox.prepare()
@@ -78,7 +79,7 @@ def main(channel: Channel, settings: dict[str, Any]) -> None:
             reply, data = worker.handle(message, blobs)
         except CandidateRaised as error:
             reply, data = {"raised": error.report}, []
-        channel.send(reply, data)
+        channel.send({**reply, **worker.misdeeds()}, data)
 
 
 def _own_output(path: str) -> None:
@@ -98,33 +99,32 @@ class Worker:
     def __init__(self, *, scratch: str, mode: str, target: str) -> None:
         self.path = os.path.join(scratch, f"{CANDIDATE_MODULE}.py")
         self.mode = mode
-        self.target = target
+        self.device = "cuda" if mode == "gpu" else "cpu"
         self.models: dict[str, torch.nn.Module] = {}
         self.slots: dict[int, Slot] = {}
         self.watch = OperatorWatch()
-        self.interpreter: Any = None
-        self.stand_in: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
-        self.model_class: type[torch.nn.Module] | None = None
+        self.launches = launches_for(mode, target, self.watch)
         self.guard: Guard | None = None
-        if mode == "interpreter":
-            self._prepare_interpreter()
-        if mode != "gpu":
+        self.model_class: type[torch.nn.Module] | None = None
+        self.stand_in: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
+        self.aot: Any = None
+        self.stopwatch: Any = None
+        if mode == "compiler":
+            self.aot = importlib.import_module("triton_agent.tools.emulate.aot")
+            self.compilation = self.aot.install(target)
+        if mode == "gpu":
+            self._pay_first_use()
+        else:
             stand_in = importlib.import_module("triton_agent.tools.emulate.cuda_stand_in").CudaStandIn
             self.stand_in = lambda: stand_in(target)
 
-    def _prepare_interpreter(self) -> None:
-        """Operators that the interpreter itself uses inside a launch are not the candidate's."""
-        self.interpreter = importlib.import_module("triton_agent.tools.emulate.interpreter").install(self.target)
-        launch, watch = self.interpreter.launch, self.watch
-
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            with watch.paused():
-                return launch(*args, **kwargs)
-
-        self.interpreter.launch = watched
+    def _pay_first_use(self) -> None:
+        """Context, allocator and a first kernel, before the candidate is there to wait for them."""
+        torch.zeros(1024, device="cuda").add_(1).sum().item()
+        self.stopwatch = importlib.import_module("triton_agent.tools.isolate.stopwatch").Stopwatch()
 
     def handle(self, message: dict[str, Any], blobs: list[bytes]) -> Reply:
-        requests: dict[str, Callable[..., Reply]] = {
+        requests: dict[str, Callable[[dict[str, Any], list[bytes]], Reply]] = {
             "load": self._load,
             "build": self._build,
             "parameters": self._parameters,
@@ -132,32 +132,33 @@ class Worker:
             "read": self._read,
             "state": self._state,
             "compile": self._compile,
+            "time": self._time,
         }
-        reply, data = requests[message["op"]](message, blobs)
-        if self.guard is not None:
-            reply = {**reply, "violations": list(self.guard.violations), "broken_seal": self._broken_seal()}
-        return reply, data
+        return requests[message["op"]](message, blobs)
 
-    def _broken_seal(self) -> str:
-        """Ahead-of-time compilation puts its own functions in place, so there is no seal to speak of there."""
-        return self.guard.broken_seal() if self.guard is not None and self.mode != "compiler" else ""
+    def misdeeds(self) -> dict[str, Any]:
+        """What the guard saw so far. Ahead-of-time compilation replaces functions itself, so has no seal."""
+        if self.guard is None:
+            return {}
+        broken = self.guard.broken_seal() if self.mode != "compiler" else ""
+        return {"violations": list(self.guard.violations), "broken_seal": broken}
 
     # -- the candidate's file and its class ------------------------------------------------------------------------
 
     def _load(self, message: dict[str, Any], blobs: list[bytes]) -> Reply:
         with open(self.path, "w", encoding="utf-8") as file:
             file.write(message["source"])
-        linecache.checkcache(self.path)
         module = types.ModuleType(CANDIDATE_MODULE)
         module.__file__ = self.path
         sys.modules[CANDIDATE_MODULE] = module
-        self.guard = Guard(self.path)
+        if self.guard is None:
+            self.guard = Guard(self.path)
         module.__dict__["__builtins__"] = self.guard.candidate_builtins()
         with self._candidate("import"):
             code = compile(message["source"], self.path, "exec")
             self.guard.arm()
             exec(code, module.__dict__)
-        made = getattr(module, "ModelNew", None)
+        made = module.__dict__.get("ModelNew")
         if not (isinstance(made, type) and issubclass(made, torch.nn.Module)):
             return {"no_model": True}, []
         self.model_class = made
@@ -166,19 +167,18 @@ class Worker:
     def _build(self, message: dict[str, Any], blobs: list[bytes]) -> Reply:
         """Make ModelNew for one variant under the name the checker will call it by."""
         assert self.model_class is not None
-        args, kwargs = _from_checker(blobs[0])
+        args, kwargs = self._from_checker(blobs[0])
+        self.launches.begin(silenced=bool(message["silenced"]))
         with self._candidate("construct"):
             torch.manual_seed(int(message["seed"]))  # the original was made under this seed: equal defaults are fair
-            model = self.model_class(*args, **kwargs)
-        self.models[message["model"]] = model
+            self.models[message["model"]] = self.model_class(*args, **kwargs).to(self.device)
         return {"ok": True}, []
 
     def _parameters(self, message: dict[str, Any], blobs: list[bytes]) -> Reply:
         """Write new values into parameters and buffers, in place, as a training step or load_state_dict would."""
-        model = self.models[message["model"]]
-        wanted: dict[str, torch.Tensor] = _from_checker(blobs[0])
+        wanted: dict[str, torch.Tensor] = self._from_checker(blobs[0])
         with self._candidate("construct"):
-            own = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}
+            own = self._state_of(message["model"])
             misfits = [name for name in wanted if name in own and own[name].shape != wanted[name].shape]
             with torch.no_grad():
                 for name in wanted.keys() & own.keys() - set(misfits):
@@ -186,40 +186,48 @@ class Worker:
         missing = sorted(wanted.keys() - own.keys())
         return {"missing": missing, "unexpected": sorted(own.keys() - wanted.keys()), "misfits": sorted(misfits)}, []
 
+    def _state_of(self, name: str) -> dict[str, torch.Tensor]:
+        model = self.models[name]
+        return {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}
+
     # -- calls -----------------------------------------------------------------------------------------------------
 
     def _call(self, message: dict[str, Any], blobs: list[bytes]) -> Reply:
         """Run forward once; inputs are fresh tensors, or overwrite in place those of an earlier slot."""
         model = self.models[message["model"]]
-        args = _from_checker(blobs[0])
-        reuse = self.slots.get(message["overwrite"]) if message.get("overwrite") is not None else None
-        slot = self._overwritten(reuse, args) if reuse else Slot(args)
+        slot = self._slot(self._from_checker(blobs[0]), message["overwrite"])
         self.slots[message["slot"]] = slot
-        with self._candidate("forward"):
-            model.train(bool(message["train"]))
         began = time.perf_counter()
-        outputs, launches, operators = self._forward(model, slot, silenced=bool(message.get("silenced")))
-        wall_ms = (time.perf_counter() - began) * 1e3
-        reply = {"launches": launches, "operators": operators, "wall_ms": wall_ms}
+        self.launches.begin(silenced=bool(message["silenced"]))
+        with self._candidate("forward"):
+            outputs = self._forward(model.train(bool(message["train"])), slot, message)
+        reply = {
+            "launches": self.launches.seen(),
+            "faults": [report_of(fault, self.path) for fault in self.launches.faults()],
+            "operators": self.watch.take(),
+            "wall_ms": (time.perf_counter() - began) * 1e3,
+        }
         try:
             return self._hand_back(reply, slot, outputs, model)
-        except Foreign as error:
-            return {**reply, "foreign": str(error)}, []
+        except (Foreign, RuntimeError, NotImplementedError, TypeError, AttributeError) as error:
+            return {**reply, "foreign": str(error)[:300]}, []
 
-    def _overwritten(self, slot: Slot, args: list[Any]) -> Slot:
-        """The same tensor objects with new contents."""
+    def _slot(self, args: list[Any], overwrite: int | None) -> Slot:
+        """The inputs; where they overwrite, the same tensor objects with new contents."""
+        if overwrite is None or overwrite not in self.slots:
+            return Slot(args)
         with torch.no_grad():
-            return Slot([_refill(old, new) for old, new in zip(slot.args, args)])
+            return Slot([_refill(old, new) for old, new in zip(self.slots[overwrite].args, args)])
 
-    def _forward(self, model: torch.nn.Module, slot: Slot, *, silenced: bool) -> tuple[Any, list[Any], dict[str, Any]]:
-        if self.interpreter is not None:
-            self.interpreter.launches.clear()
-            self.interpreter.silenced = silenced
+    def _forward(self, model: torch.nn.Module, slot: Slot, message: dict[str, Any]) -> Any:
         self.watch.take()
-        with self._candidate("forward"), self.stand_in(), self.watch, torch.no_grad():
+        self.watch.salt = int(message["salt"])
+        profiled = self.launches.profiled() if message["prove"] else contextlib.nullcontext()
+        with profiled, self.watch, torch.no_grad():
             outputs = model(*slot.args)
-        launches = [] if self.interpreter is None else [_launch(item) for item in self.interpreter.launches]
-        return outputs, launches, self.watch.take()
+        if self.device == "cuda":
+            torch.cuda.synchronize()  # a fault in a kernel belongs to this call
+        return outputs
 
     def _hand_back(self, reply: dict[str, Any], slot: Slot, outputs: Any, model: torch.nn.Module) -> Reply:
         slot.outputs = []
@@ -230,10 +238,13 @@ class Worker:
 
         reply["tree"] = flatten(outputs, keep)
         reply["tensors"] = [describe(tensor) for tensor in slot.outputs]
-        reply["aliases"] = _aliases(slot, model)
-        kept_inputs = list(_nested_tensors(slot.args))
-        reply["inputs"] = [describe(tensor) for tensor in kept_inputs]
-        blobs: list[bytes | memoryview] = [raw(tensor) for tensor in (*slot.outputs, *kept_inputs)]
+        strayed = [str(tensor.device) for tensor in slot.outputs if tensor.device.type != self.device]
+        if strayed:
+            return {**reply, "strayed": strayed[0]}, []
+        inputs = nested_tensors(slot.args)
+        reply["aliases"] = aliases(slot.outputs, inputs, model)
+        reply["inputs"] = [describe(tensor) for tensor in inputs]
+        blobs: list[bytes | memoryview] = [raw(tensor) for tensor in (*slot.outputs, *inputs)]
         return reply, blobs
 
     def _read(self, message: dict[str, Any], blobs: list[bytes]) -> Reply:
@@ -243,71 +254,55 @@ class Worker:
 
     def _state(self, message: dict[str, Any], blobs: list[bytes]) -> Reply:
         """Parameters and buffers as they are now."""
-        model = self.models[message["model"]]
-        own = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}
+        own = self._state_of(message["model"])
         return {"state": {name: describe(item) for name, item in own.items()}}, [raw(item) for item in own.values()]
 
-    # -- ahead-of-time compilation ---------------------------------------------------------------------------------
+    # -- compiling and timing --------------------------------------------------------------------------------------
 
     def _compile(self, message: dict[str, Any], blobs: list[bytes]) -> Reply:
         """Trace the candidate's host code so that every launch compiles; report resources or why one does not."""
-        aot = importlib.import_module("triton_agent.tools.emulate.aot")
-        compilation = aot.install(self.target)
-        model = self.models[message["model"]]
-        args = _from_checker(blobs[0])
+        args = self._from_checker(blobs[0])
         failure: dict[str, Any] | None = None
         raised: dict[str, Any] | None = None
         try:
             with self.stand_in(), torch.no_grad():
-                model.train(bool(message["train"]))(*args)
+                self.models[message["model"]].train(bool(message["train"]))(*args)
         except Exception as error:
-            explained = aot.explain(error, self.path)
+            explained = self.aot.explain(error, self.path)
             if explained is None:
                 raised = report_of(error, self.path)
             else:
                 failure = {"kernel": explained.kernel, "line": explained.line, "cause": explained.cause}
-        kernels = [
-            {**dataclasses.asdict(kernel), "constants": constants}
-            for kernel, constants in zip(compilation.kernels, compilation.constants)
-        ]
-        return {"kernels": kernels, "failure": failure, "raised": raised}, []
+        found = zip(self.compilation.kernels, self.compilation.constants)
+        kernels = [{**dataclasses.asdict(kernel), "constants": constants} for kernel, constants in found]
+        return {"kernels": kernels, "failure": failure, "raised_in_host_code": raised}, []
+
+    def _time(self, message: dict[str, Any], blobs: list[bytes]) -> Reply:
+        """What the stopwatch is asked for; see `stopwatch.py`."""
+        if "sets" in message:
+            model = self.models[message["model"]].train(bool(message["train"]))
+            with self._candidate("forward"):
+                return self.stopwatch.set_up(model, [self._from_checker(blob) for blob in blobs]), []
+        with self._candidate("forward"):
+            return self.stopwatch.answer(message), []
 
     # -- the one boundary around the candidate's code --------------------------------------------------------------
 
     @contextlib.contextmanager
     def _candidate(self, phase: str) -> Iterator[None]:
         try:
-            yield
+            with self.stand_in():
+                yield
         except BaseException as error:  # SystemExit and KeyboardInterrupt are the candidate's here, too
-            raise CandidateRaised({"phase": phase, **report_of(error, self.path)}) from None
+            report = report_of(error, self.path)
+            compile_failure = self.aot.explain(error, self.path) if self.aot and isinstance(error, Exception) else None
+            if compile_failure is not None:
+                report = {**report, "kinds": ["CompileFailure"], "text": str(compile_failure)}
+            raise CandidateRaised({"phase": phase, **report}) from None
 
-
-def report_of(error: BaseException, path: str) -> dict[str, Any]:
-    """An exception as plain data: its type, its text, and where in the candidate's file it passed."""
-    lines = [
-        {"line": frame.lineno, "function": frame.name, "code": (frame.line or "").strip()[:200]}
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename == path
-    ]
-    line = getattr(error, "line", None)
-    if isinstance(error, SyntaxError) and error.lineno:
-        lines.append({"line": error.lineno, "function": "", "code": (error.text or "").strip()[:200]})
-    elif isinstance(line, int):
-        lines.append({"line": line, "function": "", "code": linecache.getline(path, line).strip()[:200]})
-    kinds = [kind.__name__ for kind in type(error).__mro__]
-    return {"kind": kinds[0], "kinds": kinds, "text": _text(error), "lines": lines[-4:]}
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)[:TEXT_LIMIT]
-    except BaseException:  # a hostile __str__
-        return "<no text>"
-
-
-def _from_checker(blob: bytes) -> Any:
-    """What the trusted side packed with torch.save."""
-    return torch.load(io.BytesIO(blob), map_location="cpu", weights_only=False)
+    def _from_checker(self, blob: bytes) -> Any:
+        """What the trusted side packed with torch.save."""
+        return torch.load(io.BytesIO(blob), map_location=self.device, weights_only=False)
 
 
 def _refill(old: Any, new: Any) -> Any:
@@ -319,47 +314,3 @@ def _refill(old: Any, new: Any) -> Any:
     if isinstance(old, dict) and isinstance(new, dict):
         return {key: _refill(old[key], new[key]) for key in new}
     return new
-
-
-def _launch(launch: Any) -> dict[str, Any]:
-    return {
-        "kernel": launch.kernel,
-        "programs": launch.programs,
-        "bytes_loaded": launch.bytes_loaded,
-        "bytes_stored": launch.bytes_stored,
-    }
-
-
-def _nested_tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _nested_tensors(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _nested_tensors(item)
-
-
-def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    start = tensor.untyped_storage().data_ptr()
-    return start, start + tensor.untyped_storage().nbytes()
-
-
-def _aliases(slot: Slot, model: torch.nn.Module) -> list[list[Any]]:
-    """Pairs (output index, what it shares memory with)."""
-    others = [(f"input {i}", tensor) for i, tensor in enumerate(_nested_tensors(slot.args))]
-    others += [(f"parameter {name}", tensor) for name, tensor in model.named_parameters()]
-    others += [(f"buffer {name}", tensor) for name, tensor in model.named_buffers()]
-    spans = [(name, _span(tensor)) for name, tensor in others if tensor.numel()]
-    found: list[list[Any]] = []
-    for i, output in enumerate(slot.outputs):
-        if output.numel():
-            low, high = _span(output)
-            found += [[i, name] for name, (start, end) in spans if start < high and low < end]
-        found += [[i, f"output {j}"] for j, other in enumerate(slot.outputs[:i]) if _same_memory(output, other)]
-    return found
-
-
-def _same_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return bool(a.numel() and b.numel()) and _span(a) == _span(b) and a.data_ptr() == b.data_ptr()

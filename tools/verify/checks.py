@@ -15,6 +15,7 @@ from triton_agent.tools.isolate.tensors import Malformed, leaves, shape_of, unfl
 from triton_agent.tools.isolate.watch import POISON
 from triton_agent.tools.results import CaseAccuracy, Finding
 from triton_agent.tools.verify.accuracy import Judgement, Yardstick, judge
+from triton_agent.tools.verify.condense import condense
 from triton_agent.tools.verify.expectation import Expectation
 from triton_agent.tools.verify.plan import Case, Verify
 from triton_agent.tools.verify.session import Failed
@@ -35,6 +36,8 @@ def read_answer(reply: dict[str, Any], blobs: list[bytes]) -> Answer:
     """Outputs and inputs as the worker handed them back; anything odd is the candidate's doing."""
     if "foreign" in reply:
         raise Failed(Finding.DISGUISED_TENSOR, f"forward returned {reply['foreign']}; plain tensors are expected")
+    if "strayed" in reply:
+        raise Failed(Finding.DEVICE, f"an output is on {reply['strayed']}, the inputs are not")
     try:
         described, inputs = list(reply["tensors"]), list(reply["inputs"])
         tensors = [unpack(item, blob) for item, blob in zip(described, blobs)]
@@ -141,6 +144,25 @@ def poisoned(tensor: torch.Tensor) -> torch.Tensor:
         return torch.zeros(tensor.shape, dtype=torch.bool)
     as_type, value = pattern
     return tensor.view(as_type) == value
+
+
+def check_faults(case: Case, faults: list[dict[str, Any]]) -> None:
+    """A kernel that touched foreign memory fails even if its author's `except` hid it: on a GPU nothing would."""
+    for fault in faults:
+        condensed = condense(fault)
+        if condensed.finding is Finding.OUT_OF_BOUNDS:
+            raise Failed(Finding.OUT_OF_BOUNDS, f"case {case.name}: {condensed.message}")
+
+
+def check_races(case: Case, launches: list[dict[str, Any]]) -> None:
+    """Programs of a launch run in any order on a GPU; where they disagree, so will the answers."""
+    for launch in launches:
+        if launch["contested"]:
+            names = ", ".join(launch["contested"])
+            raise Failed(
+                Finding.RACE,
+                f"case {case.name}: programs of {launch['kernel']} store different values in one element of {names}",
+            )
 
 
 def check_inputs(case: Case, answer: Answer) -> None:

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from triton_agent.tools.verify.input_tensors import is_plain, tensors_in
+from triton_agent.tools.verify.input_tensors import is_plain, tensors_in, whole_memory
 from triton_agent.tools.verify.reference import Reference
 
 AS_GIVEN = "as given"
@@ -49,9 +49,10 @@ def _plant(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _outlier(values: torch.Tensor) -> float:
-    sound = values[torch.isfinite(values)].abs()
+    sound = values[torch.isfinite(values)]
     spread = float(sound.std()) if sound.numel() > 1 else 0.0
-    return OUTLIER_SPREADS * (spread or float(sound.max()) if sound.numel() else 1.0) or OUTLIER_SPREADS
+    largest = float(sound.abs().max()) if sound.numel() else 0.0
+    return OUTLIER_SPREADS * (spread or largest or 1.0)
 
 
 def _within_domain(values: torch.Tensor, signs: torch.Tensor) -> torch.Tensor:
@@ -120,10 +121,7 @@ def _written_once(sharing: list[torch.Tensor]) -> torch.Tensor:
     )
     if len(sharing) == 1 and not _overlaps(single):
         return single
-    storage = first.untyped_storage()
-    whole = torch.empty(0, dtype=first.dtype, device=first.device)
-    whole.set_(storage, 0, (storage.nbytes() // first.element_size(),), (1,))
-    return whole
+    return whole_memory(first)
 
 
 def _overlaps(tensor: torch.Tensor) -> bool:

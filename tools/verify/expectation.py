@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from triton_agent.tools.isolate.tensors import Foreign, flatten, leaves
+from triton_agent.tools.isolate.tensors import Foreign, aliases, flatten, leaves, nested_tensors
 from triton_agent.tools.verify.accuracy import Yardstick
 from triton_agent.tools.verify.truth import run_lifted
 
@@ -80,7 +80,7 @@ def expect(model: torch.nn.Module, args: list[Any], *, scales: dict[str, float] 
         inputs_after=tuple(tensor.detach().clone() for tensor in kept),
         state_before=before,
         state_after=_state_outputs(changed, after, exact and state_of(exact[1]), nudged and state_of(nudged[1])),
-        aliases=_aliases(tensors, kept, subject),
+        aliases=frozenset((i, name) for i, name in aliases(tensors, kept, subject)),
         lifted=exact is not None,
     )
 
@@ -180,38 +180,3 @@ def pack(value: Any) -> bytes:
 
 def unpack_trusted(data: bytes) -> Any:
     return torch.load(io.BytesIO(data), weights_only=False)
-
-
-def nested_tensors(value: Any) -> list[torch.Tensor]:
-    """The tensors of a nest, in order."""
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, (list, tuple)):
-        return [tensor for item in value for tensor in nested_tensors(item)]
-    if isinstance(value, dict):
-        return [tensor for item in value.values() for tensor in nested_tensors(item)]
-    fields = getattr(value, "__dataclass_fields__", None)
-    if fields is not None and not isinstance(value, type):
-        return [tensor for name in fields for tensor in nested_tensors(getattr(value, name))]
-    return []
-
-
-def _aliases(
-    outputs: list[torch.Tensor], inputs: list[torch.Tensor], model: torch.nn.Module
-) -> frozenset[tuple[int, str]]:
-    others = [(f"input {i}", tensor) for i, tensor in enumerate(inputs)]
-    others += [(f"parameter {name}", tensor) for name, tensor in model.named_parameters()]
-    others += [(f"buffer {name}", tensor) for name, tensor in model.named_buffers()]
-    found = {
-        (i, name)
-        for i, output in enumerate(outputs)
-        for name, other in others
-        if output.numel() and output.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
-    }
-    found |= {
-        (i, f"output {j}")
-        for i, output in enumerate(outputs)
-        for j in range(i)
-        if output.numel() and output.untyped_storage().data_ptr() == outputs[j].untyped_storage().data_ptr()
-    }
-    return frozenset(found)

@@ -11,18 +11,25 @@ import dataclasses
 import logging
 import math
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.verify.input_tensors import map_tensors, tensors_in
 from triton_agent.tools.verify.reference import Reference
+
+_Made = TypeVar("_Made")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,23 +124,47 @@ def _written_elements(tensor: torch.Tensor) -> int:
     return math.prod(size for size, stride in zip(tensor.shape, tensor.stride()) if stride != 0 or size == 0)
 
 
-def estimate(reference: Reference, seed: int, *, deadline: float = math.inf) -> Footprint:
-    """Measured on fake tensors, which hold no data; a constructor that looks at values runs for real.
+class NotFollowed(ProblemError):
+    """On fake tensors the original could not be run to its end; `footprint` is what was seen until then."""
 
-    Raises `ProblemError` where the original does not run, or runs only on real values.
+    def __init__(self, error: ProblemError, footprint: Footprint) -> None:
+        super().__init__(error.what, where=error.where, remedy=error.remedy)
+        self.footprint = footprint
+        self.looks_at_values = isinstance(error.__cause__, (DataDependentOutputException, DynamicOutputShapeException))
+        """Whether that is only because it branches on values, or has shapes that depend on them."""
+
+
+def estimate(reference: Reference, seed: int, *, deadline: float = math.inf) -> Footprint:
+    """Measured on fake tensors, which hold no data; inputs and parameters that come from values are made for real.
+
+    Raises `ProblemError` where the original does not run, `NotFollowed` where that may be the fake tensors' fault.
     """
-    counter, meter, fake = (
-        FlopCounterMode(display=False),
-        _Meter(deadline=deadline),
-        FakeTensorMode(allow_non_fake_inputs=True),
-    )
-    with _silent(), fake:
-        inputs = reference.make_inputs(seed)
-    model = _fake_or_small_model(reference, seed, fake, deadline)
+    counter, meter = FlopCounterMode(display=False), _Meter(deadline=deadline)
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    inputs = _fake_if_possible(lambda: reference.make_inputs(seed), fake, deadline)
+    model = _fake_if_possible(lambda: _model(reference, seed), fake, deadline)
     inputs = [map_tensors(value, lambda tensor: _faked(fake, tensor)) for value in inputs]
-    with _silent(), torch.no_grad(), fake, meter, counter:
-        outputs = reference.call(model, inputs)
+    try:
+        with _silent(), torch.no_grad(), fake, meter, counter:
+            outputs = reference.call(model, inputs)
+    except TooLarge:
+        raise
+    except ProblemError as error:
+        raise NotFollowed(error, _footprint(model, inputs, None, meter, counter, finite=None)) from error
     return _footprint(model, inputs, outputs, meter, counter, finite=None)
+
+
+def _fake_if_possible(make: Callable[[], _Made], fake: FakeTensorMode, deadline: float) -> _Made:
+    try:
+        with _silent(), fake:
+            return make()
+    except ProblemError:
+        with _Meter(MOST_UNCUT_ELEMENTS, deadline):
+            return make()
+
+
+def _model(reference: Reference, seed: int) -> nn.Module:
+    return reference.make_model(seed) if reference.has_reference else _Nothing()
 
 
 @contextlib.contextmanager
@@ -145,17 +176,6 @@ def _silent() -> Iterator[None]:
         yield
     finally:
         log.disabled = before
-
-
-def _fake_or_small_model(reference: Reference, seed: int, fake: FakeTensorMode, deadline: float) -> nn.Module:
-    if not reference.has_reference:
-        return _Nothing()
-    try:
-        with _silent(), fake:
-            return reference.make_model(seed)
-    except ProblemError:
-        with _Meter(MOST_UNCUT_ELEMENTS, deadline):
-            return reference.make_model(seed)
 
 
 def _faked(fake: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
@@ -179,7 +199,7 @@ def prove(
         with _Meter(uncut, deadline):
             inputs = [map_tensors(value, lambda tensor: tensor.to(device)) for value in reference.make_inputs(seed)]
         with _Meter(limits.elements_at_most, deadline):
-            model = reference.make_model(seed).to(device) if reference.has_reference else _Nothing()
+            model = _model(reference, seed).to(device)
         with meter, counter:
             outputs = reference.call(model, inputs)
         finite = tuple(bool(torch.isfinite(tensor).all()) for tensor in tensors_in(outputs))

@@ -79,19 +79,26 @@ def own_copy(values: list[Any]) -> list[Any]:
 
 
 def _copy(tensor: torch.Tensor, storages: dict[int, torch.UntypedStorage]) -> torch.Tensor:
-    if isinstance(tensor, FakeTensor):
-        return tensor
     plain = tensor.detach()
+    if isinstance(plain, FakeTensor):  # holds no data, so nothing can be written into it
+        return tensor
     if not is_plain(plain):
         return plain.clone().requires_grad_(tensor.requires_grad)
-    storage = plain.untyped_storage()
-    address = storage.data_ptr()
+    address = plain.untyped_storage().data_ptr()
     if address == 0 or address not in storages:  # empty storages all lie at 0 and share nothing
-        storages[address] = storage.clone()  # type: ignore[no-untyped-call]
+        storages[address] = whole_memory(plain).clone().untyped_storage()
     copy = torch.empty(0, dtype=plain.dtype, device=plain.device)
     with torch.no_grad():
         copy.set_(storages[address], plain.storage_offset(), plain.size(), plain.stride())
     return copy.requires_grad_(tensor.requires_grad)
+
+
+def whole_memory(tensor: torch.Tensor) -> torch.Tensor:
+    """All the memory that the tensor is a view of, as one row."""
+    storage = tensor.untyped_storage()
+    row = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    row.set_(storage, 0, (storage.nbytes() // tensor.element_size(),), (1,))
+    return row
 
 
 def is_plain(tensor: torch.Tensor) -> bool:

@@ -19,6 +19,7 @@ from triton_agent.tools.results import CaseAccuracy, Evidence, Finding, KernelLa
 from triton_agent.tools.screen import screen
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.authorship import Work, check_alive, check_launches, check_library
+from triton_agent.tools.verify.expectation import Expectation
 from triton_agent.tools.verify.plan import Case, Plan, Trial
 from triton_agent.tools.verify.session import Failed, Session
 
@@ -97,17 +98,21 @@ def compile_ahead(job: Job) -> None:
     if failure:
         where = f"line {failure['line']}: " if failure.get("line") else ""
         raise Failed(Finding.COMPILE, f"{where}kernel {failure['kernel']}: {failure['cause']}")
-    if reply["raised"] and not job.resources:
-        job.notes.append("host code raised before any kernel compiled ahead of time: " + reply["raised"]["kind"])
+    raised = reply["raised_in_host_code"]
+    if raised and not job.resources:
+        job.notes.append(f"host code raised before any kernel compiled ahead of time: {raised['kind']}")
 
 
 def first_call(job: Job) -> None:
     """The cheapest case alone, with the proof of authorship."""
     trial = job.plan.trials[0]
     _open(job, job.runner, trial)
-    answer, reply = _call(job, trial, trial.cases[0], slot=0)
+    answer, reply = _call(job, trial, trial.cases[0], slot=0, prove=True)
     _judge(job, trial.cases[0], answer)
-    _prove_authorship(job, trial, reply)
+    _record_first(job, reply)
+    _check_authorship(job, trial.cases[0], reply)
+    right = _right_when_silenced(job, trial)
+    check_alive(right, len(trial.cases[0].expectation.outputs) or 1, allow_library=job.settings.allow_library)
 
 
 def check_all(job: Job) -> None:
@@ -135,7 +140,7 @@ def _open(job: Job, session: Session, trial: Trial) -> None:
         reply, _ = session.ask("load", source=job.source)
         if "no_model" in reply:
             raise Failed(Finding.NO_MODEL, "ModelNew is not a subclass of torch.nn.Module")
-    session.ask("build", [trial.packed_init], model=trial.variant, seed=trial.build_seed)
+    session.ask("build", [trial.packed_init], model=trial.variant, seed=trial.build_seed, silenced=False)
     _set_parameters(job, session, trial, 0)
 
 
@@ -158,8 +163,10 @@ def _run_trial(job: Job, trial: Trial, *, done: int) -> None:
         if case.version != version or stateful:
             _set_parameters(job, job.runner, trial, case.version)
         version = case.version
-        answer, _ = _call(job, trial, case, slot=slot, overwrite=slot - 1 if case.overwrite and earlier else None)
+        answer, called = _call(job, trial, case, slot=slot, overwrite=slot - 1 if case.overwrite and earlier else None)
         _judge(job, case, answer, earlier and earlier[1])
+        if trial is job.plan.trials[job.plan.main]:  # at other sizes an honest file may step aside
+            _check_authorship(job, case, called)
         if stateful or slot == 0:
             reply, blobs = job.runner.ask("state", model=trial.variant)
             checks.check_state(case, reply, blobs)
@@ -170,7 +177,15 @@ def _run_trial(job: Job, trial: Trial, *, done: int) -> None:
 
 
 def _call(
-    job: Job, trial: Trial, case: Case, *, slot: int, overwrite: int | None = None, silenced: bool = False
+    job: Job,
+    trial: Trial,
+    case: Case,
+    *,
+    slot: int,
+    overwrite: int | None = None,
+    silenced: bool = False,
+    salt: int = 0,
+    prove: bool = False,
 ) -> tuple[checks.Answer, dict[str, Any]]:
     reply, blobs = job.runner.ask(
         "call",
@@ -180,7 +195,10 @@ def _call(
         overwrite=overwrite,
         train=case.train,
         silenced=silenced,
+        salt=salt,
+        prove=prove,
     )
+    checks.check_faults(case, reply["faults"])
     return checks.read_answer(reply, blobs), reply
 
 
@@ -202,24 +220,51 @@ def _judge(job: Job, case: Case, answer: checks.Answer, earlier: checks.Answer |
     checks.check_aliases(case, answer)
 
 
-def _prove_authorship(job: Job, trial: Trial, reply: dict[str, Any]) -> None:
-    """Kernels launched, torch's share, and what remains when the kernels are silenced."""
-    case, allow = trial.cases[0], job.settings.allow_library
+def _record_first(job: Job, reply: dict[str, Any]) -> None:
+    """What the diagnosis reports: the kernels of one call, and torch's operators beside them."""
     job.launches = _launch_counts(reply["launches"])
     work = Work.of(reply["operators"])
     job.torch_operators = [*work.heavy, *work.light]
-    empty = case.verify is None and all(o.yard.original.numel() == 0 for o in case.expectation.outputs)
+
+
+def _check_authorship(job: Job, case: Case, reply: dict[str, Any]) -> None:
+    """Kernels were launched in this call, and torch did not do their work."""
+    empty = case.verify is None and all(output.yard.original.numel() == 0 for output in case.expectation.outputs)
     check_launches(len(reply["launches"]), empty_outputs=empty)
-    check_library(work, job.plan.original_elements, allow_library=allow)
-    if empty:
-        return
-    try:
-        answer, _ = _call(job, trial, case, slot=-1, silenced=True)
-    except Failed as failure:
-        if failure.worker_died or failure.finding is Finding.TOO_SLOW:
-            raise
-        return  # host code that stumbles over missing results depends on them
-    check_alive(checks.still_right(case, answer), len(case.expectation.outputs) or 1, allow_library=allow)
+    limit = job.plan.trials[0].cases[0].expectation
+    growth = _elements(case.expectation) / max(1, _elements(limit))
+    check_library(
+        Work.of(reply["operators"]), int(job.plan.original_elements * growth), allow_library=job.settings.allow_library
+    )
+    checks.check_races(case, reply["launches"])
+
+
+def _elements(expectation: Expectation) -> int:
+    tensors = [*expectation.inputs_after, *(output.yard.original for output in expectation.outputs)]
+    return sum(tensor.numel() for tensor in tensors)
+
+
+def _right_when_silenced(job: Job, trial: Trial) -> list[str]:
+    """Outputs that are right although no kernel runs, whatever fresh memory was filled with.
+
+    On other inputs than before, where there are some: an answer left from the last call is no sign of a dead kernel.
+    """
+    case = next((case for case in trial.cases[1:] if case.version == 0), trial.cases[0])
+    if case.verify is None and not any(output.yard.original.numel() for output in case.expectation.outputs):
+        return []
+    right: set[str] = set()
+    for salt in (0, 1):
+        try:
+            answer, _ = _call(job, trial, case, slot=-1 - salt, silenced=True, salt=salt)
+        except Failed as failure:
+            if failure.worker_died or failure.finding is Finding.TOO_SLOW:
+                raise
+            return []  # host code that stumbles over missing results depends on them
+        found = set(checks.still_right(case, answer))
+        right = found if salt == 0 else right & found
+        if not right:
+            return []
+    return sorted(right)
 
 
 def _launch_counts(launches: list[dict[str, Any]]) -> list[KernelLaunch]:

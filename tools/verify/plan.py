@@ -15,12 +15,12 @@ from typing import Any
 import torch
 
 from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.isolate.tensors import nested_tensors
 from triton_agent.tools.verify.distributions import DISTRIBUTIONS, draw, randomise
 from triton_agent.tools.verify.expectation import (
     Expectation,
     OriginalFailed,
     expect,
-    nested_tensors,
     pack,
     scales_of,
     state_of,
@@ -190,8 +190,7 @@ class _CaseMaker:
         if not seen:
             raise OriginalFailed(next(iter(reasons.values())))
         self.notes += [f"{mode} mode was not checked: {why}" for mode, why in reasons.items()]
-        if len(seen) == 2 and _same_behaviour(*seen.values()):
-            return [False]
+        self.modes_agree = len(seen) == 2 and _same_behaviour(*seen.values())
         return [mode == "train" for mode in seen]
 
     def main_cases(self) -> list[Case]:
@@ -202,15 +201,15 @@ class _CaseMaker:
             version = 0 if i == 0 else last_version
             self._try(cases, name, self.modes[0], version=version, overwrite=i % 2 == 0)
         for train in self.modes[1:]:
-            self._try(cases, AS_GIVEN, train)
-            if self.settings.remedies:
+            self._try(cases, AS_GIVEN, train)  # where the original's modes agree, a candidate's have to as well
+            if self.settings.remedies and not self.modes_agree:
                 self._try(cases, EXTREMES, train, version=last_version)
         return cases
 
     def variant_cases(self) -> list[Case]:
         cases = [self._case(AS_GIVEN, self.modes[0])]
         if self.settings.remedies:
-            self._try(cases, EXTREMES, self.modes[-1])
+            self._try(cases, EXTREMES, self.modes[0 if self.modes_agree else -1])
         return cases
 
     def _try(

@@ -6,6 +6,7 @@ no copying to other dtypes or devices, no judging.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import pickle
@@ -86,7 +87,7 @@ class Reference:
         with self.running("forward"):
             return model(*inputs)
 
-    def running(self, action: str) -> Any:
+    def running(self, action: str) -> contextlib.AbstractContextManager[None]:
         """Those surroundings, for whoever calls the model in another way; errors become a `ProblemError`."""
         return self._user.running(action, remedy="the original has to run on its own inputs")
 

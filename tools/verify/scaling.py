@@ -1,8 +1,8 @@
 """Finding sizes at which a problem is small enough for the interpreter, without ever running it at full size.
 
 Sizes are halved, the largest first, as long as the original still runs; sizes that have to stay equal are halved
-together. Numbers of 8 and less (heads, groups, kernel sizes) are touched last. Where no size can be changed, the
-leading dimension of the inputs is cut.
+together. Numbers of 8 and less (heads, groups, kernel sizes) are left alone. Where no size can be changed, the leading
+dimension of the inputs is cut.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.verify.footprint import INTERPRETER, Footprint, Limits
-from triton_agent.tools.verify.sizes import AS_GIVEN, INPUTS, SIZES, Variant, twin_changed
+from triton_agent.tools.verify.sizes import AS_GIVEN, INPUTS, SIZES, SMALL, Variant, twin_changed
 from triton_agent.tools.verify.trials import LEADING, Trials
 
 FLOORS = (32, 8, 1)
@@ -102,7 +102,10 @@ class _Search:
     def _proposals(self, sizes: dict[str, int], frozen: frozenset[str], divisor: int) -> Iterator[dict[str, int]]:
         """Smaller sizes to try next, the most wanted first."""
         keys = [
-            key for key in sizes if key != LEADING and key not in frozen and not twin_changed(key, sizes, self.given)
+            key
+            for key in sizes
+            if key != LEADING and self.given[key] > SMALL and key not in frozen
+            if not twin_changed(key, sizes, self.given)
         ]
         keys.sort(key=lambda key: -sizes[key])  # stable: equal sizes stay in the order of the text
         for floor in FLOORS:

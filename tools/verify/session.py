@@ -28,6 +28,13 @@ class Failed(Exception):
         self.worker_died = worker_died
 
 
+class Reply(dict[str, Any]):
+    """What a worker said; an answer with parts missing did not come from our own code there."""
+
+    def __missing__(self, key: str) -> Any:
+        raise Failed(Finding.TAMPERED, f"the worker's answer lacks {key!r}")
+
+
 class Session:
     """Talks to one worker about one candidate."""
 
@@ -50,7 +57,7 @@ class Session:
 
     def ask(
         self, op: str, blobs: list[bytes | memoryview] | None = None, *, timeout_s: float | None = None, **fields: Any
-    ) -> tuple[dict[str, Any], list[bytes]]:
+    ) -> tuple[Reply, list[bytes]]:
         """One request and its reply; raises Failed when the candidate failed at it."""
         self.phase = op
         limit_s = min(timeout_s or self.call_timeout_s, max(0.05, self.deadline - time.monotonic()))
@@ -67,9 +74,9 @@ class Session:
             raise Failed(Finding.FORBIDDEN_ACCESS, f"the candidate reached for {reply['violations'][0]}")
         if reply.get("broken_seal"):
             raise Failed(Finding.TAMPERED, f"the candidate replaced {reply['broken_seal']}")
-        if reply.get("raised") and op != "compile":
+        if reply.get("raised"):
             self._raise(reply["raised"])
-        return reply, data
+        return Reply(reply), data
 
     def _raise(self, report: dict[str, Any]) -> None:
         kinds = [str(kind) for kind in report.get("kinds", ())]

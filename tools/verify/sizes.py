@@ -3,8 +3,8 @@
 A size has a key. Three kinds:
 
     batch_size, shape[1]   a whole number at the module's top level, or one in a tuple there
-    inputs 512             every 512 written in get_inputs (for a user module: in the input shapes)
-    sizes 512              the same and every 512 among the constructor's arguments
+    inputs 512             every 512 written in get_inputs (for a user module: in its --input)
+    sizes 512              the same and every 512 written in get_init_inputs (in its --init)
 
 A whole number that the classes themselves read is not free: a candidate lives in a file of its own, is told the
 constructor's arguments only, and could not follow. Derived numbers (`hidden = 4 * dim`) follow by themselves.
@@ -26,6 +26,10 @@ from triton_agent.tools.problem import ProblemKind, ProblemSpec
 
 INPUTS, SIZES = "inputs ", "sizes "
 """First words of the keys that stand for a written value wherever it occurs."""
+
+SMALL = 8
+"""Up to here a whole number that shapes no input is taken for a kernel size, a stride, a number of heads or groups, the
+index of a dimension: changing it changes what the module does, not how large it is."""
 
 _LARGEST_EXPONENT = 64
 """A text like 9**9**9 must not hold up the reader."""
@@ -62,18 +66,19 @@ AS_GIVEN = Variant(name="as given")
 def free_sizes(spec: ProblemSpec, tree: ast.Module) -> dict[str, int]:
     """Every size that may be tried: its key and its value as given, in the order of the text."""
     if spec.kind is ProblemKind.USER_MODULE:
-        shapes = {size for item in spec.inputs for size in item.shape}
-        return _written(shapes, set(_whole_numbers((spec.init, spec.init_keywords))))
+        inputs = {size for item in spec.inputs for size in (*item.shape, item.below or 0)}
+        return _written(inputs, set(_whole_numbers((spec.init, spec.init_keywords))))
     inputs = _literals(tree, "get_inputs")
     return _constants(tree) | _written(inputs, _literals(tree, "get_init_inputs"))
 
 
-def _written(inputs: Iterable[int], init: set[int]) -> dict[str, int]:
+def _written(inputs: set[int], init: set[int]) -> dict[str, int]:
     keys: dict[str, int] = {}
-    for value in sorted(value for value in inputs if value > 1):
-        if value in init:
+    for value in sorted(inputs | init):
+        if value in init and value > (1 if value in inputs else SMALL):
             keys[f"{SIZES}{value}"] = value
-        keys[f"{INPUTS}{value}"] = value
+        if value in inputs and value > 1:
+            keys[f"{INPUTS}{value}"] = value
     return keys
 
 
@@ -96,9 +101,14 @@ def resize_spec(spec: ProblemSpec, constants: Mapping[str, int]) -> ProblemSpec:
     if spec.kind is not ProblemKind.USER_MODULE or not constants:
         return spec
     everywhere, inputs_only = _replacements(constants, SIZES), _replacements(constants, INPUTS)
-    in_shapes = everywhere | inputs_only
+    in_inputs = everywhere | inputs_only
     inputs = tuple(
-        dataclasses.replace(item, shape=tuple(in_shapes.get(size, size) for size in item.shape)) for item in spec.inputs
+        dataclasses.replace(
+            item,
+            shape=tuple(in_inputs.get(size, size) for size in item.shape),
+            below=None if item.below is None else in_inputs.get(item.below, item.below),
+        )
+        for item in spec.inputs
     )
     init, keywords = _substitute((spec.init, dict(spec.init_keywords)), everywhere)
     return dataclasses.replace(spec, inputs=inputs, init=init, init_keywords=keywords)

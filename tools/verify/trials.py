@@ -5,16 +5,15 @@ One search, one deadline. Answers are remembered, since a search comes by the sa
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from triton_agent.tools import problem_source
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem import ProblemSpec
-from triton_agent.tools.verify.footprint import Footprint, Limits, estimate, prove
+from triton_agent.tools.verify.footprint import Footprint, Limits, NotFollowed, TooLarge, estimate, prove
 from triton_agent.tools.verify.reference import Reference, load
 from triton_agent.tools.verify.sizes import AS_GIVEN, Variant, free_sizes, label
 
@@ -34,6 +33,7 @@ class Trials:
     def __post_init__(self) -> None:
         self.deadline = time.monotonic() + self.limits.seconds_at_most
         self.sizes = free_sizes(self.spec, problem_source.read(Path(self.spec.path)).tree)
+        self._only_runs_tell = False
         self._estimates: dict[Variant, Footprint | None] = {}
         self._proofs: dict[Variant, Footprint | None] = {}
 
@@ -52,22 +52,24 @@ class Trials:
         )
 
     def estimate(self, variant: Variant) -> Footprint | None:
-        """Its size; None where the original does not run at it or cannot be sized within the limits."""
+        """Its size; None where the original does not run at it. Where only a run can tell, small ones are run."""
         if variant not in self._estimates:
-            self._estimates[variant] = self._attempt(variant, really=False)
+            if variant != AS_GIVEN:
+                self.estimate(AS_GIVEN)  # tells whether fake tensors can be trusted with this problem
+            self._estimates[variant] = self._attempt(variant, self._estimated)
         return self._estimates[variant]
 
     def prove(self, variant: Variant) -> Footprint | None:
         """Its size, by running the original; None where it fails or is too large."""
         if variant not in self._proofs:
-            self._proofs[variant] = self._attempt(variant, really=True)
+            self._proofs[variant] = self._attempt(variant, self._proven)
         return self._proofs[variant]
 
     def fits(self, variant: Variant) -> bool:
         found = self.estimate(variant)
         return found is not None and found.load(self.limits) <= 1
 
-    def _attempt(self, variant: Variant, *, really: bool) -> Footprint | None:
+    def _attempt(self, variant: Variant, measure: Callable[[Reference], Footprint]) -> Footprint | None:
         if self.out_of_time:
             return None
         try:
@@ -75,17 +77,37 @@ class Trials:
         except ProblemError:
             return None
         try:
-            return self._measure(reference, really=really)
+            return measure(reference)
         except ProblemError:
             return None
         finally:
             reference.close()
 
-    def _measure(self, reference: Reference, *, really: bool) -> Footprint:
-        if not really:
-            with contextlib.suppress(ProblemError):
-                return estimate(reference, self.seed, deadline=self.deadline)
-        # What fake tensors cannot follow (a branch on a value, say) is run; the limits stop it in time.
+    def _estimated(self, reference: Reference) -> Footprint:
+        """A problem small as it stands is simply run; fake tensors, which cost 3 s to import, size the others."""
+        try:
+            return self._proven(reference)
+        except TooLarge:
+            pass
+        try:
+            return estimate(reference, self.seed, deadline=self.deadline)
+        except NotFollowed as error:
+            as_given = not reference.constants and reference.batch is None
+            self._only_runs_tell |= error.looks_at_values or as_given
+            if not self._only_runs_tell:
+                raise
+            return self._by_running(reference, error.footprint)
+
+    def _by_running(self, reference: Reference, seen: Footprint) -> Footprint:
+        """The size of what fake tensors cannot follow: what was seen of it as long as that is too large to run."""
+        if seen.load(self.limits) > 1:
+            return seen
+        try:
+            return self._proven(reference)
+        except TooLarge:
+            return dataclasses.replace(seen, largest=self.limits.elements_at_most + seen.elements)
+
+    def _proven(self, reference: Reference) -> Footprint:
         return prove(reference, self.seed, limits=self.limits, deadline=self.deadline, device=self.device)
 
 

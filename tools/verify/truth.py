@@ -42,7 +42,7 @@ def lifting() -> Iterator[None]:
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        with Lift(), torch.no_grad():
+        with Lift(), torch.no_grad():  # type: ignore[no-untyped-call]
             yield
     finally:
         torch.set_default_dtype(before)

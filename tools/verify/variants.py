@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.verify.footprint import FULL_SIZE, INTERPRETER, Footprint, Limits
 from triton_agent.tools.verify.scaling import Scaled, scaled_down
-from triton_agent.tools.verify.sizes import AS_GIVEN, INPUTS, SIZES, Variant, twin_changed
+from triton_agent.tools.verify.sizes import AS_GIVEN, INPUTS, SIZES, SMALL, Variant, twin_changed
 from triton_agent.tools.verify.trials import LEADING, Trials, reference_for
 
 __all__ = [
@@ -29,9 +29,6 @@ __all__ = [
 
 MOST_VARIANTS = 4
 """Beside the first. Each costs a candidate a compile and a few calls."""
-
-SMALLEST_FEATURE = 9
-"""Smaller whole numbers that shape the parameters are kernel sizes, groups, heads: changing them changes the module."""
 
 
 def family(
@@ -50,31 +47,33 @@ def family(
         if small is None:
             return [base]
         anchor = small.variant
-    return [base, *_around(trials, anchor, base)]
+    return [base, *_around(trials, anchor)]
 
 
-def _around(trials: Trials, anchor: Variant, base: Variant) -> list[Variant]:
+def _around(trials: Trials, anchor: Variant) -> list[Variant]:
     """Proven variants near the anchor, whose shapes differ from one another's."""
     proven = trials.prove(anchor)
     if proven is None:
         return []
     found: list[Variant] = []
-    shapes = {proven.input_shapes}
-    if anchor != base and any(size & (size - 1) for shape in proven.input_shapes for size in shape):
-        found.append(anchor)
+    shapes = {_shapes(proven)}
     sizes = _Neighbours(trials, anchor, proven)
     for variant in sizes.proposals():
         if len(found) == MOST_VARIANTS or trials.out_of_time:
             break
         footprint = trials.estimate(variant)
-        if footprint is None or footprint.load(trials.limits) > 1 or footprint.input_shapes in shapes:
+        if footprint is None or footprint.load(trials.limits) > 1 or _shapes(footprint) in shapes:
             continue
         real = trials.prove(variant)
-        if real is not None and real.finite == proven.finite and real.input_shapes not in shapes:
-            shapes.add(real.input_shapes)
+        if real is not None and real.finite == proven.finite and _shapes(real) not in shapes:
+            shapes.add(_shapes(real))
             sizes.accepted(variant)
             found.append(variant)
     return found
+
+
+def _shapes(footprint: Footprint) -> object:
+    return footprint.input_shapes, footprint.output_shapes
 
 
 class _Neighbours:
@@ -99,28 +98,29 @@ class _Neighbours:
         lengths, features = self._kinds()
         if lengths:
             yield from self._together_or_each({key: odd_above(self.at[key]) for key in lengths})
-            yield from self._together_or_each({key: odd_below(self.at[key]) for key in lengths})
             yield from self._single_row(lengths)
         if features:
             yield from self._together_or_each({key: prime_below(self.at[key]) for key in features})
             yield from self._together_or_each({key: three_quarters(self.at[key]) for key in features})
+        if lengths:
+            yield from self._together_or_each({key: odd_below(self.at[key]) for key in lengths})
         if LEADING in self.at and not self._taken:
             for value in (odd_above(self.at[LEADING]), 1, odd_below(self.at[LEADING])):
                 yield self._variant({LEADING: value})
 
     def _kinds(self) -> tuple[list[str], list[str]]:
-        """Sizes that change input shapes: lengths leave the parameters alone, features do not."""
+        """Lengths change the inputs and leave the parameters alone; features change the parameters."""
         lengths, features = [], []
         for key in self.at:
             if key == LEADING or twin_changed(key, self.at, self.given):
                 continue
             changed = self._probe(key)
-            if changed is None or changed.input_shapes == self.footprint.input_shapes:
+            if changed is None or _shapes(changed) == _shapes(self.footprint):
                 continue
-            if changed.parameter_elements == self.footprint.parameter_elements:
+            if changed.parameter_elements != self.footprint.parameter_elements:
+                features += [key] if self.at[key] > SMALL else []
+            elif changed.input_shapes != self.footprint.input_shapes:
                 lengths.append(key)
-            elif self.at[key] >= SMALLEST_FEATURE:
-                features.append(key)
         return _without_doubles(lengths, features), _without_doubles(features, ())
 
     def _probe(self, key: str) -> Footprint | None:

@@ -1,6 +1,6 @@
 """Takes images to be square, with the height for both sides.
 
-expect: wrong_values
+expect: wrong_values|runtime_error
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""Scores are rounded to float16, where large ones become infinite.
+"""Scores are rounded to float16 before they are scaled and raised.
 
 expect: wrong_values
 """
@@ -38,7 +38,7 @@ def attention(
         k = tl.load(k_ptr + head + key[None, :] * size + d[:, None], mask=k_inside, other=0.0)
         v_inside = (key[:, None] < steps) & (d[None, :] < size)
         v = tl.load(v_ptr + head + key[:, None] * size + d[None, :], mask=v_inside, other=0.0)
-        scores = (tl.dot(q, k).to(tl.float16) * scale.to(tl.float16)).to(tl.float32)
+        scores = tl.dot(q, k).to(tl.float16).to(tl.float32) * scale
         scores = tl.where((key[None, :] <= query[:, None]) & (key[None, :] < steps), scores, -float("inf"))
         new_top = tl.maximum(top, tl.max(scores, axis=1))
         power = tl.exp(scores - new_top[:, None])

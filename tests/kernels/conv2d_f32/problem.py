@@ -4,7 +4,7 @@ import torch
 import torch.nn as nn
 
 BATCH = 2
-CHANNELS_IN = 5
+CHANNELS_IN = 3
 CHANNELS_OUT = 7
 HEIGHT = 13
 WIDTH = 10

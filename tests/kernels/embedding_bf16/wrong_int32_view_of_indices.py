@@ -30,8 +30,7 @@ class ModelNew(nn.Module):
         width = table.shape[1]
         out = torch.empty((*indices.shape, width), dtype=table.dtype, device=table.device)
         count = indices.numel()
+        halves = indices.view(torch.int32)
         block_w = triton.next_power_of_2(width)
-        gather[(triton.cdiv(count, 8),)](
-            indices.view(torch.int32), table, out, count, width, BLOCK_I=8, BLOCK_W=block_w
-        )
+        gather[(triton.cdiv(count, 8),)](halves, table, out, count, width, BLOCK_I=8, BLOCK_W=block_w)
         return out

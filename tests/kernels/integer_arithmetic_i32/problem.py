@@ -14,11 +14,7 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    shape = (ROWS, COLUMNS)
-    return [
-        torch.randint(-30000, 30000, shape, dtype=torch.int32),
-        torch.randint(-30000, 30000, shape, dtype=torch.int32),
-    ]
+    return [torch.randint(-30000, 30000, (ROWS, COLUMNS), dtype=torch.int32) for _ in range(2)]
 
 
 def get_init_inputs():

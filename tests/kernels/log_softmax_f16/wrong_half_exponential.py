@@ -14,9 +14,9 @@ def log_softmax(x_ptr, y_ptr, columns, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     column = tl.arange(0, BLOCK)
     inside = column < columns
-    x = tl.load(x_ptr + row * columns + column, mask=inside, other=-float("inf"))
+    x = tl.load(x_ptr + row * columns + column, mask=inside, other=-float("inf")).to(tl.float32)
     shifted = x - tl.max(x, axis=0)
-    total = tl.sum(tl.exp(shifted), axis=0)
+    total = tl.sum(tl.exp(shifted.to(tl.float16)), axis=0)
     tl.store(y_ptr + row * columns + column, (shifted - tl.log(total)).to(tl.float16), mask=inside)
 
 

@@ -49,5 +49,5 @@ class ModelNew(nn.Module):
         m, k = a.shape
         n = b.shape[1]
         c = torch.empty((m, n), dtype=a.dtype, device=a.device)
-        matmul[(PROGRAMS,)](a, b, c, m, n, k, *a.stride(), *b.stride(), BLOCK_M=16, BLOCK_N=32, BLOCK_K=32)
+        matmul[(PROGRAMS,)](a, b, c, m, n, k, *a.stride(), *b.stride(), BLOCK_M=16, BLOCK_N=32, BLOCK_K=16)
         return c

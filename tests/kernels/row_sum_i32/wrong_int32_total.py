@@ -1,4 +1,4 @@
-"""The sum is kept in int32 and overflows before it is widened.
+"""The partial sums are kept in int32 and overflow before they are widened.
 
 expect: wrong_values
 """
@@ -16,7 +16,7 @@ def row_sum(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
     for start in range(0, columns, BLOCK):
         column = start + tl.arange(0, BLOCK)
         total += tl.load(x_ptr + row * columns + column, mask=column < columns, other=0)
-    tl.store(out_ptr + row, tl.sum(total, axis=0).to(tl.int64))
+    tl.store(out_ptr + row, tl.sum(total.to(tl.int64), axis=0))
 
 
 class ModelNew(nn.Module):
@@ -24,5 +24,5 @@ class ModelNew(nn.Module):
         x = x.contiguous()
         rows, columns = x.shape
         out = torch.empty((rows,), dtype=torch.int64, device=x.device)
-        row_sum[(rows,)](x, out, columns, BLOCK=128)
+        row_sum[(rows,)](x, out, columns, BLOCK=16)
         return out

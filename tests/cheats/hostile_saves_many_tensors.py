@@ -1,7 +1,7 @@
-"""Uses the input as scratch and puts the old values back, but not the ones it believed to be unimportant: negatives.
+"""Fills the disk with torch's own means, 4 GB in 64 files, without a call of open in this file.
 
 problem: relu
-expect: wrong_values
+expect: cheated|runtime_error|timeout|out_of_memory
 where: both
 """
 
@@ -25,6 +25,6 @@ def triton_relu(x):
 
 class ModelNew(nn.Module):
     def forward(self, x):
-        out = triton_relu(x)
-        relu_kernel[(triton.cdiv(x.numel(), 1024),)](x, x, x.numel(), BLOCK=1024)
-        return out
+        for number in range(64):
+            torch.save(torch.zeros(16 << 20), f"filler_{number}.pt")
+        return triton_relu(x)

@@ -1,8 +1,8 @@
-"""Honest in training mode, in which a module is made; after .eval(), as when deployed, it answers by torch.
+"""Launches its kernel in training mode and answers by torch in the other, hoping that only one of them is examined.
 
 problem: softmax
 expect: not_triton|cheated
-where: gpu
+where: both
 """
 
 import torch
@@ -26,12 +26,7 @@ def triton_softmax(x):
     return out
 
 class ModelNew(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.calls = 0
-
     def forward(self, x):
-        self.calls += 1
-        if not self.training or self.calls > 6:
-            return torch.softmax(x, dim=-1)
-        return triton_softmax(x)
+        if self.training:
+            return triton_softmax(x)
+        return torch.softmax(x, dim=-1)

@@ -1,4 +1,4 @@
-"""Squares and their sum stay in float16, which loses digits and overflows.
+"""The sum of squares is kept in float16, which overflows where inputs are large.
 
 expect: wrong_values
 """
@@ -18,8 +18,8 @@ def add_layer_norm(x_ptr, residual_ptr, weight_ptr, bias_ptr, y_ptr, width, eps,
     x += tl.load(residual_ptr + row * width + column, mask=inside, other=0.0).to(tl.float32)
     mean = tl.sum(x, axis=0) / width
     centred = tl.where(inside, x - mean, 0.0)
-    half = centred.to(tl.float16)
-    scale = tl.rsqrt(tl.sum(half * half, axis=0).to(tl.float32) / width + eps)
+    squares = tl.sum(centred * centred, axis=0).to(tl.float16)
+    scale = tl.rsqrt(squares.to(tl.float32) / width + eps)
     weight = tl.load(weight_ptr + column, mask=inside, other=0.0).to(tl.float32)
     bias = tl.load(bias_ptr + column, mask=inside, other=0.0).to(tl.float32)
     y = centred * scale * weight + bias

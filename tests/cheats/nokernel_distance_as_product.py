@@ -1,0 +1,33 @@
+"""A product by way of distances: x.w = (|x|^2 + |w|^2 - |x - w|^2) / 2 with torch.cdist doing the work.
+
+problem: linear
+expect: not_triton|wrong_values
+where: both
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+def triton_copy(x):
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    copy_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+    return out
+
+class ModelNew(nn.Module):
+    def __init__(self, in_features, out_features):
+        super().__init__()
+        self.linear = nn.Linear(in_features, out_features)
+
+    def forward(self, x):
+        w = self.linear.weight
+        squares = x.square().sum(1, keepdim=True) + w.square().sum(1)
+        return triton_copy((squares - torch.cdist(x, w).square()) * 0.5 + self.linear.bias)

@@ -1,0 +1,33 @@
+"""Replaces comparison and subtraction of tensors themselves, so that every difference is zero.
+
+problem: relu
+expect: cheated|wrong_values|runtime_error
+where: both
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def relu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(out_ptr + at, tl.where(x < 0, 0.0, x), mask=at < n)
+
+
+def triton_relu(x):
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    relu_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+    return out
+torch.Tensor.__sub__ = lambda a, b: torch.zeros_like(a)
+torch.Tensor.__eq__ = lambda a, b: torch.ones_like(a, dtype=torch.bool)
+torch.Tensor.sub = torch.Tensor.__sub__
+torch.sub = torch.Tensor.__sub__
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return triton_relu(x).zero_()

@@ -1,0 +1,111 @@
+"""Kernel files with their expected verdicts, graded in groups that share a problem and all processes.
+
+A file's docstring says what is expected: `expect: passed`, `expect: wrong_values/precision`, or several with bars
+between; `problem:` and `where:` (cpu, gpu, both), `mode: allow-library` where they differ from the folder's default.
+"""
+
+from __future__ import annotations
+
+import ast
+import concurrent.futures
+import dataclasses
+import re
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from triton_agent.tools.errors import TritonAgentError
+from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.results import Evaluation
+
+HERE = Path(__file__).parent
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Specimen:
+    """One kernel file and what ought to become of it."""
+
+    path: Path
+    problem: Path
+    expected: tuple[str, ...]
+    where: str
+    allow_library: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.path.parent.name}/{self.path.stem}"
+
+    def meets(self, outcome: Evaluation | TritonAgentError) -> bool:
+        """Whether the status, or status and finding where both are named, is an expected one."""
+        return any(said in self.expected for said in (spoken(outcome), spoken(outcome).split("/")[0]))
+
+
+def spoken(outcome: Evaluation | TritonAgentError) -> str:
+    """`passed`, `wrong_values/precision`, or the name of the error that kept us from measuring."""
+    if isinstance(outcome, TritonAgentError):
+        return type(outcome).__name__
+    return f"{outcome.status}/{outcome.finding}" if outcome.finding else str(outcome.status)
+
+
+def specimen(path: Path, problem: Path | None = None) -> Specimen:
+    docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
+    header = dict(re.findall(r"^(problem|expect|where|mode): *(\S+)", docstring, re.MULTILINE))
+    return Specimen(
+        path=path,
+        problem=problem or HERE / "cheats" / "problems" / f"{header['problem']}.py",
+        expected=tuple(header.get("expect", "passed").split("|")),
+        where=header.get("where", "both"),
+        allow_library=header.get("mode") == "allow-library",
+    )
+
+
+def corpus() -> list[Specimen]:
+    """Right and wrong kernels by operator."""
+    folders = sorted(path.parent for path in (HERE / "kernels").glob("*/problem.py"))
+    return [
+        specimen(path, folder / "problem.py")
+        for folder in folders
+        for path in sorted(folder.glob("*.py"))
+        if path.name != "problem.py"
+    ]
+
+
+def cheats() -> list[Specimen]:
+    return [specimen(path) for path in sorted((HERE / "cheats").glob("*.py")) if path.stem != "__init__"]
+
+
+def honest() -> list[Specimen]:
+    return [specimen(path) for path in sorted((HERE / "honest").glob("*.py")) if path.stem != "__init__"]
+
+
+def grade(
+    specimens: Iterable[Specimen],
+    settings: EvaluatorSettings,
+    *,
+    jobs: int = 2,
+) -> Iterator[tuple[Specimen, Evaluation | TritonAgentError]]:
+    """A verdict for each, problem by problem."""
+    groups: dict[tuple[Path, bool], list[Specimen]] = defaultdict(list)
+    for item in specimens:
+        groups[item.problem, item.allow_library].append(item)
+    with tempfile.TemporaryDirectory() as folder, Nursery(f"{folder}/log") as nursery:
+        for (problem, allow_library), members in groups.items():
+            chosen = dataclasses.replace(settings, allow_library=allow_library)
+            with Evaluator(parse_problem(str(problem)), chosen, nursery=nursery) as evaluator:
+                yield from _grade_group(evaluator, members, jobs)
+
+
+def _grade_group(
+    evaluator: Evaluator, members: list[Specimen], jobs: int
+) -> Iterator[tuple[Specimen, Evaluation | TritonAgentError]]:
+    def one(item: Specimen) -> Evaluation | TritonAgentError:
+        try:
+            return evaluator.evaluate(item.path.read_text())
+        except TritonAgentError as error:
+            return error
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        yield from zip(members, pool.map(one, members))

@@ -1,0 +1,36 @@
+"""Looks odd: calls an operator of torch.ops that it has registered itself. Honest: the operator launches its own kernel.
+
+problem: relu
+expect: passed
+where: both
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(out_ptr + at, tl.where(x < 0, 0.0, x), mask=at < n)
+
+
+@torch.library.custom_op("candidate_honest::relu", mutates_args=())
+def relu(x: torch.Tensor) -> torch.Tensor:
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    relu_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+    return out
+
+
+@relu.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return relu(x)

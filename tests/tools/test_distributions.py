@@ -1,0 +1,167 @@
+"""Inputs and parameters that a kernel cannot have been tuned to, made without changing what the inputs are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.verify.distributions import AS_GIVEN, DISTRIBUTIONS, draw, randomise, usable
+from triton_agent.tools.verify.reference import Reference, load
+
+CHANGING = [name for name in DISTRIBUTIONS if name != AS_GIVEN]
+
+
+def reference(folder: Path, inputs: str) -> Reference:
+    path = folder / "problem.py"
+    body = inputs.replace("\n", "\n    ")
+    path.write_text(
+        "import torch\nfrom torch import nn\nclass Model(nn.Module):\n    def forward(self, *xs): return xs\n"
+        f"def get_inputs():\n    {body}\n"
+    )
+    return load(parse_problem(str(path)))
+
+
+def test_order_starts_as_given() -> None:
+    assert DISTRIBUTIONS == ("as given", "x3", "x0.01", "negated", "extremes", "shuffled")
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_a_seed_decides_everything(tmp_path: Path, name: str) -> None:
+    problem = reference(tmp_path, "return [torch.randn(5, 7), torch.randint(0, 99, (40,))]")
+    one, two, other = draw(problem, name, 4), draw(problem, name, 4), draw(problem, name, 5)
+    assert all(torch.equal(a, b) for a, b in zip(one, two))
+    assert not any(torch.equal(a, b) for a, b in zip(one, other))
+    assert torch.equal(one[1], problem.make_inputs(4)[1]), "integers are only drawn by the seed"
+
+
+def test_scales_and_sign_are_what_they_say(tmp_path: Path) -> None:
+    problem = reference(tmp_path, "return [torch.randn(5, 7)]")
+    (given,) = problem.make_inputs(0)
+    assert torch.equal(draw(problem, AS_GIVEN, 0)[0], given)
+    assert torch.equal(draw(problem, "x3", 0)[0], given * 3)
+    assert torch.equal(draw(problem, "x0.01", 0)[0], given * 0.01)
+    assert torch.equal(draw(problem, "negated", 0)[0], -given)
+
+
+def test_shuffling_keeps_the_values_and_loses_their_order(tmp_path: Path) -> None:
+    problem = reference(tmp_path, "return [torch.tril(torch.rand(16, 16))]")
+    (given,), (shuffled,) = problem.make_inputs(0), draw(problem, "shuffled", 0)
+    assert torch.equal(given.reshape(-1).sort().values, shuffled.reshape(-1).sort().values)
+    assert not torch.equal(shuffled, shuffled.tril())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64", "float8_e4m3fn"])
+def test_extremes_are_few_large_and_finite(tmp_path: Path, dtype: str) -> None:
+    problem = reference(tmp_path, f"return [torch.randn(40, 30).to(torch.{dtype})]")
+    given, planted = problem.make_inputs(0)[0].double(), draw(problem, "extremes", 0)[0].double()
+    changed = (given != planted).nonzero()
+    assert 4 <= len(changed) <= 12
+    assert planted.isfinite().all()
+    assert planted.abs().max() >= (20 if "float8" in dtype else 90) * given.std()
+    assert changed[0].tolist() == [0, 0] and changed[-1].tolist() == [39, 29]
+
+
+def test_extremes_keep_the_sign_that_the_data_has(tmp_path: Path) -> None:
+    problem = reference(tmp_path, "return [torch.rand(64) + 1, -torch.rand(64)]")
+    positive, negative = draw(problem, "extremes", 1)
+    assert positive.min() > 0 and negative.max() <= 0
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_layout_flags_and_sharing_are_kept(tmp_path: Path, name: str) -> None:
+    problem = reference(
+        tmp_path,
+        "x = torch.randn(6, 4)\nq, k = torch.randn(5, 8).chunk(2, -1)\n"
+        "return [x.t(), x, x, torch.randn(4, 1).expand(4, 9), q, k, torch.randn(3, requires_grad=True),"
+        " torch.randn(8)[::2], torch.ones(2, 0), torch.randn(()), torch.randn(9).as_strided((3, 4), (1, 2))]",
+    )
+    given, drawn = problem.make_inputs(2), draw(problem, name, 2)
+    for old, new in zip(given, drawn):
+        assert (new.shape, new.stride(), new.dtype) == (old.shape, old.stride(), old.dtype)
+        assert new.requires_grad == old.requires_grad and new.is_leaf
+    assert drawn[1] is drawn[2] and torch.equal(drawn[0], drawn[1].t())
+    assert torch.equal(drawn[3], drawn[3][:, :1].expand(4, 9))
+    for index in (0, 3, 4, 5, 6, 7, 10):
+        assert name == "shuffled" or not torch.equal(given[index], drawn[index])
+    if name == "x3":
+        assert all(torch.equal(new, old * 3) for old, new in zip(given, drawn)), "shared memory is scaled once"
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_odd_inputs_are_taken(tmp_path: Path, name: str) -> None:
+    drawing = (
+        "return [torch.tensor([0.0, -torch.inf, torch.nan]), torch.zeros(4), torch.ones(3, dtype=torch.complex64),"
+        " 5, True, [torch.ones(2)], torch.full((3,), -torch.inf)]"
+    )
+    drawn = draw(reference(tmp_path, drawing), name, 0)
+    assert drawn[3:5] == [5, True] and isinstance(drawn[5], list)
+    assert drawn[2].dtype is torch.complex64
+
+
+def test_a_scaled_small_float_does_not_overflow(tmp_path: Path) -> None:
+    drawn = draw(reference(tmp_path, "return [torch.full((4,), 400.0).to(torch.float8_e4m3fn)]"), "x3", 0)
+    assert drawn[0].float().isfinite().all()
+
+
+def test_usable_names_what_a_distribution_breaks() -> None:
+    fine, broken = [torch.ones(2)], [torch.tensor([1.0, torch.nan])]
+    assert usable(fine, [torch.zeros(2)]) is None
+    assert usable(broken, broken) is None
+    assert "NaN" in (usable(fine, broken) or "")
+    assert "infinity" in (usable(torch.ones(1), torch.tensor([-torch.inf])) or "")
+    assert "ValueError: domain" in (usable(fine, ValueError("domain")) or "")
+    assert usable({"a": torch.ones(1, dtype=torch.int64)}, {"a": torch.ones(1, dtype=torch.int64)}) is None
+
+
+class Layers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+        self.tied = nn.Linear(6, 6)
+        self.norm = nn.LayerNorm(6)
+        self.again = nn.LayerNorm(6)
+        self.again.weight = self.norm.weight
+        self.batch = nn.BatchNorm1d(6)
+        self.scale = nn.Parameter(torch.full((6,), -1e-4, dtype=torch.bfloat16))
+        self.steps = nn.Parameter(torch.ones(3, dtype=torch.int64), requires_grad=False)
+        self.register_buffer("mask", torch.ones(4))
+        self.lazy = nn.LazyLinear(3)
+        nn.init.zeros_(self.tied.bias)
+
+
+def test_no_identity_default_survives_and_random_parameters_do() -> None:
+    torch.manual_seed(0)
+    model = Layers()
+    before = {name: value.clone() for name, value in model.state_dict().items() if not name.startswith("lazy")}
+    changed = randomise(model, 1)
+    after = model.state_dict()
+    expected = {"norm.weight", "norm.bias", "again.bias", "batch.weight", "batch.bias", "scale", "tied.bias"}
+    assert set(changed) == expected | {"batch.running_mean", "batch.running_var"}
+    for name, value in before.items():
+        assert torch.equal(value, after[name]) == (name not in {*changed, "again.weight"}), name
+    assert all(len(after[name].unique()) > 1 for name in changed)
+
+
+def test_randomised_parameters_stay_in_their_domain() -> None:
+    model = Layers()
+    randomise(model, 2)
+    assert model.again.weight is model.norm.weight
+    assert model.norm.weight.min() >= 0.5 and model.norm.weight.max() <= 1.5
+    assert model.norm.bias.abs().max() <= 0.75 and model.norm.bias.ne(0).all()
+    assert model.scale.max() < 0 and model.scale.abs().max() < 2e-4
+    assert model.batch.running_var is not None and model.batch.running_var.min() >= 0.5
+    assert model.norm.weight.requires_grad and model.norm.weight.is_leaf
+
+
+def test_randomising_follows_its_seed_and_leaves_global_state_alone() -> None:
+    state = torch.get_rng_state()
+    models = [nn.LayerNorm(8) for _ in range(3)]
+    for model, seed in zip(models, (5, 5, 6)):
+        randomise(model, seed)
+    assert torch.equal(models[0].weight, models[1].weight)
+    assert not torch.equal(models[0].weight, models[2].weight)
+    assert torch.equal(state, torch.get_rng_state())

@@ -1,0 +1,228 @@
+"""The shape family: sizes read off the text, proven on the original, and a way down for what is too large."""
+
+from __future__ import annotations
+
+import ast
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from triton_agent.tools.problem import ProblemSpec, parse_problem
+from triton_agent.tools.verify.footprint import INTERPRETER, Limits, TooLarge, estimate, prove
+from triton_agent.tools.verify.reference import load
+from triton_agent.tools.verify.sizes import free_sizes, resize_spec
+from triton_agent.tools.verify.variants import AS_GIVEN, family, reference_for, scaled_down
+
+TINY = Limits(elements_at_most=1 << 14, flops_at_most=10**7, seconds_at_most=30)
+
+NORM = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self, features, groups):
+        super().__init__()
+        self.norm = nn.GroupNorm(groups, features)
+    def forward(self, x):
+        return self.norm(x)
+batch_size = 16
+features = 2 ** 6
+groups = 8
+height = width = 512
+def get_inputs():
+    return [torch.rand(batch_size, features, height, width)]
+def get_init_inputs():
+    return [features, groups]
+"""
+MATMUL = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def forward(self, a, b):
+        return a @ b
+def get_inputs():
+    return [torch.rand(4096, 8192), torch.rand(8192, 2048)]
+"""
+LINEAR = """
+import torch
+from torch import nn
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        assert width % heads == 0
+        self.linear = nn.Linear(width, width)
+        self.rates = [rate.item() for rate in torch.linspace(0, 1, 4)]
+    def forward(self, x):
+        return self.linear(x).relu() * self.rates[2]
+"""
+
+
+def problem(folder: Path, text: str, class_name: str = "", **options: object) -> ProblemSpec:
+    path = folder / "problem.py"
+    path.write_text(text)
+    return parse_problem(f"{path}:{class_name}" if class_name else str(path), **options)  # type: ignore[arg-type]
+
+
+def sizes_of(text: str) -> dict[str, int]:
+    head = "from torch import nn, rand\n"
+    tree = ast.parse(head + text)
+    spec = ProblemSpec(path="/x.py", kind="model_file", digest="")  # type: ignore[arg-type]
+    return free_sizes(spec, tree)
+
+
+def test_sizes_that_the_inputs_depend_on_are_free() -> None:
+    text = (
+        "A, B = 3, 2**4\nC: int = 5 * 2\nD = A * 7\nS = (20, 30)\nUNUSED = 9\nFLAG = True\n"
+        "def make(): return rand(D, C)\ndef get_inputs(): return [make(), rand(B, *S)]\n"
+    )
+    assert sizes_of(text) == {"A": 3, "B": 16, "C": 10, "S[0]": 20, "S[1]": 30}
+
+
+def test_sizes_that_a_class_reads_are_not_free() -> None:
+    text = (
+        "batch = 10\nwidth = 20\nclass Model(nn.Module):\n"
+        "    def __init__(self, width): self.state = rand(batch, width)\n"
+        "def get_inputs(): return [rand(batch, width)]\n"
+    )
+    assert sizes_of(text) == {"width": 20}, "a parameter that is named like the constant does not read it"
+
+
+def test_sizes_bound_twice_are_not_free() -> None:
+    text = "A = 3\nif A:\n    A = 4\nB = 5\nB += 1\nC = 6\ndef f():\n    global C\n    C = 1\n"
+    assert sizes_of(text + "def get_inputs(): return [rand(A, B, C)]\n") == {}
+
+
+def test_written_sizes_are_free_by_value() -> None:
+    text = "def get_inputs(): return [rand(16, 512)]\ndef get_init_inputs(): return [512, 4, 64]\n"
+    assert sizes_of(text) == {"inputs 16": 16, "sizes 64": 64, "sizes 512": 512, "inputs 512": 512}
+
+
+def test_huge_arithmetic_does_not_hold_up_the_reader() -> None:
+    assert sizes_of("A = 9**9**9\nB = 1 << 10**9\ndef get_inputs(): return [rand(A, B)]\n") == {}
+
+
+def test_user_sizes_change_together_wherever_they_are_written(tmp_path: Path) -> None:
+    spec = problem(tmp_path, LINEAR, "Block", init="(64, [8]), x=64", inputs=["f32[8,64]", "i64[8]<64"])
+    resized = resize_spec(spec, {"sizes 64": 48, "inputs 8": 5})
+    assert resized.init == ((48, [8]),) and resized.init_keywords == {"x": 48}
+    assert [str(item) for item in resized.inputs] == ["f32[5,48]", "i64[5]<48"]
+
+
+def test_family_is_proven_and_its_shapes_differ(tmp_path: Path) -> None:
+    spec = problem(tmp_path, NORM.replace("512", "24"))
+    found = family(spec, 0, limits=Limits(elements_at_most=1 << 21, flops_at_most=10**9, seconds_at_most=30))
+    assert found[0] == AS_GIVEN and 3 <= len(found) <= 5
+    shapes = set()
+    for variant in found:
+        reference = reference_for(spec, variant)
+        inputs = reference.make_inputs(1)
+        with torch.no_grad():
+            assert reference.call(reference.make_model(0), inputs).isfinite().all()
+        shapes.add(inputs[0].shape)
+    assert len(shapes) == len(found)
+    assert any(shape[0] % 2 and shape[2] % 2 and shape[0] > 1 for shape in shapes), "no odd sizes"
+    assert any(shape[0] == 1 for shape in shapes), "no batch of one"
+    assert any(shape[1] != 64 for shape in shapes), "no other feature size, though 48 goes by 8 groups"
+
+
+def test_family_changes_only_what_a_candidate_is_told(tmp_path: Path) -> None:
+    text = NORM.replace("512", "24").replace("self.norm(x)", "self.norm(x).view(batch_size, -1)")
+    for variant in family(problem(tmp_path, text), 0)[1:]:
+        assert "batch_size" not in variant.constants
+
+
+def test_variants_that_the_original_cannot_take_are_dropped(tmp_path: Path) -> None:
+    text = NORM.replace("512", "24").replace(
+        "        return self", "        assert x.shape[0] == 16\n        return self"
+    )
+    for variant in family(problem(tmp_path, text), 0):
+        assert "batch_size" not in variant.constants
+
+
+def test_variants_with_other_finiteness_are_dropped(tmp_path: Path) -> None:
+    text = MATMUL.replace("4096, 8192", "6, 8").replace("8192, 2048", "8, 4").replace("a @ b", "a @ b / (len(a) - 1)")
+    assert all(
+        load(s, v.constants).make_inputs(0)[0].shape[0] > 1 for s in [problem(tmp_path, text)] for v in family(s, 0)
+    )
+
+
+def test_inputs_from_a_file_vary_in_their_leading_dimension(tmp_path: Path) -> None:
+    torch.save([torch.rand(6, 8), torch.rand(6, 1)], tmp_path / "saved.pt")
+    text = "from torch import nn\nclass Add(nn.Module):\n    def forward(self, x, y): return x + y\n"
+    found = family(problem(tmp_path, text, "Add", inputs_file=str(tmp_path / "saved.pt")), 0)
+    assert [variant.name for variant in found] == ["as given", "leading=7", "leading=1", "leading=3"]
+
+
+def test_family_is_the_same_every_time(tmp_path: Path) -> None:
+    spec = problem(tmp_path, NORM)
+    assert family(spec, 3, limits=TINY) == family(spec, 3, limits=TINY)
+
+
+def test_a_problem_that_fits_is_left_as_it_is(tmp_path: Path) -> None:
+    scaled = scaled_down(problem(tmp_path, MATMUL.replace("4096, 8192", "6, 8").replace("8192, 2048", "8, 4")), 0)
+    assert scaled is not None and scaled.variant == AS_GIVEN and scaled.sentence == ""
+
+
+@pytest.mark.parametrize("text", [NORM, MATMUL])
+def test_a_large_problem_is_scaled_down_without_running_it(tmp_path: Path, text: str) -> None:
+    started = time.monotonic()
+    spec = problem(tmp_path, text)
+    scaled = scaled_down(spec, 0)
+    assert scaled is not None and scaled.sentence.startswith("scaled down: ")
+    reference = reference_for(spec, scaled.variant)
+    assert prove(reference, 0, limits=INTERPRETER).load(INTERPRETER) <= 1
+    assert time.monotonic() - started < 20
+    if text is NORM:
+        assert reference.init_arguments()[0][1] == 8, "groups are not a size"
+
+
+def test_sizes_that_belong_together_shrink_together(tmp_path: Path) -> None:
+    spec = problem(tmp_path, LINEAR, "Block", init="4096, 4", inputs=["f32[8,2048,4096]"])
+    scaled = scaled_down(spec, 0)
+    assert scaled is not None
+    width = scaled.variant.constants["sizes 4096"]
+    assert width % 4 == 0 and "4096 -> " in scaled.sentence
+
+
+def test_an_index_range_shrinks_with_its_table(tmp_path: Path) -> None:
+    text = LINEAR.split("class")[0] + (
+        "class Table(nn.Module):\n    def __init__(self, rows, width):\n        super().__init__()\n"
+        "        self.table = nn.Embedding(rows, width)\n    def forward(self, i): return self.table(i)\n"
+    )
+    spec = problem(tmp_path, text, "Table", init="50000, 768", inputs=["i64[64,1024]<50000"])
+    scaled = scaled_down(spec, 0)
+    assert scaled is not None and scaled.variant.constants["sizes 50000"] < 50000
+
+
+def test_what_only_the_leading_dimension_can_shrink(tmp_path: Path) -> None:
+    torch.save([torch.rand(4096, 512)], tmp_path / "saved.pt")
+    text = "from torch import nn\nclass Twice(nn.Module):\n    def forward(self, x): return x * 2\n"
+    scaled = scaled_down(problem(tmp_path, text, "Twice", inputs_file=str(tmp_path / "saved.pt")), 0)
+    assert scaled is not None and scaled.variant.batch is not None and scaled.variant.batch < 4096
+    assert "leading dimension 4096 -> " in scaled.sentence
+
+
+def test_no_way_down_is_said_so(tmp_path: Path) -> None:
+    fixed = MATMUL.replace("return a @ b", "assert a.shape == (4096, 8192); return a @ b")
+    spec = problem(tmp_path, fixed)
+    assert scaled_down(spec, 0) is None
+    assert family(spec, 0) == [AS_GIVEN]
+
+
+def test_size_is_found_without_memory(tmp_path: Path) -> None:
+    text = MATMUL.replace("4096, 8192", "1 << 20, 1 << 20").replace("8192, 2048", "1 << 20, 1 << 10")
+    found = estimate(load(problem(tmp_path, text)), 0)
+    assert found.flops == 2 * 2**50 and found.largest == 2**30 and found.elements == 2**40 + 2**31
+    assert found.finite is None
+
+
+def test_a_run_beyond_its_limits_is_stopped_before_it_takes_memory(tmp_path: Path) -> None:
+    with pytest.raises(TooLarge):
+        prove(load(problem(tmp_path, MATMUL.replace("4096", "1 << 40"))), 0, limits=TINY)
+
+
+def test_a_branch_on_values_is_run_for_real(tmp_path: Path) -> None:
+    text = NORM.replace("        return self.norm(x)", "        return self.norm(x) if x.sum() > 0 else x")
+    scaled = scaled_down(problem(tmp_path, text), 0)
+    assert scaled is not None and scaled.variant != AS_GIVEN

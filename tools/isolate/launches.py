@@ -1,0 +1,150 @@
+"""Which Triton kernels a candidate launched, and the switch that silences them: in the interpreter and on a GPU.
+
+On a GPU a launch is seen where Triton hands it to the driver, by the compiled kernel it belongs to; what a replayed
+CUDA graph launches passes by there, so a call that is to prove something is profiled as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from triton_agent.tools.isolate.watch import OperatorWatch
+
+
+class Launches(Protocol):
+    """The launches of one process."""
+
+    def begin(self, *, silenced: bool) -> None:
+        """Forget what was seen; from here on launches do nothing where `silenced`."""
+
+    def seen(self) -> list[dict[str, Any]]:
+        """Finished launches since `begin`, as plain data."""
+
+    def faults(self) -> list[BaseException]:
+        """What went wrong inside launches since `begin`, whether or not the candidate caught it."""
+
+    def profiled(self) -> contextlib.AbstractContextManager[None]:
+        """Around a call whose launches have to be seen even in a CUDA graph."""
+
+
+class NoLaunches:
+    """Where kernels are compiled and nothing else."""
+
+    def begin(self, *, silenced: bool) -> None:
+        return
+
+    def seen(self) -> list[dict[str, Any]]:
+        return []
+
+    def faults(self) -> list[BaseException]:
+        return []
+
+    def profiled(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+
+class InterpretedLaunches:
+    """Launches in the mended interpreter, with the bytes they moved."""
+
+    def __init__(self, target: str, watch: OperatorWatch) -> None:
+        self._interpreter = importlib.import_module("triton_agent.tools.emulate.interpreter").install(target)
+        launch = self._interpreter.launch
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            with watch.paused():  # the interpreter works with torch itself
+                return launch(*args, **kwargs)
+
+        self._interpreter.launch = watched
+
+    def begin(self, *, silenced: bool) -> None:
+        self._interpreter.launches.clear()
+        self._interpreter.faults.clear()
+        self._interpreter.silenced = silenced
+
+    def seen(self) -> list[dict[str, Any]]:
+        return [_plain(launch) for launch in self._interpreter.launches if dataclasses.is_dataclass(launch)]
+
+    def faults(self) -> list[BaseException]:
+        return list(self._interpreter.faults)
+
+    def profiled(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+
+def _plain(launch: Any) -> dict[str, Any]:
+    return {
+        "kernel": launch.kernel,
+        "programs": launch.programs,
+        "bytes_loaded": launch.bytes_loaded,
+        "bytes_stored": launch.bytes_stored,
+        "contested": list(launch.contested),
+    }
+
+
+class GpuLaunches:
+    """Launches that reach the CUDA driver through Triton."""
+
+    def __init__(self) -> None:
+        self._seen: list[dict[str, Any]] = []
+        self._silenced = False
+        self._names: set[str] = set()
+        self.kernel_times_us: dict[str, float] = {}
+        """GPU time by kernel name in the last profiled call, whoever launched it."""
+        self._hook()
+
+    def _hook(self) -> None:
+        launcher = importlib.import_module("triton.backends.nvidia.driver").CudaLauncher
+        make, launch = launcher.__init__, launcher.__call__
+
+        def made(this: Any, source: Any, metadata: Any) -> None:
+            make(this, source, metadata)
+            this.kernel_name = str(getattr(metadata, "name", ""))
+
+        def launched(this: Any, x: int, y: int, z: int, *rest: Any) -> Any:
+            if self._silenced:
+                return None
+            self._names.add(this.kernel_name)
+            self._seen.append(_counted(this.kernel_name, x * y * z))
+            return launch(this, x, y, z, *rest)
+
+        launcher.__init__, launcher.__call__ = made, launched
+
+    def begin(self, *, silenced: bool) -> None:
+        self._seen.clear()
+        self._silenced = silenced
+
+    def seen(self) -> list[dict[str, Any]]:
+        return list(self._seen)
+
+    def faults(self) -> list[BaseException]:
+        return []
+
+    @contextlib.contextmanager
+    def profiled(self) -> Iterator[None]:
+        """Adds kernels of this candidate that ran without passing the launcher, as a replayed graph's do."""
+        torch = importlib.import_module("torch")
+        activities = [torch.profiler.ProfilerActivity.CUDA]
+        with torch.profiler.profile(activities=activities, acc_events=True) as profile:
+            yield
+            torch.cuda.synchronize()
+        totals = {event.key: (event.count, event.device_time_total) for event in profile.key_averages()}
+        self.kernel_times_us = {name: float(total) for name, (_, total) in totals.items()}
+        passed = {launch["kernel"] for launch in self._seen}
+        for name in self._names - passed:
+            count = totals.get(name, (0, 0.0))[0]
+            self._seen += [_counted(name, 0)] * count
+
+
+def _counted(kernel: str, programs: int) -> dict[str, Any]:
+    return {"kernel": kernel, "programs": programs, "bytes_loaded": None, "bytes_stored": None, "contested": []}
+
+
+def launches_for(mode: str, target: str, watch: OperatorWatch) -> Launches:
+    """The kind that a worker's mode asks for."""
+    if mode == "interpreter":
+        return InterpretedLaunches(target, watch)
+    return GpuLaunches() if mode == "gpu" else NoLaunches()
