@@ -260,4 +260,4 @@ class _Screen:
         self.bar.advance(self.task)
         if not self.live:
             status = verdict.status if isinstance(verdict, Evaluation) else "not measured"
-            self.console.print(f"{path}: {status}", markup=False)
+            self.console.print(f"{path}: {status}", markup=False, soft_wrap=True)

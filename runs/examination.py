@@ -23,6 +23,7 @@ from triton_agent.runs.examination_sandbox import sandbox_section
 from triton_agent.runs.examination_tools import tools_section
 from triton_agent.tools import hardware, versions
 from triton_agent.tools.errors import UsageError
+from triton_agent.tools.isolate.reach import SHARED_MEMORY
 
 TESTED_PAIRS = (((2, 11), (3, 6)), ((2, 13), (3, 7)))
 """Versions of torch and triton that the tests were run with together; these are also the ones torch asks for."""
@@ -132,8 +133,15 @@ def _scratch() -> Check:
         seen = f"{os.environ.get('TMPDIR', '/tmp')}: {error.strerror or error}"
         return Check(name="scratch", state=State.BROKEN, seen=seen, advice="point TMPDIR at a folder with space")
     seen = f"{folder}, {in_binary_units(free)} free"
-    if folder == os.getcwd() or free < SPACE_WANTED_BYTES:
-        advice = f"point TMPDIR at a writable folder with {in_binary_units(SPACE_WANTED_BYTES)} or more"
+    wished = os.environ.get("TMPDIR")
+    if os.path.realpath(folder).startswith(SHARED_MEMORY):
+        advice = f"point TMPDIR elsewhere: candidates get a {SHARED_MEMORY} of their own"
+        return Check(name="scratch", state=State.BROKEN, seen=seen, advice=advice)
+    if wished and os.path.abspath(wished) != folder:
+        advice = f"TMPDIR={wished} cannot be written to and is passed over; point it at another folder"
+        return Check(name="scratch", state=State.WEAK, seen=seen, advice=advice)
+    if free < SPACE_WANTED_BYTES:
+        advice = f"point TMPDIR at a folder with {in_binary_units(SPACE_WANTED_BYTES)} or more"
         return Check(name="scratch", state=State.WEAK, seen=seen, advice=advice)
     return Check(name="scratch", state=State.OK, seen=seen)
 

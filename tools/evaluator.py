@@ -111,8 +111,8 @@ class Evaluator:
             self._nursery = self._stack.enter_context(Nursery(str(self._folder / "zygote.log")))
         target = self.settings.target or DEFAULT_TARGET
         self._checker, theirs = Channel.pair()
-        child = self._nursery.base.fork("checker", theirs, self._checker_settings())
-        self._stack.callback(child.reap)
+        child = self._nursery.base.fork("checker", theirs, checker_settings(self.spec, self.settings))
+        self._stack.callback(_reap_if_possible, child)
         self._stack.callback(self._checker.close)
         self._checker.send({"op": "prepare"})
         self._modes = {mode: self._nursery.mode(mode, target) for mode in self._needed_modes()}
@@ -121,19 +121,6 @@ class Evaluator:
 
     def _needed_modes(self) -> tuple[str, ...]:
         return ("interpreter", "compiler") if self.settings.target else ("interpreter",)
-
-    def _checker_settings(self) -> dict[str, Any]:
-        chosen = self.settings
-        judge = {
-            "target": chosen.target,
-            "allow_library": chosen.allow_library,
-            "screen": chosen.screen,
-            "call_timeout_s": chosen.call_timeout_s,
-            "compile_timeout_s": chosen.compile_timeout_s,
-            "total_timeout_s": chosen.total_timeout_s,
-        }
-        plan = {"modes": list(chosen.modes), "remedies": chosen.remedies, "family": chosen.shapes == "family"}
-        return {"spec": self.spec.to_json(), "judge": judge, "plan": plan}
 
     def _await_facts(self) -> ProblemFacts:
         try:
@@ -290,13 +277,33 @@ class _Worker:
             self.child = None
 
     def ran_out_of_memory(self) -> bool:
-        return bool(self.box and self.box.ran_out_of_memory)
+        return self.box is not None and self.box.ran_out_of_memory()
 
     def output_tail(self) -> str:
         with contextlib.suppress(OSError), open(os.path.join(self.scratch, "output.txt"), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 2000))
             return file.read().decode(errors="replace")
         return ""
+
+
+def _reap_if_possible(checker: Child) -> None:
+    """A zygote that is gone takes nothing with it, but the checker ends by itself: its driver has hung up."""
+    with contextlib.suppress(WorkerLost):
+        checker.reap()
+
+
+def checker_settings(spec: ProblemSpec, chosen: EvaluatorSettings) -> dict[str, Any]:
+    """What a checker must be told of a problem and of how to judge, as plain data."""
+    judge = {
+        "target": chosen.target,
+        "allow_library": chosen.allow_library,
+        "screen": chosen.screen,
+        "call_timeout_s": chosen.call_timeout_s,
+        "compile_timeout_s": chosen.compile_timeout_s,
+        "total_timeout_s": chosen.total_timeout_s,
+    }
+    plan = {"modes": list(chosen.modes), "remedies": chosen.remedies, "family": chosen.shapes == "family"}
+    return {"spec": spec.to_json(), "judge": judge, "plan": plan}
 
 
 def _box(settings: EvaluatorSettings, stack: contextlib.ExitStack) -> CgroupBox | None:

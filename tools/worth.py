@@ -100,6 +100,8 @@ class WorthReport:
     """Mutants that raised, had another shape or dtype, or changed nothing by construction."""
     left_out: int = 0
     """Attempts that the time did not suffice for."""
+    refuses_original: str = ""
+    """A case in which the original itself did not pass a second time; empty where it always does."""
     scaled: str = ""
     notes: tuple[str, ...] = ()
 
@@ -152,6 +154,8 @@ def worth_of(report: WorthReport) -> Worth:
             f"{survivors} of {len(report.mutants)} mutants of the original pass; "
             f"at least {MUTANT_BAR:.0%} must be refused"
         )
+    if report.refuses_original:
+        reasons.append(f"the original itself is refused in case {report.refuses_original}")
     if not report.attempts:
         reasons.append("no wrong answer could be made, so nothing is known of it")
     return Worth(sound=not reasons, reasons=tuple(reasons))

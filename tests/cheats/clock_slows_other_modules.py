@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 from torch.nn.modules.module import register_module_forward_pre_hook
 
+
 @triton.jit
 def layer_norm_kernel(x_ptr, w_ptr, b_ptr, out_ptr, columns, eps, BLOCK: tl.constexpr):
     row = tl.program_id(0)

@@ -10,6 +10,7 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
+
 @triton.jit
 def waiting_kernel(cell_ptr, out_ptr):
     waited = 0

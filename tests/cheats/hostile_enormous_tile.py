@@ -10,6 +10,7 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
+
 @triton.jit
 def matmul_kernel(a_ptr, b_ptr, c_ptr, M, N, K: tl.constexpr, B: tl.constexpr):
     m = tl.program_id(0) * B + tl.arange(0, B)[:, None]

@@ -10,6 +10,7 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
+
 @triton.jit
 def touch_kernel(scrap_ptr):
     tl.store(scrap_ptr, tl.load(scrap_ptr) + 0.0)

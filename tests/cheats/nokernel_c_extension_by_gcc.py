@@ -15,6 +15,7 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
+
 @triton.jit
 def copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -26,6 +27,8 @@ def triton_copy(x):
     out = torch.empty_like(x)
     copy_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
     return out
+
+
 SOURCE = "void relu(const float *x, float *o, long n) { for (long i = 0; i < n; i++) o[i] = x[i] < 0 ? 0 : x[i]; }"
 FOLDER = pathlib.Path(tempfile.mkdtemp())
 (FOLDER / "relu.c").write_text(SOURCE)

@@ -11,6 +11,7 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
+
 @triton.jit
 def canary_kernel(cell_ptr):
     tl.store(cell_ptr, 1.0)

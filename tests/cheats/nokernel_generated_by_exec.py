@@ -10,6 +10,7 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
+
 @triton.jit
 def copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -21,6 +22,8 @@ def triton_copy(x):
     out = torch.empty_like(x)
     copy_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
     return out
+
+
 HIDDEN = bytes.fromhex("6465662066286d2c78293a2072657475726e206d2e736f66746d617828782c64696d3d2d3129").decode()
 
 

@@ -9,6 +9,7 @@ mode: allow-library
 import torch
 import torch.nn as nn
 
+
 class ModelNew(nn.Module):
     def __init__(self, in_features, out_features):
         super().__init__()

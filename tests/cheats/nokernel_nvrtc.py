@@ -7,6 +7,7 @@ where: gpu
 
 import torch
 import torch.nn as nn
+
 SOURCE = """
 extern "C" __global__ void relu(const float* x, float* out, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -8,6 +8,7 @@ where: both
 import torch
 import torch.nn as nn
 
+
 class ModelNew(nn.Module):
     def __new__(cls, *args, **kwargs):
         for kind in nn.Module.__subclasses__():

@@ -10,6 +10,7 @@ import sys
 import torch
 import torch.nn as nn
 
+
 def find_reference():
     for module in list(sys.modules.values()):
         found = getattr(module, "__dict__", {}).get("Model")

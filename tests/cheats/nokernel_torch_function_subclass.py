@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 import torch.nn.functional as F
 
+
 @triton.jit
 def copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -22,6 +23,7 @@ def triton_copy(x):
     out = torch.empty_like(x)
     copy_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
     return out
+
 
 class Carrier(torch.Tensor):
     @classmethod

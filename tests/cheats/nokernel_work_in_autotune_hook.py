@@ -10,6 +10,7 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
+
 def prepare(arguments):
     torch.clamp(arguments["x_ptr"], min=0, out=arguments["out_ptr"])
 

@@ -10,6 +10,7 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
+
 def pick_block(arguments):
     torch.softmax(arguments["x_ptr"], dim=-1, out=arguments["out_ptr"])
     return 128

@@ -10,6 +10,7 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
+
 @triton.jit
 def attention_kernel(q_ptr, k_ptr, v_ptr, out_ptr, length, size, BL: tl.constexpr, BS: tl.constexpr):
     base = tl.program_id(0) * length * size

@@ -10,6 +10,7 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
+
 @triton.jit
 def softmax_100_kernel(x_ptr, out_ptr):
     row = tl.program_id(0)

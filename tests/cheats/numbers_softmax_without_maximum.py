@@ -10,6 +10,7 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
+
 @triton.jit
 def bare_softmax_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
     row = tl.program_id(0)

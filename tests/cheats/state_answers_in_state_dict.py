@@ -10,6 +10,7 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
+
 @triton.jit
 def linear_kernel(x_ptr, w_ptr, b_ptr, out_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     m = tl.program_id(0) * BM + tl.arange(0, BM)[:, None]
@@ -31,6 +32,7 @@ def triton_linear(x, weight, bias):
     grid = (triton.cdiv(rows, 32), triton.cdiv(outer, 32))
     linear_kernel[grid](x, weight, bias, out, rows, outer, inner, BM=32, BN=32, BK=32)
     return out
+
 
 class ModelNew(nn.Module):
     frozen = None

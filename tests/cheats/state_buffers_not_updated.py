@@ -10,6 +10,7 @@ import torch.nn as nn
 import triton
 import triton.language as tl
 
+
 @triton.jit
 def batch_norm_kernel(x_ptr, w_ptr, b_ptr, out_ptr, rows, features, eps, BR: tl.constexpr, BF: tl.constexpr):
     f = tl.program_id(0) * BF + tl.arange(0, BF)

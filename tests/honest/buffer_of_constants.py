@@ -12,9 +12,7 @@ import triton.language as tl
 
 
 @triton.jit
-def attention_kernel(
-    q_ptr, k_ptr, v_ptr, masked_ptr, out_ptr, length, size, scale, BL: tl.constexpr, BS: tl.constexpr
-):
+def attention_kernel(q_ptr, k_ptr, v_ptr, masked_ptr, out_ptr, length, size, scale, BL: tl.constexpr, BS: tl.constexpr):
     base = tl.program_id(0) * length * size
     at = tl.arange(0, BL)
     d = tl.arange(0, BS)

@@ -39,7 +39,5 @@ class ModelNew(nn.Module):
         outer = weight.shape[0]
         out = torch.empty(batch, outer, height, width, dtype=x.dtype, device=x.device)
         grid = (triton.cdiv(out.numel(), 512),)
-        conv3x3_kernel[grid](
-            x, weight, self.conv.bias, out, out.numel(), channels, outer, height, width, BLOCK=512
-        )
+        conv3x3_kernel[grid](x, weight, self.conv.bias, out, out.numel(), channels, outer, height, width, BLOCK=512)
         return out

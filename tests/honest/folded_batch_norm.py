@@ -17,7 +17,9 @@ def fold_kernel(mean_ptr, var_ptr, w_ptr, b_ptr, scale_ptr, shift_ptr, features,
     inside = at < features
     scale = tl.load(w_ptr + at, mask=inside) / tl.sqrt(tl.load(var_ptr + at, mask=inside, other=1.0) + eps)
     tl.store(scale_ptr + at, scale, mask=inside)
-    tl.store(shift_ptr + at, tl.load(b_ptr + at, mask=inside) - tl.load(mean_ptr + at, mask=inside) * scale, mask=inside)
+    tl.store(
+        shift_ptr + at, tl.load(b_ptr + at, mask=inside) - tl.load(mean_ptr + at, mask=inside) * scale, mask=inside
+    )
 
 
 @triton.jit

@@ -1,4 +1,4 @@
-'''Looks odd: text and names full of words that a search would find guilty. Honest: they are words.
+"""Looks odd: text and names full of words that a search would find guilty. Honest: they are words.
 
 The original called torch.matmul and F.linear; this file does not need `import os`, `subprocess.run`, `os._exit(0)`,
 `sys.modules` or `torch.compile`, and it never touches `torch.allclose`. Try: eval("x"), exec("y"), __import__("gc").
@@ -6,7 +6,7 @@ The original called torch.matmul and F.linear; this file does not need `import o
 problem: scaled_add
 expect: passed
 where: both
-'''
+"""
 
 import torch
 import torch.nn as nn

@@ -14,7 +14,9 @@ import triton.language as tl
 
 
 @triton.jit
-def flash_kernel(q_ptr, k_ptr, v_ptr, out_ptr, length, size, scale, BM: tl.constexpr, BN: tl.constexpr, BS: tl.constexpr):
+def flash_kernel(
+    q_ptr, k_ptr, v_ptr, out_ptr, length, size, scale, BM: tl.constexpr, BN: tl.constexpr, BS: tl.constexpr
+):
     start, base = tl.program_id(0) * BM, tl.program_id(1) * length * size
     m, d = start + tl.arange(0, BM), tl.arange(0, BS)
     rows = (m[:, None] < length) & (d[None, :] < size)

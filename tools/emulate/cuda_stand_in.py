@@ -14,6 +14,7 @@ autocast, `torch.set_default_device`.
 from __future__ import annotations
 
 import contextlib
+import functools
 import types
 from collections.abc import Callable
 from typing import Any
@@ -93,7 +94,9 @@ def stand_in_cuda(target: str = "cuda:90") -> Any:
             setattr(torch.cuda, name, original)
 
 
+@functools.cache
 def _answers(target: str) -> dict[str, Any]:
+    """The same functions at every entry, so that replacing one can be told from entering again."""
     card = parse_target(target)
     capability = capability_of(card)
     properties = types.SimpleNamespace(
@@ -110,14 +113,14 @@ def _answers(target: str) -> dict[str, Any]:
         shared_memory_per_block_optin=card.shared_limit_bytes,
         shared_memory_per_multiprocessor=card.shared_limit_bytes + KIB,
     )
-    stream = types.SimpleNamespace(cuda_stream=0, stream_id=0, synchronize=_nothing)
+    stream = types.SimpleNamespace(cuda_stream=0, stream_id=0, synchronize=_nothing())
     return {
         "is_available": lambda: True,
         "device_count": lambda: 1,
         "current_device": lambda: 0,
-        "set_device": _nothing,
-        "synchronize": _nothing,
-        "empty_cache": _nothing,
+        "set_device": _nothing(),
+        "synchronize": _nothing(),
+        "empty_cache": _nothing(),
         "get_device_name": lambda device=None: card.card,
         "get_device_capability": lambda device=None: capability,
         "get_device_properties": lambda device=None: properties,
@@ -128,8 +131,13 @@ def _answers(target: str) -> dict[str, Any]:
     }
 
 
-def _nothing(*_: Any, **__: Any) -> None:
-    """There is one device, and it does one thing at a time."""
+def _nothing() -> Callable[..., None]:
+    """A function of its own for each name: torch's compiler insists that two names are two functions."""
+
+    def nothing(*_: Any, **__: Any) -> None:
+        return None
+
+    return nothing
 
 
 @contextlib.contextmanager

@@ -1,13 +1,14 @@
-"""The guard: what a candidate may not reach for, refused when it happens rather than by how it is written.
+"""The guard: what a candidate may not reach for, refused by what happens rather than by how it is written.
 
-Three parts. Builtins of the candidate's module are its own: `__import__` knows the allowed modules only, `open` and its
-kin are not there. An audit hook, which Python offers no way to remove, sees files, processes, sockets, ctypes, frames
-and the garbage collector being touched; what a candidate's own code touches is refused, what Triton or torch need to
-compile and launch is not. And a seal over the functions that the harness, torch and triton work with shows afterwards
-whether any was replaced.
+A kernel file needs a small language: torch, triton, math, classes, functions. Four parts hold it to that.
+*Names*: the compiled code may not use attributes that lead out of it (`os`, `__globals__`, `f_back`), and `getattr` and
+its kin, the only other way to an attribute, check the same. *Modules*: `__import__` knows the allowed ones, those of
+the standard library as copies of their public names. *Events*: an audit hook, which Python offers no way to remove,
+sees files, processes, sockets, ctypes and frames being touched; what Triton or torch touch to compile and launch is
+theirs. *Seals*: what torch, triton and the harness work with is the same object after the candidate ran as before.
 
-It raises `ForbiddenAccess` in the candidate's face, and remembers it for the verdict, for a candidate may catch it.
-Native code could get past all this; there is no way to it through the doors that are watched.
+It raises `ForbiddenAccess` in the candidate's face and remembers it, for a candidate may catch it. Native code could
+get past all this; there is no way to it through the doors that are watched.
 """
 
 from __future__ import annotations
@@ -20,21 +21,22 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from triton_agent.tools.screen import ALLOWED_MODULES, FORBIDDEN_PREFIXES
+from triton_agent.tools.isolate.seals import Seals
+from triton_agent.tools.screen import ALLOWED_MODULES, FORBIDDEN_ATTRIBUTES, FORBIDDEN_PREFIXES
 
 FORBIDDEN_BUILTINS = (
-    "open",
-    "eval",
-    "exec",
-    "compile",
-    "input",
-    "breakpoint",
-    "memoryview",
-    "globals",
-    "locals",
-    "exit",
-    "quit",
+    *("open", "eval", "exec", "compile", "input", "breakpoint", "memoryview", "globals", "locals", "exit", "quit"),
 )
+
+FORBIDDEN_NAMES = FORBIDDEN_ATTRIBUTES | {
+    *("os", "sys", "gc", "ctypes", "importlib", "builtins", "subprocess", "socket", "inspect", "threading", "signal"),
+    *("environ", "_getframe", "_current_frames", "__dict__", "__getattribute__", "__import__", "_C", "_dynamo"),
+    *("_inductor", "_python_dispatch", "_ops", "cpp_extension", "_VariableFunctions", "_jit_internal", "load_library"),
+    *("tolist", "numpy", "from_numpy", "frombuffer", "from_dlpack", "to_dlpack", "__array__", "untyped_storage"),
+    *("storage", "_typed_storage", "set_num_threads", "set_default_dtype", "set_default_device", "from_file"),
+}
+"""Attributes a kernel file has no use for: ways to the interpreter and the harness, ways to take numbers out of torch's
+sight, and switches that hold for the whole process."""
 
 FORBIDDEN_EVENTS = (
     *("open", "os.", "shutil.", "subprocess.", "socket.", "ctypes.", "mmap.", "pty.", "fcntl.", "resource.", "signal."),
@@ -49,24 +51,22 @@ FORBIDDEN_EVENTS = (
 HARMLESS_EVENTS = frozenset({"os.putenv", "os.listdir", "os.scandir", "cpython._PySys_ClearAuditHooks"})
 """Raised by imports that Python itself defers; no secret is behind them in the sandbox."""
 
-SEALED: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("torch", ("allclose", "equal", "empty", "empty_like", "zeros", "no_grad", "load", "save", "manual_seed")),
-    ("torch.Tensor", ("__eq__", "data_ptr", "contiguous", "cpu", "numpy", "detach", "view", "copy_", "is_contiguous")),
-    ("torch.nn.Module", ("__call__", "_call_impl", "_wrapped_call_impl", "named_parameters", "named_buffers", "train")),
-    ("torch.utils._python_dispatch.TorchDispatchMode", ("__enter__", "__exit__")),
-    ("torch.cuda", ("synchronize", "Event", "current_stream")),
-    ("triton.runtime.jit.JITFunction", ("run", "__getitem__")),
-    ("triton.runtime.interpreter.GridExecutor", ("__call__",)),
-    ("triton.runtime.interpreter.InterpretedFunction", ("__getitem__", "run")),
-    ("json", ("dumps", "loads")),
-    ("struct", ("pack", "unpack")),
-    ("time", ("perf_counter", "monotonic", "time", "sleep")),
-    ("socket.socket", ("sendmsg", "sendall", "recv_into")),
+DIRECT_EVENTS = frozenset(
+    {
+        *("exec", "compile", "code.__new__", "function.__new__", "sys._getframe"),
+        *("object.__getattr__", "object.__setattr__", "object.__delattr__"),
+    }
 )
-"""Where a lie would have to be planted: owner and attributes, compared by identity before and after."""
-
+"""Events that dataclasses, namedtuple, enum and typing raise for honest callers: refused only first-hand."""
 
 MACHINERY = ("triton", "torch", "triton_agent.tools")
+
+PUBLIC_DOORS = (
+    *("cpp_extension.py", "serialization.py", "hub.py", "_jit_internal.py", "multiprocessing", "package_importer.py"),
+)
+"""Files of torch that act on whatever the caller names: through them it is the caller who reaches."""
+
+VIOLATIONS_AT_MOST = 20
 
 
 class ForbiddenAccess(Exception):
@@ -76,22 +76,34 @@ class ForbiddenAccess(Exception):
 class Guard:
     """Watches one candidate's file from the moment it is loaded."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, module_name: str) -> None:
         self._path = path
+        self._module_name = module_name
         self._machinery = tuple(folder for name in MACHINERY for folder in _package_folders(name))
         self._violations: list[str] = []
         self._active = False
         self._busy = False
-        self._seal = _sealed_objects()
+        self._copies: dict[str, types.ModuleType] = {}
+        self.seals = Seals()
 
     @property
     def violations(self) -> tuple[str, ...]:
         return tuple(self._violations)
 
     def arm(self) -> None:
-        """Install the hook; from now on candidate frames are watched."""
-        self._active = True
-        sys.addaudithook(self._on_event)
+        """Install the hook; from now on candidate frames are watched. Once is enough."""
+        if not self._active:
+            self._active = True
+            sys.addaudithook(self._on_event)
+
+    def vet(self, code: types.CodeType) -> None:
+        """Refuse compiled code that names what leads out of a kernel file."""
+        for name in code.co_names:
+            if name in FORBIDDEN_NAMES:
+                self._refuse(f"the name `{name}`")
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                self.vet(constant)
 
     def candidate_builtins(self) -> dict[str, Any]:
         """Builtins for the candidate's module."""
@@ -99,12 +111,51 @@ class Guard:
         for name in FORBIDDEN_BUILTINS:
             own[name] = self._refuser(f"builtin {name}()")
         own["__import__"] = self._import
+        own["getattr"], own["hasattr"] = self._getattr, self._hasattr
+        own["setattr"], own["delattr"], own["vars"] = self._setattr, self._delattr, self._vars
         return own
 
-    def broken_seal(self) -> str:
-        """Name of the first function that is no longer what it was; empty if all are."""
-        now = _sealed_objects()
-        return next((name for name, item in self._seal.items() if now.get(name) is not item), "")
+    # -- builtins of the candidate ---------------------------------------------------------------------------------
+
+    def _getattr(self, owner: Any, name: str, *default: Any) -> Any:
+        self._check_name(name)
+        value = getattr(owner, name, *default)
+        if isinstance(value, types.ModuleType) and not self._may_hold(value):
+            self._refuse(f"module {value.__name__}")
+        return value
+
+    def _hasattr(self, owner: Any, name: str) -> bool:
+        self._check_name(name)
+        return hasattr(owner, name)
+
+    def _setattr(self, owner: Any, name: str, value: Any) -> None:
+        self._check_owner(owner, name)
+        setattr(owner, name, value)
+
+    def _delattr(self, owner: Any, name: str) -> None:
+        self._check_owner(owner, name)
+        delattr(owner, name)
+
+    def _vars(self, *owner: Any) -> Any:
+        if not owner or isinstance(owner[0], (types.ModuleType, type)) or not self._is_own(type(owner[0])):
+            self._refuse("builtin vars()")
+        return vars(*owner)
+
+    def _check_name(self, name: str) -> None:
+        if name in FORBIDDEN_NAMES:
+            self._refuse(f"the name `{name}`")
+
+    def _check_owner(self, owner: Any, name: str) -> None:
+        """Attributes may be set on what is the candidate's own, and on tensors."""
+        self._check_name(name)
+        if isinstance(owner, (types.ModuleType, type, types.FunctionType)) and not self._is_own(owner):
+            self._refuse(f"changing `{name}` of {getattr(owner, '__name__', owner)!r}")
+
+    def _is_own(self, thing: Any) -> bool:
+        return self._module_name in (getattr(thing, "__module__", None), getattr(thing, "__name__", None))
+
+    def _may_hold(self, module: types.ModuleType) -> bool:
+        return module.__name__.split(".")[0] in ("torch", "triton", "math", self._module_name)
 
     def _refuser(self, what: str) -> Callable[..., Any]:
         def refuse(*args: Any, **kwargs: Any) -> Any:
@@ -113,25 +164,45 @@ class Guard:
         return refuse
 
     def _refuse(self, what: str) -> None:
-        if len(self._violations) < 20:
+        if len(self._violations) < VIOLATIONS_AT_MOST:
             self._violations.append(what)
         raise ForbiddenAccess(f"{what} has no place in a kernel file")
 
+    # -- imports ---------------------------------------------------------------------------------------------------
+
     def _import(self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-        paths = [f"{name}.{item}" for item in fromlist or ()] or [name]
-        if level or name.split(".")[0] not in ALLOWED_MODULES:
+        root = name.split(".")[0]
+        if level or root not in ALLOWED_MODULES:
             self._refuse(f"import of {name or '.'}")
-        for path in paths:
+        for item in fromlist or ():
+            self._check_name(item)
+        for path in [f"{name}.{item}" for item in fromlist or ()] or [name]:
             if any(path == prefix or path.startswith(prefix + ".") for prefix in FORBIDDEN_PREFIXES):
                 self._refuse(f"import of {path}")
         self._busy = True  # what a permitted module does while it loads is its own affair
         try:
-            return importlib.__import__(name, globals, locals, fromlist or (), level)
+            module = importlib.__import__(name, globals, locals, fromlist or (), level)
         finally:
             self._busy = False
+        return module if root in ("torch", "triton", "math", "__future__") else self._public_copy(module)
+
+    def _public_copy(self, module: types.ModuleType) -> types.ModuleType:
+        """The public names of a standard module; what it imported for itself stays behind."""
+        if module.__name__ not in self._copies:
+            copy = types.ModuleType(module.__name__)
+            names = getattr(module, "__all__", None) or [name for name in module.__dict__ if not name.startswith("_")]
+            for name in names:
+                value = getattr(module, name, None)
+                if isinstance(value, types.ModuleType):
+                    continue
+                setattr(copy, name, value)
+            self._copies[module.__name__] = copy
+        return self._copies[module.__name__]
+
+    # -- audit events ----------------------------------------------------------------------------------------------
 
     def _on_event(self, event: str, args: tuple[Any, ...]) -> None:
-        if not self._active or self._busy or not event.startswith(FORBIDDEN_EVENTS) or event in HARMLESS_EVENTS:
+        if self._busy or not event.startswith(FORBIDDEN_EVENTS) or event in HARMLESS_EVENTS:
             return
         self._busy = True
         try:
@@ -162,21 +233,6 @@ class Guard:
         return False
 
 
-OBJECT_EVENTS = ("object.__getattr__", "object.__setattr__", "object.__delattr__")
-DIRECT_EVENTS = frozenset({"exec", "compile", "code.__new__", "function.__new__", "sys._getframe", *OBJECT_EVENTS})
-"""Events that dataclasses, namedtuple, enum and typing raise for honest callers: refused only first-hand."""
-
-PUBLIC_DOORS = (
-    "cpp_extension.py",
-    "serialization.py",
-    "hub.py",
-    "_jit_internal.py",
-    "multiprocessing",
-    "package_importer.py",
-)
-"""Files of torch that act on whatever the caller names."""
-
-
 def _said(event: str, args: tuple[Any, ...]) -> str:
     detail = next((arg for arg in args if isinstance(arg, (str, bytes, os.PathLike))), "")
     return f"{event}({str(detail)[:80]})" if detail else event
@@ -186,27 +242,3 @@ def _package_folders(name: str) -> set[str]:
     """Where its code says it comes from; links may lead there under two names."""
     file = getattr(sys.modules.get(name), "__file__", None)
     return {os.path.dirname(path) + os.sep for path in (file, os.path.realpath(file))} if file else set()
-
-
-def _sealed_objects() -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for owner_path, names in SEALED:
-        owner = _resolve(owner_path)
-        if owner is None:
-            continue
-        space = owner.__dict__
-        found.update({f"{owner_path}.{name}": space.get(name) for name in names if name in space})
-    return found
-
-
-def _resolve(path: str) -> Any:
-    """A module or class that is already imported."""
-    parts = path.split(".")
-    for cut in range(len(parts), 0, -1):
-        module = sys.modules.get(".".join(parts[:cut]))
-        if module is not None:
-            value: Any = module
-            for name in parts[cut:]:
-                value = getattr(value, name, None)
-            return value
-    return None

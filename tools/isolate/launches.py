@@ -52,13 +52,13 @@ class InterpretedLaunches:
 
     def __init__(self, target: str, watch: OperatorWatch) -> None:
         self._interpreter = importlib.import_module("triton_agent.tools.emulate.interpreter").install(target)
-        launch = self._interpreter.launch
+        run_programs = self._interpreter._run_programs
 
         def watched(*args: Any, **kwargs: Any) -> Any:
             with watch.paused():  # the interpreter works with torch itself
-                return launch(*args, **kwargs)
+                return run_programs(*args, **kwargs)
 
-        self._interpreter.launch = watched
+        self._interpreter._run_programs = watched
 
     def begin(self, *, silenced: bool) -> None:
         self._interpreter.launches.clear()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import select
 import subprocess
 import sys
 import threading
@@ -19,12 +21,13 @@ REQUEST_TIMEOUT_S = 30.0
 class Zygote:
     """A running zygote; every method may be called from any thread."""
 
-    def __init__(self, channel: Channel, process: subprocess.Popen[bytes] | None, pid: int) -> None:
+    def __init__(self, channel: Channel, origin: subprocess.Popen[bytes] | Child) -> None:
         self.channel = channel
-        self.process = process
-        self.pid = pid
+        self.origin = origin
+        """How it came to be, so how it is to be ended: spawned by this process, or forked by another zygote."""
         self._lock = threading.Lock()
         self._ready = False
+        self._closed = False
 
     @classmethod
     def start(cls, log_path: str) -> Zygote:
@@ -41,7 +44,7 @@ class Zygote:
                 start_new_session=True,
             )
         theirs.sock.close()
-        return cls(ours, process, process.pid)
+        return cls(ours, process)
 
     def await_ready(self) -> None:
         """Until its imports are done; every request waits by itself."""
@@ -62,10 +65,12 @@ class Zygote:
         """A zygote of its own for one mode."""
         ours, theirs = Channel.pair()
         pid = self.request({"op": "zygote", "mode": mode, "target": target}, theirs)["pid"]
-        return Zygote(ours, None, pid)
+        return Zygote(ours, Child(self, pid))
 
     def request(self, message: dict[str, Any], channel: Channel | None = None) -> dict[str, Any]:
         with self._lock, _as_lost("a zygote does not answer"):
+            if self._closed:
+                raise ChannelClosed("it was closed")
             self._await_ready()
             self.channel.send(message, fds=(channel.fileno(),) if channel else ())
             if channel:
@@ -74,14 +79,18 @@ class Zygote:
             return reply
 
     def close(self) -> None:
-        """Hang up; the zygote ends by itself, and is killed if it does not."""
-        self.channel.close()
-        if self.process is not None:
-            try:
-                self.process.wait(5)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        """End it, and wait until it has ended; by force, since it holds nothing that could be lost."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self.channel.close()
+        if isinstance(self.origin, Child):
+            with contextlib.suppress(WorkerLost):  # its parent is gone, and whoever inherited it cleans up
+                self.origin.reap()
+        else:
+            self.origin.kill()
+            self.origin.wait()
 
 
 class Nursery:
@@ -130,7 +139,23 @@ class Child:
 
     def reap(self, grace_s: float = 0.0) -> int:
         """End it, by force once `grace_s` is over, with all that is left of its group; exit code, negative a signal."""
+        if grace_s and self._awaits_end(grace_s):
+            grace_s = 0.0
         return int(self.zygote.request({"op": "reap", "pid": self.pid, "grace_s": grace_s})["status"])
+
+    def _awaits_end(self, limit_s: float) -> bool:
+        """Wait for its end here, where nobody else has to; False where the kernel does not let us."""
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except OSError:
+            return False
+        try:
+            poll = select.poll()  # select() refuses descriptors above 1023
+            poll.register(descriptor, select.POLLIN)
+            poll.poll(limit_s * 1e3)
+        finally:
+            os.close(descriptor)
+        return True
 
 
 @contextlib.contextmanager

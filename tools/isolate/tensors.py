@@ -44,7 +44,7 @@ def raw(tensor: torch.Tensor) -> bytes:
     """The values, row-major."""
     if tensor.layout is not torch.strided or tensor.device.type == "meta" or tensor.is_quantized:
         raise Foreign(f"a {tensor.layout} tensor on {tensor.device}")
-    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    flat = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
     return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
 
 
@@ -104,8 +104,9 @@ def nested_tensors(value: Any) -> list[torch.Tensor]:
 def aliases(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], model: torch.nn.Module) -> list[list[Any]]:
     """Pairs of an output's index and the name of what shares memory with it."""
     others = [(f"input {i}", tensor) for i, tensor in enumerate(inputs)]
-    others += [(f"parameter {name}", tensor) for name, tensor in model.named_parameters()]
-    others += [(f"buffer {name}", tensor) for name, tensor in model.named_buffers()]
+    plain = torch.nn.Module
+    others += [(f"parameter {name}", tensor) for name, tensor in plain.named_parameters(model)]
+    others += [(f"buffer {name}", tensor) for name, tensor in plain.named_buffers(model)]
     places = [(name, _place(tensor)) for name, tensor in others if tensor.numel()]
     found: list[list[Any]] = []
     for i, output in enumerate(outputs):

@@ -29,6 +29,11 @@ dtype's integer twin."""
 POISON_BYTES = (0x65, 0x9A)
 """For types of one byte: no value is out of place there, but an answer cannot be both."""
 
+TORCH_NAMESPACES = frozenset(
+    {"aten", "prim", "prims", "profiler", "quantized", "inductor", "triton", "_c10d_functional"}
+)
+"""Operators that come with torch."""
+
 ALLOCATIONS = frozenset(
     {"aten.empty", "aten.empty_strided", "aten.empty_like", "aten.new_empty", "aten.new_empty_strided"}
 )
@@ -49,6 +54,8 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.namespace not in TORCH_NAMESPACES:
+            return self._inside(func, args, kwargs or {})
         result = func(*args, **(kwargs or {}))
         if not self._paused:
             name = f"{func.namespace}.{func._schema.name.split('::')[-1]}"
@@ -58,6 +65,16 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             row[0] += 1
             row[1] += max((tensor.numel() for tensor in _tensors((args, result))), default=0)
         return result
+
+    def _inside(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """An operator somebody registered: what it does inside counts, so it runs with the watch on."""
+        for tensor in _tensors((args, tuple(kwargs.values()))):
+            kind = "CUDA" if tensor.device.type == "cuda" else "CPU"
+            if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), kind):
+                with self:
+                    return func._op_dk(getattr(torch._C.DispatchKey, kind), *args, **kwargs)
+        self.operators.setdefault(f"{func.namespace}.unknown", [0, 0])[0] += 1
+        return func(*args, **kwargs)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:

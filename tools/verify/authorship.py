@@ -19,6 +19,10 @@ TORCH_SHARE = 0.5
 """Most of the original's work that torch may do in own-kernels mode: over half is no longer a kernel's work."""
 
 
+WEIGHTED_SUMS = ("aten._embedding_bag", "aten.embedding_bag")
+"""Lookups that are matrix products in disguise."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """What was dispatched during one call, summed up."""
@@ -32,7 +36,7 @@ class Work:
         kinds = {name: kind_of(name) for name in operators}
         light = [name for name, kind in kinds.items() if kind in ARITHMETIC]
         return cls(
-            heavy=tuple(name for name, kind in kinds.items() if kind == "heavy"),
+            heavy=tuple(name for name, kind in kinds.items() if kind == "heavy" or name.startswith(WEIGHTED_SUMS)),
             light=tuple(light),
             light_elements=sum(int(operators[name][1]) for name in light),
         )
@@ -53,7 +57,7 @@ def check_library(work: Work, original_elements: int, *, allow_library: bool) ->
             Finding.LIBRARY_WORK,
             f"torch does the heavy work: {', '.join(work.heavy[:4])}; write it as a kernel, or allow libraries",
         )
-    if work.light_elements > TORCH_SHARE * original_elements:
+    if work.light_elements >= TORCH_SHARE * original_elements > 0:
         share = work.light_elements / max(1, original_elements)
         raise Failed(
             Finding.LIBRARY_WORK,

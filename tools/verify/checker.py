@@ -25,6 +25,7 @@ from triton_agent.tools.verify.pipeline import Job, JudgeSettings, run
 from triton_agent.tools.verify.plan import Plan, PlanSettings
 from triton_agent.tools.verify.prepare import prepare_plan
 from triton_agent.tools.verify.session import Session
+from triton_agent.tools.verify.worth import assay
 
 
 def main(channel: Channel, settings: dict[str, Any]) -> None:
@@ -37,6 +38,8 @@ def main(channel: Channel, settings: dict[str, Any]) -> None:
             checker.reply(checker.prepare())
         elif message["op"] == "judge":
             threading.Thread(target=checker.judge, args=(message, fds), daemon=True).start()
+        elif message["op"] == "assay":
+            checker.reply(checker.assay())
         else:
             raise InstrumentError(f"the checker does not know {message['op']!r}")
 
@@ -65,6 +68,16 @@ class Checker:
         except BaseException:
             return {"bug": traceback.format_exc()}
         return {"facts": {**to_json(self.plan.facts), "torch": torch.__version__, "python": platform.python_version()}}
+
+    def assay(self) -> dict[str, Any]:
+        """Try to pass the problem with wrong answers; progress goes out meanwhile."""
+        try:
+            report = assay(self.spec, on_progress=lambda tried, total: self.reply({"tried": tried, "attempts": total}))
+        except TritonAgentError as error:
+            return {"error": error_to_json(error)}
+        except BaseException:
+            return {"bug": traceback.format_exc()}
+        return {"report": report.to_json()}
 
     def judge(self, message: dict[str, Any], fds: list[int]) -> None:
         """One candidate, start to verdict; whatever happens, one answer goes back."""

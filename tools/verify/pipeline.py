@@ -156,6 +156,7 @@ def _set_parameters(job: Job, session: Session, trial: Trial, version: int) -> N
 
 def _run_trial(job: Job, trial: Trial, *, done: int) -> None:
     version, earlier = 0, None
+    held: list[tuple[int, Case, tuple[bytes, ...]]] = []
     for slot, case in enumerate(trial.cases):
         if slot < done:
             continue
@@ -170,10 +171,11 @@ def _run_trial(job: Job, trial: Trial, *, done: int) -> None:
         if stateful or slot == 0:
             reply, blobs = job.runner.ask("state", model=trial.variant)
             checks.check_state(case, reply, blobs)
-        if earlier is not None:
-            reply, blobs = job.runner.ask("read", slot=slot - 1)
-            checks.check_held(earlier[0], earlier[1].data, blobs)
         earlier = (case, answer)
+        held.append((slot, case, answer.data))
+    for slot, case, data in held[:-1]:
+        _, blobs = job.runner.ask("read", slot=slot)
+        checks.check_held(case, data, blobs)
 
 
 def _call(

@@ -99,4 +99,4 @@ def _work_elements(original: torch.nn.Module | None, trial: Trial) -> int:
     seen = {name: (kind_of(name), row[1]) for name, row in watch.take().items()}
     light = sum(elements for kind, elements in seen.values() if kind in ARITHMETIC)
     heavy = sum(elements for kind, elements in seen.values() if kind == "heavy")
-    return light + max(counter.get_total_flops() // 2, UNCOUNTED_HEAVY * heavy if heavy else 0)
+    return light + (counter.get_total_flops() // 2 or UNCOUNTED_HEAVY * heavy)

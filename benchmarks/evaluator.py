@@ -1,0 +1,257 @@
+"""Verdicts per second: the evaluator against a fresh process for every candidate, both doing the same checks.
+
+For each problem, right kernels of the test suite are judged again and again, each time as a text of its own (a comment
+is added, so that no two hash alike). All that a verdict takes counts: fork, sandbox, screen, compilation with an empty
+cache, first call, every case, clean-up. Start-up, up to the first verdict, is told apart. The arrangements take turns,
+so that whatever else the machine does meets them all; `fresh_process.py` says what the baseline is. One table, and rows
+in a CSV file; see `rows.py`.
+
+It does not measure GPUs, wrong candidates (most fail early, so they take less), or problems of realistic size, where
+the interpreter's own time outweighs everything else.
+
+    python benchmarks/evaluator.py --quick
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import dataclasses
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from triton_agent.tools.evaluator import Evaluator
+
+HERE = Path(__file__).resolve().parent
+KERNELS = HERE.parent / "tests" / "kernels"
+BAR = 5.0
+"""The evaluator must give at least this many times the verdicts of the best arrangement of fresh processes."""
+TOTAL = "total"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What one verdict took, seen from outside and stage by stage."""
+
+    total_ms: float
+    stages_ms: dict[str, float]
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Arrangement:
+    """A way to judge candidates, so many at a time, and what it has done so far."""
+
+    name: str
+    workers: int
+    judge: Callable[[str], Verdict]
+    chunk: int
+    """Candidates judged in one turn."""
+    verdicts: list[Verdict] = dataclasses.field(default_factory=list)
+    wall_s: float = 0.0
+
+    def take_turn(self, sources: Iterator[str]) -> None:
+        chunk = list(itertools.islice(sources, self.chunk))
+        began = time.perf_counter()
+        with concurrent.futures.ThreadPoolExecutor(self.workers) as pool:
+            self.verdicts += pool.map(self.judge, chunk)
+        self.wall_s += time.perf_counter() - began
+
+    @property
+    def per_second(self) -> float:
+        return len(self.verdicts) / self.wall_s
+
+    def times_ms(self) -> dict[str, list[float]]:
+        """Per stage, in order, and in total."""
+        names = list(self.verdicts[0].stages_ms)
+        return {name: [v.stages_ms[name] for v in self.verdicts] for name in names} | {
+            TOTAL: [v.total_ms for v in self.verdicts]
+        }
+
+
+def main() -> None:
+    """Measures every problem asked for; exit code 1 where the bar is missed."""
+    options = _options()
+    # Later than --help, which needs no torch.
+    import rows
+
+    shared = rows.provenance()
+    ratios = []
+    for name in options.problem:
+        start_s, arrangements = measure(KERNELS / name, options)
+        ratios.append(_ratio(arrangements))
+        show(name, start_s, arrangements)
+        rows.append(options.out, shared, list(_rows(name, options.device, start_s, arrangements)))
+    print(f"rows added to {options.out}")
+    if min(ratios) < BAR:
+        print(f"below the bar of {BAR:g} times the verdicts of fresh processes", file=sys.stderr)
+        sys.exit(1)
+
+
+def measure(problem: Path, options: argparse.Namespace) -> tuple[float, list[Arrangement]]:
+    """Seconds to the evaluator's first verdict, and all arrangements after their turns."""
+    from triton_agent.tools.evaluator import Evaluator
+    from triton_agent.tools.problem import parse_problem
+
+    sources = _distinct_sources(problem)
+    spec = parse_problem(str(problem / "problem.py"))
+    began = time.perf_counter()
+    with Evaluator(spec) as evaluator, tempfile.TemporaryDirectory() as folder:
+        _judge_in(evaluator, next(sources))
+        start_s = time.perf_counter() - began
+        arrangements = list(_arrangements(evaluator, problem, Path(folder), options))
+        for turn in range(options.turns):
+            for arrangement in arrangements:
+                _say(f"{problem.name}: turn {turn + 1} of {options.turns}, {arrangement.name} x {arrangement.workers}")
+                arrangement.take_turn(sources)
+    return start_s, arrangements
+
+
+def _arrangements(
+    evaluator: Evaluator, problem: Path, folder: Path, options: argparse.Namespace
+) -> Iterator[Arrangement]:
+    cores = len(os.sched_getaffinity(0))
+    numbers = itertools.count()
+
+    def judge_fresh(source: str) -> Verdict:
+        return _judge_afresh(problem / "problem.py", source, folder / f"candidate_{next(numbers)}.py")
+
+    for workers in sorted({1, 2, cores}):
+        chunk = max(workers, options.candidates // options.turns)
+        yield Arrangement(
+            name="evaluator", workers=workers, judge=lambda source: _judge_in(evaluator, source), chunk=chunk
+        )
+    for workers in sorted({1, max(1, cores // 2), cores}):
+        chunk = max(workers, options.fresh // options.turns)
+        yield Arrangement(name="fresh process", workers=workers, judge=judge_fresh, chunk=chunk)
+
+
+def _judge_in(evaluator: Evaluator, source: str) -> Verdict:
+    began = time.perf_counter()
+    evaluation = evaluator.evaluate(source)
+    total_ms = (time.perf_counter() - began) * 1e3
+    if evaluation.finding is not None:
+        raise SystemExit(f"a right kernel was refused ({evaluation.finding}): {evaluation.message}")
+    return Verdict(total_ms=total_ms, stages_ms={stage.stage: stage.wall_ms for stage in evaluation.stages})
+
+
+def _judge_afresh(problem: Path, source: str, candidate: Path) -> Verdict:
+    candidate.write_text(source)
+    argv = [sys.executable, str(HERE / "fresh_process.py"), str(problem), str(candidate)]
+    began = time.perf_counter()
+    done = subprocess.run(argv, capture_output=True, text=True)
+    total_ms = (time.perf_counter() - began) * 1e3
+    answer = json.loads(done.stdout) if done.returncode == 0 else {}
+    if answer.get("verdict", {"finding": "none"})["finding"] is not None:
+        raise SystemExit(f"a fresh process did not pass a right kernel: {done.stdout[-500:]} {done.stderr[-1500:]}")
+    return Verdict(
+        total_ms=total_ms, stages_ms={stage["stage"]: stage["wall_ms"] for stage in answer["verdict"]["stages"]}
+    )
+
+
+def _distinct_sources(problem: Path) -> Iterator[str]:
+    """The problem's right kernels in turn, each time with another comment."""
+    kernels = [path.read_text() for path in sorted(problem.glob("right_*.py"))]
+    for number, kernel in enumerate(itertools.cycle(kernels)):
+        yield f"{kernel}\n# candidate {number}\n"
+
+
+def _best_fresh(arrangements: list[Arrangement]) -> float:
+    return max(arrangement.per_second for arrangement in arrangements if arrangement.name == "fresh process")
+
+
+def _ratio(arrangements: list[Arrangement]) -> float:
+    """Best against best, each at the number of workers that suits it."""
+    best = max(arrangement.per_second for arrangement in arrangements if arrangement.name == "evaluator")
+    return best / _best_fresh(arrangements)
+
+
+def _rows(
+    problem: str, device: str, start_s: float, arrangements: list[Arrangement]
+) -> Iterator[dict[str, str | int | float]]:
+    for arrangement in arrangements:
+        base = {
+            "problem": problem,
+            "device": device,
+            "arrangement": arrangement.name,
+            "workers": arrangement.workers,
+            "candidates": len(arrangement.verdicts),
+        }
+        figures: dict[str, tuple[float, str]] = {"throughput": (arrangement.per_second, "verdicts/s")}
+        if arrangement.name == "evaluator":
+            figures["start to first verdict"] = (start_s, "s")
+            figures["throughput over best fresh"] = (arrangement.per_second / _best_fresh(arrangements), "x")
+        for name, times_ms in arrangement.times_ms().items():
+            figures[f"{name} p50"] = (statistics.median(times_ms), "ms")
+            figures[f"{name} p95"] = (_p95(times_ms), "ms")
+        for figure, (value, unit) in figures.items():
+            yield {**base, "figure": figure, "value": float(f"{value:.4g}"), "unit": unit}
+
+
+def _p95(values: list[float]) -> float:
+    """The smallest value that 95 % do not exceed; the largest, where there are fewer than twenty."""
+    ordered = sorted(values)
+    return ordered[-(-95 * len(ordered) // 100) - 1]
+
+
+def show(problem: str, start_s: float, arrangements: list[Arrangement]) -> None:
+    """One table: a row for each arrangement."""
+    from rich.console import Console
+    from rich.table import Table
+
+    ratio = _ratio(arrangements)
+    stages = list(arrangements[0].times_ms())
+    table = Table(title=f"{problem}: {start_s:.1f} s to the first verdict, then {ratio:.1f} times the fresh processes")
+    for heading in ("arrangement", "at once", "candidates", "verdicts/s", "over fresh"):
+        table.add_column(heading, justify="left" if heading == "arrangement" else "right")
+    for stage in stages:
+        table.add_column(f"{stage}\np50 / p95 ms", justify="right")
+    for arrangement in arrangements:
+        cells = [arrangement.name, str(arrangement.workers), str(len(arrangement.verdicts))]
+        cells += [f"{arrangement.per_second:.2f}", f"{arrangement.per_second / _best_fresh(arrangements):.1f}x"]
+        times_ms = arrangement.times_ms()
+        cells += [f"{statistics.median(times_ms[s]):.0f} / {_p95(times_ms[s]):.0f}" for s in stages]
+        table.add_row(*cells)
+    console = Console()
+    console.print(table) if console.is_terminal else Console(width=160).print(table)
+
+
+def _say(text: str) -> None:
+    """Progress, for people who wait; not where output goes into a file."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Verdicts per second, against a fresh process per candidate.")
+    parser.add_argument("--device", choices=("cpu",), default="cpu", help="where kernels run: `cpu`, the interpreter")
+    parser.add_argument(
+        "--problem",
+        action="append",
+        choices=sorted(path.parent.name for path in KERNELS.glob("*/problem.py")),
+        metavar="NAME",
+        help="a folder of tests/kernels; may be repeated (default: add_bf16 and softmax_f32)",
+    )
+    parser.add_argument("--candidates", type=int, default=40, help="for each arrangement of the evaluator")
+    parser.add_argument("--fresh", type=int, default=8, help="for each arrangement of fresh processes")
+    parser.add_argument("--turns", type=int, default=4, help="turns that the arrangements take")
+    parser.add_argument("--quick", action="store_true", help="a short look: few candidates, one turn, one problem")
+    parser.add_argument("--out", type=Path, default=HERE / "results" / "evaluator.csv", help="the CSV file for rows")
+    options = parser.parse_args()
+    if options.quick:
+        options.candidates, options.fresh, options.turns = 6, 2, 1
+    options.problem = options.problem or (["add_bf16"] if options.quick else ["add_bf16", "softmax_f32"])
+    return options
+
+
+if __name__ == "__main__":
+    main()

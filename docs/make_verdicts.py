@@ -1,0 +1,66 @@
+"""Writes `docs/verdicts.md`, the decision table, from `DECISIONS`, so that the two cannot disagree.
+
+python docs/make_verdicts.py            write it
+python docs/make_verdicts.py --check    exit 1 if what is there is not what would be written
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from triton_agent.tools.results import DECISIONS, Finding, Status
+
+PAGE = Path(__file__).with_name("verdicts.md")
+
+MEANINGS = {
+    Status.PASSED: "right on every case, and by kernels of its own",
+    Status.NO_ANSWER: "there is nothing to judge",
+    Status.WRONG_VALUES: "it runs, and what it computes is not what the original computes",
+    Status.WRONG_SHAPE: "other outputs than the original's in number, nesting or shape",
+    Status.WRONG_DTYPE: "outputs of another type, or on another device",
+    Status.COMPILE_ERROR: "it cannot be compiled",
+    Status.RUNTIME_ERROR: "it raised, reached outside its tensors, or died",
+    Status.TIMEOUT: "it took longer than it may",
+    Status.OUT_OF_MEMORY: "it asked for more memory than it may",
+    Status.CHEATED: "it interfered with the measurement, or reached for what no kernel file needs",
+    Status.NOT_TRITON: "something else than its own Triton kernels does the work",
+}
+
+HEAD = """\
+# Verdicts
+
+<!-- Written by docs/make_verdicts.py from tools/results.py. Change it there. -->
+
+Every candidate ends in exactly one status. Beneath it lies a finding, which says what was seen; each finding has one
+status. *We could not measure* is neither: it is an `InstrumentError`, exit code 3, and says nothing about the kernel.
+"""
+
+
+def page() -> str:
+    """The whole text."""
+    return "\n".join([HEAD, *(_status(status) for status in Status), ""])
+
+
+def _status(status: Status) -> str:
+    lines = [f"## `{status}`", "", f"{MEANINGS[status].capitalize()}."]
+    findings = [finding for finding in Finding if DECISIONS[finding].status is status]
+    if findings:
+        lines += ["", "| finding | means |", "|---|---|"]
+        lines += [f"| `{finding}` | {DECISIONS[finding].means} |" for finding in findings]
+    return "\n".join([*lines, ""])
+
+
+def main() -> int:
+    text = page()
+    if "--check" not in sys.argv[1:]:
+        PAGE.write_text(text, encoding="utf-8")
+        return 0
+    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text:
+        return 0
+    print(f"{PAGE} is not what tools/results.py says; run python docs/make_verdicts.py", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

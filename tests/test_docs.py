@@ -1,0 +1,56 @@
+"""The documents tell the truth: what they say can be run is there, and generated pages are up to date."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "tests").rglob("*.md")])
+
+
+def test_the_decision_table_is_the_one_in_the_code() -> None:
+    check = [sys.executable, str(ROOT / "docs" / "make_verdicts.py"), "--check"]
+    done = subprocess.run(check, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_command_in_the_readme_exists() -> None:
+    shown = subprocess.run([sys.executable, "-m", "triton_agent", "--help"], capture_output=True, text=True, timeout=60)
+    commands = set(re.findall(r"triton-agent ([a-z][a-z-]*)", README))
+    assert commands
+    assert all(re.search(rf"^\W*{command} ", shown.stdout, re.MULTILINE) for command in commands), commands
+
+
+def test_every_make_target_in_the_documents_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {name for path in DOCUMENTS for name in re.findall(r"`make ([a-z-]+)`", path.read_text(encoding="utf-8"))}
+    assert named
+    assert named <= targets
+
+
+def test_every_file_in_the_readme_s_tree_is_there() -> None:
+    tree = README.partition("## What is where")[2].partition("```")[2].partition("```")[0]
+    names = [line.split()[0] for line in tree.splitlines() if line.strip()]
+    assert len(names) > 10
+    parent = ""
+    for line, name in zip(filter(str.strip, tree.splitlines()), names):
+        parent = name if not line.startswith(" ") else parent
+        path = ROOT / name if not line.startswith(" ") else ROOT / parent / name
+        assert path.exists(), name
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_between_documents_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
+        assert "://" in target or (path.parent / target).exists(), target
+
+
+def test_the_licence_is_complete() -> None:
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert "Apache License" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+    assert "APPENDIX: How to apply the Apache License to your work." in text

@@ -1,0 +1,156 @@
+"""The evaluator's cases and judge, for answers that are made in this process: impostors' and mutants'.
+
+The cases come from where the evaluator's come from, and the questions asked of an answer are the evaluator's own
+(structure, shapes, dtypes, values, inputs and buffers afterwards). Left out is what only concerns candidates: whether
+kernels were launched, memory shared between outputs, answers to what is no longer asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.isolate.tensors import describe, flatten, raw
+from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.verify import checks
+from triton_agent.tools.verify.distributions import AS_GIVEN, draw, randomise
+from triton_agent.tools.verify.expectation import OriginalFailed, nested_tensors, state_of, unpack_trusted
+from triton_agent.tools.verify.plan import Case, PlanSettings, Trial, make_trial, secret_seed
+from triton_agent.tools.verify.reference import Reference, load
+from triton_agent.tools.verify.session import Failed
+from triton_agent.tools.verify.variants import Variant
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What one call gave and left behind."""
+
+    outputs: Any
+    inputs_after: list[Any]
+    state_after: dict[str, torch.Tensor]
+    module: torch.nn.Module
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """One variant: its cases, and the original to run in them."""
+
+    reference: Reference
+    trial: Trial
+    original: torch.nn.Module
+    main: bool
+
+    def run(
+        self, case: Case, *, mode: contextlib.AbstractContextManager[Any] | None = None, inputs: list[Any] | None = None
+    ) -> Run:
+        """The original as it is in this case, under a mode, or on other inputs."""
+        subject = copy.deepcopy(self.original).train(case.train)
+        _set_state(subject, case.expectation.state_before)
+        args = unpack_trusted(case.expectation.packed_inputs) if inputs is None else inputs
+        with self.reference.running("forward"), torch.no_grad(), mode or contextlib.nullcontext():
+            outputs = subject(*args)
+        return Run(outputs=outputs, inputs_after=args, state_after=state_of(subject), module=subject)
+
+    def run_on_others(self, case: Case) -> list[torch.Tensor] | None:
+        """The original's answer to another draw of the same kind of inputs."""
+        try:
+            run = self.run(case, inputs=draw(self.reference, case.distribution, secret_seed()))
+        except ProblemError:
+            return None
+        return [tensor.detach().clone() for tensor in nested_tensors(run.outputs)]
+
+
+def _set_state(model: torch.nn.Module, state: dict[str, torch.Tensor]) -> None:
+    named = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}
+    with torch.no_grad():
+        for name, tensor in named.items():
+            tensor.copy_(state[name])
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Court:
+    """All cases of one way to judge; those of the problem's own sizes first."""
+
+    benches: tuple[Bench, ...]
+    notes: tuple[str, ...]
+
+    def cases(self) -> Iterator[tuple[Bench, Case]]:
+        for bench in self.benches:
+            for case in bench.trial.cases:
+                yield bench, case
+
+    def count(self) -> int:
+        return sum(len(bench.trial.cases) for bench in self.benches)
+
+    def explain(self, bench: Bench, case: Case) -> str:
+        """What sets a case apart from the problem as given."""
+        if not bench.main:
+            return f"other sizes ({case.variant})"
+        if case.train:
+            return "train mode" + ("" if case.distribution == AS_GIVEN else f" with inputs {case.distribution}")
+        if case.distribution != AS_GIVEN:
+            return f"inputs {case.distribution}"
+        return "randomised parameters" if randomise(copy.deepcopy(self.benches[0].original), 0) else "another draw"
+
+
+def convene(spec: ProblemSpec, variants: list[Variant], settings: PlanSettings) -> Court:
+    """The cases of these variants; raises `ProblemError` where the original cannot serve at its own sizes."""
+    benches: list[Bench] = []
+    notes: list[str] = []
+    for variant in variants:
+        reference = load(spec, variant.constants, batch=variant.batch)
+        try:
+            trial, original = make_trial(reference, variant.name, settings, notes, main=not benches)
+        except OriginalFailed as error:
+            if not benches:
+                remedy = "the original must run on its inputs, and give the same answer every time"
+                raise ProblemError(str(error), where=spec.path, remedy=remedy) from error
+            continue
+        benches.append(Bench(reference=reference, trial=trial, original=original, main=not benches))
+    return Court(benches=tuple(benches), notes=tuple(dict.fromkeys(notes)))
+
+
+def refusal(case: Case, run: Run) -> Failed | None:
+    """Why the evaluator would refuse this; None where it would pass."""
+    tensors: list[torch.Tensor] = []
+
+    def keep(tensor: torch.Tensor) -> int:
+        tensors.append(tensor.detach())
+        return len(tensors) - 1
+
+    tree = flatten(run.outputs, keep)
+    answer = _answer(tree, tensors, [tensor.detach() for tensor in nested_tensors(run.inputs_after)])
+    state = {name: describe(tensor) for name, tensor in run.state_after.items()}
+    try:
+        checks.check_structure(case, answer)
+        checks.check_form(case, answer)
+        failure = checks.measure(case, answer)[1]
+        checks.check_inputs(case, answer)
+        checks.check_state(case, {"state": state}, [raw(tensor) for tensor in run.state_after.values()])
+    except Failed as failed:
+        return failed
+    return failure
+
+
+def outputs_refused(case: Case, outputs: list[torch.Tensor]) -> bool:
+    """For answers that come without a run: the values alone."""
+    if len(outputs) != len(case.expectation.outputs):
+        return True
+    answer = _answer(case.expectation.tree, outputs, list(case.expectation.inputs_after))
+    try:
+        checks.check_form(case, answer)
+    except Failed:
+        return True
+    return checks.measure(case, answer)[1] is not None
+
+
+def _answer(tree: Any, tensors: list[torch.Tensor], inputs_after: list[torch.Tensor]) -> checks.Answer:
+    return checks.Answer(
+        tree=tree, tensors=tuple(tensors), data=(), inputs_after=tuple(inputs_after), aliases=frozenset()
+    )
