@@ -1,4 +1,4 @@
-"""What a problem is worth as a judge, as frozen values: which wrong answers it was tried with, and which of them passed.
+"""What a problem is worth as a judge, as frozen values: which wrong answers it was tried with, and which passed.
 
 `tools/verify/worth.py` makes the attempts; this file says what they add up to. A problem that lets an answer through
 which never looked at the question teaches nothing and rewards anything, however fast the "kernel" was. Nothing here

@@ -7,6 +7,7 @@ concern; libraries fill themselves lazily.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -46,6 +47,9 @@ SETTINGS: dict[str, Callable[[], object]] = {
 """Switches that hold for the user's whole process."""
 
 
+TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
+
+
 class Seals:
     """Taken when made; asked later."""
 
@@ -58,9 +62,16 @@ class Seals:
         for place, held in self._functions.items():
             space = _space(place)
             for name, item in held.items():
-                if space.get(name) is not item:
+                if space.get(name) is not item and not _torch_wrapped(space.get(name), item):
                     return f"{place}.{name}"
         return next((name for name, read in SETTINGS.items() if read() != self._settings[name]), "")
+
+
+def _torch_wrapped(now: Any, before: Any) -> bool:
+    """Torch's compiler, once loaded, wraps some functions of torch in its own."""
+    code = getattr(now, "__code__", None)
+    own = code is not None and code.co_filename.startswith(TORCH_FOLDER)
+    return own and getattr(now, "__wrapped__", None) is before
 
 
 def _functions() -> dict[str, dict[str, Any]]:

@@ -34,6 +34,9 @@ TORCH_NAMESPACES = frozenset(
 )
 """Operators that come with torch."""
 
+UNSEEN = "unseen."
+"""Prefix of an operator of somebody's own whose inside could not be watched."""
+
 ALLOCATIONS = frozenset(
     {"aten.empty", "aten.empty_strided", "aten.empty_like", "aten.new_empty", "aten.new_empty_strided"}
 )
@@ -68,12 +71,12 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _inside(self, func: Any, args: Any, kwargs: Any) -> Any:
         """An operator somebody registered: what it does inside counts, so it runs with the watch on."""
-        for tensor in _tensors((args, tuple(kwargs.values()))):
-            kind = "CUDA" if tensor.device.type == "cuda" else "CPU"
+        on_gpu = any(tensor.device.type == "cuda" for tensor in _tensors((args, tuple(kwargs.values()))))
+        for kind in ("CUDA" if on_gpu else "CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd"):
             if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), kind):
                 with self:
                     return func._op_dk(getattr(torch._C.DispatchKey, kind), *args, **kwargs)
-        self.operators.setdefault(f"{func.namespace}.unknown", [0, 0])[0] += 1
+        self.operators.setdefault(f"{UNSEEN}{func.name()}", [0, 0])[0] += 1
         return func(*args, **kwargs)
 
     @contextlib.contextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from triton_agent.tools.isolate.watch import UNSEEN
 from triton_agent.tools.operators import kind_of
 from triton_agent.tools.results import Finding
 from triton_agent.tools.verify.session import Failed
@@ -19,8 +20,8 @@ TORCH_SHARE = 0.5
 """Most of the original's work that torch may do in own-kernels mode: over half is no longer a kernel's work."""
 
 
-WEIGHTED_SUMS = ("aten._embedding_bag", "aten.embedding_bag")
-"""Lookups that are matrix products in disguise."""
+SUSPECT = ("aten._embedding_bag", "aten.embedding_bag", UNSEEN)
+"""Lookups that are matrix products in disguise, and registered operators that nobody could look into."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,7 @@ class Work:
         kinds = {name: kind_of(name) for name in operators}
         light = [name for name, kind in kinds.items() if kind in ARITHMETIC]
         return cls(
-            heavy=tuple(name for name, kind in kinds.items() if kind == "heavy" or name.startswith(WEIGHTED_SUMS)),
+            heavy=tuple(name for name, kind in kinds.items() if kind == "heavy" or name.startswith(SUSPECT)),
             light=tuple(light),
             light_elements=sum(int(operators[name][1]) for name in light),
         )

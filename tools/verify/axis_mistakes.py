@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from triton_agent.tools.verify.mistakes import Mistake
+from triton_agent.tools.verify.mistakes import CONTRACTIONS, Mistake
 from triton_agent.tools.verify.operator_call import Call, mapped
 from triton_agent.tools.worth import Family
 
@@ -17,12 +17,6 @@ OTHER_DIMENSIONS = 2
 
 SOFTMAXES = frozenset({"_softmax", "_log_softmax", "_safe_softmax"})
 SCANS = frozenset({"cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"})
-CONTRACTIONS = {
-    "mm": ("self", "mat2"),
-    "bmm": ("self", "mat2"),
-    "addmm": ("mat1", "mat2"),
-    "baddbmm": ("batch1", "batch2"),
-}
 
 
 def dimensions_of(call: Call) -> list[int] | None:

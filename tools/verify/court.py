@@ -78,6 +78,8 @@ class Court:
     """All cases of one way to judge; those of the problem's own sizes first."""
 
     benches: tuple[Bench, ...]
+    randomises: bool
+    """Whether parameters had values that were changed, as the ones of a norm's weight are."""
     notes: tuple[str, ...]
 
     def cases(self) -> Iterator[tuple[Bench, Case]]:
@@ -92,11 +94,9 @@ class Court:
         """What sets a case apart from the problem as given."""
         if not bench.main:
             return f"other sizes ({case.variant})"
-        if case.train:
-            return "train mode" + ("" if case.distribution == AS_GIVEN else f" with inputs {case.distribution}")
         if case.distribution != AS_GIVEN:
             return f"inputs {case.distribution}"
-        return "randomised parameters" if randomise(copy.deepcopy(self.benches[0].original), 0) else "another draw"
+        return "randomised parameters" if self.randomises else "another draw"
 
 
 def convene(spec: ProblemSpec, variants: list[Variant], settings: PlanSettings) -> Court:
@@ -113,7 +113,8 @@ def convene(spec: ProblemSpec, variants: list[Variant], settings: PlanSettings) 
                 raise ProblemError(str(error), where=spec.path, remedy=remedy) from error
             continue
         benches.append(Bench(reference=reference, trial=trial, original=original, main=not benches))
-    return Court(benches=tuple(benches), notes=tuple(dict.fromkeys(notes)))
+    changed = settings.remedies and bool(randomise(benches[0].reference.make_model(0), 0))
+    return Court(benches=tuple(benches), randomises=changed, notes=tuple(dict.fromkeys(notes)))
 
 
 def refusal(case: Case, run: Run) -> Failed | None:

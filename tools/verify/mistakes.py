@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from triton_agent.tools.verify.operator_call import Call, mapped, sibling
+from triton_agent.tools.verify.operator_call import Call, sibling
 from triton_agent.tools.worth import Family
 
 STAND_IN_FOR_INFINITY = 1e4
@@ -60,7 +60,13 @@ SAME_SHAPE = frozenset(
 )
 """Not pointwise, and yet the output looks like the input."""
 
-NORMS = frozenset(name for name in SAME_SHAPE if "norm" in name)
+CONTRACTIONS = {
+    "mm": ("self", "mat2"),
+    "bmm": ("self", "mat2"),
+    "addmm": ("mat1", "mat2"),
+    "baddbmm": ("batch1", "batch2"),
+}
+"""Matrix products -> their two operands."""
 
 
 def dropped(call: Call, result: Any) -> Iterator[Mistake]:
@@ -147,9 +153,8 @@ def affine(call: Call, result: Any) -> Iterator[Mistake]:
                 what=f"dropping the {name} of {call.name}",
                 result=lambda c, name=name: c.run({name: None}),
             )
-    product = {"addmm": ("mat1", "mat2"), "baddbmm": ("batch1", "batch2"), "addmv": ("mat", "vec")}.get(call.name)
-    if product is not None and call.get("beta") != 0:
-        a, b = product
+    if "beta" in call.arguments and call.name in CONTRACTIONS and call.get("beta") != 0:
+        a, b = CONTRACTIONS[call.name]
         yield Mistake(
             family=Family.DROPPED,
             what=f"dropping the bias of {call.name}",
@@ -181,17 +186,12 @@ def swapped(call: Call, result: Any) -> Iterator[Mistake]:
         yield Mistake(
             family=Family.SWAPPED,
             what=f"the minimum instead of the maximum in {call.name}",
-            result=lambda c: mapped_first(c.run({"self": -c.first}), torch.neg),
+            result=lambda c: (lambda r: -r if isinstance(r, torch.Tensor) else (-r[0], *r[1:]))(
+                c.run({"self": -c.first})
+            ),
         )
     yield from _reversed_operands(call, result)
     yield from _transposed(call)
-
-
-def mapped_first(results: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """The first result changed, the others as they are."""
-    if isinstance(results, torch.Tensor):
-        return change(results)
-    return change(results[0]), *results[1:]
 
 
 def _reversed_operands(call: Call, result: Any) -> Iterator[Mistake]:
@@ -212,15 +212,14 @@ def _reversed_operands(call: Call, result: Any) -> Iterator[Mistake]:
 
 def _transposed(call: Call) -> Iterator[Mistake]:
     """Square matrices the wrong way round; filters flipped."""
-    if call.name in ("mm", "bmm", "addmm", "baddbmm"):
-        for name, matrix in call.tensors.items():
-            if name in ("mat1", "mat2", "batch1", "batch2") or (name == "self" and call.name in ("mm", "bmm")):
-                if matrix.shape[-1] == matrix.shape[-2] > 1:
-                    yield Mistake(
-                        family=Family.SWAPPED,
-                        what=f"transposing the square {name} of {call.name}",
-                        result=lambda c, name=name: c.run({name: c.get(name).mT}),
-                    )
+    for name in CONTRACTIONS.get(call.name, ()):
+        matrix = call.get(name)
+        if matrix.shape[-1] == matrix.shape[-2] > 1:
+            yield Mistake(
+                family=Family.SWAPPED,
+                what=f"transposing the square {name} of {call.name}",
+                result=lambda c, name=name: c.run({name: c.get(name).mT}),
+            )
     weight = call.get("weight")
     if call.name == "convolution" and any(size > 1 for size in weight.shape[2:]):
         spatial = tuple(range(2, weight.dim()))
@@ -331,9 +330,9 @@ def off_by_one(call: Call, result: Any) -> Iterator[Mistake]:
         )
     if call.name in INDICES:
         yield _shifted_indices(call, *INDICES[call.name])
-    if call.name == "index" and all(i is None or not i.dtype.is_floating_point for i in call.get("indices")):
-        if not any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in call.get("indices")):
-            yield Mistake(family=Family.OFF_BY_ONE, what="indices off by one in index", result=_indexed_next)
+    masks = (torch.bool, torch.uint8)
+    if call.name == "index" and not any(i is not None and i.dtype in masks for i in call.get("indices")):
+        yield Mistake(family=Family.OFF_BY_ONE, what="indices off by one in index", result=_indexed_next)
     for name in ("diagonal", "shifts"):
         if name in call.arguments and call.name in ("tril", "triu", "roll"):
             yield from _shifted_number(call, name)
@@ -407,5 +406,3 @@ def _shifted_answers(call: Call, result: Any) -> Iterator[Mistake]:
 
 
 SOURCES: tuple[Source, ...] = (dropped, affine, swapped, constants, off_by_one)
-
-__all__ = ["NORMS", "SOURCES", "Mistake", "Source", "mapped", "mapped_first"]

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from triton_agent.tools.verify.axis_mistakes import CONTRACTIONS, dimensions_of
-from triton_agent.tools.verify.mistakes import Mistake
-from triton_agent.tools.verify.operator_call import Call, mapped
+from triton_agent.tools.verify.axis_mistakes import dimensions_of
+from triton_agent.tools.verify.mistakes import CONTRACTIONS, Mistake
+from triton_agent.tools.verify.operator_call import Call
 from triton_agent.tools.worth import Family
 
 TILE = 16
@@ -108,6 +108,3 @@ def _summed_in_half(call: Call) -> Any:
         share = part.shape[last] / call.first.shape[last] if call.name == "mean" else 1.0
         total = total + (call.run({"self": part}).float() * share).to(call.first.dtype)
     return total
-
-
-__all__ = ["BFLOAT16", "FLOAT16", "Rounding", "coarser_than", "imprecise", "mapped", "to_tf32"]

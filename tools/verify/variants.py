@@ -27,7 +27,7 @@ __all__ = [
     "scaled_down",
 ]
 
-MOST_VARIANTS = 4
+MOST_VARIANTS = 5
 """Beside the first. Each costs a candidate a compile and a few calls."""
 
 
@@ -73,7 +73,7 @@ def _around(trials: Trials, anchor: Variant) -> list[Variant]:
 
 
 def _shapes(footprint: Footprint) -> object:
-    return footprint.input_shapes, footprint.output_shapes
+    return footprint.input_shapes, footprint.output_shapes, footprint.parameter_elements
 
 
 class _Neighbours:
@@ -94,13 +94,14 @@ class _Neighbours:
         self._taken.add(variant)
 
     def proposals(self) -> Iterator[Variant]:
-        """All lengths odd at once, else one by one; a batch of one; all features prime, else one by one."""
+        """All lengths odd at once, else one by one; a batch of one; all features prime, or about twice as large."""
         lengths, features = self._kinds()
         if lengths:
             yield from self._together_or_each({key: odd_above(self.at[key]) for key in lengths})
             yield from self._single_row(lengths)
         if features:
             yield from self._together_or_each({key: prime_below(self.at[key]) for key in features})
+            yield from self._together_or_each({key: 2 * self.at[key] + 1 for key in features})
             yield from self._together_or_each({key: three_quarters(self.at[key]) for key in features})
         if lengths:
             yield from self._together_or_each({key: odd_below(self.at[key]) for key in lengths})
@@ -118,7 +119,8 @@ class _Neighbours:
             if changed is None or _shapes(changed) == _shapes(self.footprint):
                 continue
             if changed.parameter_elements != self.footprint.parameter_elements:
-                features += [key] if self.at[key] > SMALL else []
+                shapes_inputs = changed.input_shapes != self.footprint.input_shapes
+                features += [key] if self.at[key] > SMALL or shapes_inputs else []
             elif changed.input_shapes != self.footprint.input_shapes:
                 lengths.append(key)
         return _without_doubles(lengths, features), _without_doubles(features, ())

@@ -1,0 +1,278 @@
+"""What becomes of the evaluator's processes: none is left behind, and the death of one is never taken for a verdict.
+
+Every orphan is inherited by the test process for as long as this file runs, so whatever is left behind shows among
+its descendants. Candidates run in the evaluator's own workers, never here.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from triton_agent.tools.errors import InstrumentError, WorkerLost
+from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.problem import ProblemSpec, parse_problem
+from triton_agent.tools.results import Finding, Status
+
+pytestmark = [
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are looked up in /proc"),
+    pytest.mark.xdist_group("evaluator_processes"),
+]
+
+PR_SET_CHILD_SUBREAPER = 36
+QUICK = EvaluatorSettings(target=None, shapes="given", remedies=False, modes=("eval",), call_timeout_s=30.0)
+"""Few cases and no compilation: what is tested here happens around the checks."""
+TARGET = "cuda:90"
+
+PROBLEM = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x + x
+
+def get_inputs():
+    return [torch.randn(301)]
+"""
+
+KERNEL = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def double(x_ptr, y_ptr, count, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < count)
+    tl.store(y_ptr + offsets, x + x, mask=offsets < count)
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        double[(triton.cdiv(x.numel(), 128),)](x, y, x.numel(), BLOCK=128)
+        return y
+"""
+
+WRONG = KERNEL.replace("x + x, mask", "x * x, mask")
+
+ENDLESS = KERNEL.replace("y = torch.empty_like(x)", "while True:\n            y = torch.empty_like(x)")
+
+DAEMONS = KERNEL.replace(
+    "y = torch.empty_like(x)",
+    "loader = torch.utils.data.DataLoader(torch.arange(8), num_workers=3, persistent_workers=True)\n"
+    "        self.batches = iter(loader)\n"
+    "        y = torch.empty_like(x)",
+)
+"""The processes are torch's, and meant to stay for as long as somebody holds the iterator."""
+
+DRIVER = """
+import sys
+from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.problem import parse_problem
+
+settings = EvaluatorSettings(target=None, shapes="given", remedies=False, modes=("eval",), call_timeout_s=100.0)
+with Evaluator(parse_problem(sys.argv[1]), settings) as evaluator:
+    evaluator.evaluate(open(sys.argv[2]).read(), lambda stage: print(stage, flush=True))
+"""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def inherit_orphans() -> Iterator[None]:
+    """Children of dead processes become this process's, and so stay in sight."""
+    prctl = ctypes.CDLL(None).prctl
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    yield
+    prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+@pytest.fixture(scope="module")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    with Nursery(str(tmp_path_factory.mktemp("nursery") / "zygote.log")) as shared:
+        shared.mode("interpreter", TARGET).await_ready()
+        yield shared
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory: pytest.TempPathFactory) -> ProblemSpec:
+    path = tmp_path_factory.mktemp("problem") / "problem.py"
+    path.write_text(PROBLEM)
+    return parse_problem(str(path))
+
+
+@pytest.fixture(scope="module")
+def evaluator(spec: ProblemSpec, nursery: Nursery) -> Iterator[Evaluator]:
+    with Evaluator(spec, QUICK, nursery=nursery) as made:
+        yield made
+
+
+# -- nothing is left behind ----------------------------------------------------------------------------------------
+
+
+def test_close_leaves_no_process_and_no_file_behind(spec: ProblemSpec) -> None:
+    before = living()
+    evaluator = Evaluator(spec, QUICK)
+    folder = evaluator._folder
+    assert evaluator.evaluate(KERNEL).status is Status.PASSED
+    assert len(living() - before) == 3  # the zygote, the mode's zygote, the checker
+    evaluator.close()
+    assert not living() - before
+    assert not folder.exists()
+
+
+def test_closing_a_nursery_that_still_imports_leaves_no_process_behind(tmp_path: Path) -> None:
+    before = living()
+    nursery = Nursery(str(tmp_path / "zygote.log"))
+    nursery.mode("interpreter", TARGET)
+    nursery.close()
+    assert not living() - before
+    with pytest.raises(WorkerLost, match="closed"):
+        nursery.base.request({"op": "worker"})
+
+
+def test_no_worker_outlives_its_verdict(evaluator: Evaluator) -> None:
+    before = living()
+    for source in (KERNEL, WRONG, "not python", "import torch\n"):
+        evaluator.evaluate(source)
+    assert not living() - before
+
+
+def test_processes_that_a_candidate_starts_end_with_its_verdict(evaluator: Evaluator) -> None:
+    before = living()
+    evaluator.evaluate(DAEMONS)
+    assert not living() - before
+
+
+def test_killing_the_driver_ends_everything_within_seconds(spec: ProblemSpec, tmp_path: Path) -> None:
+    candidate = tmp_path / "candidate.py"
+    candidate.write_text(ENDLESS)
+    before = living()
+    argv = [sys.executable, "-c", DRIVER, spec.path, str(candidate)]
+    driver = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)})
+    assert driver.stdout is not None
+    while driver.stdout.readline().strip() != "first":
+        assert driver.poll() is None
+    time.sleep(0.5)  # into the endless loop
+    assert len(living() - before) >= 5  # the driver, two zygotes, the checker, the worker
+    driver.kill()
+    driver.wait()
+    driver.stdout.close()
+    assert not eventually(lambda: living() - before)
+
+
+# -- sharing, and many at once -------------------------------------------------------------------------------------
+
+
+def test_two_evaluators_share_one_nursery(
+    spec: ProblemSpec, evaluator: Evaluator, nursery: Nursery, tmp_path: Path
+) -> None:
+    (tmp_path / "square.py").write_text(PROBLEM.replace("x + x", "x * x"))
+    before = living()
+    with Evaluator(parse_problem(str(tmp_path / "square.py")), QUICK, nursery=nursery) as square:
+        assert len(living() - before) == 1  # a checker of its own, and nothing else
+        assert square.evaluate(WRONG).status is Status.PASSED
+        assert square.evaluate(KERNEL).finding is Finding.VALUES
+        assert evaluator.evaluate(KERNEL).status is Status.PASSED
+    assert not living() - before
+    assert evaluator.evaluate(KERNEL).status is Status.PASSED
+
+
+def test_verdicts_reached_at_once_are_each_right(evaluator: Evaluator) -> None:
+    sources = [f"{kernel}\n# {number}\n" for number in range(8) for kernel in (KERNEL, WRONG)]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        evaluations = list(pool.map(evaluator.evaluate, sources))
+    assert [evaluation.finding for evaluation in evaluations] == [None, Finding.VALUES] * 8
+    assert len({evaluation.candidate for evaluation in evaluations}) == 16
+
+
+def test_a_candidate_that_does_not_end_holds_up_no_other(evaluator: Evaluator) -> None:
+    before = living()
+    begun = threading.Event()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(evaluator.evaluate, ENDLESS, lambda stage: begun.set() if stage == "first" else None)
+        assert begun.wait(20)
+        assert evaluator.evaluate(KERNEL).status is Status.PASSED
+        assert not waiting.done()
+        for pid in living() - before:
+            os.kill(pid, signal.SIGKILL)  # no need to wait for its time limit
+        assert waiting.result(20).finding is Finding.CRASHED
+
+
+# -- a failed instrument is no verdict -----------------------------------------------------------------------------
+
+
+def test_checker_dying_raises_and_does_not_hang(spec: ProblemSpec, nursery: Nursery) -> None:
+    before = living()
+    with Evaluator(spec, QUICK, nursery=nursery) as evaluator:
+        (checker,) = living() - before
+        begun = threading.Event()
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(evaluator.evaluate, ENDLESS, lambda stage: begun.set() if stage == "first" else None)
+            assert begun.wait(20)
+            os.kill(checker, signal.SIGKILL)
+            with pytest.raises(WorkerLost):
+                waiting.result(10)
+        with pytest.raises(WorkerLost):
+            evaluator.evaluate(KERNEL)
+    assert not living() - before
+
+
+def test_worker_dying_before_it_is_ready_is_no_verdict(
+    evaluator: Evaluator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = living()
+    with monkeypatch.context() as patch:
+        patch.setattr("triton_agent.tools.evaluator.tempfile.mkdtemp", lambda **_: str(tmp_path / "missing"))
+        with pytest.raises(InstrumentError, match="before it was ready"):
+            evaluator.evaluate(KERNEL)
+    assert not living() - before
+    assert evaluator.evaluate(KERNEL).status is Status.PASSED
+
+
+def test_close_cleans_up_when_every_process_has_died(spec: ProblemSpec) -> None:
+    before = living()
+    with Evaluator(spec, QUICK) as evaluator:
+        for pid in living() - before:
+            os.kill(pid, signal.SIGKILL)
+        with pytest.raises(WorkerLost):
+            evaluator.evaluate(KERNEL)
+    assert not living() - before
+    assert not evaluator._folder.exists()
+
+
+# -- looking at processes ------------------------------------------------------------------------------------------
+
+
+def living() -> set[int]:
+    """Descendants of this process that have not ended."""
+    states, parents = {}, {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            fields = Path("/proc", name, "stat").read_text(errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        states[int(name)], parents[int(name)] = fields[0], int(fields[1])
+    found = {os.getpid()}
+    while grown := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= grown
+    return {pid for pid in found - {os.getpid()} if states[pid] not in "ZX"}
+
+
+def eventually(condition: Callable[[], object], limit_s: float = 5.0) -> object:
+    """The condition's value once it is false, or when time is up."""
+    deadline = time.monotonic() + limit_s
+    while (value := condition()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return value
