@@ -43,7 +43,7 @@ def page() -> str:
 
 
 def _status(status: Status) -> str:
-    lines = [f"## `{status}`", "", f"{MEANINGS[status].capitalize()}."]
+    lines = [f"## `{status}`", "", f"{MEANINGS[status][0].upper()}{MEANINGS[status][1:]}."]
     findings = [finding for finding in Finding if DECISIONS[finding].status is status]
     if findings:
         lines += ["", "| finding | means |", "|---|---|"]

@@ -70,6 +70,9 @@ def evaluate(
     init: INIT = None,
     inputs: INPUT = None,
     inputs_file: INPUTS = None,
+    device: Annotated[
+        str, typer.Option("--device", help="cpu: interpreter; cuda: run and time on the first visible GPU; auto.")
+    ] = "auto",
     target: Annotated[
         str,
         typer.Option("--target", metavar="T", help="Compile for cuda:80, cuda:90, gfx942, ...; none leaves it out."),
@@ -95,6 +98,7 @@ def evaluate(
         init=init,
         inputs=tuple(inputs or ()),
         inputs_file=inputs_file,
+        device=device,
         target=target,
         allow_library=allow_library,
         mode=mode,

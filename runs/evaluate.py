@@ -21,6 +21,7 @@ from triton_agent.runs import console, exit_codes
 from triton_agent.tools.emulate.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, TritonAgentError, UsageError
 from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings, ProblemFacts
+from triton_agent.tools.hardware import gpus
 from triton_agent.tools.problem import parse_problem
 from triton_agent.tools.results import Evaluation, Status, to_json
 from triton_agent.tools.versions import require_supported
@@ -37,6 +38,7 @@ class EvaluateRequest:
     init: str | None
     inputs: tuple[str, ...]
     inputs_file: str | None
+    device: str
     target: str
     allow_library: bool
     mode: str
@@ -82,6 +84,7 @@ def _settings(request: EvaluateRequest) -> EvaluatorSettings:
     if request.target != "none":
         parse_target(request.target)
     return EvaluatorSettings(
+        device=_device(request.device),
         target=None if request.target == "none" else request.target,
         allow_library=request.allow_library,
         modes=MODES[request.mode],
@@ -91,6 +94,15 @@ def _settings(request: EvaluateRequest) -> EvaluatorSettings:
         call_timeout_s=min(20.0, request.timeout_s),
         compile_timeout_s=min(60.0, request.timeout_s),
     )
+
+
+def _device(wanted: str) -> str:
+    if wanted not in ("auto", "cpu", "cuda"):
+        raise UsageError(f"--device {wanted}", remedy="auto, cpu or cuda")
+    found = gpus() if wanted != "cpu" else ()
+    if wanted == "cuda" and not found:
+        raise UsageError("--device cuda: no GPU was found", remedy="see `triton-agent doctor`, or use --device cpu")
+    return "cuda" if found else "cpu"
 
 
 def _read(path: str) -> str:
@@ -157,7 +169,7 @@ def as_json(path: str, verdict: Verdict, facts: ProblemFacts) -> dict[str, Any]:
             "cases": to_json(verdict.accuracy),
         },
         "resources": to_json(verdict.resources),
-        "timing": {"measured": False, "reason": "no GPU was used", "floor": floor},
+        "timing": _timing(verdict, floor),
         "diagnosis": to_json(verdict.diagnosis),
         "evidence": to_json(verdict.evidence),
         "stages_ms": {stage.stage: round(stage.wall_ms, 3) for stage in verdict.stages},
@@ -166,8 +178,18 @@ def as_json(path: str, verdict: Verdict, facts: ProblemFacts) -> dict[str, Any]:
     }
 
 
+def _timing(verdict: Evaluation, floor: dict[str, int]) -> dict[str, Any]:
+    if verdict.timings:
+        return {"measured": True, "floor": floor, "against": to_json(verdict.timings)}
+    reason = "only what passed is timed" if verdict.environment.mode == "gpu" else "no GPU was used"
+    return {"measured": False, "reason": reason, "floor": floor}
+
+
 # -- for people --------------------------------------------------------------------------------------------------------
 
+HEADINGS = (
+    *("kernel", "status", "error / allowed", "registers", "spills", "shared", "traffic", "speed-up", "seconds"),
+)
 COLOURS = {Status.PASSED: "green", Status.CHEATED: "red", Status.NOT_TRITON: "yellow"}
 
 
@@ -182,7 +204,17 @@ def _show(verdicts: Sequence[tuple[str, Verdict]], facts: ProblemFacts, wall_s: 
     for note in facts.notes:
         out.print(f"  note: {note}", markup=False, soft_wrap=True)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("kernel", "status", "error / allowed", "registers", "spills", "shared", "traffic", "seconds"):
+    for heading in (
+        "kernel",
+        "status",
+        "error / allowed",
+        "registers",
+        "spills",
+        "shared",
+        "traffic",
+        "speed-up",
+        "seconds",
+    ):
         table.add_column(heading, justify="left" if heading in ("kernel", "status") else "right", overflow="fold")
     for path, verdict in verdicts:
         table.add_row(*_row(path, verdict))
@@ -190,12 +222,13 @@ def _show(verdicts: Sequence[tuple[str, Verdict]], facts: ProblemFacts, wall_s: 
     for path, verdict in verdicts:
         _explain(out, path, verdict)
     passed = sum(isinstance(verdict, Evaluation) and verdict.status is Status.PASSED for _, verdict in verdicts)
-    out.print(f"{passed} of {len(verdicts)} passed in {wall_s:.1f} s. Speed: not measured (no GPU).")
+    speed = "device time against the original, cold L2" if facts.device != "cpu" else "not measured (no GPU)"
+    out.print(f"{passed} of {len(verdicts)} passed in {wall_s:.1f} s. Speed: {speed}.")
 
 
 def _row(path: str, verdict: Verdict) -> list[str]:
     if isinstance(verdict, InstrumentError):
-        return [escape(path), "[magenta]not measured[/]", *[""] * 6]
+        return [escape(path), "[magenta]not measured[/]", *[""] * 7]
     colour = COLOURS.get(verdict.status, "red")
     worst = max(verdict.accuracy, key=lambda case: case.error / case.limit if case.limit else case.error, default=None)
     resources = verdict.resources
@@ -210,8 +243,18 @@ def _row(path: str, verdict: Verdict) -> list[str]:
         str(max(spills)) if spills else "",
         f"{max(kernel.shared_bytes for kernel in resources):,}" if resources else "",
         f"{ratio:.2f}x" if ratio else "",
+        _speedup(verdict),
         f"{sum(stage.wall_ms for stage in verdict.stages) / 1e3:.2f}",
     ]
+
+
+def _speedup(verdict: Evaluation) -> str:
+    """Device time against the original, with its interval."""
+    device = next((timing for timing in verdict.timings if timing.kind == "device"), None)
+    if device is None:
+        return ""
+    ratio = device.speedup
+    return f"{ratio.median:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}]".replace("[", "\\[")
 
 
 def _explain(out: Any, path: str, verdict: Verdict) -> None:

@@ -45,6 +45,8 @@ GRADER = "1"
 class EvaluatorSettings:
     """How candidates are judged. The defaults are what training and benchmarks use."""
 
+    device: str = "cpu"
+    """`cpu`: the interpreter; `cuda`: run and time on the first visible GPU."""
     target: str | None = "cuda:90"
     """Compile ahead of time for this target; None leaves that stage out."""
     allow_library: bool = False
@@ -76,6 +78,9 @@ class ProblemFacts:
     scaled: str
     """How the problem was scaled down; empty when it was not."""
     notes: tuple[str, ...]
+    floor_bytes_main: int
+    """Fewest bytes at the sizes that are timed."""
+    device: str
     torch: str
     python: str
     triton: str
@@ -120,6 +125,8 @@ class Evaluator:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _needed_modes(self) -> tuple[str, ...]:
+        if self.settings.device == "cuda":
+            return ("gpu",)
         return ("interpreter", "compiler") if self.settings.target else ("interpreter",)
 
     def _await_facts(self) -> ProblemFacts:
@@ -217,8 +224,8 @@ class Evaluator:
 
     def _conclude(self, source: str, verdict: dict[str, Any], workers: list[_Worker]) -> Evaluation:
         environment = Environment(
-            mode="interpreter",
-            device="cpu",
+            mode="gpu" if self.settings.device == "cuda" else "interpreter",
+            device=self.facts.device,
             python=self.facts.python,
             torch=self.facts.torch,
             triton=self.facts.triton,
@@ -252,6 +259,7 @@ class _Worker:
         self.box = _box(settings, stack)
         confinement = Confinement(
             scratch=self.scratch,
+            gpu=mode == "gpu",
             limits=Limits(memory_bytes=settings.memory_bytes, cpu_s=int(settings.total_timeout_s) + 30),
             cgroup=str(self.box.path) if self.box else "",
         )
@@ -301,8 +309,10 @@ def checker_settings(spec: ProblemSpec, chosen: EvaluatorSettings) -> dict[str, 
         "call_timeout_s": chosen.call_timeout_s,
         "compile_timeout_s": chosen.compile_timeout_s,
         "total_timeout_s": chosen.total_timeout_s,
+        "device": chosen.device,
     }
     plan = {"modes": list(chosen.modes), "remedies": chosen.remedies, "family": chosen.shapes == "family"}
+    plan["device"] = chosen.device
     return {"spec": spec.to_json(), "judge": judge, "plan": plan}
 
 

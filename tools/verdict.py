@@ -11,10 +11,12 @@ from triton_agent.tools.results import (
     Evaluation,
     Evidence,
     Finding,
+    Interval,
     KernelLaunch,
     KernelResources,
     StageTime,
     Status,
+    Timing,
 )
 
 if TYPE_CHECKING:
@@ -49,10 +51,16 @@ def evaluation_from(
         accuracy=tuple(CaseAccuracy(**_floats(item)) for item in verdict["accuracy"]),
         resources=resources,
         diagnosis=_diagnosis(facts, launches, resources, tuple(verdict["torch_operators"])) if launches else None,
+        timings=tuple(_timing(item) for item in verdict["timings"]) if status is Status.PASSED else (),
         evidence=evidence,
         stages=tuple(StageTime(**item) for item in verdict["stages"]),
         notes=tuple(dict.fromkeys([*facts.notes, *verdict["notes"]])),
     )
+
+
+def _timing(item: dict[str, Any]) -> Timing:
+    intervals = {name: Interval(**item[name]) for name in ("candidate_ms", "baseline_ms", "speedup")}
+    return Timing(**{**item, **intervals, "clocks_mhz": tuple(item["clocks_mhz"])})
 
 
 def _floats(item: dict[str, Any]) -> dict[str, Any]:
@@ -67,7 +75,7 @@ def _diagnosis(
     torch_operators: tuple[str, ...],
 ) -> Diagnosis:
     moved = sum((launch.bytes_loaded or 0) + (launch.bytes_stored or 0) for launch in launches)
-    ratio = moved / facts.floor_bytes if facts.floor_bytes else None
+    ratio = moved / facts.floor_bytes if facts.floor_bytes and moved else None
     return Diagnosis(
         floor_bytes=facts.floor_bytes,
         floor_flops=facts.floor_flops,

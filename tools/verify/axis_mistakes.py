@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -64,8 +64,12 @@ def wrong_axis(call: Call, result: Any) -> Iterator[Mistake]:
         yield Mistake(
             family=Family.AXIS,
             what=f"{call.name} over dimension {other} instead of {dims[0]}",
-            result=lambda c, other=other: _over(c, [other, *dims[1:]], dims),
+            result=_reduced_over([other, *dims[1:]], dims),
         )
+
+
+def _reduced_over(wrong: list[int], right: list[int]) -> Callable[[Call], Any]:
+    return lambda call: _over(call, wrong, right)
 
 
 def _over(call: Call, wrong: list[int], right: list[int]) -> Any:

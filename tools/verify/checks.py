@@ -32,7 +32,7 @@ class Answer:
     aliases: frozenset[tuple[int, str]]
 
 
-def read_answer(reply: dict[str, Any], blobs: list[bytes]) -> Answer:
+def read_answer(reply: dict[str, Any], blobs: list[bytes], device: str = "cpu") -> Answer:
     """Outputs and inputs as the worker handed them back; anything odd is the candidate's doing."""
     if "foreign" in reply:
         raise Failed(Finding.DISGUISED_TENSOR, f"forward returned {reply['foreign']}; plain tensors are expected")
@@ -40,8 +40,8 @@ def read_answer(reply: dict[str, Any], blobs: list[bytes]) -> Answer:
         raise Failed(Finding.DEVICE, f"an output is on {reply['strayed']}, the inputs are not")
     try:
         described, inputs = list(reply["tensors"]), list(reply["inputs"])
-        tensors = [unpack(item, blob) for item, blob in zip(described, blobs)]
-        after = [unpack(item, blob) for item, blob in zip(inputs, blobs[len(described) :])]
+        tensors = [unpack(item, blob, device) for item, blob in zip(described, blobs)]
+        after = [unpack(item, blob, device) for item, blob in zip(inputs, blobs[len(described) :])]
         aliases = frozenset((int(i), str(name)) for i, name in reply["aliases"])
         leaves(reply["tree"])
     except (Malformed, KeyError, TypeError, ValueError) as error:
@@ -141,7 +141,7 @@ def poisoned(tensor: torch.Tensor) -> torch.Tensor:
     """Which elements still hold what fresh memory was filled with."""
     pattern = POISON.get(tensor.dtype)
     if pattern is None or tensor.numel() == 0:
-        return torch.zeros(tensor.shape, dtype=torch.bool)
+        return torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
     as_type, value = pattern
     return tensor.view(as_type) == value
 
@@ -201,10 +201,10 @@ def check_held(earlier: Case, held: tuple[bytes, ...], now: list[bytes]) -> None
         )
 
 
-def check_state(case: Case, reply: dict[str, Any], blobs: list[bytes]) -> None:
+def check_state(case: Case, reply: dict[str, Any], blobs: list[bytes], device: str = "cpu") -> None:
     """Buffers after the call: changed as the original changes them, and nothing else changed."""
     expectation = case.expectation
-    state = {str(name): unpack(item, blob) for (name, item), blob in zip(reply["state"].items(), blobs)}
+    state = {str(name): unpack(item, blob, device) for (name, item), blob in zip(reply["state"].items(), blobs)}
     changed = {output.name.removeprefix("buffer "): output for output in expectation.state_after}
     for name, before in expectation.state_before.items():
         got = state.get(name)

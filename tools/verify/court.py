@@ -16,11 +16,11 @@ from typing import Any
 import torch
 
 from triton_agent.tools.errors import ProblemError
-from triton_agent.tools.isolate.tensors import describe, flatten, raw
+from triton_agent.tools.isolate.tensors import describe, flatten, nested_tensors, raw
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.distributions import AS_GIVEN, draw, randomise
-from triton_agent.tools.verify.expectation import OriginalFailed, nested_tensors, state_of, unpack_trusted
+from triton_agent.tools.verify.expectation import OriginalFailed, state_of, unpack_trusted
 from triton_agent.tools.verify.plan import Case, PlanSettings, Trial, make_trial, secret_seed
 from triton_agent.tools.verify.reference import Reference, load
 from triton_agent.tools.verify.session import Failed

@@ -13,11 +13,16 @@ from typing import Any
 
 import torch
 
-from triton_agent.tools.verify.expectation import Expectation, nested_tensors, unpack_trusted
-from triton_agent.tools.verify.precision_mistakes import BFLOAT16, FLOAT16, coarser_than
+from triton_agent.tools.isolate.tensors import nested_tensors
+from triton_agent.tools.verify.expectation import Expectation, unpack_trusted
+from triton_agent.tools.verify.precision_mistakes import BFLOAT16, FLOAT16, Rounding, coarser_than
 from triton_agent.tools.worth import Family
 
 MOST_INPUTS_RETURNED = 3
+SMALL_SHARE = 1e-3
+"""Far above the rounding of float32; in half precision about the rounding of the largest value."""
+MOSTLY = 0.1
+"""Share of the answer that has to be so small: among normal numbers it is a thousandth."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +50,8 @@ class Impostor:
     what: str
     answer: Callable[[Question], Outputs]
     family: Family = Family.IMPOSTOR
+    meaning: str = ""
+    """What it says of the problem if this passes."""
     damages: bool = False
     """It starts from the right answer; where it leaves that as it is in every case, nothing was wrong."""
 
@@ -95,11 +102,19 @@ def _noise_like(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tenso
 
 
 _BLIND = (
-    Impostor(what="all zeros", answer=_fill(0.0)),
-    Impostor(what="all ones", answer=_fill(1.0)),
-    Impostor(what="one constant, the mean of an earlier answer,", answer=_constant),
-    Impostor(what="the answer to other inputs", answer=_other_inputs),
-    Impostor(what="noise of the right mean and spread", answer=_noise),
+    Impostor(what="all zeros", answer=_fill(0.0), meaning="the answer is zero whatever the inputs"),
+    Impostor(what="all ones", answer=_fill(1.0), meaning="the answer is one whatever the inputs"),
+    Impostor(
+        what="a constant (the mean of an earlier answer)",
+        answer=_constant,
+        meaning="the answer is as good as constant whatever the inputs",
+    ),
+    Impostor(
+        what="the answer to other inputs",
+        answer=_other_inputs,
+        meaning="the inputs never change, or the answer does not depend on them",
+    ),
+    Impostor(what="noise of the right mean and spread", answer=_noise, meaning="the values are not looked at"),
 )
 
 
@@ -108,14 +123,21 @@ def _returning(question: Question) -> list[Impostor]:
     shapes = {tensor.shape for tensor in question.right}
     fitting = [i for i, tensor in enumerate(inputs) if shapes == {tensor.shape}]
     return [
-        Impostor(what=f"input {i} returned as it is", answer=lambda q, i=i: _returned(q, i))
+        Impostor(
+            what=f"input {i} returned as it is",
+            answer=_returning_input(i),
+            meaning="the original changes nothing on such inputs",
+        )
         for i in fitting[:MOST_INPUTS_RETURNED]
     ]
 
 
-def _returned(question: Question, index: int) -> Outputs:
-    given = nested_tensors(unpack_trusted(question.expectation.packed_inputs))[index]
-    return [given.to(tensor.dtype).clone() for tensor in question.right if tensor.shape == given.shape]
+def _returning_input(index: int) -> Callable[[Question], Outputs]:
+    def answer(question: Question) -> Outputs:
+        given = nested_tensors(unpack_trusted(question.expectation.packed_inputs))[index]
+        return [given.to(tensor.dtype).clone() for tensor in question.right if tensor.shape == given.shape]
+
+    return answer
 
 
 def _damaging(question: Question) -> list[Impostor]:
@@ -125,7 +147,7 @@ def _damaging(question: Question) -> list[Impostor]:
     found = [
         Impostor(
             what=f"the right answer rounded to {rounding.name}",
-            answer=_each(lambda t, rounding=rounding: rounding.apply(t) if t.is_floating_point() else t),
+            answer=_each(_rounding(rounding)),
             damages=True,
         )
         for rounding in (roundings if floats else [])
@@ -150,6 +172,10 @@ def _damaging(question: Question) -> list[Impostor]:
 
 def _each(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Question], Outputs]:
     return lambda question: [change(tensor) for tensor in question.right]
+
+
+def _rounding(rounding: Rounding) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda tensor: rounding.apply(tensor) if tensor.is_floating_point() else tensor
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:
@@ -180,17 +206,42 @@ def _without_last(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _partial(question: Question) -> list[Impostor]:
-    """One output of several all zeros, the others right."""
-    if len(question.right) < 2:
-        return []
-    return [
+    """Part of the answer zero, the rest right: one output of several; small values beside large ones."""
+    found = [
         Impostor(
             what=f"{output.name} all zeros",
-            answer=lambda q, i=i: [torch.zeros_like(t) if i == k else t for k, t in enumerate(q.right)],
+            answer=_zeros_in(i),
             family=Family.PARTIAL,
+            damages=True,
         )
         for i, output in enumerate(question.expectation.outputs)
+        if len(question.right) > 1
     ]
+    small = Impostor(
+        what=f"zero for all below {SMALL_SHARE:g} of the largest value",
+        answer=_each(_without_small),
+        family=Family.PARTIAL,
+        meaning="a few large values outweigh the others, which may be anything",
+        damages=True,
+    )
+    return [*found, small] if any(_mostly_small(tensor) for tensor in question.right) else found
+
+
+def _mostly_small(tensor: torch.Tensor) -> bool:
+    """Whether enough of the answer would be lost for it to matter, more than the rounding of the largest takes."""
+    lost = (_without_small(tensor) != tensor).double()
+    return bool(tensor.numel()) and float(lost.mean()) > MOSTLY
+
+
+def _zeros_in(index: int) -> Callable[[Question], Outputs]:
+    return lambda question: [torch.zeros_like(t) if i == index else t for i, t in enumerate(question.right)]
+
+
+def _without_small(tensor: torch.Tensor) -> torch.Tensor:
+    if not tensor.is_floating_point() or not tensor.numel():
+        return tensor
+    sizes = tensor.abs().nan_to_num(posinf=0.0)
+    return torch.where(sizes < SMALL_SHARE * sizes.max(), torch.zeros_like(tensor), tensor)
 
 
 def verifier_attempts(inputs: list[Any], others: list[Any]) -> list[tuple[str, Any]]:

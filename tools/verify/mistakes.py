@@ -42,6 +42,17 @@ class Mistake:
 Source = Callable[[Call, Any], Iterator[Mistake]]
 """A call, and what it gave."""
 
+
+def given(name: str, other: Callable[[Any], Any]) -> Callable[[Call], Any]:
+    """The call with one argument made another."""
+    return lambda call: call.run({name: other(call.get(name))})
+
+
+def operand(name: str) -> Callable[[Call], Any]:
+    """One operand in place of the result."""
+    return lambda call: _like_result(call, call.get(name)).clone()
+
+
 SAME_SHAPE = frozenset(
     [
         "_softmax",
@@ -91,7 +102,7 @@ def _one_branch(call: Call) -> Iterator[Mistake]:
         yield Mistake(
             family=Family.DROPPED,
             what=f"always taking the {words} branch of where",
-            result=lambda c, name=name: _like_result(c, c.get(name)),
+            result=operand(name),
         )
 
 
@@ -103,9 +114,7 @@ def _one_operand(call: Call, result: torch.Tensor) -> Iterator[Mistake]:
     for name in fitting[:2]:
         others = [other for other in operands if other != name]
         words = f"dropping {call.name}" if not others else f"leaving the {_ordinal(call, others[0])} out of {call.name}"
-        yield Mistake(
-            family=Family.DROPPED, what=words, result=lambda c, name=name: _like_result(c, c.get(name)).clone()
-        )
+        yield Mistake(family=Family.DROPPED, what=words, result=operand(name))
 
 
 def _ordinal(call: Call, name: str) -> str:
@@ -114,15 +123,20 @@ def _ordinal(call: Call, name: str) -> str:
 
 def _like_result(call: Call, value: torch.Tensor | float) -> torch.Tensor:
     """An operand in the shape that the operator would have given."""
-    shape = torch.broadcast_shapes(*(tensor.shape for tensor in call.tensors.values()))
+    shape = _common_shape(*call.tensors.values())
     if isinstance(value, torch.Tensor):
         return value.expand(shape)
     return torch.full(shape, value, dtype=call.run().dtype)
 
 
+def _common_shape(*tensors: torch.Tensor) -> torch.Size:
+    shape: torch.Size = torch.broadcast_shapes(*(tensor.shape for tensor in tensors))  # type: ignore[no-untyped-call]
+    return shape
+
+
 def _broadcasts(operand: torch.Tensor, result: torch.Tensor) -> bool:
     try:
-        return torch.broadcast_shapes(operand.shape, result.shape) == result.shape
+        return _common_shape(operand, result) == result.shape
     except RuntimeError:
         return False
 
@@ -151,7 +165,7 @@ def affine(call: Call, result: Any) -> Iterator[Mistake]:
             yield Mistake(
                 family=Family.DROPPED,
                 what=f"dropping the {name} of {call.name}",
-                result=lambda c, name=name: c.run({name: None}),
+                result=given(name, lambda _: None),
             )
     if "beta" in call.arguments and call.name in CONTRACTIONS and call.get("beta") != 0:
         a, b = CONTRACTIONS[call.name]
@@ -194,6 +208,11 @@ def swapped(call: Call, result: Any) -> Iterator[Mistake]:
     yield from _transposed(call)
 
 
+def _smallest_of_windows(call: Call) -> Any:
+    results = call.run({"self": -call.first})
+    return -results if isinstance(results, torch.Tensor) else (-results[0], *results[1:])
+
+
 def _reversed_operands(call: Call, result: Any) -> Iterator[Mistake]:
     if call.name in ("sub", "div") and {"self", "other"} <= set(call.tensors):
         yield Mistake(
@@ -218,7 +237,7 @@ def _transposed(call: Call) -> Iterator[Mistake]:
             yield Mistake(
                 family=Family.SWAPPED,
                 what=f"transposing the square {name} of {call.name}",
-                result=lambda c, name=name: c.run({name: c.get(name).mT}),
+                result=given(name, lambda matrix: matrix.mT),
             )
     weight = call.get("weight")
     if call.name == "convolution" and any(size > 1 for size in weight.shape[2:]):
@@ -243,14 +262,30 @@ def constants(call: Call, result: Any) -> Iterator[Mistake]:
             yield Mistake(
                 family=Family.CONSTANT,
                 what=f"{name}={not value} in {call.name}",
-                result=lambda c, name=name: c.run({name: not c.get(name)}),
+                result=given(name, lambda flag: not flag),
             )
     if call.get("reduction") in (1, 2) and isinstance(result, (torch.Tensor, tuple)):
         wrong = 3 - int(call.get("reduction"))
         words = {1: "the mean instead of the sum", 2: "the sum instead of the mean"}[wrong]
         yield Mistake(
-            family=Family.CONSTANT, what=f"{words} in {call.name}", result=lambda c: c.run({"reduction": wrong})
+            family=Family.CONSTANT, what=f"{words} in {call.name}", result=given("reduction", lambda _: wrong)
         )
+
+
+def _is_idle(call: Call, name: str, value: float) -> bool:
+    """Numbers that do nothing in this call, or that are looked after elsewhere."""
+    if name == "momentum":
+        return not call.get("training")
+    if value == 0:
+        return call.name not in THRESHOLDED
+    neutral = (name in ("alpha", "beta") and value == 1) or (name == "threshold" and call.name == "softplus")
+    return neutral or name == "exponent" or abs(value) >= STAND_IN_FOR_INFINITY or _is_guard(value)
+
+
+THRESHOLDED = frozenset(
+    ["clamp", "clamp_min", "clamp_max", "gt", "ge", "lt", "le", "threshold", "where", "masked_fill"]
+)
+"""Operators in which a zero is a number like any other."""
 
 
 def _has_effect(call: Call, name: str) -> bool:
@@ -262,28 +297,23 @@ def _has_effect(call: Call, name: str) -> bool:
 def _other_number(call: Call, name: str, value: float) -> Iterator[Mistake]:
     is_eps = name in ("eps", "epsilon") or (call.name == "add" and GUARD <= value <= EPSILON)
     if is_eps:
-        for words, factor in (("dropping eps", 0.0), ("ten times the eps", 10.0)):
-            if value >= GUARD:
-                yield _with_number(call, name, f"{words} in {call.name}", lambda v, factor=factor: v * factor)
+        if value >= GUARD:
+            yield _with_number(name, f"dropping eps in {call.name}", lambda v: v * 0)
+            yield _with_number(name, f"ten times the eps in {call.name}", lambda v: v * 10)
     elif name == "correction":
-        yield _with_number(call, name, f"the other divisor (n or n-1) in {call.name}", lambda v: 0 if v else 1)
-    elif (
-        name == "exponent"
-        or value == 0
-        or abs(value) >= STAND_IN_FOR_INFINITY
-        or _is_guard(value)
-        or (name == "momentum" and not call.get("training"))
-        or (name in ("alpha", "beta") and value == 1)
-    ):
+        yield _with_number(name, f"the other divisor (n or n-1) in {call.name}", lambda v: 0 if v else 1)
+    elif _is_idle(call, name, value):
         return
+    elif value == 0 and call.first.is_floating_point():
+        yield _with_number(name, f"{name} 0.1 instead of 0 in {call.name}", lambda v: v + 0.1)
     elif call.first.is_floating_point():
-        yield _with_number(call, name, f"{name} 10% larger in {call.name}", lambda v: v * 1.1)
+        yield _with_number(name, f"{name} 10% larger in {call.name}", lambda v: v * 1.1)
     else:
-        yield _with_number(call, name, f"{name} larger by one in {call.name}", lambda v: v + 1)
+        yield _with_number(name, f"{name} larger by one in {call.name}", lambda v: v + 1)
 
 
-def _with_number(call: Call, name: str, what: str, change: Callable[[Any], Any]) -> Mistake:
-    return Mistake(family=Family.CONSTANT, what=what, result=lambda c: c.run({name: change(c.get(name))}))
+def _with_number(name: str, what: str, change: Callable[[Any], Any]) -> Mistake:
+    return Mistake(family=Family.CONSTANT, what=what, result=given(name, change))
 
 
 OTHER_WORDS = {"approximate": {"none": "tanh", "tanh": "none"}, "rounding_mode": {"floor": "trunc", "trunc": "floor"}}
@@ -291,13 +321,10 @@ OTHER_WORDS = {"approximate": {"none": "tanh", "tanh": "none"}, "rounding_mode":
 
 def _other_word(call: Call) -> Iterator[Mistake]:
     for name, exchange in OTHER_WORDS.items():
-        wrong = exchange.get(str(call.get(name)))
-        if wrong is not None:
-            yield Mistake(
-                family=Family.CONSTANT,
-                what=f"{name}={wrong} in {call.name}",
-                result=lambda c, name=name, wrong=wrong: c.run({name: wrong}),
-            )
+        word = str(call.get(name))
+        if word in exchange:
+            what = f"{name}={exchange[word]} in {call.name}"
+            yield Mistake(family=Family.CONSTANT, what=what, result=given(name, exchange.__getitem__))
     if "attention" in call.name and call.get("scale") is None and "scale" in call.arguments:
         yield Mistake(
             family=Family.CONSTANT,
@@ -360,16 +387,13 @@ def _indexed_next(call: Call) -> Any:
 
 
 def _shifted_number(call: Call, name: str) -> Iterator[Mistake]:
-    for step in (1, -1):
-        yield Mistake(
-            family=Family.OFF_BY_ONE,
-            what=f"{name} {step:+d} in {call.name}",
-            result=lambda c, step=step: c.run({name: _moved(c.get(name), step)}),
-        )
+    for words, step in (("one more", 1), ("one less", -1)):
+        what = f"{name} {words} in {call.name}"
+        yield Mistake(family=Family.OFF_BY_ONE, what=what, result=given(name, _moved_by(step)))
 
 
-def _moved(value: Any, step: int) -> Any:
-    return [value[0] + step, *value[1:]] if isinstance(value, (list, tuple)) else value + step
+def _moved_by(step: int) -> Callable[[Any], Any]:
+    return lambda value: [value[0] + step, *value[1:]] if isinstance(value, (list, tuple)) else value + step
 
 
 def _shifted_window(call: Call) -> Iterator[Mistake]:

@@ -72,7 +72,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return call.name, self.seen[call.name] - 1
 
 
-class Mutation(_Mode):
+class Mutation(_Mode):  # type: ignore[no-untyped-call]
     """Inside, one call goes wrong."""
 
     def __init__(self, mutant: Mutant, *, compare: bool = False) -> None:
@@ -120,7 +120,7 @@ class _Event:
     looks: bool
 
 
-class Observer(_Mode):
+class Observer(_Mode):  # type: ignore[no-untyped-call]
     """Runs along with the original and notes what could go wrong where."""
 
     def __init__(self, roundings: tuple[Rounding, ...]) -> None:

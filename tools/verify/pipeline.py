@@ -4,24 +4,28 @@
     compile   ahead of time for the named target, by tracing its own host code; registers, spills, shared memory
     first     one call on the cheapest case; are its kernels launched, and does the answer depend on them
     check     every case of the plan
+    time      on a GPU: paired with the original, the GPU held alone
 
-Each stage takes the job and either returns (go on) or raises `Failed` (the verdict is in). Speed is not judged here.
+Each stage takes the job and either returns (go on) or raises `Failed` (the verdict is in).
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from triton_agent.tools.results import CaseAccuracy, Evidence, Finding, KernelLaunch, KernelResources, StageTime
+from triton_agent.tools.results import CaseAccuracy, Evidence, Finding, KernelLaunch, KernelResources, StageTime, Timing
 from triton_agent.tools.screen import screen
+from triton_agent.tools.timing.lease import Mode
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.authorship import Work, check_alive, check_launches, check_library
 from triton_agent.tools.verify.expectation import Expectation
 from triton_agent.tools.verify.plan import Case, Plan, Trial
 from triton_agent.tools.verify.session import Failed, Session
+from triton_agent.tools.verify.speed import Racetrack
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,7 @@ class JudgeSettings:
     call_timeout_s: float = 20.0
     compile_timeout_s: float = 60.0
     total_timeout_s: float = 120.0
+    device: str = "cpu"
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -55,7 +60,11 @@ class Job:
     evidence: list[Evidence] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
     stages: list[StageTime] = dataclasses.field(default_factory=list)
+    timings: list[Timing] = dataclasses.field(default_factory=list)
     failure: Failed | None = None
+    gpu: Callable[[Mode], contextlib.AbstractContextManager[None]]
+    """The GPU's lease; on a CPU there is nothing to hold."""
+    racetrack: Racetrack | None = None
     misfit: str = ""
     """Parameters that did not find their namesake; explains wrong values."""
 
@@ -105,6 +114,11 @@ def compile_ahead(job: Job) -> None:
 
 def first_call(job: Job) -> None:
     """The cheapest case alone, with the proof of authorship."""
+    with job.gpu(Mode.SHARED):
+        _first_call(job)
+
+
+def _first_call(job: Job) -> None:
     trial = job.plan.trials[0]
     _open(job, job.runner, trial)
     answer, reply = _call(job, trial, trial.cases[0], slot=0, prove=True)
@@ -112,11 +126,18 @@ def first_call(job: Job) -> None:
     _record_first(job, reply)
     _check_authorship(job, trial.cases[0], reply)
     right = _right_when_silenced(job, trial)
+    if job.settings.device == "cuda":
+        _open(job, job.runner, trial, afresh=True)
     check_alive(right, len(trial.cases[0].expectation.outputs) or 1, allow_library=job.settings.allow_library)
 
 
 def check_all(job: Job) -> None:
     """Every case of every trial; the first trial's first case is done."""
+    with job.gpu(Mode.SHARED):
+        _check_all(job)
+
+
+def _check_all(job: Job) -> None:
     order = [job.plan.main, *(i for i in range(len(job.plan.trials)) if i != job.plan.main)]
     for index in order:
         trial = job.plan.trials[index]
@@ -125,22 +146,42 @@ def check_all(job: Job) -> None:
         _run_trial(job, trial, done=1 if index == 0 and index != job.plan.main else 0)
 
 
+def take_time(job: Job) -> None:
+    """Race the candidate against the original; afterwards it has to be right still."""
+    if job.racetrack is None:
+        return
+    trial = job.plan.trials[job.plan.main]
+    with job.gpu(Mode.EXCLUSIVE):
+        sets = list(job.plan.timing_sets)
+        job.timings = job.racetrack.race(job.runner, sets, model=trial.variant, train=trial.cases[0].train)
+    with job.gpu(Mode.SHARED):
+        _set_parameters(job, job.runner, trial, 0)
+        for slot, case in enumerate(trial.cases[:2]):  # what was timed has to be what was checked
+            answer, _ = _call(job, trial, case, slot=AFTER_THE_CLOCK + slot)
+            _judge(job, case, answer)
+
+
+AFTER_THE_CLOCK = 10_000
+"""Slots of calls that no other call is compared with."""
+
 STAGES: tuple[tuple[str, Callable[[Job], None]], ...] = (
     ("screen", screen_text),
     ("compile", compile_ahead),
     ("first", first_call),
     ("check", check_all),
+    ("time", take_time),
 )
 
 
-def _open(job: Job, session: Session, trial: Trial) -> None:
+def _open(job: Job, session: Session, trial: Trial, *, silenced: bool = False, afresh: bool = False) -> None:
     """Bring the candidate to life for one variant: file, module, parameters."""
     if session.phase == "start":
         session.await_ready()
+    if session.phase == "ready" or silenced or afresh:
         reply, _ = session.ask("load", source=job.source)
         if "no_model" in reply:
             raise Failed(Finding.NO_MODEL, "ModelNew is not a subclass of torch.nn.Module")
-    session.ask("build", [trial.packed_init], model=trial.variant, seed=trial.build_seed, silenced=False)
+    session.ask("build", [trial.packed_init], model=trial.variant, seed=trial.build_seed, silenced=silenced)
     _set_parameters(job, session, trial, 0)
 
 
@@ -170,7 +211,7 @@ def _run_trial(job: Job, trial: Trial, *, done: int) -> None:
             _check_authorship(job, case, called)
         if stateful or slot == 0:
             reply, blobs = job.runner.ask("state", model=trial.variant)
-            checks.check_state(case, reply, blobs)
+            checks.check_state(case, reply, blobs, job.settings.device)
         earlier = (case, answer)
         held.append((slot, case, answer.data))
     for slot, case, data in held[:-1]:
@@ -201,7 +242,7 @@ def _call(
         prove=prove,
     )
     checks.check_faults(case, reply["faults"])
-    return checks.read_answer(reply, blobs), reply
+    return checks.read_answer(reply, blobs, job.settings.device), reply
 
 
 def _judge(job: Job, case: Case, answer: checks.Answer, earlier: checks.Answer | None = None) -> None:
@@ -255,6 +296,8 @@ def _right_when_silenced(job: Job, trial: Trial) -> list[str]:
     if case.verify is None and not any(output.yard.original.numel() for output in case.expectation.outputs):
         return []
     right: set[str] = set()
+    if job.settings.device == "cuda":  # a graph captured before would replay unseen: start from nothing, in silence
+        _open(job, job.runner, trial, silenced=True)
     for salt in (0, 1):
         try:
             answer, _ = _call(job, trial, case, slot=-1 - salt, silenced=True, salt=salt)
@@ -271,13 +314,20 @@ def _right_when_silenced(job: Job, trial: Trial) -> list[str]:
 
 def _launch_counts(launches: list[dict[str, Any]]) -> list[KernelLaunch]:
     names = list(dict.fromkeys(launch["kernel"] for launch in launches))
-    return [
-        KernelLaunch(
-            kernel=name,
-            launches=sum(launch["kernel"] == name for launch in launches),
-            programs=sum(launch["programs"] for launch in launches if launch["kernel"] == name),
-            bytes_loaded=sum(launch["bytes_loaded"] for launch in launches if launch["kernel"] == name),
-            bytes_stored=sum(launch["bytes_stored"] for launch in launches if launch["kernel"] == name),
-        )
-        for name in names
-    ]
+    return [_counted(name, [launch for launch in launches if launch["kernel"] == name]) for name in names]
+
+
+def _counted(name: str, launches: list[dict[str, Any]]) -> KernelLaunch:
+    return KernelLaunch(
+        kernel=name,
+        launches=len(launches),
+        programs=sum(launch["programs"] for launch in launches),
+        bytes_loaded=_total(launch["bytes_loaded"] for launch in launches),
+        bytes_stored=_total(launch["bytes_stored"] for launch in launches),
+    )
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    """The sum, unless somewhere nothing was counted."""
+    known = list(counts)
+    return None if None in known else sum(count for count in known if count is not None)

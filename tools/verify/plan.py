@@ -26,6 +26,7 @@ from triton_agent.tools.verify.expectation import (
     state_of,
     unpack_trusted,
 )
+from triton_agent.tools.verify.input_tensors import map_tensors
 from triton_agent.tools.verify.reference import Reference
 
 Verify = Callable[[bytes, Any], bool]
@@ -75,6 +76,8 @@ class Plan:
     """Index of the trial closest to the problem as given."""
     original_elements: int
     """Elements the original's arithmetic touches in the cheapest case; a multiply-add counts as one."""
+    timing_sets: tuple[bytes, ...]
+    """Packed inputs of the main trial for the clock to rotate through; empty where nothing is timed."""
     facts: dict[str, Any]
     """What people want to know of the problem; plain data."""
 
@@ -89,6 +92,8 @@ class PlanSettings:
     """Distributions beyond the one given, randomised parameters. Off only to see what a problem is worth by itself."""
     family: bool = True
     """Variants of the problem's sizes."""
+    device: str = "cpu"
+    """Where the original runs: `cpu` or `cuda`."""
 
 
 def secret_seed() -> int:
@@ -106,6 +111,7 @@ def make_trial(
     if settings.remedies:
         for model in models:
             randomise(model, secret_seed())
+    models = [model.to(settings.device) for model in models]
     maker = _CaseMaker(reference, name, models, settings, notes)
     cases = maker.main_cases() if main else maker.variant_cases()
     trial = Trial(
@@ -178,7 +184,7 @@ class _CaseMaker:
 
     def _modes(self) -> list[bool]:
         """Train flags to check; one when both modes give the same."""
-        inputs = draw(self.reference, AS_GIVEN, secret_seed())
+        inputs = self._draw(AS_GIVEN)
         seen: dict[str, Expectation] = {}
         reasons: dict[str, str] = {}
         for mode in self.settings.modes:
@@ -228,7 +234,7 @@ class _CaseMaker:
 
     def _case(self, distribution: str, train: bool, *, version: int = 0, overwrite: bool = False) -> Case:
         model = self.models[version].train(train)
-        inputs = draw(self.reference, distribution, secret_seed())
+        inputs = self._draw(distribution)
         expectation = self._expect(model, inputs)
         if not self.scales and distribution == AS_GIVEN:
             self.scales = scales_of(expectation)
@@ -244,6 +250,10 @@ class _CaseMaker:
             expectation=expectation,
             stale=self._expect(self.models[0].train(train), inputs) if version else None,
         )
+
+    def _draw(self, distribution: str) -> list[Any]:
+        inputs = draw(self.reference, distribution, secret_seed())
+        return [map_tensors(value, lambda tensor: tensor.to(self.settings.device)) for value in inputs]
 
     def _expect(self, model: torch.nn.Module, inputs: list[Any]) -> Expectation:
         try:

@@ -68,14 +68,14 @@ def imprecise(call: Call, roundings: tuple[Rounding, ...]) -> Iterator[Mistake]:
         yield Mistake(
             family=Family.PRECISION,
             what=f"{call.name} on operands in {rounding.name}",
-            result=lambda c, rounding=rounding: _on_rounded(c, rounding),
+            result=_on_rounded(rounding),
         )
     if call.first.dtype in (torch.float16, torch.bfloat16):
         yield from _sums_in_half(call)
 
 
-def _on_rounded(call: Call, rounding: Rounding) -> Any:
-    return call.run({name: rounding.apply(t) for name, t in call.tensors.items() if t.is_floating_point()})
+def _on_rounded(rounding: Rounding) -> Callable[[Call], Any]:
+    return lambda call: call.run({n: rounding.apply(t) for n, t in call.tensors.items() if t.is_floating_point()})
 
 
 def _sums_in_half(call: Call) -> Iterator[Mistake]:
@@ -94,7 +94,7 @@ def _contracted_in_half(call: Call) -> Any:
     names = CONTRACTIONS[call.name]
     a, b = (call.get(name) for name in names)
     total: Any = 0
-    for left, right in zip(a.split(TILE, -1), b.split(TILE, -2)):
+    for left, right in zip(torch.split(a, TILE, -1), torch.split(b, TILE, -2)):
         total = total + torch.matmul(left.float(), right.float()).to(a.dtype)
     if "mat1" in names or "batch1" in names:
         return call.get("beta") * call.get("self") + call.get("alpha") * total
@@ -104,7 +104,7 @@ def _contracted_in_half(call: Call) -> Any:
 def _summed_in_half(call: Call) -> Any:
     last = (dimensions_of(call) or [-1])[-1]
     total: Any = 0
-    for part in call.first.split(TILE, last):
+    for part in torch.split(call.first, TILE, last):
         share = part.shape[last] / call.first.shape[last] if call.name == "mean" else 1.0
         total = total + (call.run({"self": part}).float() * share).to(call.first.dtype)
     return total

@@ -12,11 +12,14 @@ from triton_agent.tools.isolate.watch import OperatorWatch
 from triton_agent.tools.operators import kind_of
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.verify.authorship import ARITHMETIC
-from triton_agent.tools.verify.expectation import OriginalFailed, unpack_trusted
+from triton_agent.tools.verify.distributions import DISTRIBUTIONS, draw
+from triton_agent.tools.verify.expectation import OriginalFailed, pack, unpack_trusted
 from triton_agent.tools.verify.plan import Plan, PlanSettings, Trial, make_trial, make_verifier_trial, secret_seed
 from triton_agent.tools.verify.reference import load
-from triton_agent.tools.verify.variants import AS_GIVEN, INTERPRETER, Variant, family, scaled_down
+from triton_agent.tools.verify.variants import AS_GIVEN, FULL_SIZE, INTERPRETER, Variant, family, scaled_down
 
+TIMING_SETS = 3
+"""Sets of inputs that timed calls rotate through: one would let a memory of earlier answers look like speed."""
 UNCOUNTED_HEAVY = 64
 """Multiply-adds per element assumed for heavy operators that have no flop formula."""
 
@@ -52,8 +55,10 @@ def prepare_plan(spec: ProblemSpec, settings: PlanSettings) -> Plan:
         "scaled": scaled,
         "notes": list(dict.fromkeys(notes)),
         **_graph_facts(originals[order[0]], ordered[0]),
+        "floor_bytes_main": _graph_facts(originals[0], trials[0])["floor_bytes"],
     }
     return Plan(
+        timing_sets=_timing_sets(spec, variants[0]) if settings.device == "cuda" else (),
         trials=ordered,
         main=order.index(0),
         original_elements=_work_elements(originals[order[0]], ordered[0]),
@@ -61,11 +66,19 @@ def prepare_plan(spec: ProblemSpec, settings: PlanSettings) -> Plan:
     )
 
 
+def _timing_sets(spec: ProblemSpec, variant: Variant) -> tuple[bytes, ...]:
+    """A few draws of the inputs as given."""
+    reference = load(spec, variant.constants, batch=variant.batch)
+    return tuple(pack(draw(reference, DISTRIBUTIONS[0], secret_seed())) for _ in range(TIMING_SETS))
+
+
 def _variants(spec: ProblemSpec, settings: PlanSettings) -> tuple[list[Variant], str]:
     """The main variant first, brought to a size the interpreter can take, and its family."""
     if spec.kind is ProblemKind.VERIFIER:
         return [AS_GIVEN], ""
     seed = secret_seed()
+    if settings.device == "cuda":
+        return family(spec, seed, limits=FULL_SIZE, device="cuda") if settings.family else [AS_GIVEN], ""
     main = scaled_down(spec, seed, limits=INTERPRETER)
     if main is None:
         load(spec).close()  # says what is wrong with the file, where something is

@@ -54,6 +54,7 @@ class Session:
                 remedy="run `triton-agent doctor`; the worker's own words are in its output",
             ) from error
         self.layers = tuple(str(layer) for layer in message.get("layers", ()))
+        self.phase = "ready"
 
     def ask(
         self, op: str, blobs: list[bytes | memoryview] | None = None, *, timeout_s: float | None = None, **fields: Any

@@ -73,7 +73,7 @@ def nudge_value(value: Any, generator: torch.Generator, relative: float) -> Any:
     if isinstance(value, torch.Tensor):
         if not (value.is_floating_point() and value.numel()):
             return value
-        signs = torch.randint(0, 2, value.shape, generator=generator, dtype=torch.int8) * 2 - 1
+        signs = torch.randint(0, 2, value.shape, generator=generator, dtype=torch.int8).to(value.device) * 2 - 1
         return value * (1 + relative * signs)
     if isinstance(value, (list, tuple)):
         return type(value)(nudge_value(item, generator, relative) for item in value)

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator
 import torch
 
 from triton_agent.tools.errors import ProblemError
-from triton_agent.tools.isolate.tensors import Foreign
+from triton_agent.tools.isolate.tensors import Foreign, nested_tensors
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.results import Finding
 from triton_agent.tools.verify.court import Bench, Court, convene, outputs_refused, refusal
 from triton_agent.tools.verify.distributions import draw
-from triton_agent.tools.verify.expectation import nested_tensors, unpack_trusted
+from triton_agent.tools.verify.expectation import unpack_trusted
 from triton_agent.tools.verify.impostors import Impostor, Question, impostors_for, verifier_attempts
 from triton_agent.tools.verify.mutants import Mutant, Mutation, Observer, same_bits, spread
 from triton_agent.tools.verify.plan import Case, PlanSettings, make_verifier_trial, secret_seed
@@ -87,17 +87,17 @@ class _Assayer:
         as_given, with_remedies = list(_questions(self.bare)), list(_questions(self.full))
         impostors = impostors_for(as_given[0][2])
         mutants = self._mutants()
-        total = len(impostors) + len(mutants)
-        for done, attempt in enumerate((*impostors, *mutants)):
+                tries: list[Impostor | Mutant] = [*impostors, *mutants]
+        for done, attempt in enumerate(tries):
             if time.monotonic() > self.deadline:
-                self.left_out = total - done
+                self.left_out = len(tries) - done
                 return
             if isinstance(attempt, Impostor):
                 self._try_impostor(attempt, as_given, with_remedies)
             else:
                 self._try_mutant(attempt)
             if self.on_progress is not None:
-                self.on_progress(done + 1, total)
+                self.on_progress(done + 1, len(tries))
 
     def _mutants(self) -> list[Mutant]:
         """The original watched once in its first case, and a choice of what could go wrong in it."""
@@ -115,7 +115,7 @@ class _Assayer:
         if impostor.damages and _leaves_as_is(impostor, [*as_given, *with_remedies]):
             self.discarded += 1
             return
-        self._record(impostor.family, impostor.what, first, later, inert=False)
+        self._record(impostor.family, impostor.what, first, later, meaning=impostor.meaning)
 
     def _try_mutant(self, mutant: Mutant) -> None:
         first = next((asked for asked in self.bare.cases() if not _passes(*asked, mutant)), None)
@@ -133,7 +133,8 @@ class _Assayer:
         first: tuple[Bench, Case] | None,
         later: tuple[Bench, Case] | None,
         *,
-        inert: bool,
+        inert: bool = False,
+        meaning: str = "",
     ) -> None:
         self.attempts.append(
             Attempt(
@@ -143,6 +144,7 @@ class _Assayer:
                 survives=later is None,
                 killed_by=self.full.explain(*later) if later else "",
                 inert=inert,
+                meaning=meaning,
             )
         )
 

@@ -1,0 +1,102 @@
+"""What holds for every benchmark: it explains itself without torch, and its rows land where rows like them are."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks import rows
+
+FOLDER = Path(rows.__file__).parent
+SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py") if "argparse" in path.read_text())
+SHARED = dict.fromkeys(rows.SHARED_COLUMNS, "x")
+
+WITHOUT_TORCH = """
+import runpy, sys
+sys.modules["torch"] = sys.modules["triton"] = None  # importing either raises
+script = sys.argv[1]
+sys.argv = [script, "--help"]
+sys.path.insert(0, script.rpartition("/")[0])
+runpy.run_path(script, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_help_needs_neither_torch_nor_triton(script: str) -> None:
+    argv = [sys.executable, "-c", WITHOUT_TORCH, str(FOLDER / script)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("usage:")
+
+
+def test_rows_begin_with_a_header_and_are_added_below(tmp_path: Path) -> None:
+    path = tmp_path / "results" / "made.csv"
+    rows.append(path, SHARED, [{"figure": "a, quoted", "value": 1.5}])
+    rows.append(path, SHARED, [{"figure": "b", "value": 2}, {"figure": "c", "value": 3}])
+    with path.open(newline="") as file:
+        found = list(csv.DictReader(file))
+    assert list(found[0]) == [*rows.SHARED_COLUMNS, "figure", "value"]
+    assert [(row["figure"], row["value"]) for row in found] == [("a, quoted", "1.5"), ("b", "2"), ("c", "3")]
+    assert {row["commit"] for row in found} == {"x"}
+
+
+OTHER_ROWS: dict[str, dict[str, object]] = {
+    "fewer": {"figure": "a"},
+    "more": {"figure": "a", "value": 1, "unit": "s"},
+    "other order": {"value": 1, "figure": "a"},
+    "other names": {"figure": "a", "time": 1},
+}
+
+
+@pytest.mark.parametrize("row", OTHER_ROWS.values(), ids=OTHER_ROWS)
+def test_rows_with_other_columns_are_refused(tmp_path: Path, row: dict[str, object]) -> None:
+    path = tmp_path / "made.csv"
+    rows.append(path, SHARED, [{"figure": "a", "value": 1}])
+    before = path.read_bytes()
+    with pytest.raises(rows.SchemaMismatch, match="columns"):
+        rows.append(path, SHARED, [row])
+    assert path.read_bytes() == before
+
+
+def test_rows_that_differ_among_themselves_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(rows.SchemaMismatch):
+        rows.append(tmp_path / "made.csv", SHARED, [{"figure": "a"}, {"value": 1}])
+    assert not (tmp_path / "made.csv").exists()
+
+
+def test_no_rows_make_no_file(tmp_path: Path) -> None:
+    rows.append(tmp_path / "made.csv", SHARED, [])
+    assert not (tmp_path / "made.csv").exists()
+
+
+def test_provenance_fills_every_shared_column() -> None:
+    found = rows.provenance()
+    assert tuple(found) == rows.SHARED_COLUMNS
+    assert all(found.values())
+    assert found["torch"] != "none"
+
+
+def test_commit_says_when_files_differ_from_it(tmp_path: Path) -> None:
+    assert rows.commit(tmp_path / "nowhere") == "unknown"
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+    (tmp_path / "benchmarks" / "results").mkdir(parents=True)
+    (tmp_path / "code.py").write_text("x = 1\n")
+    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "first"]):
+        subprocess.run([*git, *arguments], check=True, capture_output=True)
+    clean = rows.commit(tmp_path)
+    assert len(clean) >= 7
+    assert "+" not in clean
+    (tmp_path / "benchmarks" / "results" / "made.csv").write_text("a\n")
+    assert rows.commit(tmp_path) == clean
+    (tmp_path / "code.py").write_text("x = 2\n")
+    assert rows.commit(tmp_path) == f"{clean}+dirty"
+
+
+def test_every_tracked_result_file_has_the_shared_columns() -> None:
+    for path in rows.RESULTS.glob("*.csv"):
+        with path.open(newline="") as file:
+            header = next(csv.reader(file))
+        assert tuple(header[: len(rows.SHARED_COLUMNS)]) == rows.SHARED_COLUMNS, path

@@ -1,0 +1,149 @@
+"""How fast is a candidate that is right: paired with the original, each in its own process, with the GPU to themselves.
+
+The checker times the original, the worker times the candidate, turn by turn (`timing/pairing.py`). The worker's word is
+bounded three ways: by batches of calls that are timed from here, where no candidate reaches; by the floor, the fewest
+bytes over the measured bandwidth; and by its own two figures, which have to agree. Outputs made while the clock ran are
+read and judged like any other.
+
+A short measurement sorts; only what it finds ahead is measured in full.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import statistics
+import time
+from typing import Any
+
+import torch
+
+from triton_agent.tools.results import Finding, Timing
+from triton_agent.tools.timing import intervals
+from triton_agent.tools.timing.clock import Clock, ClockSettings
+from triton_agent.tools.timing.pairing import PairingSettings, take_turns
+from triton_agent.tools.timing.samples import Overheads, PairedSamples, Sample, contradiction
+from triton_agent.tools.timing.subject import Subject
+from triton_agent.tools.verify.session import Failed, Session
+
+BATCH_MS = 10.0
+"""A batch takes about this long, so that the way to the worker and back does not count."""
+BATCH_AT_MOST = 1000
+ROUND_TRIP_MS = 1.0
+"""Of a request to a worker; generous, for what is bounded is lies by a factor."""
+FALSE_FACTOR = 1.5
+"""A batch may take this much longer a call than claimed: clocks step, a caller's cache is not a batch's."""
+FLOOR_SHARE = 0.5
+"""Claims under half the floor are impossible; the other half is for outputs that stay in the cache."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedSettings:
+    """How long the clock may run."""
+
+    short_pairs: int = 8
+    full_pairs: int = 30
+    limit_s: float = 20.0
+    cold_l2: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Opponent:
+    """What a candidate is measured against, ready to be called in this process."""
+
+    name: str
+    """With its precision mode."""
+    subject: Subject
+
+
+class Racetrack:
+    """The checker's clock and the opponents, made once per problem. Use under the GPU's exclusive lease."""
+
+    def __init__(self, settings: SpeedSettings, floor_ms: float) -> None:
+        self.settings = settings
+        self.floor_ms = floor_ms
+        self.clock = Clock("cuda", ClockSettings(cold_l2=settings.cold_l2))
+        self.opponents: list[Opponent] = []
+
+    def add(self, name: str, model: Any, sets: list[list[Any]]) -> None:
+        """An opponent over the given sets of inputs."""
+        subject = Subject([functools.partial(_call, model, args) for args in sets])
+        self.clock.warm_up(subject)
+        self.opponents.append(Opponent(name=name, subject=subject))
+
+    def race(self, session: Session, packed_sets: list[bytes], *, model: str, train: bool) -> list[Timing]:
+        """Timings against each opponent; raises Failed for a clock that lies."""
+        blobs: list[bytes | memoryview] = list(packed_sets)
+        reply, _ = session.ask("time", blobs, sets=len(packed_sets), model=model, train=train)
+        overheads = Overheads(**reply["overheads"])
+        method = f"original: {self.clock.method}; candidate in its own process: {reply['method']}"
+        ask = functools.partial(_ask_sample, session)
+        timings = []
+        for opponent in self.opponents:
+            samples = self._turns(opponent, ask, overheads, method)
+            self._bound(session, samples, overheads)
+            timings += [samples.timing(opponent.name, kind) for kind in ("device", "latency")]
+        return timings
+
+    def _turns(self, opponent: Opponent, ask: Any, overheads: Overheads, method: str) -> PairedSamples:
+        """Short; and in full where the candidate seems ahead in device time."""
+        time_original = functools.partial(self.clock.time_once, opponent.subject)
+        for pairs in (self.settings.short_pairs, self.settings.full_pairs):
+            samples = take_turns(
+                time_original,
+                ask,
+                PairingSettings(pairs=pairs, limit_s=self.settings.limit_s),
+                cold_l2=self.settings.cold_l2,
+                overheads=overheads,
+                method=method,
+            )
+            original, candidate = samples.times_ms("device")
+            if statistics.median(candidate) >= statistics.median(original):
+                break
+        return samples
+
+    def _bound(self, session: Session, samples: PairedSamples, overheads: Overheads) -> None:
+        """Refuse claims that the trusted clock, the floor or their own other half contradict."""
+        claimed = statistics.median(sample.device_ms for sample in samples.candidate)
+        latency = statistics.median(sample.host_ms for sample in samples.candidate)
+        calls = max(3, min(BATCH_AT_MOST, int(BATCH_MS / max(latency, 1e-3))))
+        began = time.perf_counter()
+        session.ask("time", batch=calls)
+        trusted = ((time.perf_counter() - began) * 1e3 - ROUND_TRIP_MS) / calls
+        if trusted > FALSE_FACTOR * latency + 0.05:
+            raise Failed(
+                Finding.FALSE_CLOCK,
+                f"claimed {latency:.4f} ms a call; {calls} calls timed from outside took {trusted:.4f} ms each",
+            )
+        if claimed < FLOOR_SHARE * self.floor_ms:
+            raise Failed(
+                Finding.FALSE_CLOCK, f"claimed {claimed:.4f} ms; moving the bytes alone takes {self.floor_ms:.4f} ms"
+            )
+        doubt = contradiction(samples.candidate, overheads)
+        if doubt:
+            raise Failed(Finding.FALSE_CLOCK, doubt)
+
+
+def _call(model: Any, args: list[Any]) -> Any:
+    with torch.no_grad():
+        return model(*args)
+
+
+def _ask_sample(session: Session, turn: int) -> Sample:
+    reply, _ = session.ask("time", turn=turn)
+    try:
+        return Sample(**reply["sample"])
+    except (TypeError, ValueError) as error:
+        raise Failed(Finding.TAMPERED, f"the worker's reading contradicts itself ({error})") from error
+
+
+def precision_mode() -> str:
+    """The precision float32 operators run in, for a baseline's name."""
+    matmul = "tf32" if torch.backends.cuda.matmul.allow_tf32 else "float32"
+    convolution = "tf32" if torch.backends.cudnn.allow_tf32 else "float32"
+    return f"{matmul} matmul, {convolution} convolution"
+
+
+def wins(timings: list[Timing]) -> bool:
+    """Whether every interval lies above the margin."""
+    return bool(timings) and all(timing.speedup.low > 1 + intervals.MARGIN for timing in timings)
