@@ -86,6 +86,9 @@ def evaluate(
     ] = "family",
     timeout: Annotated[float, typer.Option("--timeout", metavar="S", help="Seconds a kernel may take in all.")] = 120.0,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Kernels evaluated at once; 0: as many as cores.")] = 0,
+    require_sandbox: Annotated[
+        bool, typer.Option("--require-sandbox", help="Refuse to go on where a layer of the sandbox is missing.")
+    ] = False,
     screen: Annotated[bool, typer.Option("--screen/--no-screen", help="Refuse by reading the text first.")] = True,
     json: JSON = False,
 ) -> None:
@@ -105,6 +108,7 @@ def evaluate(
         shapes=shapes,
         timeout_s=timeout,
         jobs=jobs,
+        require_sandbox=require_sandbox,
         screen=screen,
         json=json,
     )

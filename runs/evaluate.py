@@ -45,6 +45,7 @@ class EvaluateRequest:
     shapes: str
     timeout_s: float
     jobs: int
+    require_sandbox: bool
     screen: bool
     json: bool
 
@@ -89,6 +90,7 @@ def _settings(request: EvaluateRequest) -> EvaluatorSettings:
         allow_library=request.allow_library,
         modes=MODES[request.mode],
         shapes=request.shapes,
+        require_sandbox=request.require_sandbox,
         screen=request.screen,
         total_timeout_s=request.timeout_s,
         call_timeout_s=min(20.0, request.timeout_s),
@@ -156,7 +158,7 @@ def as_json(path: str, verdict: Verdict, facts: ProblemFacts) -> dict[str, Any]:
     if isinstance(verdict, InstrumentError):
         reason = {"kind": type(verdict).__name__, "what": verdict.what, "remedy": verdict.remedy}
         return {"kernel": path, "problem": problem, "status": None, "not_measured": reason}
-    floor = {"bytes": facts.floor_bytes, "flops": facts.floor_flops}
+    floor = {"bytes": facts.floor_bytes_main, "flops": facts.floor_flops_main}
     return {
         "kernel": path,
         "problem": problem,
@@ -196,25 +198,14 @@ COLOURS = {Status.PASSED: "green", Status.CHEATED: "red", Status.NOT_TRITON: "ye
 def _show(verdicts: Sequence[tuple[str, Verdict]], facts: ProblemFacts, wall_s: float) -> None:
     out = console.results()
     cases = f"{len(facts.variants)} shapes, {facts.cases} cases"
-    out.print(
-        f"[bold]{escape(facts.name)}[/]  {cases}; fewest bytes {facts.floor_bytes:,}, flops {facts.floor_flops:,}"
-    )
+    floor = f"fewest bytes {facts.floor_bytes_main:,}, flops {facts.floor_flops_main:,}"
+    out.print(f"[bold]{escape(facts.name)}[/]  {cases}; {floor}")
     if facts.scaled:
         out.print(f"  {facts.scaled}", markup=False)
     for note in facts.notes:
         out.print(f"  note: {note}", markup=False, soft_wrap=True)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in (
-        "kernel",
-        "status",
-        "error / allowed",
-        "registers",
-        "spills",
-        "shared",
-        "traffic",
-        "speed-up",
-        "seconds",
-    ):
+    for heading in HEADINGS:
         table.add_column(heading, justify="left" if heading in ("kernel", "status") else "right", overflow="fold")
     for path, verdict in verdicts:
         table.add_row(*_row(path, verdict))

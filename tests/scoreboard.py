@@ -1,6 +1,6 @@
 """`make cheats`: every cheat and every honest oddity against the evaluator, with the screen on and off.
 
-    python -m tests.scoreboard [--no-screen] [--only NAME] [--json FILE]
+    python -m tests.scoreboard [--no-screen] [--device cuda] [--only NAME] [--json FILE]
 
 Exit code 0 when every cheat was caught with a status of the decision table and no honest kernel refused.
 """
@@ -25,12 +25,14 @@ CALL_TIMEOUT_S, TOTAL_TIMEOUT_S = 10.0, 60.0
 def main() -> int:
     arguments = _arguments()
     settings = EvaluatorSettings(
+        device=arguments.device,
         screen=arguments.screen,
         call_timeout_s=CALL_TIMEOUT_S,
         compile_timeout_s=CALL_TIMEOUT_S * 2,
         total_timeout_s=TOTAL_TIMEOUT_S,
     )
-    chosen = [item for item in (*cheats(), *honest()) if item.where != "gpu" and arguments.only in item.name]
+    places = ("both", "gpu") if arguments.device == "cuda" else ("both", "cpu")
+    chosen = [item for item in (*cheats(), *honest()) if item.where in places and arguments.only in item.name]
     rows, console = [], Console(highlight=False, width=160)
     for item, outcome in grade(chosen, settings, jobs=arguments.jobs):
         rows.append((item, spoken(outcome), item.meets(outcome)))
@@ -47,6 +49,7 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-screen", dest="screen", action="store_false", help="leave out the reading of the text")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--only", default="", help="part of a name")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", help="write the rows there, too")

@@ -20,7 +20,8 @@ def test_the_decision_table_is_the_one_in_the_code() -> None:
 
 def test_every_command_in_the_readme_exists() -> None:
     shown = subprocess.run([sys.executable, "-m", "triton_agent", "--help"], capture_output=True, text=True, timeout=60)
-    commands = set(re.findall(r"triton-agent ([a-z][a-z-]*)", README))
+    code = re.findall(r"```.*?```|`[^`]+`", README, re.DOTALL)
+    commands = {name for text in code for name in re.findall(r"triton-agent ([a-z][a-z-]*)", text)}
     assert commands
     assert all(re.search(rf"^\W*{command} ", shown.stdout, re.MULTILINE) for command in commands), commands
 

@@ -19,14 +19,14 @@ import signal
 import tempfile
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from triton_agent.tools import workspace
 from triton_agent.tools.errors import InstrumentError, WorkerLost
 from triton_agent.tools.isolate.cgroup import CgroupBox, delegated_group
 from triton_agent.tools.isolate.processes import Child, Nursery
-from triton_agent.tools.isolate.sandbox import Confinement, Limits
+from triton_agent.tools.isolate.sandbox import ESSENTIAL, Confinement, Limits, probe
 from triton_agent.tools.isolate.wire import Channel, ChannelClosed, ChannelTimeout, error_from_json
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import DECISIONS, Environment, Evaluation, Finding, Status, to_json
@@ -62,6 +62,8 @@ class EvaluatorSettings:
     """What one candidate may use on the host."""
     confine: bool = True
     """Off only where the machine's owner runs kernels of their own; the verdict says so."""
+    require_sandbox: bool = False
+    """Refuse to go on where an essential layer of the sandbox is missing."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +76,14 @@ class ProblemFacts:
     cases: int
     fingerprint: str
     floor_bytes: int
+    """Fewest bytes at the smallest sizes checked, where traffic is counted."""
     floor_flops: int
     scaled: str
     """How the problem was scaled down; empty when it was not."""
     notes: tuple[str, ...]
     floor_bytes_main: int
-    """Fewest bytes at the sizes that are timed."""
+    """The same at the sizes as given (or as scaled down)."""
+    floor_flops_main: int
     device: str
     torch: str
     python: str
@@ -95,7 +99,9 @@ class Evaluator:
         """Give a `nursery` to share its processes with other evaluators; it stays open when this one closes."""
         self.spec = spec
         self.settings = settings or EvaluatorSettings()
-        self._folder = Path(tempfile.mkdtemp(prefix="triton-agent-"))
+        if self.settings.require_sandbox:
+            _require_layers()
+        self._folder = workspace.make()
         self._stack = contextlib.ExitStack()
         self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
         self._jobs: dict[int, queue.SimpleQueue[dict[str, Any]]] = {}
@@ -234,6 +240,8 @@ class Evaluator:
             grader=GRADER,
         )
         finding = Finding(verdict["finding"]) if verdict["finding"] else None
+        if finding is not None:
+            workspace.require_room(self._folder)
         message = verdict["message"]
         if verdict["worker_died"]:
             finding, message = _how_it_died(message, workers)
@@ -292,6 +300,15 @@ class _Worker:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 2000))
             return file.read().decode(errors="replace")
         return ""
+
+
+def _require_layers() -> None:
+    missing = [layer for layer in probe() if layer.name in ESSENTIAL and not layer.available]
+    if missing:
+        said = "; ".join(f"{layer.name}: {layer.why}" for layer in missing)
+        raise InstrumentError(
+            f"the sandbox lacks {said}", remedy="see `triton-agent doctor`, or do without --require-sandbox"
+        )
 
 
 def _reap_if_possible(checker: Child) -> None:

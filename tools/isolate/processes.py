@@ -42,6 +42,7 @@ class Zygote:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                env=_environment(os.path.dirname(log_path)),
             )
         theirs.sock.close()
         return cls(ours, process)
@@ -91,6 +92,27 @@ class Zygote:
         else:
             self.origin.kill()
             self.origin.wait()
+
+
+KEPT = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LANG",
+    "TMPDIR",
+    "CC",
+    "VIRTUAL_ENV",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "XDG_CACHE_HOME",
+)
+KEPT_PREFIXES = ("PYTHON", "CUDA", "NVIDIA", "NCCL_", "TORCH", "TRITON", "LC_", "OMP_", "MKL_")
+"""Variables our processes need. Keys and tokens are not among them: every worker starts as a copy of a zygote."""
+
+
+def _environment(folder: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith(KEPT_PREFIXES)}
+    return {**kept, "TORCHINDUCTOR_CACHE_DIR": os.path.join(folder, "inductor")}
 
 
 class Nursery:

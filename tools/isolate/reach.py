@@ -10,6 +10,7 @@ import functools
 import glob
 import importlib.util
 import os
+import shutil
 import site
 import sys
 import sysconfig
@@ -50,7 +51,7 @@ def library_paths() -> tuple[str, ...]:
     paths += [entry for entry in sys.path if os.path.basename(entry) in ("site-packages", "dist-packages")]
     for package in ("torch", "triton", "numpy", "triton_agent", "triton_agent.tools"):
         paths += _package_folders(package)
-    paths += _named_by_the_environment()
+    paths += [*_named_by_the_environment(), *_compilers()]
     found = (os.path.realpath(path) for path in paths if os.path.isabs(path) and os.path.exists(path))
     return tuple(dict.fromkeys(found))
 
@@ -63,6 +64,13 @@ def _named_by_the_environment() -> list[str]:
     return [
         name for name in names if name and os.path.commonpath([home, os.path.realpath(name)]) != os.path.realpath(name)
     ]
+
+
+def _compilers() -> list[str]:
+    """Triton compiles its launchers with the C compiler it finds, which may live in a folder of its own."""
+    found = [shutil.which(name) for name in (os.environ.get("CC", ""), "gcc", "clang", "cc", "ld") if name]
+    programs = [os.path.realpath(path) for path in found if path]
+    return [os.path.dirname(os.path.dirname(path)) for path in programs if os.path.dirname(path) not in ("/bin", "/")]
 
 
 def _package_folders(name: str) -> list[str]:

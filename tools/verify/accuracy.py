@@ -228,4 +228,4 @@ def _index(tensor: torch.Tensor, flat: int) -> tuple[int, ...]:
 
 def _share(mask: torch.Tensor) -> str:
     wrong, total = int(mask.sum()), mask.numel()
-    return f"{wrong} of {total}" if total < 1000 else f"{100 * wrong / total:.2g}%"
+    return f"{wrong} of {total}" if total < 1000 else f"{100 * wrong / total:.3g}%"

@@ -129,8 +129,8 @@ def _failure(case: Case, name: str, got: torch.Tensor, yard: Yardstick, judgemen
 def _precision_hint(dtype: torch.dtype) -> str:
     if dtype is torch.float32:
         return (
-            '\nlikely cause: float32 tl.dot defaults to TF32; use input_precision="ieee" or "tf32x3", '
-            "and keep float32 throughout"
+            "\nlikely cause: a value rounded to half precision on the way, or a float32 tl.dot left at its default, "
+            'TF32; keep float32 throughout and give tl.dot input_precision="ieee" or "tf32x3"'
         )
     return (
         "\nlikely cause: an accumulator or intermediate in half precision; accumulate in float32, round once at the end"

@@ -212,7 +212,7 @@ def _partial(question: Question) -> list[Impostor]:
             what=f"{output.name} all zeros",
             answer=_zeros_in(i),
             family=Family.PARTIAL,
-            damages=True,
+            meaning="that output is zero whatever the inputs, or its values hardly count",
         )
         for i, output in enumerate(question.expectation.outputs)
         if len(question.right) > 1

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from triton_agent.tools.verify import axis_mistakes, mistakes
+from triton_agent.tools.verify import axis_mistakes, index_mistakes, mistakes, number_mistakes, swap_mistakes
 from triton_agent.tools.verify.mistakes import Mistake
 from triton_agent.tools.verify.operator_call import Call, call_of, results_of, writes_to_first
 from triton_agent.tools.verify.precision_mistakes import Rounding, imprecise
@@ -27,7 +28,15 @@ MOST_MUTANTS = 60
 RUNAWAY_FACTOR = 20
 """A mutant that calls so many times as many operators as the original is in a loop that it does not leave."""
 
-SOURCES: tuple[mistakes.Source, ...] = (*mistakes.SOURCES, axis_mistakes.wrong_axis, axis_mistakes.truncated)
+SOURCES: tuple[mistakes.Source, ...] = (
+    mistakes.dropped,
+    mistakes.affine,
+    swap_mistakes.swapped,
+    number_mistakes.constants,
+    index_mistakes.off_by_one,
+    axis_mistakes.wrong_axis,
+    axis_mistakes.truncated,
+)
 
 Place = tuple[str, int]
 """An operator's name, and which of its calls."""
@@ -198,18 +207,16 @@ def _written(func: Any, args: Any, kwargs: Any) -> set[int]:
     }
 
 
-def spread(mutants: list[Mutant], most: int = MOST_MUTANTS) -> list[Mutant]:
-    """At most so many, a deterministic choice: families take turns, and within one the operators do."""
+def spread(mutants: list[Mutant]) -> list[Mutant]:
+    """An order in which any first few are a fair choice: families take turns, and within one the operators do."""
     queues: dict[Family, list[Mutant]] = {family: [] for family in Family}
-    turns: collections.Counter[tuple[Family, str, str]] = collections.Counter()
+    turns: collections.Counter[tuple[str, str]] = collections.Counter()
     ranked: list[tuple[int, int, Mutant]] = []
     for order, mutant in enumerate(mutants):
-        key = (mutant.family, mutant.place[0], mutant.mistake.what)
+        key = (mutant.place[0], mutant.mistake.what)
         ranked.append((turns[key], order, mutant))
         turns[key] += 1
     for _, _, mutant in sorted(ranked, key=lambda item: item[:2]):
         queues[mutant.family].append(mutant)
-    chosen: list[Mutant] = []
-    while len(chosen) < most and any(queues.values()):
-        chosen += [queue.pop(0) for queue in queues.values() if queue]
-    return chosen[:most]
+    rounds = itertools.zip_longest(*queues.values())
+    return [mutant for taken in rounds for mutant in taken if mutant is not None]

@@ -55,7 +55,7 @@ def prepare_plan(spec: ProblemSpec, settings: PlanSettings) -> Plan:
         "scaled": scaled,
         "notes": list(dict.fromkeys(notes)),
         **_graph_facts(originals[order[0]], ordered[0]),
-        "floor_bytes_main": _graph_facts(originals[0], trials[0])["floor_bytes"],
+        **{f"{name}_main": value for name, value in _graph_facts(originals[0], trials[0]).items() if "floor" in name},
     }
     return Plan(
         timing_sets=_timing_sets(spec, variants[0]) if settings.device == "cuda" else (),

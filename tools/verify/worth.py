@@ -21,12 +21,13 @@ from triton_agent.tools.verify.court import Bench, Court, convene, outputs_refus
 from triton_agent.tools.verify.distributions import draw
 from triton_agent.tools.verify.expectation import unpack_trusted
 from triton_agent.tools.verify.impostors import Impostor, Question, impostors_for, verifier_attempts
-from triton_agent.tools.verify.mutants import Mutant, Mutation, Observer, same_bits, spread
+from triton_agent.tools.verify.mutants import MOST_MUTANTS, Mutant, Mutation, Observer, same_bits, spread
 from triton_agent.tools.verify.plan import Case, PlanSettings, make_verifier_trial, secret_seed
 from triton_agent.tools.verify.precision_mistakes import coarser_than
 from triton_agent.tools.verify.prepare import prepare_plan
 from triton_agent.tools.verify.reference import load
-from triton_agent.tools.verify.variants import INTERPRETER, family, scaled_down
+from triton_agent.tools.verify.trials import Trials
+from triton_agent.tools.verify.variants import AS_GIVEN, INTERPRETER, family, scaled_down
 from triton_agent.tools.worth import Attempt, Family, WorthReport
 
 ASSAY_S = 120.0
@@ -49,7 +50,7 @@ def assay(spec: ProblemSpec, *, on_progress: OnProgress | None = None, limit_s: 
     seed = secret_seed()
     main = scaled_down(spec, seed, limits=INTERPRETER)
     if main is None:
-        prepare_plan(spec, BARE)  # says what is wrong
+        _say_why_no_size(spec, seed)
         raise ProblemError("no size was found at which the original runs", where=spec.path)
     bare = convene(spec, [main.variant], BARE)
     full = convene(spec, family(spec, seed, limits=INTERPRETER, base=main.variant), PlanSettings())
@@ -67,6 +68,15 @@ def assay(spec: ProblemSpec, *, on_progress: OnProgress | None = None, limit_s: 
         scaled=main.sentence,
         notes=full.notes,
     )
+
+
+def _say_why_no_size(spec: ProblemSpec, seed: int) -> None:
+    """Raise what the original raises, where it does not run at all; else what the evaluator says of such sizes."""
+    if Trials(spec, seed, INTERPRETER).estimate(AS_GIVEN) is None:
+        reference = load(spec)
+        with torch.no_grad():
+            reference.call(reference.make_model(0), reference.make_inputs(0))
+    prepare_plan(spec, BARE)
 
 
 class _Assayer:
@@ -87,7 +97,7 @@ class _Assayer:
         as_given, with_remedies = list(_questions(self.bare)), list(_questions(self.full))
         impostors = impostors_for(as_given[0][2])
         mutants = self._mutants()
-                tries: list[Impostor | Mutant] = [*impostors, *mutants]
+        tries: list[Impostor | Mutant] = [*impostors, *mutants]
         for done, attempt in enumerate(tries):
             if time.monotonic() > self.deadline:
                 self.left_out = len(tries) - done
@@ -105,9 +115,15 @@ class _Assayer:
         observer = Observer(coarser_than([output.yard.original.dtype for output in case.expectation.outputs]))
         run = bench.run(case, mode=observer)
         kept = [*nested_tensors(run.outputs), *run.module.buffers(), *nested_tensors(run.inputs_after)]
-        fitting = [mutant for mutant in observer.mutants(kept) if _keeps_form(bench, case, mutant)]
-        self.discarded += len(observer.mutants(kept)) - len(fitting)
-        return spread(fitting)
+        chosen: list[Mutant] = []
+        for mutant in spread(observer.mutants(kept)):
+            if len(chosen) == MOST_MUTANTS:
+                break
+            if _keeps_form(bench, case, mutant):
+                chosen.append(mutant)
+            else:
+                self.discarded += 1
+        return chosen
 
     def _try_impostor(self, impostor: Impostor, as_given: list[_Asked], with_remedies: list[_Asked]) -> None:
         first = _first_refusal(impostor, as_given)

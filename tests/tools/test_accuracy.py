@@ -1,0 +1,138 @@
+"""The yardstick lets honest float32 pass, and refuses lower precision, lost elements and lost small values."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from triton_agent.tools.results import Finding
+from triton_agent.tools.verify.accuracy import Yardstick, judge
+from triton_agent.tools.verify.expectation import expect
+
+
+def yard_of(function: object, *inputs: torch.Tensor) -> Yardstick:
+    """The yardstick of a function, as the checker makes it."""
+
+    class Model(torch.nn.Module):
+        def forward(self, *args: torch.Tensor) -> torch.Tensor:
+            return function(*args)  # type: ignore[operator]
+
+    return expect(Model(), list(inputs)).outputs[0].yard
+
+
+@pytest.fixture
+def product() -> tuple[Yardstick, torch.Tensor, torch.Tensor]:
+    torch.manual_seed(0)
+    a, b = torch.randn(70, 300), torch.randn(300, 50)
+    return yard_of(torch.matmul, a, b), a, b
+
+
+def test_another_order_of_summation_passes(product: tuple[Yardstick, torch.Tensor, torch.Tensor]) -> None:
+    yard, a, b = product
+    blocks = sum(a[:, i : i + 17] @ b[i : i + 17] for i in range(0, 300, 17))
+    one_by_one = torch.zeros(70, 50)
+    for k in range(300):
+        one_by_one += a[:, k, None] * b[None, k]
+    assert judge(torch.as_tensor(blocks), yard).ok
+    assert judge(one_by_one, yard).ok
+
+
+@pytest.mark.parametrize("bits", [13, 16, 10])
+def test_truncated_operands_are_imprecise(product: tuple[Yardstick, torch.Tensor, torch.Tensor], bits: int) -> None:
+    """13 bits off leave TF32, 16 leave bfloat16, 10 leave a little more than float16."""
+    yard, a, b = product
+
+    def cut(x: torch.Tensor) -> torch.Tensor:
+        return (x.view(torch.int32) >> bits << bits).view(torch.float32)
+
+    judgement = judge(cut(a) @ cut(b), yard)
+    assert judgement.finding is Finding.PRECISION
+
+
+def test_half_precision_accumulation_is_imprecise_and_one_rounding_is_not() -> None:
+    torch.manual_seed(0)
+    a, b = torch.randn(64, 256).half(), torch.randn(256, 64).half()
+    yard = yard_of(torch.matmul, a, b)
+    assert judge((a.float() @ b.float()).half(), yard).ok
+    total = torch.zeros(64, 64, dtype=torch.half)
+    for k in range(0, 256, 16):
+        total += (a[:, k : k + 16].float() @ b[k : k + 16].float()).half()
+    assert judge(total, yard).finding is Finding.PRECISION
+
+
+def test_one_wrong_element_of_a_million_is_seen() -> None:
+    x = torch.randn(1000, 1000)
+    yard = yard_of(torch.tanh, x)
+    answer = torch.tanh(x)
+    answer[517, 3] += 1e-4
+    assert judge(answer, yard).finding is Finding.VALUES
+    assert "(517, 3)" in judge(answer, yard).detail
+
+
+def test_small_values_lost_behind_large_ones_are_seen() -> None:
+    x = torch.randn(64, 64)
+    x[:, 0] = 12.0
+    yard = yard_of(lambda t: torch.softmax(t, -1), x)
+    flushed = torch.softmax(x, -1)
+    flushed[flushed < 1e-4] = 0.0
+    assert not judge(flushed, yard).ok
+
+
+def test_exp_of_large_arguments_may_err_as_the_rounding_of_its_argument_does() -> None:
+    x = torch.randn(4096) * 10
+    yard = yard_of(torch.exp, x)
+    assert judge(torch.exp2(x * 1.4426950408889634), yard).ok
+
+
+def test_a_function_that_is_exact_may_be_computed_with_another_rounding() -> None:
+    x, y, z = torch.randn(3, 5000)
+    yard = yard_of(lambda a, b, c: a * b + c, x, y, z)
+    fused = (x.double() * y.double() + z.double()).float()
+    assert judge(fused, yard).ok
+
+
+def test_nan_and_infinity_have_to_be_where_the_original_has_them() -> None:
+    x = torch.tensor([1.0, -1.0, 0.0, math.inf, 4.0])
+    yard = yard_of(torch.log, x)
+    right = torch.log(x)
+    assert judge(right, yard).ok
+    assert judge(right.nan_to_num(0.0), yard).finding is Finding.NON_FINITE
+    spread = right.clone()
+    spread[4] = math.nan
+    assert judge(spread, yard).finding is Finding.NON_FINITE
+
+
+def test_what_overflows_in_the_original_may_be_finite_where_the_truth_is() -> None:
+    x = torch.full((8,), 300.0, dtype=torch.half)
+    yard = yard_of(lambda t: (t * t) / 1000, x)
+    assert torch.isinf(yard.original).all()
+    assert judge((x.float() * x.float() / 1000).half(), yard).ok
+    assert judge(yard.original, yard).ok
+    assert not judge(torch.zeros(8, dtype=torch.half), yard).ok
+
+
+def test_integers_have_to_be_exact_unless_rounding_decides() -> None:
+    x = torch.randint(-1000, 1000, (500,))
+    exact = yard_of(lambda t: t * 3, x)
+    off = x * 3
+    off[7] += 1
+    assert judge(x * 3, exact).ok
+    assert judge(off, exact).finding is Finding.VALUES
+    y = torch.randn(100_000) * 50
+    rounded = yard_of(lambda t: torch.round(t * 0.3).to(torch.int8), y)
+    assert judge(torch.round(y * 0.3).to(torch.int8), rounded).ok
+    assert not judge(torch.round(y * 0.3001).to(torch.int8), rounded).ok
+
+
+def test_float64_is_held_to_float64() -> None:
+    x = torch.randn(100, dtype=torch.float64)
+    yard = yard_of(torch.sin, x)
+    assert judge(torch.sin(x), yard).ok
+    assert not judge(torch.sin(x.float()).double(), yard).ok
+
+
+def test_empty_outputs_agree() -> None:
+    yard = yard_of(torch.relu, torch.empty(0, 4))
+    assert judge(torch.empty(0, 4), yard).ok

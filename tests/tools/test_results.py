@@ -1,0 +1,102 @@
+"""An evaluation that contradicts itself cannot be made."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from triton_agent.tools.results import (
+    DECISIONS,
+    CaseAccuracy,
+    Environment,
+    Evaluation,
+    Finding,
+    Interval,
+    Status,
+    Timing,
+    to_json,
+)
+
+HERE = Environment(
+    mode="interpreter", device="cpu", python="3.11", torch="2.13", triton="3.7", target=None, sandbox=(), grader="1"
+)
+RIGHT = CaseAccuracy(
+    variant="as given",
+    distribution="x3",
+    output="out",
+    metric="l2",
+    error=1e-8,
+    original_error=1e-8,
+    limit=1e-6,
+    ok=True,
+)
+PASSED = Evaluation(
+    candidate="c", problem="p", status=Status.PASSED, finding=None, message="", environment=HERE, accuracy=(RIGHT,)
+)
+
+
+def test_every_finding_has_exactly_one_status_and_every_status_but_passed_a_finding() -> None:
+    assert set(DECISIONS) == set(Finding)
+    assert {decision.status for decision in DECISIONS.values()} == set(Status) - {Status.PASSED}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"finding": Finding.VALUES},
+        {"status": Status.TIMEOUT},
+        {"status": Status.TIMEOUT, "finding": Finding.VALUES, "message": "m"},
+        {"status": Status.WRONG_VALUES, "finding": Finding.VALUES, "message": ""},
+        {"message": "passed, but"},
+        {"accuracy": ()},
+        {"accuracy": (dataclasses.replace(RIGHT, ok=False),)},
+    ],
+)
+def test_illegal_combinations_are_refused(change: dict[str, object]) -> None:
+    with pytest.raises(ValueError):
+        dataclasses.replace(PASSED, **change)  # type: ignore[arg-type]
+
+
+def test_only_what_passed_can_be_timed() -> None:
+    interval = Interval(median=1.0, low=0.9, high=1.1)
+    timing = Timing(
+        baseline="eager",
+        kind="device",
+        candidate_ms=interval,
+        baseline_ms=interval,
+        speedup=interval,
+        pairs=3,
+        cold_l2=True,
+        method="m",
+    )
+    assert dataclasses.replace(PASSED, timings=(timing,)).timings
+    with pytest.raises(ValueError):
+        Evaluation(
+            candidate="c",
+            problem="p",
+            status=Status.TIMEOUT,
+            finding=Finding.TOO_SLOW,
+            message="m",
+            environment=HERE,
+            timings=(timing,),
+        )
+
+
+def test_an_interval_contains_its_median_and_an_error_is_a_number() -> None:
+    with pytest.raises(ValueError):
+        Interval(median=1.0, low=1.1, high=1.2)
+    with pytest.raises(ValueError):
+        dataclasses.replace(RIGHT, error=float("nan"))
+    with pytest.raises(ValueError):
+        dataclasses.replace(RIGHT, error=1.0)
+
+
+def test_the_json_of_an_evaluation_is_strict_json() -> None:
+    wrong = dataclasses.replace(RIGHT, ok=False, error=float("inf"))
+    evaluation = dataclasses.replace(
+        PASSED, status=Status.WRONG_VALUES, finding=Finding.NON_FINITE, message="m", accuracy=(wrong,)
+    )
+    text = json.dumps(to_json(evaluation), allow_nan=False)
+    assert json.loads(text)["accuracy"][0]["error"] == "inf"
