@@ -6,8 +6,8 @@ Every operator is graded by one test; the folders of `QUICK` with every run of t
 from __future__ import annotations
 
 import pytest
-
 from tests.grading import corpus, grade, spoken
+
 from triton_agent.tools.evaluator import EvaluatorSettings
 
 QUICK = frozenset(
