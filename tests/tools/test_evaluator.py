@@ -1,4 +1,4 @@
-"""What the evaluator promises beyond single operators: problems of every kind, state, nesting, and attempts to look right.
+"""What the evaluator promises beyond single operators: problems of every kind, state, nesting, every way to fail.
 
 Problems and kernels are written here as text; everything runs in the evaluator's own processes.
 """
@@ -40,6 +40,22 @@ def doubled(x):
 """
 
 
+AFFINE_KERNEL = """
+@triton.jit
+def affine_kernel(x_ptr, b_ptr, y_ptr, n, width, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    b = tl.load(b_ptr + at % width, mask=at < n)
+    tl.store(y_ptr + at, tl.maximum(x * 2 + b * 2, 0.0) + 1, mask=at < n)
+
+
+def affine(x, b):
+    y = torch.empty_like(x)
+    affine_kernel[(triton.cdiv(x.numel(), 256),)](x, b, y, x.numel(), b.numel(), BLOCK=256)
+    return y
+"""
+
+
 @pytest.fixture(scope="module")
 def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
     with Nursery(str(tmp_path_factory.mktemp("nursery") / "log")) as shared:
@@ -55,7 +71,9 @@ def judge(nursery: Nursery, tmp_path: Path):  # type: ignore[no-untyped-def]
         path.write_text(HEAD + textwrap.dedent(problem))
         chosen = settings or EvaluatorSettings(target=None, call_timeout_s=10, total_timeout_s=60)
         with Evaluator(parse_problem(str(path)), chosen, nursery=nursery) as evaluator:
-            return [evaluator.evaluate(HEAD + DOUBLE_KERNEL + textwrap.dedent(kernel)) for kernel in kernels]
+            return [
+                evaluator.evaluate(HEAD + DOUBLE_KERNEL + AFFINE_KERNEL + textwrap.dedent(kernel)) for kernel in kernels
+            ]
 
     return run
 
@@ -118,7 +136,7 @@ def test_tied_parameters_and_parameters_changed_in_place_are_followed(judge) -> 
             self.a = nn.Parameter(torch.randn(64))
             self.b = self.a
         def forward(self, x):
-            return (x + self.a) * 2 + self.b * 2
+            return torch.relu((x + self.a) * 2 + self.b * 2) + 1
     def get_inputs():
         return [torch.randn(8, 64)]
     """
@@ -133,9 +151,9 @@ class ModelNew(nn.Module):
 """
     right, stale = judge(
         problem,
-        start + "        return doubled(x + self.a + self.b)",
+        start + "        return affine(x, self.a + self.b)",
         start + "        if self.kept is None: self.kept = (self.a + self.b).detach().clone()\n"
-        "        return doubled(x + self.kept)",
+        "        return affine(x, self.kept)",
     )
     assert right.status is Status.PASSED
     assert (stale.status, stale.finding) == (Status.WRONG_VALUES, Finding.STALE_PARAMETER)
@@ -289,7 +307,7 @@ def test_an_original_that_raises_is_a_problem_error_with_its_line(judge) -> None
     def get_inputs():
         return [torch.randn(3, 4)]
     """
-    with pytest.raises((ProblemError, NotJudgeableHere), match=r"problem\\.py"):
+    with pytest.raises((ProblemError, NotJudgeableHere), match="problem.py"):
         judge(problem, "class ModelNew(nn.Module): pass")
 
 

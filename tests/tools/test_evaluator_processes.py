@@ -185,6 +185,21 @@ def test_killing_the_driver_ends_everything_within_seconds(spec: ProblemSpec, tm
     assert not left_over(before)
 
 
+def test_killing_the_driver_ends_a_checker_that_is_still_preparing(tmp_path: Path) -> None:
+    problem = tmp_path / "problem.py"
+    problem.write_text(PROBLEM.replace("return x + x", "\n        while True:\n            x = x + x"))
+    before = living()
+    argv = [sys.executable, "-c", DRIVER, str(problem), str(problem)]
+    driver = subprocess.Popen(argv, env={**os.environ, "TMPDIR": str(tmp_path)})
+    assert eventually(lambda: len(living() - before) < 4, 30.0) is False  # the driver, two zygotes, the checker
+    driver.kill()
+    driver.wait()
+    left = left_over(before)
+    for pid in living() - before:
+        os.kill(pid, signal.SIGKILL)
+    assert not left
+
+
 # -- sharing, and many at once -------------------------------------------------------------------------------------
 
 

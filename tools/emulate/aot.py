@@ -41,10 +41,12 @@ CONFIGS_AT_MOST = 4
 """Autotuner configurations compiled per tuning: enough to see a trend, few enough for one stage of a pipeline."""
 
 
-def warm_up() -> None:
+def warm_up(target: str = "cuda:90") -> None:
     """Pay, in a process that others are forked from, for what each first compilation would pay again."""
+    from triton.compiler.compiler import make_backend
     from triton.runtime.cache import triton_key
 
+    make_backend(parse_target(target).gpu_target()).hash()  # asks ptxas twice for its version: 20 ms
     triton_key()  # a hash over the whole of Triton, kept per process: half a second
 
 

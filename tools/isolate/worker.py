@@ -54,14 +54,16 @@ def warm_up(mode: str, target: str) -> None:
     if mode == "interpreter":
         importlib.import_module("triton_agent.tools.emulate.interpreter").install(target)
     elif mode == "compiler":
-        importlib.import_module("triton_agent.tools.emulate.aot").warm_up()
+        importlib.import_module("triton_agent.tools.emulate.aot").warm_up(target)
     else:
         importlib.import_module("triton_agent.tools.isolate.stopwatch")
         importlib.import_module("triton.backends.nvidia.driver")
     for name in ("triton", "triton.language", "torch.nn.functional", "triton_agent.tools.emulate.cuda_stand_in"):
         importlib.import_module(name)
     sandbox.prepare()
-    torch.zeros(2).add_(1).sum().item()  # operator tables are built at first use
+    some = torch.zeros(2).add_(1)
+    some.sum().item()  # operator tables are built at first use
+    importlib.import_module("triton.runtime.jit").mangle_type(some)  # at first use it imports Gluon: 60 ms
     torch.set_num_threads(1)
 
 

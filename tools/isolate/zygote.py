@@ -11,6 +11,7 @@ time; a child stays a zombie until it is waited for, so a process id in the driv
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import signal
@@ -19,6 +20,7 @@ import time
 from typing import Any, NoReturn
 
 from triton_agent.tools.errors import TritonAgentError
+from triton_agent.tools.isolate import privileges
 from triton_agent.tools.isolate.wire import Channel, ChannelClosed, error_to_json
 
 ROLES = {
@@ -47,7 +49,10 @@ QUIET = {
 
 def serve(channel: Channel) -> None:
     """Fork on request until the driver is gone."""
-    channel.send({"ready": True, "pid": os.getpid()})
+    parent = os.getpid()
+    gc.collect()
+    gc.freeze()  # a collection in a child would write to, and so copy, every page that objects lie on: 90 ms
+    channel.send({"ready": True, "pid": parent})
     while True:
         try:
             message, _, fds = channel.receive_with_fds()
@@ -58,7 +63,7 @@ def serve(channel: Channel) -> None:
             continue
         pid = os.fork()
         if pid == 0:
-            _become(message, fds, channel)
+            _become(message, fds, channel, parent)
         for fd in fds:
             os.close(fd)
         channel.send({"pid": pid})
@@ -78,10 +83,13 @@ def _reap(pid: int, grace_s: float) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def _become(message: dict[str, Any], fds: list[int], control: Channel) -> NoReturn:
+def _become(message: dict[str, Any], fds: list[int], control: Channel, parent: int) -> NoReturn:
     """In the child: turn into what was asked for; never return to the caller's loop."""
     code = 1
     try:
+        privileges.die_with_parent()  # whatever it is doing: a checker may be inside an original that does not end
+        if os.getppid() != parent:
+            os._exit(code)
         control.sock.close()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the driver's to handle
         channel = Channel.from_fd(fds[0])

@@ -67,10 +67,11 @@ def expect(model: torch.nn.Module, args: list[Any], *, scales: dict[str, float] 
     wide = all(t.dtype in (torch.float64, torch.complex128) for t in tensors if t.is_floating_point())
     relative = NUDGE_DOUBLE if wide else NUDGE
     exact = run_lifted(model, fresh_args)
-    nudged = run_lifted(model, fresh_args, nudge=relative, seed=1) if exact else None
+    runs = [run_lifted(model, fresh_args, nudge=sign * relative) for sign in (1, -1)] if exact else []
+    nudged = [run for run in runs if run is not None]
     after = state_of(subject)
     names = [name for name, leaf in leaves(tree) if "tensor" in leaf]
-    yards = _yardsticks(names, tensors, exact and exact[0], nudged and nudged[0], scales or {})
+    yards = _yardsticks(names, tensors, exact and exact[0], [run[0] for run in nudged], scales or {})
     changed = [name for name, value in after.items() if not torch.equal(value, before[name])]
     kept = list(nested_tensors(own_args))
     return Expectation(
@@ -79,7 +80,7 @@ def expect(model: torch.nn.Module, args: list[Any], *, scales: dict[str, float] 
         outputs=tuple(Output(name=name, yard=yard) for name, yard in zip(names, yards)),
         inputs_after=tuple(tensor.detach().clone() for tensor in kept),
         state_before=before,
-        state_after=_state_outputs(changed, after, exact and state_of(exact[1]), nudged and state_of(nudged[1])),
+        state_after=_state_outputs(changed, after, exact and state_of(exact[1])),
         aliases=frozenset((i, name) for i, name in aliases(tensors, kept, subject)),
         lifted=exact is not None,
     )
@@ -126,32 +127,30 @@ def _tensors_of(outputs: Any) -> tuple[list[torch.Tensor], Any]:
 
 
 def _yardsticks(
-    names: list[str], originals: list[torch.Tensor], exact: Any, nudged: Any, scales: dict[str, float]
+    names: list[str], originals: list[torch.Tensor], exact: Any, nudged: list[Any], scales: dict[str, float]
 ) -> list[Yardstick]:
-    truths = list(nested_tensors(exact)) if exact is not None else originals
-    moved = list(nested_tensors(nudged)) if nudged is not None else truths
+    truths = nested_tensors(exact) if exact is not None else originals
+    moved = [nested_tensors(run) for run in nudged]
     return [
-        _yardstick(original, truth, other, scales.get(name, 0.0))
-        for name, original, truth, other in zip(names, originals, truths, moved)
+        _yardstick(original, truth, [run[i] for run in moved], scales.get(name, 0.0))
+        for i, (name, original, truth) in enumerate(zip(names, originals, truths))
     ]
 
 
-def _yardstick(original: torch.Tensor, truth: torch.Tensor, nudged: torch.Tensor, scale: float) -> Yardstick:
+def _yardstick(original: torch.Tensor, truth: torch.Tensor, nudged: list[torch.Tensor], scale: float) -> Yardstick:
     if truth.shape != original.shape:
-        truth = nudged = original  # data-dependent shapes that flip with precision
-    return Yardstick(truth=truth.clone(), original=original.clone(), nudged=nudged.clone(), scale=scale)
+        truth, nudged = original, []  # data-dependent shapes that flip with precision
+    same_shape = tuple(other.clone() for other in nudged if other.shape == truth.shape)
+    return Yardstick(truth=truth.clone(), original=original.clone(), nudged=same_shape, scale=scale)
 
 
 def _state_outputs(
     changed: list[str],
     after: dict[str, torch.Tensor],
     exact: dict[str, torch.Tensor] | None,
-    nudged: dict[str, torch.Tensor] | None,
 ) -> tuple[Output, ...]:
-    truth, moved = exact or after, nudged or exact or after
-    return tuple(
-        Output(name=f"buffer {name}", yard=_yardstick(after[name], truth[name], moved[name], 0.0)) for name in changed
-    )
+    truth = exact or after
+    return tuple(Output(name=f"buffer {name}", yard=_yardstick(after[name], truth[name], [], 0.0)) for name in changed)
 
 
 def scales_of(expectation: Expectation) -> dict[str, float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -14,6 +16,7 @@ from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.verify.authorship import ARITHMETIC
 from triton_agent.tools.verify.distributions import DISTRIBUTIONS, draw
 from triton_agent.tools.verify.expectation import OriginalFailed, pack, unpack_trusted
+from triton_agent.tools.verify.footprint import TooLarge, prove
 from triton_agent.tools.verify.plan import Plan, PlanSettings, Trial, make_trial, make_verifier_trial, secret_seed
 from triton_agent.tools.verify.reference import load
 from triton_agent.tools.verify.variants import AS_GIVEN, FULL_SIZE, INTERPRETER, Variant, family, scaled_down
@@ -81,7 +84,7 @@ def _variants(spec: ProblemSpec, settings: PlanSettings) -> tuple[list[Variant],
         return family(spec, seed, limits=FULL_SIZE, device="cuda") if settings.family else [AS_GIVEN], ""
     main = scaled_down(spec, seed, limits=INTERPRETER)
     if main is None:
-        load(spec).close()  # says what is wrong with the file, where something is
+        _require_a_run(spec, seed)
         raise NotJudgeableHere(
             "the problem is too large for the interpreter, and no smaller size was found at which the original runs",
             where=spec.path,
@@ -90,6 +93,13 @@ def _variants(spec: ProblemSpec, settings: PlanSettings) -> tuple[list[Variant],
     if not settings.family:
         return [main.variant], main.sentence
     return family(spec, seed, limits=INTERPRETER, base=main.variant), main.sentence
+
+
+def _require_a_run(spec: ProblemSpec, seed: int) -> None:
+    """Let a file that is broken say so itself: its own error is better than "too large"."""
+    reference = load(spec)
+    with contextlib.suppress(TooLarge):
+        prove(reference, seed, limits=INTERPRETER)
 
 
 def _graph_facts(original: torch.nn.Module | None, trial: Trial) -> dict[str, object]:
