@@ -56,6 +56,9 @@ def affine(x, b):
 """
 
 
+KERNELS = DOUBLE_KERNEL + AFFINE_KERNEL
+
+
 @pytest.fixture(scope="module")
 def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
     with Nursery(str(tmp_path_factory.mktemp("nursery") / "log")) as shared:
@@ -276,7 +279,8 @@ class ModelNew(nn.Module):
             Finding.DTYPE,
         ),
         (
-            "class ModelNew(nn.Module):\n    def forward(self, x):\n        doubled(x)\n        return torch.empty_like(x)",
+            "class ModelNew(nn.Module):\n    def forward(self, x):\n        doubled(x)\n"
+            "        return torch.empty_like(x)",
             Status.WRONG_VALUES,
             Finding.UNWRITTEN_OUTPUT,
         ),
@@ -307,7 +311,7 @@ def test_an_original_that_raises_is_a_problem_error_with_its_line(judge) -> None
     def get_inputs():
         return [torch.randn(3, 4)]
     """
-    with pytest.raises((ProblemError, NotJudgeableHere), match="problem.py"):
+    with pytest.raises((ProblemError, NotJudgeableHere), match=r"problem\.py"):
         judge(problem, "class ModelNew(nn.Module): pass")
 
 

@@ -66,6 +66,14 @@ PUBLIC_DOORS = (
 )
 """Files of torch that act on whatever the caller names: through them it is the caller who reaches."""
 
+OWN_OF_MODULES = frozenset(
+    {
+        *("named_parameters", "parameters", "named_buffers", "buffers", "named_modules", "modules", "children"),
+        *("named_children", "state_dict", "load_state_dict", "_apply", "__call__", "_call_impl", "_wrapped_call_impl"),
+    }
+)
+"""Methods by which others look into a module, and by which it is called."""
+
 VIOLATIONS_AT_MOST = 20
 
 
@@ -104,6 +112,13 @@ class Guard:
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
                 self.vet(constant)
+
+    def refuse_overrides(self, model_class: type) -> None:
+        """A module that answers for its parameters itself could show others than it uses."""
+        for owner in model_class.__mro__:
+            if owner.__module__ == self._module_name:
+                for name in OWN_OF_MODULES & owner.__dict__.keys():
+                    self._violations.append(f"override of nn.Module.{name}")
 
     def candidate_builtins(self) -> dict[str, Any]:
         """Builtins for the candidate's module."""

@@ -1,7 +1,8 @@
 """Which Triton kernels a candidate launched, and the switch that silences them: in the interpreter and on a GPU.
 
-On a GPU a launch is seen where Triton hands it to the driver, by the compiled kernel it belongs to; what a replayed
-CUDA graph launches passes by there, so a call that is to prove something is profiled as well.
+On a GPU a launch is seen where Triton hands it to the driver, by the compiled kernel it belongs to. A CUDA graph
+remembers what was launched while it was captured, and its replay counts as that; a call that is to prove something is
+profiled as well.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ class Launches(Protocol):
         """What went wrong inside launches since `begin`, whether or not the candidate caught it."""
 
     def profiled(self) -> contextlib.AbstractContextManager[None]:
-        """Around a call whose launches have to be seen even in a CUDA graph."""
+        """Around a call whose launches have to be seen whatever way they were made."""
+
+    def foreign_streams(self) -> list[int]:
+        """Handles of CUDA streams other than the caller's that were launched on since `begin`."""
 
 
 class NoLaunches:
@@ -41,6 +45,9 @@ class NoLaunches:
         return []
 
     def faults(self) -> list[BaseException]:
+        return []
+
+    def foreign_streams(self) -> list[int]:
         return []
 
     def profiled(self) -> contextlib.AbstractContextManager[None]:
@@ -71,6 +78,9 @@ class InterpretedLaunches:
     def faults(self) -> list[BaseException]:
         return list(self._interpreter.faults)
 
+    def foreign_streams(self) -> list[int]:
+        return []
+
     def profiled(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
@@ -94,7 +104,31 @@ class GpuLaunches:
         self._names: set[str] = set()
         self.kernel_times_us: dict[str, float] = {}
         """GPU time by kernel name in the last profiled call, whoever launched it."""
+        self._streams: set[int] = set()
+        self._caller: int | None = None
+        self._graphs: dict[int, list[dict[str, Any]]] = {}
         self._hook()
+        self._hook_graphs()
+
+    def _hook_graphs(self) -> None:
+        """A replay launches again what was launched between the begin and the end of the capture."""
+        graph_class = importlib.import_module("torch").cuda.CUDAGraph
+        begin, end, replay = graph_class.capture_begin, graph_class.capture_end, graph_class.replay
+        starts: dict[int, int] = {}
+
+        def begun(graph: Any, *args: Any, **kwargs: Any) -> Any:
+            starts[id(graph)] = len(self._seen)
+            return begin(graph, *args, **kwargs)
+
+        def ended(graph: Any) -> Any:
+            self._graphs[id(graph)] = self._seen[starts.pop(id(graph), len(self._seen)) :]
+            return end(graph)
+
+        def replayed(graph: Any) -> Any:
+            self._seen += self._graphs.get(id(graph), [])
+            return replay(graph)
+
+        graph_class.capture_begin, graph_class.capture_end, graph_class.replay = begun, ended, replayed
 
     def _hook(self) -> None:
         launcher = importlib.import_module("triton.backends.nvidia.driver").CudaLauncher
@@ -104,18 +138,28 @@ class GpuLaunches:
             make(this, source, metadata)
             this.kernel_name = str(getattr(metadata, "name", ""))
 
-        def launched(this: Any, x: int, y: int, z: int, *rest: Any) -> Any:
+        def launched(this: Any, x: int, y: int, z: int, stream: int, *rest: Any) -> Any:
             if self._silenced:
                 return None
+            if self._caller is not None and stream != self._caller and not self._capturing():
+                self._streams.add(stream)
             self._names.add(this.kernel_name)
             self._seen.append(_counted(this.kernel_name, x * y * z))
-            return launch(this, x, y, z, *rest)
+            return launch(this, x, y, z, stream, *rest)
 
         launcher.__init__, launcher.__call__ = made, launched
 
+    def _capturing(self) -> bool:
+        return bool(importlib.import_module("torch").cuda.is_current_stream_capturing())
+
     def begin(self, *, silenced: bool) -> None:
         self._seen.clear()
+        self._streams.clear()
         self._silenced = silenced
+        self._caller = importlib.import_module("torch").cuda.current_stream().cuda_stream
+
+    def foreign_streams(self) -> list[int]:
+        return sorted(self._streams)
 
     def seen(self) -> list[dict[str, Any]]:
         return list(self._seen)

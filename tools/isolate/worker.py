@@ -30,6 +30,9 @@ from triton_agent.tools.isolate.wire import Channel
 
 CANDIDATE_MODULE = "candidate"
 
+HOLD_UP_CYCLES = 100_000_000
+"""Some 50 ms: longer than the host needs to come back, whatever it does."""
+
 Reply = tuple[dict[str, Any], list[bytes | memoryview]]
 
 
@@ -57,7 +60,7 @@ def warm_up(mode: str, target: str) -> None:
         importlib.import_module("triton_agent.tools.emulate.aot").warm_up(target)
     else:
         importlib.import_module("triton_agent.tools.isolate.stopwatch")
-        importlib.import_module("triton.backends.nvidia.driver")
+        importlib.import_module("triton.backends.nvidia.driver").CudaUtils()  # else a C compiler runs in every worker
     for name in ("triton", "triton.language", "torch.nn.functional", "triton_agent.tools.emulate.cuda_stand_in"):
         importlib.import_module(name)
     sandbox.prepare()
@@ -166,6 +169,7 @@ class Worker:
         if not (isinstance(made, type) and issubclass(made, torch.nn.Module)):
             return {"no_model": True}, []
         self.model_class = made
+        self.guard.refuse_overrides(made)
         return {"ok": True}, []
 
     def _build(self, message: dict[str, Any], blobs: list[bytes]) -> Reply:
@@ -207,6 +211,7 @@ class Worker:
         with self._candidate("forward"):
             outputs = self._forward(torch.nn.Module.train(model, bool(message["train"])), slot, message)
         reply = {
+            "unjoined": self._unjoined(model, slot) if message["prove"] else "",
             "launches": self.launches.seen(),
             "faults": [report_of(fault, self.path) for fault in self.launches.faults()],
             "operators": self.watch.take(),
@@ -233,6 +238,21 @@ class Worker:
         if self.device == "cuda":
             torch.cuda.synchronize()  # a fault in a kernel belongs to this call
         return outputs
+
+    def _unjoined(self, model: torch.nn.Module, slot: Slot) -> str:
+        """Whether forward returns before its work on another stream is done; answered by holding that stream up."""
+        for stream in self.launches.foreign_streams():
+            side = torch.cuda.ExternalStream(stream)  # type: ignore[no-untyped-call]
+            with torch.cuda.stream(side):
+                torch.cuda._sleep(HOLD_UP_CYCLES)  # type: ignore[no-untyped-call]
+            with self._candidate("forward"), torch.no_grad():
+                model(*slot.args)
+            torch.cuda.current_stream().synchronize()
+            waited = side.query()
+            torch.cuda.synchronize()
+            if not waited:
+                return "the caller's stream does not wait for the stream that the kernels ran on"
+        return ""
 
     def _hand_back(self, reply: dict[str, Any], slot: Slot, outputs: Any, model: torch.nn.Module) -> Reply:
         slot.outputs = []

@@ -13,8 +13,8 @@ covers originals that are exact; in float32 it is taken at the scale of the outp
 precision than the original's is hundreds of units away in float32. In half precision it is a factor of two or three:
 there an honest kernel computes in float32 and rounds once, and errs exactly as the original does.
 
-Integers and booleans must equal the truth, the original, or what a rounding of inputs makes of them, element by element;
-where such flips are rare accidents, a few more of the same size are let pass.
+Integers and booleans must equal the truth, the original, or what a rounding of inputs makes of them, one by one; where
+such flips are rare accidents, a few more of the same size are let pass.
 Not covered: whether two different answers are both right (ties beyond first-index, sets); that takes a verifier.
 """
 

@@ -124,6 +124,8 @@ def _first_call(job: Job) -> None:
     answer, reply = _call(job, trial, trial.cases[0], slot=0, prove=True)
     _judge(job, trial.cases[0], answer)
     _record_first(job, reply)
+    if reply["unjoined"]:
+        raise Failed(Finding.FALSE_CLOCK, str(reply["unjoined"]))
     _check_authorship(job, trial.cases[0], reply)
     right = _right_when_silenced(job, trial)
     if job.settings.device == "cuda":
