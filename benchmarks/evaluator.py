@@ -6,8 +6,8 @@ cache, first call, every case, clean-up. Start-up, up to the first verdict, is t
 so that whatever else the machine does meets them all; `fresh_process.py` says what the baseline is. One table, and rows
 in a CSV file; see `rows.py`.
 
-It does not measure GPUs, wrong candidates (most fail early, so they take less), or problems of realistic size, where
-the interpreter's own time outweighs everything else.
+It does not measure wrong candidates (most fail early, so they take less), or problems of realistic size, where the
+interpreter's own time outweighs everything else.
 
     python benchmarks/evaluator.py --quick
 """
@@ -100,13 +100,14 @@ def main() -> None:
 
 def measure(problem: Path, options: argparse.Namespace) -> tuple[float, list[Arrangement]]:
     """Seconds to the evaluator's first verdict, and all arrangements after their turns."""
-    from triton_agent.tools.evaluator import Evaluator
+    from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
     from triton_agent.tools.problem import parse_problem
 
+    settings = EvaluatorSettings(device=options.device)
     sources = _distinct_sources(problem)
     spec = parse_problem(str(problem / "problem.py"))
     began = time.perf_counter()
-    with Evaluator(spec) as evaluator, tempfile.TemporaryDirectory() as folder:
+    with Evaluator(spec, settings) as evaluator, tempfile.TemporaryDirectory() as folder:
         _judge_in(evaluator, next(sources))
         start_s = time.perf_counter() - began
         arrangements = list(_arrangements(evaluator, problem, Path(folder), options))
@@ -124,14 +125,14 @@ def _arrangements(
     numbers = itertools.count()
 
     def judge_fresh(source: str) -> Verdict:
-        return _judge_afresh(problem / "problem.py", source, folder / f"candidate_{next(numbers)}.py")
+        return _judge_afresh(problem / "problem.py", source, folder / f"candidate_{next(numbers)}.py", options.device)
 
-    for workers in sorted({1, 2, cores}):
+    for workers in sorted({1, 2, 4, min(cores, 8)} if options.device == "cuda" else {1, 2, cores}):
         chunk = max(workers, options.candidates // options.turns)
         yield Arrangement(
             name="evaluator", workers=workers, judge=lambda source: _judge_in(evaluator, source), chunk=chunk
         )
-    for workers in sorted({1, max(1, cores // 2), cores}):
+    for workers in sorted({1, 2, 4} if options.device == "cuda" else {1, max(1, cores // 2), cores}):
         chunk = max(workers, options.fresh // options.turns)
         yield Arrangement(name="fresh process", workers=workers, judge=judge_fresh, chunk=chunk)
 
@@ -145,9 +146,9 @@ def _judge_in(evaluator: Evaluator, source: str) -> Verdict:
     return Verdict(total_ms=total_ms, stages_ms={stage.stage: stage.wall_ms for stage in evaluation.stages})
 
 
-def _judge_afresh(problem: Path, source: str, candidate: Path) -> Verdict:
+def _judge_afresh(problem: Path, source: str, candidate: Path, device: str) -> Verdict:
     candidate.write_text(source)
-    argv = [sys.executable, str(HERE / "fresh_process.py"), str(problem), str(candidate)]
+    argv = [sys.executable, str(HERE / "fresh_process.py"), str(problem), str(candidate), "--device", device]
     began = time.perf_counter()
     done = subprocess.run(argv, capture_output=True, text=True)
     total_ms = (time.perf_counter() - began) * 1e3
@@ -234,7 +235,7 @@ def _say(text: str) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Verdicts per second, against a fresh process per candidate.")
-    parser.add_argument("--device", choices=("cpu",), default="cpu", help="where kernels run: `cpu`, the interpreter")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cpu: the interpreter")
     parser.add_argument(
         "--problem",
         action="append",

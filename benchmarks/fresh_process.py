@@ -1,8 +1,8 @@
 """One candidate judged by a process of its own that starts from nothing: what the evaluator is compared with.
 
-As lean as the same checks allow, to be fair to it: torch is imported once, then two children are forked that import
-triton side by side, one with the interpreter and one with the compiler, while this process loads the problem and makes
-the plan. There are no zygotes to start, and no sandbox, scratch mounts or limits to set up; nothing is torn down in
+As lean as the same checks allow, to be fair to it: torch is imported once, then children are forked that import triton
+side by side, one with the interpreter and one with the compiler (on a GPU one that runs kernels), while this process
+loads the problem and makes the plan. There are no zygotes to start, and no sandbox, scratch mounts or limits to set up; nothing is torn down in
 order. What is judged, by what code and under what settings, is what the evaluator's checker does. Triton's cache is
 empty, as it is for every candidate of the evaluator.
 
@@ -31,7 +31,7 @@ def main() -> None:
     scratch = tempfile.mkdtemp(prefix="fresh-process-")
     children: list[int] = []
     try:
-        print(json.dumps(judge(options.problem, options.candidate.read_text(), scratch, children)), flush=True)
+        print(json.dumps(judge(options, scratch, children)), flush=True)
     finally:
         for pid in children:
             os.kill(pid, signal.SIGKILL)
@@ -40,29 +40,30 @@ def main() -> None:
     os._exit(0)  # the interpreter's own teardown takes a third of a second, and decides nothing
 
 
-def judge(problem: Path, source: str, scratch: str, children: list[int]) -> dict[str, Any]:
+def judge(options: argparse.Namespace, scratch: str, children: list[int]) -> dict[str, Any]:
     """The verdict as the checker gives it to the evaluator; pids of what was forked are put into `children`."""
     from triton_agent.tools.isolate.zygote import QUIET
 
     os.environ.update(QUIET)
     import torch  # noqa: F401  imported before the forks, so once
 
-    from triton_agent.tools.evaluator import EvaluatorSettings, checker_settings
+    from triton_agent.tools.evaluator import EvaluatorSettings, checker_settings, needed_modes
     from triton_agent.tools.isolate.wire import Channel
     from triton_agent.tools.problem import parse_problem
 
-    settings = EvaluatorSettings(confine=False)
-    assert settings.target is not None
+    settings = EvaluatorSettings(confine=False, device=options.device)
     ours, theirs = Channel.pair()
-    fds = [_fork_worker(mode, settings.target, scratch, children) for mode in ("interpreter", "compiler")]
+    fds = [_fork_worker(mode, settings.target or "", scratch, children) for mode in needed_modes(settings)]
 
     from triton_agent.tools.verify.checker import Checker
 
-    checker = Checker(theirs, checker_settings(parse_problem(str(problem)), settings))
+    checker = Checker(theirs, checker_settings(parse_problem(str(options.problem)), settings))
     prepared = checker.prepare()
     if "facts" not in prepared:
         sys.exit(f"the problem could not be prepared: {prepared}")
-    threading.Thread(target=checker.judge, args=({"job": 1, "source": source}, fds), daemon=True).start()
+    threading.Thread(
+        target=checker.judge, args=({"job": 1, "source": options.candidate.read_text()}, fds), daemon=True
+    ).start()
     while True:
         message, _ = ours.receive(VERDICT_TIMEOUT_S)
         if "stage" not in message:
@@ -100,6 +101,7 @@ def _become_worker(mode: str, target: str, scratch: str, channel: Any) -> NoRetu
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Judges one candidate in a fresh process, without a sandbox.")
     parser.add_argument("problem", type=Path, help="a problem file")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("candidate", type=Path, help="a file with ModelNew; it runs unconfined")
     return parser.parse_args()
 

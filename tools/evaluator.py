@@ -126,14 +126,9 @@ class Evaluator:
         self._stack.callback(_reap_if_possible, child)
         self._stack.callback(self._checker.close)
         self._checker.send({"op": "prepare"})
-        self._modes = {mode: self._nursery.mode(mode, target) for mode in self._needed_modes()}
+        self._modes = {mode: self._nursery.mode(mode, target) for mode in needed_modes(self.settings)}
         self.facts = self._await_facts()
         threading.Thread(target=self._listen, daemon=True).start()
-
-    def _needed_modes(self) -> tuple[str, ...]:
-        if self.settings.device == "cuda":
-            return ("gpu",)
-        return ("interpreter", "compiler") if self.settings.target else ("interpreter",)
 
     def _await_facts(self) -> ProblemFacts:
         try:
@@ -172,7 +167,7 @@ class Evaluator:
         """The verdict on one candidate; raises `InstrumentError` where none could be reached."""
         with contextlib.ExitStack() as stack:
             job_id, answers = self._register(stack)
-            workers = [_Worker(self, mode, stack) for mode in self._needed_modes()]
+            workers = [_Worker(self, mode, stack) for mode in needed_modes(self.settings)]
             fds = tuple(worker.channel.fileno() for worker in workers)
             try:
                 self._checker.send({"op": "judge", "job": job_id, "source": source}, fds=fds)
@@ -315,6 +310,13 @@ def _reap_if_possible(checker: Child) -> None:
     """A zygote that is gone takes nothing with it, but the checker ends by itself: its driver has hung up."""
     with contextlib.suppress(WorkerLost):
         checker.reap()
+
+
+def needed_modes(settings: EvaluatorSettings) -> tuple[str, ...]:
+    """The kinds of worker a candidate needs, the one that runs it first."""
+    if settings.device == "cuda":
+        return ("gpu",)
+    return ("interpreter", "compiler") if settings.target else ("interpreter",)
 
 
 def checker_settings(spec: ProblemSpec, chosen: EvaluatorSettings) -> dict[str, Any]:
