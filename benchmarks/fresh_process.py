@@ -2,9 +2,9 @@
 
 As lean as the same checks allow, to be fair to it: torch is imported once, then children are forked that import triton
 side by side, one with the interpreter and one with the compiler (on a GPU one that runs kernels), while this process
-loads the problem and makes the plan. There are no zygotes to start, and no sandbox, scratch mounts or limits to set up; nothing is torn down in
-order. What is judged, by what code and under what settings, is what the evaluator's checker does. Triton's cache is
-empty, as it is for every candidate of the evaluator.
+loads the problem and makes the plan. There are no zygotes to start, and no sandbox, scratch mounts or limits to set up;
+nothing is torn down in order. What is judged, by what code and under what settings, is what the evaluator's checker
+does. Triton's cache is empty, as it is for every candidate of the evaluator.
 
     python benchmarks/fresh_process.py problem.py candidate.py      prints the verdict as one line of JSON
 """

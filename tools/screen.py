@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import threading
 
 from triton_agent.tools.results import Finding
 
@@ -77,6 +78,10 @@ SOURCE_LIMIT_BYTES = 512 * 1024
 """A hand-written kernel file has a hundredth of this; the parser is not exercised with more."""
 
 
+_PARSER = threading.Lock()
+"""CPython 3.11 counts the depth of a syntax tree in one place for all threads: two at once end in a SystemError."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Objection:
     """Why a text is refused."""
@@ -93,7 +98,8 @@ def screen(source: str, *, strict: bool = True) -> Objection | None:
     if not source.strip():
         return _objection(Finding.NO_MODEL, 0, "the file is empty")
     try:
-        tree = ast.parse(source)
+        with _PARSER:
+            tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", 0) or 0
         text = (getattr(error, "text", "") or "").strip()

@@ -60,7 +60,7 @@ def warm_up(mode: str, target: str) -> None:
         importlib.import_module("triton_agent.tools.emulate.aot").warm_up(target)
     else:
         importlib.import_module("triton_agent.tools.isolate.stopwatch")
-        importlib.import_module("triton.backends.nvidia.driver").CudaUtils()  # else a C compiler runs in every worker
+        _build_driver_once()
     for name in ("triton", "triton.language", "torch.nn.functional", "triton_agent.tools.emulate.cuda_stand_in"):
         importlib.import_module(name)
     sandbox.prepare()
@@ -68,6 +68,16 @@ def warm_up(mode: str, target: str) -> None:
     some.sum().item()  # operator tables are built at first use
     importlib.import_module("triton.runtime.jit").mangle_type(some)  # at first use it imports Gluon: 60 ms
     torch.set_num_threads(1)
+
+
+def _build_driver_once() -> None:
+    """Triton's own C module, compiled and loaded here, so that no worker runs a C compiler for it; no CUDA call is made.
+
+    Its constructor builds it again at every mention, though there is only ever one object; afterwards it does nothing.
+    """
+    utilities = importlib.import_module("triton.backends.nvidia.driver").CudaUtils
+    utilities()
+    utilities.__init__ = lambda this: None
 
 
 def main(channel: Channel, settings: dict[str, Any]) -> None:
@@ -127,6 +137,7 @@ class Worker:
     def _pay_first_use(self) -> None:
         """Context, allocator and a first kernel, before the candidate is there to wait for them."""
         torch.zeros(1024, device="cuda").add_(1).sum().item()
+        importlib.import_module("triton.runtime.driver").driver.active.get_current_device()
         self.stopwatch = importlib.import_module("triton_agent.tools.isolate.stopwatch").Stopwatch()
 
     def handle(self, message: dict[str, Any], blobs: list[bytes]) -> Reply:
