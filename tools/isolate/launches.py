@@ -1,16 +1,13 @@
 """Which Triton kernels a candidate launched, and the switch that silences them: in the interpreter and on a GPU.
 
 On a GPU a launch is seen where Triton hands it to the driver, by the compiled kernel it belongs to. A CUDA graph
-remembers what was launched while it was captured, and its replay counts as that; a call that is to prove something is
-profiled as well.
+remembers what was launched while it was captured, and its replay counts as that.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import importlib
-from collections.abc import Iterator
 from typing import Any, Protocol
 
 from triton_agent.tools.isolate.watch import OperatorWatch
@@ -27,9 +24,6 @@ class Launches(Protocol):
 
     def faults(self) -> list[BaseException]:
         """What went wrong inside launches since `begin`, whether or not the candidate caught it."""
-
-    def profiled(self) -> contextlib.AbstractContextManager[None]:
-        """Around a call whose launches have to be seen whatever way they were made."""
 
     def foreign_streams(self) -> list[int]:
         """Handles of CUDA streams other than the caller's that were launched on since `begin`."""
@@ -49,9 +43,6 @@ class NoLaunches:
 
     def foreign_streams(self) -> list[int]:
         return []
-
-    def profiled(self) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()
 
 
 class InterpretedLaunches:
@@ -81,9 +72,6 @@ class InterpretedLaunches:
     def foreign_streams(self) -> list[int]:
         return []
 
-    def profiled(self) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()
-
 
 def _plain(launch: Any) -> dict[str, Any]:
     return {
@@ -101,9 +89,6 @@ class GpuLaunches:
     def __init__(self) -> None:
         self._seen: list[dict[str, Any]] = []
         self._silenced = False
-        self._names: set[str] = set()
-        self.kernel_times_us: dict[str, float] = {}
-        """GPU time by kernel name in the last profiled call, whoever launched it."""
         self._streams: set[int] = set()
         self._caller: int | None = None
         self._graphs: dict[int, list[dict[str, Any]]] = {}
@@ -143,7 +128,6 @@ class GpuLaunches:
                 return None
             if self._caller is not None and stream != self._caller and not self._capturing():
                 self._streams.add(stream)
-            self._names.add(this.kernel_name)
             self._seen.append(_counted(this.kernel_name, x * y * z))
             return launch(this, x, y, z, stream, *rest)
 
@@ -166,21 +150,6 @@ class GpuLaunches:
 
     def faults(self) -> list[BaseException]:
         return []
-
-    @contextlib.contextmanager
-    def profiled(self) -> Iterator[None]:
-        """Adds kernels of this candidate that ran without passing the launcher, as a replayed graph's do."""
-        torch = importlib.import_module("torch")
-        activities = [torch.profiler.ProfilerActivity.CUDA]
-        with torch.profiler.profile(activities=activities, acc_events=True) as profile:
-            yield
-            torch.cuda.synchronize()
-        totals = {event.key: (event.count, event.device_time_total) for event in profile.key_averages()}
-        self.kernel_times_us = {name: float(total) for name, (_, total) in totals.items()}
-        passed = {launch["kernel"] for launch in self._seen}
-        for name in self._names - passed:
-            count = totals.get(name, (0, 0.0))[0]
-            self._seen += [_counted(name, 0)] * count
 
 
 def _counted(kernel: str, programs: int) -> dict[str, Any]:

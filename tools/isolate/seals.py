@@ -55,7 +55,7 @@ class Seals:
 
     def __init__(self) -> None:
         self._functions = _functions()
-        self._settings = {name: read() for name, read in SETTINGS.items()}
+        self._settings = _settings()
 
     def broken(self) -> str:
         """The first function or setting that was changed; empty if none was."""
@@ -64,7 +64,19 @@ class Seals:
             for name, item in held.items():
                 if space.get(name) is not item and not _torch_wrapped(space.get(name), item):
                     return f"{place}.{name}"
-        return next((name for name, read in SETTINGS.items() if read() != self._settings[name]), "")
+        return next((name for name, value in _settings().items() if value != self._settings[name]), "")
+
+
+def _settings() -> dict[str, object]:
+    return {name: _read(read) for name, read in SETTINGS.items()}
+
+
+def _read(read: Callable[[], object]) -> object:
+    """Torch refuses to tell a setting in old words once it was set in new ones; that is a change, too."""
+    try:
+        return read()
+    except RuntimeError:
+        return "set in another way"
 
 
 def _torch_wrapped(now: Any, before: Any) -> bool:

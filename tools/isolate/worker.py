@@ -243,8 +243,7 @@ class Worker:
     def _forward(self, model: torch.nn.Module, slot: Slot, message: dict[str, Any]) -> Any:
         self.watch.take()
         self.watch.salt = int(message["salt"])
-        profiled = self.launches.profiled() if message["prove"] else contextlib.nullcontext()
-        with profiled, self.watch, torch.no_grad():
+        with self.watch, torch.no_grad():
             outputs = model(*slot.args)
         if self.device == "cuda":
             torch.cuda.synchronize()  # a fault in a kernel belongs to this call
