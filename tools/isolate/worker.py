@@ -60,6 +60,7 @@ def warm_up(mode: str, target: str) -> None:
         importlib.import_module("triton_agent.tools.emulate.aot").warm_up(target)
     else:
         importlib.import_module("triton_agent.tools.isolate.stopwatch")
+        importlib.import_module("triton_agent.tools.emulate.aot").warm_up()
         _build_driver_once()
     for name in ("triton", "triton.language", "torch.nn.functional", "triton_agent.tools.emulate.cuda_stand_in"):
         importlib.import_module(name)
@@ -71,7 +72,7 @@ def warm_up(mode: str, target: str) -> None:
 
 
 def _build_driver_once() -> None:
-    """Triton's own C module, compiled and loaded here, so that no worker runs a C compiler for it; no CUDA call is made.
+    """Triton's own C module, compiled and loaded here so that no worker runs a C compiler; no CUDA call is made.
 
     Its constructor builds it again at every mention, though there is only ever one object; afterwards it does nothing.
     """
