@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import concurrent.futures
+import contextlib
 import dataclasses
 import re
 import tempfile
@@ -82,16 +83,16 @@ def honest() -> list[Specimen]:
 
 
 def grade(
-    specimens: Iterable[Specimen],
-    settings: EvaluatorSettings,
-    *,
-    jobs: int = 2,
+    specimens: Iterable[Specimen], settings: EvaluatorSettings, *, jobs: int = 2, nursery: Nursery | None = None
 ) -> Iterator[tuple[Specimen, Evaluation | TritonAgentError]]:
     """A verdict for each, problem by problem."""
     groups: dict[tuple[Path, bool], list[Specimen]] = defaultdict(list)
     for item in specimens:
         groups[item.problem, item.allow_library].append(item)
-    with tempfile.TemporaryDirectory() as folder, Nursery(f"{folder}/log") as nursery:
+    with contextlib.ExitStack() as stack:
+        if nursery is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            nursery = stack.enter_context(Nursery(f"{folder}/log"))
         for (problem, allow_library), members in groups.items():
             chosen = dataclasses.replace(settings, allow_library=allow_library)
             with Evaluator(parse_problem(str(problem)), chosen, nursery=nursery) as evaluator:

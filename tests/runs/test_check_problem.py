@@ -42,7 +42,7 @@ def test_sound_problem_exits_with_zero_and_shows_what_remedies_closed(
     shown = capsys.readouterr().out
     assert code == exit_codes.GOOD
     assert "sound" in shown
-    assert "dropping relu passes as given; refused with inputs negated" in shown
+    assert "dropping relu passes as given; refused with inputs one element changed" in shown
 
 
 def test_unusable_problem_exits_with_two(tmp_path: Path) -> None:

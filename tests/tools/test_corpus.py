@@ -9,6 +9,7 @@ import pytest
 from tests.grading import corpus, grade, spoken
 
 from triton_agent.tools.evaluator import EvaluatorSettings
+from triton_agent.tools.isolate.processes import Nursery
 
 QUICK = frozenset(
     {
@@ -34,7 +35,7 @@ QUICK = frozenset(
 )
 """Every dtype, every status, and the kinds of operator that fail in ways of their own."""
 
-SETTINGS = EvaluatorSettings(call_timeout_s=10.0, compile_timeout_s=15.0, total_timeout_s=60.0)
+SETTINGS = EvaluatorSettings(call_timeout_s=6.0, compile_timeout_s=6.0, total_timeout_s=60.0)
 
 SPECIMENS = corpus()
 OPERATORS = sorted({item.path.parent.name for item in SPECIMENS})
@@ -43,11 +44,11 @@ OPERATORS = sorted({item.path.parent.name for item in SPECIMENS})
 @pytest.mark.parametrize(
     "operator", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in OPERATORS]
 )
-def test_every_kernel_of_an_operator_gets_its_verdict(operator: str) -> None:
+def test_every_kernel_of_an_operator_gets_its_verdict(operator: str, nursery: Nursery) -> None:
     members = [item for item in SPECIMENS if item.path.parent.name == operator]
     unexpected = [
         f"{item.name}: {spoken(outcome)}, expected {'|'.join(item.expected)}\n{getattr(outcome, 'message', outcome)}"
-        for item, outcome in grade(members, SETTINGS)
+        for item, outcome in grade(members, SETTINGS, nursery=nursery)
         if not item.meets(outcome)
     ]
     assert not unexpected, "\n\n".join(unexpected)

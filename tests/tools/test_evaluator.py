@@ -6,7 +6,6 @@ Problems and kernels are written here as text; everything runs in the evaluator'
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -57,12 +56,6 @@ def affine(x, b):
 
 
 KERNELS = DOUBLE_KERNEL + AFFINE_KERNEL
-
-
-@pytest.fixture(scope="module")
-def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
-    with Nursery(str(tmp_path_factory.mktemp("nursery") / "log")) as shared:
-        yield shared
 
 
 @pytest.fixture

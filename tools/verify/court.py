@@ -21,7 +21,7 @@ from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.distributions import AS_GIVEN, draw, randomise
 from triton_agent.tools.verify.expectation import OriginalFailed, state_of, unpack_trusted
-from triton_agent.tools.verify.plan import Case, PlanSettings, Trial, make_trial, secret_seed
+from triton_agent.tools.verify.plan import ONE_CHANGED, Case, PlanSettings, Trial, make_trial, secret_seed
 from triton_agent.tools.verify.reference import Reference, load
 from triton_agent.tools.verify.session import Failed
 from triton_agent.tools.verify.variants import Variant
@@ -60,7 +60,8 @@ class Bench:
     def run_on_others(self, case: Case) -> list[torch.Tensor] | None:
         """The original's answer to another draw of the same kind of inputs."""
         try:
-            run = self.run(case, inputs=draw(self.reference, case.distribution, secret_seed()))
+            drawn = AS_GIVEN if case.distribution == ONE_CHANGED else case.distribution
+            run = self.run(case, inputs=draw(self.reference, drawn, secret_seed()))
         except ProblemError:
             return None
         return [tensor.detach().clone() for tensor in nested_tensors(run.outputs)]

@@ -277,7 +277,7 @@ def _one_changed(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tens
     copy = tensor.clone()
     if tensor.is_floating_point() and tensor.numel() and tensor.dim():
         where = tuple(int(torch.randint(size, (1,), generator=generator)) for size in tensor.shape)
-        copy[where] = copy[where] * -1.5 + 0.5
+        copy[where] = torch.where(copy[where] == 0, 1.0, copy[where] * -1.5)
     return copy
 
 
