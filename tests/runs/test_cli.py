@@ -210,7 +210,15 @@ def endless(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     scratch.mkdir()
     environment = {**os.environ, "TMPDIR": str(scratch)}
     argv = [sys.executable, "-m", "triton_agent", "evaluate", "--target", "none", PROBLEM, str(kernel)]
-    process = subprocess.Popen(argv, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        argv,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # A shell starts its background jobs with Ctrl-C ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     yield process, scratch
     process.kill()
     process.communicate()
