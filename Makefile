@@ -38,11 +38,11 @@ unit: $(STAMP)   ## tests, but the slow ones
 test-slow: $(STAMP)  ## the slow tests
 	@$(BIN)/python -m pytest -q -m slow
 
-cheats: $(STAMP) ## the scoreboard of cheats and honest oddities
-	@$(BIN)/python -m tests.scoreboard
+cheats: $(STAMP) ## the scoreboard of cheats and honest oddities, with the screen on and off
+	@$(BIN)/python -m tests.scoreboard && $(BIN)/python -m tests.scoreboard --no-screen
 
 bench: $(STAMP)  ## verdicts per second against a fresh process per candidate
-	@$(BIN)/python benchmarks/evaluator.py
+	@$(BIN)/python benchmarks/evaluator.py && $(BIN)/python docs/make_results.py
 
 wheel: $(STAMP)  ## build the wheel and the source archive
 	@$(BIN)/python -m build --outdir dist .
