@@ -1,0 +1,183 @@
+"""What is remembered: runs, attempts, what was sampled, and how it was graded. Frozen values; the store keeps them.
+
+An attempt is what an author saw and said. It is written once and never changed; what became of it is a grading, of
+which there may be several: graders, drivers and GPUs change. A trajectory is a path through parents.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+from typing import Any
+
+from triton_agent.memory.observation import Observation, ProblemView
+from triton_agent.tools.errors import InstrumentError
+from triton_agent.tools.results import Evaluation
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message of the conversation a model was shown."""
+
+    role: str
+    """`system`, `user`, `assistant` or `tool`."""
+    content: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What an answer cost."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+    """In the currency of the policy's price list; 0 where none is known."""
+    wall_s: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """What was sampled, as it was sampled."""
+
+    text: str
+    policy: str
+    """Name of the policy, as `--policy` takes it."""
+    policy_version: str = ""
+    """Of its weights or its code: what importance weights and staleness limits go by."""
+    prompt_version: str = ""
+    messages: tuple[Message, ...] = ()
+    """The conversation it was shown; empty for policies that read the observation itself."""
+    prompt_ids: tuple[int, ...] | None = None
+    token_ids: tuple[int, ...] | None = None
+    """The tokens sampled; None where the policy has none, or its server does not tell."""
+    log_probabilities: tuple[float, ...] | None = None
+    """Of each token under the policy that sampled it."""
+    mask: tuple[bool, ...] | None = None
+    """Which tokens the policy chose itself; None means all of them."""
+    finish_reason: str = "stop"
+    missing: str = ""
+    """Why there are no tokens or log-probabilities, where one would expect them."""
+    usage: Usage = dataclasses.field(default_factory=Usage)
+
+    def __post_init__(self) -> None:
+        if self.token_ids is None and (self.log_probabilities is not None or self.mask is not None):
+            raise ValueError("log-probabilities and masks belong to tokens, and there are none")
+        for name in ("log_probabilities", "mask"):
+            values = getattr(self, name)
+            if values is not None and self.token_ids is not None and len(values) != len(self.token_ids):
+                raise ValueError(f"{len(values)} {name} for {len(self.token_ids)} tokens")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One answer of an author within a run."""
+
+    run: str
+    turn: int
+    index: int
+    """Which of the turn's answers it is."""
+    parent: str | None
+    """Key of the attempt it set out from, in this run or the one it was forked from."""
+    observation: Observation
+    completion: Completion
+    plan: str = ""
+    """What the author wrote beside the code."""
+    source: str | None = None
+    """The candidate's text; None where the answer held none."""
+    created_at: datetime.datetime
+
+    @property
+    def key(self) -> str:
+        """Unique, and known before the attempt is made: a run that goes on asks for it first."""
+        return attempt_key(self.run, self.turn, self.index)
+
+
+def attempt_key(run: str, turn: int, index: int) -> str:
+    return f"{run}/{turn}.{index}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class InstrumentFailure:
+    """We could not measure. Stored as such; never a verdict, never a reward."""
+
+    kind: str
+    """Name of the error."""
+    what: str
+    where: str = ""
+    remedy: str = ""
+
+    @classmethod
+    def of(cls, error: InstrumentError) -> InstrumentFailure:
+        return cls(kind=type(error).__name__, what=error.what, where=error.where, remedy=error.remedy)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Where a grading was made, beyond what the evaluation itself says."""
+
+    gpu: str = ""
+    driver: str = ""
+    commit: str = ""
+    """Of this project."""
+    seed: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Grading:
+    """What became of an attempt, once: an evaluation, or the reason why there is none."""
+
+    attempt: str
+    """Its key."""
+    evaluation: Evaluation | None = None
+    failure: InstrumentFailure | None = None
+    machine: Machine = dataclasses.field(default_factory=Machine)
+    grader: str
+    """Version of the rules followed; see `tools/evaluator.py`."""
+    graded_at: datetime.datetime
+
+    def __post_init__(self) -> None:
+        if (self.evaluation is None) == (self.failure is None):
+            raise ValueError("a grading holds an evaluation, or the failure to make one")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One request of a person: the root of a tree of attempts."""
+
+    id: str
+    problem: ProblemView
+    policy: str
+    settings: dict[str, Any]
+    """As the command was given: with them the run goes on after a crash."""
+    started_at: datetime.datetime
+    forked_from: str | None = None
+    """Key of the attempt of another run that this one continues."""
+    commit: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnd:
+    """How a run ended; a run that was killed has none, and goes on with `--resume`."""
+
+    run: str
+    stop_reason: str
+    best: str | None
+    """Key of the attempt that was shipped; None where nothing better was found."""
+    ended_at: datetime.datetime
+    summary: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened in a run, for those who watch or look back."""
+
+    run: str
+    kind: str
+    at: datetime.datetime
+    data: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def new_run_id(now: datetime.datetime, salt: str) -> str:
+    """Sorts by time, is read aloud easily, and differs among machines: `20260131-154500-3fa9c1`."""
+    return f"{now:%Y%m%d-%H%M%S}-{hashlib.sha256(f'{now.isoformat()}{salt}'.encode()).hexdigest()[:6]}"
