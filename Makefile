@@ -24,7 +24,7 @@ demo: $(STAMP)   ## judge a right and three wrong kernels on this machine; no GP
 test: lint types layers unit   ## everything CI asks for
 
 lint: $(STAMP)   ## style
-	@echo "== lint"; $(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@echo "== lint"; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python benchmarks/freeze.py --check
 
 types: $(STAMP)  ## mypy, strict where it counts
 	@echo "== types"; $(BIN)/mypy

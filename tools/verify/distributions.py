@@ -206,7 +206,7 @@ def _is_constant(tensor: torch.Tensor) -> bool:
 
 
 def _around(constant: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    value = constant.detach().reshape(-1)[:1].to(_COMPUTE.get(constant.dtype, torch.float32)).cpu()
+    value = constant.detach().reshape(-1)[0].to(_COMPUTE.get(constant.dtype, torch.float32)).cpu()
     if bool(value == 0):
         return (0.25 * torch.randn(constant.shape, generator=generator)).clamp(-0.75, 0.75)
     return value * (0.5 + torch.rand(constant.shape, generator=generator))

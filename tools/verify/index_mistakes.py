@@ -14,6 +14,7 @@ from triton_agent.tools.worth import Family
 BOUNDARIES = {"gt": "ge", "ge": "gt", "lt": "le", "le": "lt"}
 INDICES = {
     "embedding": ("indices", "weight"),
+    "_embedding_bag": ("indices", "weight"),
     "gather": ("index", "self"),
     "index_select": ("index", "self"),
     "scatter": ("index", "self"),
