@@ -7,7 +7,8 @@ so that whatever else the machine does meets them all; `fresh_process.py` says w
 in a CSV file; see `rows.py`.
 
 It does not measure wrong candidates (most fail early, so they take less), or problems of realistic size, where the
-interpreter's own time outweighs everything else.
+interpreter's own time outweighs everything else. On a GPU, the quick looks that sort a trusted author's variants are
+measured beside the verdicts.
 
     python benchmarks/evaluator.py --quick
 """
@@ -36,7 +37,11 @@ HERE = Path(__file__).resolve().parent
 KERNELS = HERE.parent / "tests" / "kernels"
 BAR = 5.0
 """The evaluator must give at least this many times the verdicts of the best arrangement of fresh processes."""
+ALONE_AT_MOST = 24
+"""One at a time is there for the latencies; nobody judges hundreds that way."""
 TOTAL = "total"
+SORTING = "sorting"
+"""Quick looks at a trusted author's variants, in workers that are used again; no verdicts."""
 IDLE_BELOW_MS = 0.1
 """A stage that never takes longer returned at once: timing, where there is no GPU."""
 
@@ -127,11 +132,16 @@ def _arrangements(
     def judge_fresh(source: str) -> Verdict:
         return _judge_afresh(problem / "problem.py", source, folder / f"candidate_{next(numbers)}.py", options.device)
 
-    for workers in sorted({1, 2, 4, min(cores, 8)} if options.device == "cuda" else {1, 2, cores}):
-        chunk = max(workers, options.candidates // options.turns)
+    for workers in options.at_once or sorted({1, 4, min(cores, 8)} if options.device == "cuda" else {1, 2, cores}):
+        asked = options.candidates if workers > 1 else min(options.candidates, ALONE_AT_MOST)
+        chunk = max(workers, asked // options.turns)
         yield Arrangement(
             name="evaluator", workers=workers, judge=lambda source: _judge_in(evaluator, source), chunk=chunk
         )
+        if options.device == "cuda":
+            yield Arrangement(
+                name=SORTING, workers=workers, judge=lambda source: _sketch_in(evaluator, source), chunk=chunk
+            )
     for workers in sorted({1, 2, 4} if options.device == "cuda" else {1, max(1, cores // 2), cores}):
         chunk = max(workers, options.fresh // options.turns)
         yield Arrangement(name="fresh process", workers=workers, judge=judge_fresh, chunk=chunk)
@@ -144,6 +154,15 @@ def _judge_in(evaluator: Evaluator, source: str) -> Verdict:
     if evaluation.finding is not None:
         raise SystemExit(f"a right kernel was refused ({evaluation.finding}): {evaluation.message}")
     return Verdict(total_ms=total_ms, stages_ms={stage.stage: stage.wall_ms for stage in evaluation.stages})
+
+
+def _sketch_in(evaluator: Evaluator, source: str) -> Verdict:
+    began = time.perf_counter()
+    sketch = evaluator.sketch(source)
+    total_ms = (time.perf_counter() - began) * 1e3
+    if sketch.finding is not None:
+        raise SystemExit(f"a right kernel was refused ({sketch.finding}): {sketch.message}")
+    return Verdict(total_ms=total_ms, stages_ms={stage.stage: stage.wall_ms for stage in sketch.stages})
 
 
 def _judge_afresh(problem: Path, source: str, candidate: Path, device: str) -> Verdict:
@@ -243,6 +262,7 @@ def _options() -> argparse.Namespace:
         metavar="NAME",
         help="a folder of tests/kernels; may be repeated (default: add_bf16 and softmax_f32)",
     )
+    parser.add_argument("--at-once", type=int, nargs="+", help="candidates that the evaluator judges at once")
     parser.add_argument("--candidates", type=int, default=40, help="for each arrangement of the evaluator")
     parser.add_argument("--fresh", type=int, default=8, help="for each arrangement of fresh processes")
     parser.add_argument("--turns", type=int, default=4, help="turns that the arrangements take")

@@ -17,13 +17,16 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from triton_agent.runs import console, exit_codes
+from triton_agent.runs import console, exit_codes, speed_page
+from triton_agent.runs.shipping.artefact import forced
 from triton_agent.tools.emulate.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, TritonAgentError, UsageError
 from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings, ProblemFacts
 from triton_agent.tools.hardware import gpus
+from triton_agent.tools.isolate.conditions import AUTOCASTS, PRECISIONS
 from triton_agent.tools.problem import parse_problem
 from triton_agent.tools.results import Evaluation, Status, to_json
+from triton_agent.tools.timing.opponents import COMPILED
 from triton_agent.tools.versions import require_supported
 
 MODES = {"eval": ("eval",), "train": ("train",), "both": ("eval", "train")}
@@ -48,6 +51,12 @@ class EvaluateRequest:
     require_sandbox: bool
     screen: bool
     json: bool
+    precision: str = "same"
+    autocast: str | None = None
+    baselines: tuple[str, ...] = ()
+    max_memory_ratio: float | None = None
+    profile: bool = False
+    trust: bool = True
 
 
 Verdict = Evaluation | InstrumentError
@@ -58,7 +67,7 @@ def run(request: EvaluateRequest) -> int:
     for warning in require_supported().warnings:
         console.progress().print(f"warning: {warning}")
     settings = _settings(request)
-    sources = [(path, _read(path)) for path in request.kernels]
+    sources = [(path, forced(_read(path))) for path in request.kernels]  # of a shipped file, it is its kernels
     spec = parse_problem(request.problem, init=request.init, inputs=request.inputs, inputs_file=request.inputs_file)
     began = time.perf_counter()
     with _Screen(len(sources)) as screen, Evaluator(spec, settings) as evaluator:
@@ -69,7 +78,7 @@ def run(request: EvaluateRequest) -> int:
                 print(json.dumps(as_json(path, verdict, evaluator.facts), allow_nan=False), flush=True)
         facts = evaluator.facts
     if not request.json:
-        _show(verdicts, facts, time.perf_counter() - began)
+        _show(verdicts, facts, request, time.perf_counter() - began)
     return _exit_code([verdict for _, verdict in verdicts])
 
 
@@ -82,10 +91,11 @@ def _settings(request: EvaluateRequest) -> EvaluatorSettings:
         raise UsageError(f"--jobs {request.jobs}", remedy="a number of kernels; 0: as many as cores")
     if not 0 < request.timeout_s < math.inf:
         raise UsageError(f"--timeout {request.timeout_s:g}", remedy="a positive number of seconds")
+    _require_known(request)
     if request.target != "none":
         parse_target(request.target)
     return EvaluatorSettings(
-        device=_device(request.device),
+        device=choose_device(request.device),
         target=None if request.target == "none" else request.target,
         allow_library=request.allow_library,
         modes=MODES[request.mode],
@@ -95,10 +105,30 @@ def _settings(request: EvaluateRequest) -> EvaluatorSettings:
         total_timeout_s=request.timeout_s,
         call_timeout_s=min(20.0, request.timeout_s),
         compile_timeout_s=min(60.0, request.timeout_s),
+        precision=request.precision,
+        autocast=request.autocast or "",
+        baselines=request.baselines,
+        max_memory_ratio=request.max_memory_ratio,
+        profile=request.profile,
+        trust=request.trust,
     )
 
 
-def _device(wanted: str) -> str:
+def _require_known(request: EvaluateRequest) -> None:
+    if request.precision not in PRECISIONS:
+        raise UsageError(f"--precision {request.precision}", remedy=" or ".join(PRECISIONS))
+    if request.autocast is not None and request.autocast not in AUTOCASTS:
+        raise UsageError(f"--autocast {request.autocast}", remedy=" or ".join(AUTOCASTS))
+    for name in request.baselines:
+        if name not in COMPILED:
+            remedy = f"{', '.join(COMPILED)}; the original as it is is always among them"
+            raise UsageError(f"--baseline {name}", remedy=remedy)
+    if request.max_memory_ratio is not None and not 0 < request.max_memory_ratio < math.inf:
+        remedy = "how many times the original's device memory a call may take, such as 1.5"
+        raise UsageError(f"--max-memory-ratio {request.max_memory_ratio:g}", remedy=remedy)
+
+
+def choose_device(wanted: str) -> str:
     if wanted not in ("auto", "cpu", "cuda"):
         raise UsageError(f"--device {wanted}", remedy="auto, cpu or cuda")
     found = gpus() if wanted != "cpu" else ()
@@ -173,6 +203,7 @@ def as_json(path: str, verdict: Verdict, facts: ProblemFacts) -> dict[str, Any]:
         "resources": to_json(verdict.resources),
         "timing": _timing(verdict, floor),
         "diagnosis": to_json(verdict.diagnosis),
+        "determinism": verdict.determinism.value,
         "evidence": to_json(verdict.evidence),
         "stages_ms": {stage.stage: round(stage.wall_ms, 3) for stage in verdict.stages},
         "environment": to_json(verdict.environment),
@@ -195,11 +226,17 @@ HEADINGS = (
 COLOURS = {Status.PASSED: "green", Status.CHEATED: "red", Status.NOT_TRITON: "yellow"}
 
 
-def _show(verdicts: Sequence[tuple[str, Verdict]], facts: ProblemFacts, wall_s: float) -> None:
+def _show(
+    verdicts: Sequence[tuple[str, Verdict]], facts: ProblemFacts, request: EvaluateRequest, wall_s: float
+) -> None:
     out = console.results()
     cases = f"{len(facts.variants)} shapes, {facts.cases} cases"
     floor = f"fewest bytes {facts.floor_bytes_main:,}, flops {facts.floor_flops_main:,}"
     out.print(f"[bold]{escape(facts.name)}[/]  {cases}; {floor}")
+    if request.precision != "same" or request.autocast:
+        allowed = ["TF32 products are allowed"] if request.precision == "tf32" else []
+        called = [f"forward is called under autocast, {request.autocast}"] if request.autocast else []
+        out.print(f"  {'; '.join(allowed + called)}: for the original as for the kernels", markup=False)
     if facts.scaled:
         out.print(f"  {facts.scaled}", markup=False)
     for note in facts.notes:
@@ -212,9 +249,22 @@ def _show(verdicts: Sequence[tuple[str, Verdict]], facts: ProblemFacts, wall_s: 
     out.print(table)
     for path, verdict in verdicts:
         _explain(out, path, verdict)
+    _say_what_was_left_out(out, facts, request)
     passed = sum(isinstance(verdict, Evaluation) and verdict.status is Status.PASSED for _, verdict in verdicts)
     speed = "device time against the original, cold L2" if facts.device != "cpu" else "not measured (no GPU)"
     out.print(f"{passed} of {len(verdicts)} passed in {wall_s:.1f} s. Speed: {speed}.")
+
+
+def _say_what_was_left_out(out: Any, facts: ProblemFacts, request: EvaluateRequest) -> None:
+    """What was asked for and takes a GPU."""
+    asked = {
+        "--baseline": bool(request.baselines),
+        "--profile": request.profile,
+        "--max-memory-ratio": request.max_memory_ratio is not None,
+    }
+    idle = [option for option, given in asked.items() if given]
+    if idle and facts.device == "cpu":
+        out.print(f"\nwithout a GPU {', '.join(idle)} changed nothing", markup=False)
 
 
 def _row(path: str, verdict: Verdict) -> list[str]:
@@ -255,6 +305,10 @@ def _explain(out: Any, path: str, verdict: Verdict) -> None:
     elif verdict.status is not Status.PASSED:
         out.print(f"\n[bold]{escape(path)}[/]: {verdict.status} ({verdict.finding})")
         for line in verdict.message.splitlines():
+            out.print(f"  {line}", markup=False, soft_wrap=True)
+    elif told := speed_page.lines(verdict):
+        out.print(f"\n[bold]{escape(path)}[/]")
+        for line in told:
             out.print(f"  {line}", markup=False, soft_wrap=True)
 
 

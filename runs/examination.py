@@ -21,7 +21,7 @@ import platformdirs
 from triton_agent.runs.checkup import Check, Section, State, in_binary_units
 from triton_agent.runs.examination_sandbox import sandbox_section
 from triton_agent.runs.examination_tools import tools_section
-from triton_agent.tools import hardware, versions
+from triton_agent.tools import hardware, nvml, versions
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.isolate.reach import SHARED_MEMORY
 
@@ -111,7 +111,17 @@ def _gpus(gpus: tuple[hardware.Gpu, ...]) -> tuple[Check, ...]:
     if not gpus:
         advice = "correctness is judged in the interpreter and kernels compile ahead of time; speed is not measured"
         return (Check(name="GPU", state=State.ABSENT, seen="no NVIDIA GPU with a driver", advice=advice),)
-    return tuple(Check(name=f"GPU {index}", state=State.OK, seen=_spoken(gpu)) for index, gpu in enumerate(gpus))
+    cards = (Check(name=f"GPU {index}", state=State.OK, seen=_spoken(gpu)) for index, gpu in enumerate(gpus))
+    return (*cards, _watched())
+
+
+def _watched() -> Check:
+    """Whether a measurement can be told from one that somebody else's work disturbed."""
+    if nvml.available():
+        seen = "the driver tells who computes on a GPU, and what holds its clocks back"
+        return Check(name="NVML", state=State.OK, seen=seen)
+    advice = f"other work on a GPU shows only in the original's own times; install {nvml.LIBRARY} of the driver"
+    return Check(name="NVML", state=State.WEAK, seen=f"{nvml.LIBRARY} does not load or does not answer", advice=advice)
 
 
 def _spoken(gpu: hardware.Gpu) -> str:

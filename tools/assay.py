@@ -1,6 +1,7 @@
 """The driver's side of an assay: a checker of its own for one problem, and its report. Needs no torch.
 
-The problem's code runs in that checker only. No candidate is involved, so nothing is confined.
+The problem's code runs in that checker only. No candidate is involved, so nothing is confined but, on request, the
+problem itself.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from triton_agent.tools.distrust import cell_for, require_layers
 from triton_agent.tools.errors import InstrumentError, WorkerLost
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.isolate.wire import Channel, ChannelClosed, ChannelTimeout, error_from_json
 from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.results import to_json
 from triton_agent.tools.worth import WorthReport
 
 SILENCE_S = 300.0
@@ -24,19 +27,28 @@ OnProgress = Callable[[int, int], None]
 """Attempts made, attempts in all."""
 
 
-def assay(spec: ProblemSpec, *, on_progress: OnProgress | None = None, nursery: Nursery | None = None) -> WorthReport:
+def assay(
+    spec: ProblemSpec,
+    *,
+    on_progress: OnProgress | None = None,
+    nursery: Nursery | None = None,
+    trust: bool = True,
+) -> WorthReport:
     """Try to pass the problem with wrong answers. Raises `ProblemError` where it cannot serve at all.
 
-    Give a `nursery` to share its processes with others; it stays open.
+    Give a `nursery` to share its processes with others; it stays open. A problem without `trust` runs confined.
     """
     with contextlib.ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix="triton-agent-"))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
         if nursery is None:
-            folder = Path(tempfile.mkdtemp(prefix="triton-agent-"))
-            stack.callback(shutil.rmtree, folder, ignore_errors=True)
             nursery = stack.enter_context(Nursery(str(folder / "zygote.log")))
         channel, theirs = Channel.pair()
         stack.callback(channel.close)
         settings = {"spec": spec.to_json(), "judge": {}, "plan": {"modes": ["eval", "train"]}}
+        if not trust:
+            require_layers()
+            settings["confinement"] = to_json(cell_for(spec, folder / "checker", gpu=False))
         child = nursery.base.fork("checker", theirs, settings)
         stack.callback(child.reap)
         try:

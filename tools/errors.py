@@ -6,6 +6,7 @@
     └── InstrumentError           we could not measure; says nothing of the kernel   (exit 3)
         ├── NotJudgeableHere      this machine cannot judge this kernel (say, no GPU)
         └── WorkerLost            one of our own processes died or stopped answering
+            └── WorkerNeverReady  a candidate's worker, before it saw the candidate
 
 A candidate's failure is *not* here: it is data, an `Evaluation` with a status. Whatever else escapes is a bug of ours
 (exit 70). Errors are picklable and carry what was wrong, where, and what to do about it.
@@ -55,7 +56,12 @@ class WorkerLost(InstrumentError):
     """A process of ours died before it was ready, or does not answer."""
 
 
+class WorkerNeverReady(WorkerLost):
+    """A candidate's worker ended before it was ready, so before the candidate could have any part in it."""
+
+
 KINDS: dict[str, type[TritonAgentError]] = {
-    kind.__name__: kind for kind in (UsageError, ProblemError, InstrumentError, NotJudgeableHere, WorkerLost)
+    kind.__name__: kind
+    for kind in (UsageError, ProblemError, InstrumentError, NotJudgeableHere, WorkerLost, WorkerNeverReady)
 }
 """Names of the errors that may cross a process boundary; see `tools/isolate/wire.py`."""

@@ -12,31 +12,29 @@ import contextlib
 import dataclasses
 import hashlib
 import importlib.metadata
-import os
-import queue
 import shutil
-import signal
-import tempfile
-import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
 from triton_agent.tools import workspace
-from triton_agent.tools.errors import InstrumentError, WorkerLost
-from triton_agent.tools.isolate.cgroup import CgroupBox, delegated_group
-from triton_agent.tools.isolate.processes import Child, Nursery
-from triton_agent.tools.isolate.sandbox import ESSENTIAL, Confinement, Limits, probe
-from triton_agent.tools.isolate.wire import Channel, ChannelClosed, ChannelTimeout, error_from_json
+from triton_agent.tools.crew import Crew, CrewSettings, Worker, how_it_died
+from triton_agent.tools.distrust import cell_for, require_layers
+from triton_agent.tools.errors import NotJudgeableHere, WorkerNeverReady
+from triton_agent.tools.isolate.conditions import Conditions
+from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.referee import Referee
 from triton_agent.tools.results import DECISIONS, Environment, Evaluation, Finding, Status, to_json
-from triton_agent.tools.verdict import evaluation_from
+from triton_agent.tools.timing.opponents import COMPILED
+from triton_agent.tools.verdict import Sketch, evaluation_from, sketch_from
 
-PREPARE_TIMEOUT_S = 300.0
-VERDICT_SLACK_S = 60.0
-"""Beyond the total time limit the checker keeps itself; then the checker is what is stuck."""
 DEFAULT_TARGET = "cuda:90"
 """What the interpreter pretends to be where no target is named."""
+COPIES_IN_A_WORKER = 4
+"""Of inputs and outputs on their way between processes: as sent, as bytes, as tensors, and once more outbound."""
+CPU_SLACK_S = 30
+"""Of processor time, beyond the wall time of a verdict: compilers may use several cores at once."""
 GRADER = "1"
 """Version of the rules by which verdicts are reached; raised whenever an old verdict could come out otherwise."""
 
@@ -55,15 +53,39 @@ class EvaluatorSettings:
     remedies: bool = True
     shapes: str = "family"
     """`family`: variants of the problem's sizes too; `given`: only the sizes as given (or scaled down)."""
+    precision: str = "same"
+    """`same`: as torch does it by default; `tf32`: original, baselines and candidate may multiply float32 in TF32."""
+    autocast: str = ""
+    """`float16` or `bfloat16`: forward is called under autocast, the original's and the candidate's."""
+    baselines: tuple[str, ...] = ()
+    """Beside the original as it is: `compile`, `compile-reduce-overhead`, `compile-max-autotune`; on a GPU."""
+    max_memory_ratio: float | None = None
+    """How many times the original's device memory a call may take; None for any."""
+    profile: bool = False
+    """After a pass on a GPU, see where the device time goes; takes seconds."""
     call_timeout_s: float = 20.0
     compile_timeout_s: float = 60.0
     total_timeout_s: float = 120.0
     memory_bytes: int = 4 << 30
     """What one candidate may use on the host."""
+    trust: bool = True
+    """Off for a problem file from elsewhere: its code then runs confined, too."""
     confine: bool = True
     """Off only where the machine's owner runs kernels of their own; the verdict says so."""
     require_sandbox: bool = False
     """Refuse to go on where an essential layer of the sandbox is missing."""
+
+    @property
+    def conditions(self) -> Conditions:
+        """Under which the original, its baselines and the candidate run."""
+        return Conditions(precision=self.precision, autocast=self.autocast)
+
+    def __post_init__(self) -> None:
+        _ = self.conditions  # refuses what is none
+        if unknown := set(self.baselines) - set(COMPILED):
+            raise ValueError(f"no baselines: {sorted(unknown)}; there are {', '.join(COMPILED)}")
+        if self.max_memory_ratio is not None and not self.max_memory_ratio > 0:
+            raise ValueError(f"a ratio of memory is above zero, not {self.max_memory_ratio}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +97,16 @@ class ProblemFacts:
     variants: tuple[str, ...]
     cases: int
     fingerprint: str
+    signature: str
+    """Of the operator graph at the main sizes: equal for the same structure, and for the same sizes too."""
+    graphs: tuple[dict[str, Any], ...]
+    """Operator graphs in evaluation mode as plain data, at the main sizes first; see `tools/graph.py`."""
+    train_graphs: tuple[dict[str, Any], ...]
+    """The same in training mode; empty where that is not checked, or runs the same operators."""
+    numbers: tuple[dict[str, float], ...]
+    """For each graph, the plain numbers that the original's modules hold as attributes: `norm.num_groups`."""
+    input_structure: str
+    """How the arguments of a call are nested, a star for each tensor: `[*, [*, *], 5]`."""
     floor_bytes: int
     """Fewest bytes at the smallest sizes checked, where traffic is counted."""
     floor_flops: int
@@ -85,6 +117,8 @@ class ProblemFacts:
     """The same at the sizes as given (or as scaled down)."""
     floor_flops_main: int
     device: str
+    gpu: str
+    """UUID of the GPU that candidates run on; empty for the interpreter."""
     torch: str
     python: str
     triton: str
@@ -99,15 +133,11 @@ class Evaluator:
         """Give a `nursery` to share its processes with other evaluators; it stays open when this one closes."""
         self.spec = spec
         self.settings = settings or EvaluatorSettings()
-        if self.settings.require_sandbox:
-            _require_layers()
+        if self.settings.require_sandbox or not self.settings.trust:
+            require_layers()
         self._folder = workspace.make()
         self._stack = contextlib.ExitStack()
         self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
-        self._jobs: dict[int, queue.SimpleQueue[dict[str, Any]]] = {}
-        self._next_job = 0
-        self._lock = threading.Lock()
-        self._lost = ""
         self._nursery = nursery
         try:
             self._start()
@@ -121,30 +151,37 @@ class Evaluator:
         if self._nursery is None:
             self._nursery = self._stack.enter_context(Nursery(str(self._folder / "zygote.log")))
         target = self.settings.target or DEFAULT_TARGET
-        self._checker, theirs = Channel.pair()
-        child = self._nursery.base.fork("checker", theirs, checker_settings(self.spec, self.settings))
-        self._stack.callback(_reap_if_possible, child)
-        self._stack.callback(self._checker.close)
-        self._checker.send({"op": "prepare"})
-        self._modes = {mode: self._nursery.mode(mode, target) for mode in needed_modes(self.settings)}
-        self.facts = self._await_facts()
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._referee = Referee(
+            self._nursery,
+            self._checker_settings(),
+            verdict_timeout_s=self.settings.total_timeout_s,
+        )
+        self._stack.callback(self._referee.close)
+        self._referee.begin()
+        zygotes = {mode: self._nursery.mode(mode, target) for mode in needed_modes(self.settings)}
+        self.facts = _facts(self._referee.facts())
+        self._crew = Crew(zygotes, self._crew_settings(target))
+        self._stack.callback(self._crew.close)
 
-    def _await_facts(self) -> ProblemFacts:
-        try:
-            reply, _ = self._checker.receive(PREPARE_TIMEOUT_S)
-        except ChannelTimeout as error:
-            raise InstrumentError(
-                f"the original did not finish within {PREPARE_TIMEOUT_S:.0f} s", remedy="make the problem smaller"
-            ) from error
-        except ChannelClosed as error:
-            raise WorkerLost(f"the checker died while it loaded the problem:\n{self._log_tail()}") from error
-        _raise_reported(reply)
-        facts: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in reply["facts"].items()}
-        return ProblemFacts(**facts, triton=importlib.metadata.version("triton"))
+    def _crew_settings(self, target: str) -> CrewSettings:
+        chosen = self.settings
+        return CrewSettings(
+            modes=needed_modes(chosen),
+            target=target,
+            folder=self._folder,
+            memory_bytes=chosen.memory_bytes,
+            copies_bytes=COPIES_IN_A_WORKER * self.facts.floor_bytes_main,
+            cpu_s=int(chosen.total_timeout_s) + CPU_SLACK_S,
+            confine=chosen.confine,
+            gpu=self.facts.gpu,
+        )
 
-    def _log_tail(self) -> str:
-        return self._nursery.log_tail() if self._nursery else ""
+    def _checker_settings(self) -> dict[str, Any]:
+        told = checker_settings(self.spec, self.settings)
+        if self.settings.trust:
+            return told
+        cell = cell_for(self.spec, self._folder / "checker", gpu=self.settings.device == "cuda")
+        return {**told, "confinement": to_json(cell)}
 
     def close(self) -> None:
         self._stack.close()
@@ -165,65 +202,39 @@ class Evaluator:
 
     def evaluate(self, source: str, on_stage: Callable[[str], None] | None = None) -> Evaluation:
         """The verdict on one candidate; raises `InstrumentError` where none could be reached."""
-        with contextlib.ExitStack() as stack:
-            job_id, answers = self._register(stack)
-            workers = [_Worker(self, mode, stack) for mode in needed_modes(self.settings)]
-            fds = tuple(worker.channel.fileno() for worker in workers)
-            try:
-                self._checker.send({"op": "judge", "job": job_id, "source": source}, fds=fds)
-            except ChannelClosed as error:
-                raise WorkerLost("the checker is gone", remedy="start the evaluator anew") from error
+        try:
+            return self._evaluate(source, on_stage)
+        except WorkerNeverReady:  # before it saw the candidate, so nothing of the candidate's; once in a thousand
+            return self._evaluate(source, on_stage)
+
+    def _evaluate(self, source: str, on_stage: Callable[[str], None] | None) -> Evaluation:
+        with self._referee.job() as job, self._crew.team() as workers:
+            job.hand_over(source, tuple(worker.channel.fileno() for worker in workers))
             for worker in workers:
                 worker.channel.sock.close()
-            verdict = self._await_verdict(answers, on_stage)
-            for worker in workers:
-                worker.end(gently=bool(verdict["worker_died"]))
+            try:
+                verdict = job.verdict(on_stage)
+            except WorkerNeverReady as error:
+                raise _in_its_own_words(error, workers) from error
+            if verdict["worker_died"]:
+                for worker in workers:
+                    worker.end(gently=True)
             return self._conclude(source, verdict, workers)
 
-    def _register(self, stack: contextlib.ExitStack) -> tuple[int, queue.SimpleQueue[dict[str, Any]]]:
-        answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-        with self._lock:
-            if self._lost:
-                raise WorkerLost(self._lost, remedy="start the evaluator anew")
-            self._next_job += 1
-            job_id = self._next_job
-            self._jobs[job_id] = answers
-        stack.callback(self._jobs.pop, job_id, None)
-        return job_id, answers
+    def sketch(self, source: str) -> Sketch:
+        """A quick look at a variant of a trusted author's, for sorting: right once, and a short race.
 
-    def _listen(self) -> None:
-        """Hand what the checker says to whoever waits for it."""
-        while True:
-            try:
-                message, _ = self._checker.receive()
-            except (ChannelClosed, OSError, ValueError):
-                break
-            waiting = self._jobs.get(message.get("job", 0))
-            if waiting is not None:
-                waiting.put(message)
-        with self._lock:
-            self._lost = f"the checker died:\n{self._log_tail()}"
-            for waiting in self._jobs.values():
-                waiting.put({"lost": self._lost})
+        Runs in a worker that has run others, so it proves nothing: what looks best goes through `evaluate`.
+        """
+        if self.settings.device != "cuda":
+            raise NotJudgeableHere("without a GPU there is nothing to sort by", remedy="evaluate the candidates")
+        with self._referee.job() as job, self._crew.veteran() as worker:
+            job.hand_over(source, (worker.channel.fileno(),), sort=True, warm=worker.files_run > 0)
+            verdict = job.verdict(None)
+            worker.spoiled = verdict["finding"] is not None
+            return sketch_from(verdict, candidate=candidate_id(source))
 
-    def _await_verdict(
-        self, answers: queue.SimpleQueue[dict[str, Any]], on_stage: Callable[[str], None] | None
-    ) -> dict[str, Any]:
-        while True:
-            try:
-                message = answers.get(timeout=self.settings.total_timeout_s + VERDICT_SLACK_S)
-            except queue.Empty as error:
-                raise InstrumentError("the checker gave no verdict in time") from error
-            if "lost" in message:
-                raise WorkerLost(message["lost"])
-            _raise_reported(message)
-            if "verdict" in message:
-                verdict: dict[str, Any] = message["verdict"]
-                return verdict
-            if on_stage is not None:
-                on_stage(message["stage"])
-
-    def _conclude(self, source: str, verdict: dict[str, Any], workers: list[_Worker]) -> Evaluation:
+    def _conclude(self, source: str, verdict: dict[str, Any], workers: list[Worker]) -> Evaluation:
         environment = Environment(
             mode="gpu" if self.settings.device == "cuda" else "interpreter",
             device=self.facts.device,
@@ -233,13 +244,15 @@ class Evaluator:
             target=self.settings.target,
             sandbox=tuple(verdict["layers"]),
             grader=GRADER,
+            precision=self.settings.precision,
+            autocast=self.settings.autocast,
         )
         finding = Finding(verdict["finding"]) if verdict["finding"] else None
         if finding is not None:
             workspace.require_room(self._folder)
         message = verdict["message"]
         if verdict["worker_died"]:
-            finding, message = _how_it_died(message, workers)
+            finding, message = how_it_died(message, workers)
         return evaluation_from(
             verdict,
             candidate=candidate_id(source),
@@ -250,66 +263,6 @@ class Evaluator:
             environment=environment,
             facts=self.facts,
         )
-
-
-class _Worker:
-    """One candidate worker seen from the driver: its end of the channel, its scratch folder, its end."""
-
-    def __init__(self, evaluator: Evaluator, mode: str, stack: contextlib.ExitStack) -> None:
-        settings = evaluator.settings
-        self.scratch = tempfile.mkdtemp(prefix=f"{mode}-", dir=evaluator._folder)
-        stack.callback(shutil.rmtree, self.scratch, ignore_errors=True)
-        self.box = _box(settings, stack)
-        confinement = Confinement(
-            scratch=self.scratch,
-            gpu=mode == "gpu",
-            limits=Limits(memory_bytes=settings.memory_bytes, cpu_s=int(settings.total_timeout_s) + 30),
-            cgroup=str(self.box.path) if self.box else "",
-        )
-        self.channel, theirs = Channel.pair()
-        stack.callback(self.channel.sock.close)
-        self.child: Child | None = evaluator._modes[mode].fork(
-            "worker",
-            theirs,
-            {
-                "scratch": self.scratch,
-                "mode": mode,
-                "target": settings.target or DEFAULT_TARGET,
-                "confinement": to_json(confinement) if settings.confine else None,
-            },
-        )
-        self.status: int | None = None
-        stack.callback(self.end)
-
-    def end(self, gently: bool = False) -> None:
-        """Reap the process; `gently` lets one that is dying finish, so that its own exit status is seen."""
-        if self.child is not None:
-            self.status = self.child.reap(2.0 if gently else 0.0)
-            self.child = None
-
-    def ran_out_of_memory(self) -> bool:
-        return self.box is not None and self.box.ran_out_of_memory()
-
-    def output_tail(self) -> str:
-        with contextlib.suppress(OSError), open(os.path.join(self.scratch, "output.txt"), "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - 2000))
-            return file.read().decode(errors="replace")
-        return ""
-
-
-def _require_layers() -> None:
-    missing = [layer for layer in probe() if layer.name in ESSENTIAL and not layer.available]
-    if missing:
-        said = "; ".join(f"{layer.name}: {layer.why}" for layer in missing)
-        raise InstrumentError(
-            f"the sandbox lacks {said}", remedy="see `triton-agent doctor`, or do without --require-sandbox"
-        )
-
-
-def _reap_if_possible(checker: Child) -> None:
-    """A zygote that is gone takes nothing with it, but the checker ends by itself: its driver has hung up."""
-    with contextlib.suppress(WorkerLost):
-        checker.reap()
 
 
 def needed_modes(settings: EvaluatorSettings) -> tuple[str, ...]:
@@ -329,38 +282,25 @@ def checker_settings(spec: ProblemSpec, chosen: EvaluatorSettings) -> dict[str, 
         "compile_timeout_s": chosen.compile_timeout_s,
         "total_timeout_s": chosen.total_timeout_s,
         "device": chosen.device,
+        "max_memory_ratio": chosen.max_memory_ratio,
+        "profile": chosen.profile,
     }
     plan = {"modes": list(chosen.modes), "remedies": chosen.remedies, "family": chosen.shapes == "family"}
     plan["device"] = chosen.device
-    return {"spec": spec.to_json(), "judge": judge, "plan": plan}
+    told = {"spec": spec.to_json(), "judge": judge, "plan": plan, "baselines": list(chosen.baselines)}
+    return {**told, "conditions": dataclasses.asdict(chosen.conditions)}
 
 
-def _box(settings: EvaluatorSettings, stack: contextlib.ExitStack) -> CgroupBox | None:
-    """A control group for one worker, where this user may make one."""
-    if not settings.confine or delegated_group()[0] is None:
-        return None
-    box = CgroupBox(memory_bytes=settings.memory_bytes + (1 << 30), processes=512)
-    return stack.enter_context(box)
+def _in_its_own_words(error: WorkerNeverReady, workers: list[Worker]) -> WorkerNeverReady:
+    for worker in workers:
+        worker.end(gently=True)
+    ends = [f"status {worker.status}: {worker.last_words.strip()[-500:]}" for worker in workers]
+    return WorkerNeverReady("\n".join([error.what, *ends]), remedy=error.remedy)
 
 
-def _how_it_died(message: str, workers: list[_Worker]) -> tuple[Finding, str]:
-    """Name the death of a candidate's process by how the operating system saw it end."""
-    if any(worker.ran_out_of_memory() for worker in workers):
-        return Finding.MEMORY, f"{message}: it used more memory than it may"
-    codes = [worker.status for worker in workers if worker.status not in (None, -signal.SIGKILL)]
-    code = codes[0] if codes else -signal.SIGKILL
-    if code == -signal.SIGXCPU:
-        return Finding.TOO_SLOW, f"{message}: its processor time was used up"
-    how = f"by signal {signal.Signals(-code).name}" if code and code < 0 else f"with exit status {code}"
-    tail = "\n".join(line for line in workers[0].output_tail().splitlines()[-4:])
-    return Finding.CRASHED, f"{message}, {how}, without a verdict" + (f"\nits last words: {tail[:300]}" if tail else "")
-
-
-def _raise_reported(message: dict[str, Any]) -> None:
-    if "error" in message:
-        raise error_from_json(message["error"])
-    if "bug" in message:
-        raise RuntimeError(f"a bug of ours in the checker:\n{message['bug']}")
+def _facts(reported: dict[str, Any]) -> ProblemFacts:
+    facts: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in reported.items()}
+    return ProblemFacts(**facts, triton=importlib.metadata.version("triton"))
 
 
 def candidate_id(source: str) -> str:

@@ -3,6 +3,9 @@
 For noticing that a measurement would not be believable. `require_quiet` turns that into an InstrumentError: a busy or
 throttled GPU is a failure of the instrument, never a slow kernel.
 
+It asks NVIDIA's library (`nvml.py`), and `nvidia-smi` where that is missing. What single processes do on the card only
+the library tells.
+
 Not covered: Xid errors themselves (the kernel log is for root); what they leave behind, a required reset and
 uncorrected memory errors, is. Nothing here changes a setting.
 """
@@ -14,6 +17,7 @@ import os
 import time
 from collections.abc import Collection
 
+from triton_agent.tools import nvml
 from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.hardware import nvidia_smi, query_gpus, whole
 
@@ -22,6 +26,8 @@ BUSY_PERCENT = 5
 HOT_C = 90
 """Near where data-centre cards begin to slow down."""
 POLL_S = 0.25
+STAT_FLAGS, EXITING = 5, 0x4
+"""Place of the flags behind the state in /proc/PID/stat, and the bit of a process that is on its way out."""
 
 THROTTLES = {
     0x08: "hardware slowdown",
@@ -70,6 +76,8 @@ class Health:
     uncorrected_ecc_errors: int | None
     recovery: str
     """What the driver asks for after an error, such as a reset; empty when nothing."""
+    loads: tuple[tuple[GpuProcess, int], ...] = ()
+    """Which process took what share of the multiprocessors' time lately, in percent; empty where that is not told."""
 
     @property
     def clocks_mhz(self) -> tuple[int, ...]:
@@ -78,7 +86,45 @@ class Health:
 
 
 def health(gpu: str) -> Health:
-    """Looks at a card, named by UUID or index."""
+    """Looks at a card, named by UUID, or by index where there is `nvidia-smi`."""
+    seen = nvml.look(gpu) if gpu.startswith("GPU-") else None
+    return _by_program(gpu) if seen is None else _by_library(gpu, seen)
+
+
+def _by_library(gpu: str, seen: nvml.Look) -> Health:
+    return Health(
+        uuid=gpu,
+        processes=tuple(map(_process, seen.pids)),
+        utilization_percent=seen.utilization_percent,
+        temperature_c=seen.temperature_c,
+        sm_clock_mhz=seen.sm_clock_mhz,
+        memory_clock_mhz=seen.memory_clock_mhz,
+        throttled_by=_named(seen.event_reasons),
+        uncorrected_ecc_errors=seen.uncorrected_ecc_errors,
+        recovery=seen.recovery,
+        loads=tuple((_process(pid), percent) for pid, percent in seen.loads if _may_compute(pid, seen.pids)),
+    )
+
+
+def _may_compute(pid: int, on_the_card: Collection[int]) -> bool:
+    """Not the dead, whose last second is told of still, nor the dying, which take a while to give up their context."""
+    try:
+        with open(f"/proc/{pid}/stat", errors="replace") as text:
+            state, *fields = text.read().rpartition(")")[2].split()
+    except OSError:
+        return pid in on_the_card
+    return state not in "ZX" and not int(fields[STAT_FLAGS]) & EXITING
+
+
+def _process(pid: int) -> GpuProcess:
+    try:
+        with open(f"/proc/{pid}/comm", errors="replace") as text:
+            return GpuProcess(pid=pid, name=text.read().strip(), visible=True)
+    except OSError:
+        return GpuProcess(pid=pid, name="of another namespace", visible=False)
+
+
+def _by_program(gpu: str) -> Health:
     rows = query_gpus(*_FIELDS, gpu=gpu)
     if not rows:
         raise InstrumentError(
@@ -113,11 +159,28 @@ def disturbances(seen: Health, own_pids: Collection[int], *, idle_guests: bool =
         found.append(f"{seen.temperature_c} degrees Celsius")
     if not idle_guests:
         found += [f"pid {process.pid} ({process.name}) computes on it" for process in foreign(seen, own_pids)]
+    found += [
+        f"pid {process.pid} ({process.name}) takes {percent}% of it" for process, percent in intruders(seen, own_pids)
+    ]
     ours = {process.pid for process in seen.processes}.intersection(own_pids)
     # While a process of ours is on the card the load may be our own.
     if not ours and (seen.utilization_percent or 0) > BUSY_PERCENT:
         found.append(f"{seen.utilization_percent}% busy with none of our processes on it")
     return tuple(found)
+
+
+def intruders(seen: Health, own_pids: Collection[int]) -> list[tuple[GpuProcess, int]]:
+    """Processes that compute on the card right now and are not ours.
+
+    Numbers that do not exist here count only where the driver numbers processes as we do: one of ours is among them.
+    """
+    listed = {process.pid for process in seen.processes} | {process.pid for process, _ in seen.loads}
+    same_numbers = not listed.isdisjoint(own_pids)
+    return [
+        (process, percent)
+        for process, percent in seen.loads
+        if percent > BUSY_PERCENT and process.pid not in own_pids and (process.visible or same_numbers)
+    ]
 
 
 def foreign(seen: Health, own_pids: Collection[int]) -> tuple[GpuProcess, ...]:
@@ -165,9 +228,12 @@ def _processes(uuid: str) -> tuple[GpuProcess, ...]:
 
 def _throttles(reasons: str) -> tuple[str, ...]:
     try:
-        bits = int(reasons, 16)
+        return _named(int(reasons, 16))
     except ValueError:
         return ()
+
+
+def _named(bits: int) -> tuple[str, ...]:
     return tuple(name for bit, name in THROTTLES.items() if bits & bit)
 
 

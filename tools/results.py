@@ -11,6 +11,8 @@ import enum
 import math
 from typing import Any
 
+from triton_agent.tools.kernel_profile import Profile, Roofline
+
 
 class Status(enum.StrEnum):
     """The verdict on a candidate; exactly one each."""
@@ -83,7 +85,7 @@ DECISIONS: dict[Finding, Decision] = {
     Finding.OUT_OF_BOUNDS: Decision(Status.RUNTIME_ERROR, "a kernel touched memory outside its tensors"),
     Finding.CRASHED: Decision(Status.RUNTIME_ERROR, "the process died while the candidate ran, without a verdict"),
     Finding.TOO_SLOW: Decision(Status.TIMEOUT, "a stage ran past its time limit"),
-    Finding.MEMORY: Decision(Status.OUT_OF_MEMORY, "more memory than allowed was asked for"),
+    Finding.MEMORY: Decision(Status.OUT_OF_MEMORY, "it took more memory than allowed, on the host or on the GPU"),
     Finding.STRUCTURE: Decision(Status.WRONG_SHAPE, "other outputs than the original's: their number or nesting"),
     Finding.SHAPE: Decision(Status.WRONG_SHAPE, "an output has another shape"),
     Finding.DTYPE: Decision(Status.WRONG_DTYPE, "an output has another dtype"),
@@ -219,6 +221,14 @@ class Timing:
     clocks_mhz: tuple[int, ...] = ()
 
 
+class Determinism(enum.StrEnum):
+    """Whether the same call gives the same bits; honest sums by atomics do not, and that is no fault."""
+
+    IDENTICAL = "identical"
+    DIFFERS = "differs"
+    NOT_MEASURED = "not measured"
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """What a kernel author can act on. Where nothing was measured, the floor stands alone."""
@@ -234,6 +244,14 @@ class Diagnosis:
     """Operators of torch that did arithmetic beside the kernels."""
     notes: tuple[str, ...]
     """Lines for a prompt, the most useful first."""
+    peak_bytes: int | None = None
+    """Device memory that a call takes beyond its inputs and parameters, outputs included; None without a GPU."""
+    original_peak_bytes: int | None = None
+    """The same for the original."""
+    roofline: Roofline | None = None
+    """What the least work asks of this GPU; None without one."""
+    profile: Profile | None = None
+    """Only on request, and only on a GPU."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +269,10 @@ class Environment:
     """The layers of isolation that were in force."""
     grader: str
     """Version of the rules a verdict follows; a stricter verifier gets a new one."""
+    precision: str = "same"
+    """`tf32` where the user allowed it, for the original as well."""
+    autocast: str = ""
+    """The dtype of autocast, where forward was called under it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,6 +294,8 @@ class Evaluation:
     timings: tuple[Timing, ...] = ()
     diagnosis: Diagnosis | None = None
     evidence: tuple[Evidence, ...] = ()
+    determinism: Determinism = Determinism.NOT_MEASURED
+    """Of several calls in one process on a GPU."""
     stages: tuple[StageTime, ...] = ()
     notes: tuple[str, ...] = ()
     """What a reader must know beside the status: a scaled-down shape, a distribution that could not be used."""

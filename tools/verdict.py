@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from triton_agent.tools.kernel_profile import KernelTime, Occupancy, Profile, Roofline, roofline_notes
 from triton_agent.tools.results import (
     CaseAccuracy,
+    Determinism,
     Diagnosis,
     Environment,
     Evaluation,
@@ -22,6 +25,7 @@ from triton_agent.tools.results import (
 if TYPE_CHECKING:
     from triton_agent.tools.evaluator import ProblemFacts
 
+MEMORY_WORTH_SAYING = 1.5
 TRAFFIC_WORTH_SAYING = 1.25
 """Bytes moved over the fewest bytes; below this there is little to win by moving less."""
 
@@ -50,11 +54,36 @@ def evaluation_from(
         environment=environment,
         accuracy=tuple(CaseAccuracy(**_floats(item)) for item in verdict["accuracy"]),
         resources=resources,
-        diagnosis=_diagnosis(facts, launches, resources, tuple(verdict["torch_operators"])) if launches else None,
+        diagnosis=_diagnosis(facts, launches, resources, verdict) if launches else None,
+        determinism=Determinism(verdict["determinism"]),
         timings=tuple(_timing(item) for item in verdict["timings"]) if status is Status.PASSED else (),
         evidence=evidence,
         stages=tuple(StageTime(**item) for item in verdict["stages"]),
         notes=tuple(dict.fromkeys([*facts.notes, *verdict["notes"]])),
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Sketch:
+    """What a quick look at a trusted author's variant showed. It sorts; it is no verdict."""
+
+    candidate: str
+    finding: Finding | None
+    """What was wrong at first sight."""
+    message: str
+    timings: tuple[Timing, ...]
+    """Of a short race; empty where something was wrong."""
+    stages: tuple[StageTime, ...]
+
+
+def sketch_from(verdict: dict[str, Any], *, candidate: str) -> Sketch:
+    """The same, from what the checker reports."""
+    return Sketch(
+        candidate=candidate,
+        finding=Finding(verdict["finding"]) if verdict["finding"] else None,
+        message=verdict["message"],
+        timings=tuple(_timing(item) for item in verdict["timings"]),
+        stages=tuple(StageTime(**item) for item in verdict["stages"]),
     )
 
 
@@ -72,19 +101,42 @@ def _diagnosis(
     facts: ProblemFacts,
     launches: tuple[KernelLaunch, ...],
     resources: tuple[KernelResources, ...],
-    torch_operators: tuple[str, ...],
+    verdict: dict[str, Any],
 ) -> Diagnosis:
+    torch_operators = tuple(verdict["torch_operators"])
+    roofline = Roofline(**verdict["roofline"]) if verdict["roofline"] else None
+    profile = _profile(verdict["profile"]) if verdict["profile"] else None
     moved = sum((launch.bytes_loaded or 0) + (launch.bytes_stored or 0) for launch in launches)
     ratio = moved / facts.floor_bytes if facts.floor_bytes and moved else None
     return Diagnosis(
         floor_bytes=facts.floor_bytes,
         floor_flops=facts.floor_flops,
-        floor_ms=None,
+        floor_ms=roofline.floor_ms if roofline else None,
         traffic_ratio=ratio,
         launches=launches,
         torch_operators=torch_operators,
-        notes=tuple(_notes(ratio, launches, resources, torch_operators)),
+        notes=(*_speed_notes(roofline, profile, verdict), *_notes(ratio, launches, resources, torch_operators)),
+        peak_bytes=verdict["peak_bytes"],
+        original_peak_bytes=verdict["original_peak_bytes"],
+        roofline=roofline,
+        profile=profile,
     )
+
+
+def _profile(item: dict[str, Any]) -> Profile:
+    kernels = tuple(KernelTime(**kernel) for kernel in item["kernels"])
+    occupancy = tuple(Occupancy(**estimate) for estimate in item["occupancy"])
+    return Profile(**{**item, "kernels": kernels, "occupancy": occupancy, "notes": tuple(item["notes"])})
+
+
+def _speed_notes(roofline: Roofline | None, profile: Profile | None, verdict: dict[str, Any]) -> list[str]:
+    device = [timing["candidate_ms"]["median"] for timing in verdict["timings"] if timing["kind"] == "device"]
+    notes = roofline_notes(roofline, device[0]) if roofline and device else []
+    notes += list(profile.notes) if profile else []
+    peak, original = verdict["peak_bytes"], verdict["original_peak_bytes"]
+    if peak and original and peak > MEMORY_WORTH_SAYING * original:
+        notes.append(f"a call takes {peak / original:.1f}x the device memory of the original's")
+    return notes
 
 
 def _notes(

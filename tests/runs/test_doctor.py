@@ -10,6 +10,7 @@ import pytest
 
 from triton_agent.runs import examination, examination_sandbox, examination_tools
 from triton_agent.runs.checkup import Check, State, in_binary_units
+from triton_agent.tools import nvml
 from triton_agent.tools.hardware import Gpu
 from triton_agent.tools.isolate import layers
 
@@ -138,9 +139,18 @@ def test_a_missing_compiler_matters_only_where_there_is_a_gpu(monkeypatch: pytes
 
 
 def test_a_gpu_is_described_by_what_the_driver_tells() -> None:
-    (found,) = examination._gpus((CARD,))
+    found, _ = examination._gpus((CARD,))
     expected = "NVIDIA Example, compute capability 9.0, 80.0 GiB, driver 580.1"
     assert found == Check(name="GPU 0", state=State.OK, seen=expected)
+
+
+def test_a_driver_that_tells_nothing_of_load_is_a_weakness_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "LIBRARY", "libnothing-of-the-kind.so")
+    nvml._library.cache_clear()
+    _, watched = examination._gpus((CARD,))
+    nvml._library.cache_clear()
+    assert (watched.name, watched.state) == ("NVML", State.WEAK)
+    assert "install libnothing-of-the-kind.so" in watched.advice
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from triton_agent.tools.errors import InstrumentError, WorkerLost
 from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.problem import ProblemSpec, parse_problem
+from triton_agent.tools.referee import DEATHS_AT_MOST
 from triton_agent.tools.results import Finding, Status
 
 pytestmark = [
@@ -241,7 +242,9 @@ def test_a_candidate_that_does_not_end_holds_up_no_other(evaluator: Evaluator) -
 # -- a failed instrument is no verdict -----------------------------------------------------------------------------
 
 
-def test_checker_dying_raises_and_does_not_hang(spec: ProblemSpec, nursery: Nursery) -> None:
+def test_a_checker_that_dies_loses_its_verdict_and_the_next_finds_a_new_one(
+    spec: ProblemSpec, nursery: Nursery
+) -> None:
     before = living()
     with Evaluator(spec, QUICK, nursery=nursery) as evaluator:
         (checker,) = living() - before
@@ -252,7 +255,25 @@ def test_checker_dying_raises_and_does_not_hang(spec: ProblemSpec, nursery: Nurs
             os.kill(checker, signal.SIGKILL)
             with pytest.raises(WorkerLost):
                 waiting.result(10)
-        with pytest.raises(WorkerLost):
+        assert evaluator.evaluate(KERNEL).status is Status.PASSED
+        assert evaluator.evaluate(WRONG).finding is Finding.VALUES
+        assert not eventually(lambda: len(living() - before) != 1)
+    assert not left_over(before)
+
+
+def test_a_checker_that_dies_every_time_is_given_up(spec: ProblemSpec, nursery: Nursery) -> None:
+    before = living()
+    with Evaluator(spec, QUICK, nursery=nursery) as evaluator:
+        for _ in range(DEATHS_AT_MOST):
+            begun = threading.Event()
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                waiting = pool.submit(evaluator.evaluate, ENDLESS, lambda _, begun=begun: begun.set())
+                assert begun.wait(20)
+                assert evaluator._referee._child is not None
+                os.kill(evaluator._referee._child.pid, signal.SIGKILL)
+                with pytest.raises(WorkerLost):
+                    waiting.result(10)
+        with pytest.raises(WorkerLost, match="in a row"):
             evaluator.evaluate(KERNEL)
     assert not left_over(before)
 
@@ -262,7 +283,7 @@ def test_worker_dying_before_it_is_ready_is_no_verdict(
 ) -> None:
     before = living()
     with monkeypatch.context() as patch:
-        patch.setattr("triton_agent.tools.evaluator.tempfile.mkdtemp", lambda **_: str(tmp_path / "missing"))
+        patch.setattr("triton_agent.tools.crew.tempfile.mkdtemp", lambda **_: str(tmp_path / "missing"))
         with pytest.raises(InstrumentError, match="before it was ready"):
             evaluator.evaluate(KERNEL)
     assert not left_over(before)

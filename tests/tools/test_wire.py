@@ -101,3 +101,21 @@ def test_our_errors_cross_with_their_kind(error: ProblemError | NotJudgeableHere
     assert type(again) is type(error)
     assert (again.what, again.where, again.remedy) == (error.what, error.where, error.remedy)
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_messages_of_many_threads_arrive_whole() -> None:
+    ours, theirs = Channel.pair()
+    text = "x" * 300_000  # more than the kernel takes at once
+
+    def send(number: int) -> None:
+        for _ in range(5):
+            ours.send({"from": number, "text": text})
+
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    received = [theirs.receive(10.0)[0] for _ in range(30)]
+    for thread in threads:
+        thread.join()
+    assert sorted(message["from"] for message in received) == sorted(list(range(6)) * 5)
+    assert all(message["text"] == text for message in received)

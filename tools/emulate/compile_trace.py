@@ -146,7 +146,7 @@ class Tracer:
         if kernel.hash not in self._seen:
             compile_ms = self._compile_ms.get(kernel.hash, 0.0)
             resources = resources_of(kernel, target=self.target.name, compile_ms=compile_ms)
-            self._seen[kernel.hash] = (resources, _constants(kernel.src))
+            self._seen[kernel.hash] = (resources, constants_of(kernel.src))
         self._place(kernel.hash)
 
     def _place(self, kernel_hash: str) -> int:
@@ -194,7 +194,8 @@ class Tracer:
             self._tuning = False
 
 
-def _constants(source: Any) -> str:
+def constants_of(source: Any) -> str:
+    """The `tl.constexpr` arguments that a kernel was specialised for, as text."""
     values = {path[0]: value for path, value in source.constants.items()}
     declared = [parameter for parameter in source.fn.params if parameter.is_constexpr]
     return ", ".join(f"{parameter.name}={values.get(parameter.num)}" for parameter in declared)

@@ -1,7 +1,7 @@
 """A control group (v2) that bounds the memory and the number of processes of one candidate, all its children included.
 
 Made by the parent, where this user may: as root, or where systemd or a container hands over a branch of the tree.
-Version 1 of control groups is not used. Where there is no group, `resident_bytes` is what a watchdog looks at.
+Version 1 of control groups is not used. Where there is no group, `watchdog.py` looks.
 """
 
 from __future__ import annotations
@@ -94,39 +94,6 @@ class CgroupBox:
         if self.path is None:
             raise OSError("the control group has not been made, or is gone")
         return self.path
-
-
-def resident_bytes(pid: int) -> int:
-    """Memory that a process and everything descended from it or in its session holds, file pages left out.
-
-    Pages shared since a fork count once for each process, so this is an upper bound. Inside a pid namespace nothing
-    leaves the family; elsewhere a daemon that changes its session after its parent's death does.
-    """
-    parents, sessions = _processes()
-    family = {pid} | {member for member, session in sessions.items() if session == pid}
-    grown = True
-    while grown:
-        children = {child for child, parent in parents.items() if parent in family} - family
-        family |= children
-        grown = bool(children)
-    return sum(map(_own_bytes, family))
-
-
-def _processes() -> tuple[dict[int, int], dict[int, int]]:
-    """Parent and session of every process that can be seen."""
-    parents, sessions = {}, {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            fields = Path("/proc", name, "stat").read_text(errors="replace").rpartition(")")[2].split()
-            parents[int(name)], sessions[int(name)] = int(fields[1]), int(fields[3])
-    return parents, sessions
-
-
-def _own_bytes(pid: int) -> int:
-    with contextlib.suppress(OSError):
-        lines = Path("/proc", str(pid), "status").read_text(errors="replace").splitlines()
-        return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
-    return 0
 
 
 def _mount_point() -> Path | None:

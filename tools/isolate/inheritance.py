@@ -24,6 +24,7 @@ KEPT = frozenset(
         "CUDA_HOME",
         "CUDA_PATH",
         "CUDA_VISIBLE_DEVICES",
+        "CUDA_DEVICE_MAX_CONNECTIONS",
         "CUDA_DEVICE_ORDER",
         "CUDA_MODULE_LOADING",
         "CUDA_LAUNCH_BLOCKING",

@@ -12,6 +12,9 @@ from typing import Any, Protocol
 
 from triton_agent.tools.isolate.watch import OperatorWatch
 
+REGISTER_BYTES = 4
+"""Unit in which Triton counts what a thread spills."""
+
 
 class Launches(Protocol):
     """The launches of one process."""
@@ -28,6 +31,9 @@ class Launches(Protocol):
     def foreign_streams(self) -> list[int]:
         """Handles of CUDA streams other than the caller's that were launched on since `begin`."""
 
+    def resources(self) -> list[dict[str, Any]]:
+        """What each kernel launched since `begin` needs of the GPU, as the driver loaded it; plain data."""
+
 
 class NoLaunches:
     """Where kernels are compiled and nothing else."""
@@ -42,6 +48,9 @@ class NoLaunches:
         return []
 
     def foreign_streams(self) -> list[int]:
+        return []
+
+    def resources(self) -> list[dict[str, Any]]:
         return []
 
 
@@ -72,6 +81,9 @@ class InterpretedLaunches:
     def foreign_streams(self) -> list[int]:
         return []
 
+    def resources(self) -> list[dict[str, Any]]:
+        return []
+
 
 def _plain(launch: Any) -> dict[str, Any]:
     return {
@@ -92,7 +104,12 @@ class GpuLaunches:
         self._streams: set[int] = set()
         self._caller: int | None = None
         self._graphs: dict[int, list[dict[str, Any]]] = {}
+        self._loaded: dict[Any, Any] = {}
+        """Compiled kernels by the driver's handle of their function."""
+        self._launched: dict[Any, None] = {}
+        """Handles launched since `begin`, in order."""
         self._hook()
+        self._hook_loading()
         self._hook_graphs()
 
     def _hook_graphs(self) -> None:
@@ -115,6 +132,19 @@ class GpuLaunches:
 
         graph_class.capture_begin, graph_class.capture_end, graph_class.replay = begun, ended, replayed
 
+    def _hook_loading(self) -> None:
+        """Remember every kernel that the driver loads, by the handle it is launched by."""
+        compiled = importlib.import_module("triton.compiler.compiler").CompiledKernel
+        load = compiled._init_handles
+
+        def loaded(kernel: Any) -> None:
+            load(kernel)
+            handle = getattr(kernel, "function", None)
+            if handle is not None:
+                self._loaded[handle] = kernel
+
+        compiled._init_handles = loaded
+
     def _hook(self) -> None:
         launcher = importlib.import_module("triton.backends.nvidia.driver").CudaLauncher
         make, launch = launcher.__init__, launcher.__call__
@@ -128,6 +158,8 @@ class GpuLaunches:
                 return None
             if self._caller is not None and stream != self._caller and not self._capturing():
                 self._streams.add(stream)
+            if rest:
+                self._launched[rest[0]] = None
             self._seen.append(_counted(this.kernel_name, x * y * z))
             return launch(this, x, y, z, stream, *rest)
 
@@ -138,6 +170,7 @@ class GpuLaunches:
 
     def begin(self, *, silenced: bool) -> None:
         self._seen.clear()
+        self._launched.clear()
         self._streams.clear()
         self._silenced = silenced
         self._caller = importlib.import_module("torch").cuda.current_stream().cuda_stream
@@ -150,6 +183,24 @@ class GpuLaunches:
 
     def faults(self) -> list[BaseException]:
         return []
+
+    def resources(self) -> list[dict[str, Any]]:
+        """A call that replays a graph launches nothing itself: then all that were ever loaded."""
+        return [_resources(self._loaded[handle]) for handle in self._launched or self._loaded if handle in self._loaded]
+
+
+def _resources(kernel: Any) -> dict[str, Any]:
+    """Registers as loaded; what the driver calls local memory holds what is spilled, and arrays if there are any."""
+    target = kernel.metadata.target
+    read = importlib.import_module("triton_agent.tools.emulate.resources").resources_of
+    told = read(kernel, target=f"{target.backend}:{target.arch}", compile_ms=0.0)
+    constants = importlib.import_module("triton_agent.tools.emulate.compile_trace").constants_of
+    return {
+        **dataclasses.asdict(told),
+        "registers": int(kernel.n_regs),
+        "spill_bytes": REGISTER_BYTES * int(kernel.n_spills),
+        "constants": constants(kernel.src),
+    }
 
 
 def _counted(kernel: str, programs: int) -> dict[str, Any]:

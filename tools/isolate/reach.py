@@ -82,9 +82,12 @@ def _package_folders(name: str) -> list[str]:
     return list(spec.submodule_search_locations or ()) if spec else []
 
 
-def grants(scratch: str, readable: tuple[str, ...], *, gpu: bool, shared_memory: bool) -> Iterator[landlock.Grant]:
+def grants(
+    writable: tuple[str, ...], readable: tuple[str, ...], *, gpu: bool, shared_memory: bool
+) -> Iterator[landlock.Grant]:
     """The whole list for Landlock; `shared_memory` where /dev/shm is the candidate's own, or must be shared."""
-    yield landlock.Grant(scratch, landlock.WRITE)
+    for path in writable:
+        yield landlock.Grant(path, landlock.WRITE)
     for path in readable:
         yield landlock.Grant(path, landlock.READ)
     for path in (*KERNEL_PATHS, *(GPU_KERNEL_PATHS if gpu else ())):

@@ -3,8 +3,8 @@
 It keeps a candidate from files outside its scratch folder, from the network, from other processes and their secrets,
 from outliving its turn, and from using up the machine. It is made of layers, each used where the machine has it; none
 needs root, and `enter` says which are in force. It does not judge what a candidate computes, it cannot keep it from
-wasting the time and GPU memory it was given, and the number of files in the scratch folder is bounded by nothing but
-the disk. Workers on a GPU share /dev/shm with their checker, since PyTorch's CUDA IPC counts references there.
+wasting the time and GPU memory it was given. Host memory of all its processes together, and of what it writes, is for
+a control group to bound, or for `watchdog.py`.
 
 The order is: leave the caller's session, forget the environment, new namespaces and their mounts, limits, then rights,
 files and system calls, each of which takes away what setting up the one before needed.
@@ -67,6 +67,8 @@ class Confinement:
     """The only folder it may write to; absolute, private to the user, and the candidate's alone."""
     read_only: tuple[str, ...] = ()
     """Paths it may read beside the libraries that `library_paths` finds."""
+    writable: tuple[str, ...] = ()
+    """Folders it may write to beside its scratch, which others write to as well."""
     gpu: bool = False
     limits: Limits = Limits()
     cgroup: str = ""
@@ -82,7 +84,8 @@ class Confinement:
 def confinement_from_json(plain: Mapping[str, Any]) -> Confinement:
     """The inverse of `results.to_json` for a confinement."""
     limits = Limits(**plain["limits"])
-    return Confinement(**{**plain, "limits": limits, "read_only": tuple(plain["read_only"])})
+    folders = {name: tuple(plain[name]) for name in ("read_only", "writable")}
+    return Confinement(**{**plain, **folders, "limits": limits})
 
 
 def prepare() -> None:
@@ -149,11 +152,11 @@ def _bound_process_count(limits: Limits) -> Iterator[str]:
 
 
 def _arrange_mounts(confinement: Confinement, available: frozenset[str]) -> Iterator[str]:
-    """With a GPU, /dev/shm stays the checker's own and /proc writable: CUDA needs both."""
-    if not confinement.gpu and os.path.isdir(reach.SHARED_MEMORY):
+    """With a GPU, /proc stays writable: CUDA needs it. PyTorch's CUDA IPC would need the checker's /dev/shm, too."""
+    if os.path.isdir(reach.SHARED_MEMORY):
         namespaces.mount_shared_memory(confinement.limits.memory_bytes)
     if layers.READ_ONLY in available:
-        writable = [confinement.scratch, *filter(os.path.isdir, [reach.SHARED_MEMORY])]
+        writable = [confinement.scratch, *confinement.writable, *filter(os.path.isdir, [reach.SHARED_MEMORY])]
         writable += ["/proc"] if confinement.gpu else []
         namespaces.make_read_only(writable, guard_proc=confinement.gpu)
         yield layers.READ_ONLY
@@ -186,7 +189,8 @@ def _give_up_rights(confinement: Confinement, available: frozenset[str], readabl
     yield layers.NO_NEW_PRIVILEGES
     if layers.LANDLOCK in available:
         shared_memory = confinement.gpu or layers.NAMESPACES["mount"] in available
-        grants = reach.grants(confinement.scratch, readable, gpu=confinement.gpu, shared_memory=shared_memory)
+        writable = (confinement.scratch, *confinement.writable)
+        grants = reach.grants(writable, readable, gpu=confinement.gpu, shared_memory=shared_memory)
         landlock.restrict(grants)
         yield layers.LANDLOCK
     if not confinement.gpu:

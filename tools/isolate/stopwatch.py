@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from triton_agent.tools.isolate.conditions import Conditions
 from triton_agent.tools.timing.clock import Clock, ClockSettings
 from triton_agent.tools.timing.subject import Subject
 
@@ -22,9 +23,9 @@ class Stopwatch:
         self._clock: Clock | None = None
         self._subject: Subject | None = None
 
-    def set_up(self, model: torch.nn.Module, sets: list[list[Any]]) -> dict[str, Any]:
+    def set_up(self, model: torch.nn.Module, sets: list[list[Any]], conditions: Conditions) -> dict[str, Any]:
         """Calibrate, and warm the subject up."""
-        self._subject = Subject([_Call(model, args) for args in sets])
+        self._subject = Subject([_Call(model, args, conditions) for args in sets])
         self._clock = Clock("cuda", ClockSettings(warm_up_s=0.02))
         self._clock.warm_up(self._subject)
         return {"overheads": dataclasses.asdict(self._clock.overheads), "method": self._clock.method}
@@ -49,10 +50,11 @@ class Stopwatch:
 class _Call:
     """One call without arguments, for the clock."""
 
-    def __init__(self, model: torch.nn.Module, args: list[Any]) -> None:
+    def __init__(self, model: torch.nn.Module, args: list[Any], conditions: Conditions) -> None:
         self._model = model
         self._args = args
+        self._conditions = conditions
 
     def __call__(self) -> Any:
-        with torch.no_grad():
+        with torch.no_grad(), self._conditions.calling("cuda"):
             return self._model(*self._args)

@@ -12,6 +12,7 @@ import json
 import os
 import socket
 import struct
+import threading
 import time
 from typing import Any
 
@@ -38,10 +39,11 @@ class ChannelGarbled(Exception):
 
 
 class Channel:
-    """One end of a connected Unix stream socket."""
+    """One end of a connected Unix stream socket. Any thread may send; one at a time may receive."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
+        self._sending = threading.Lock()
 
     @classmethod
     def pair(cls) -> tuple[Channel, Channel]:
@@ -55,7 +57,12 @@ class Channel:
     def fileno(self) -> int:
         return self.sock.fileno()
 
+    def let_go(self) -> None:
+        """Close this copy of the descriptor; the connection lives on in whoever has another."""
+        self.sock.close()
+
     def close(self) -> None:
+        """End the connection, for all who share it."""
         with contextlib.suppress(OSError):  # the other side may have gone first
             self.sock.shutdown(socket.SHUT_RDWR)
         self.sock.close()
@@ -71,10 +78,11 @@ class Channel:
         self.sock.settimeout(None)
         try:
             ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-            self.sock.sendmsg([head], ancillary)
-            self.sock.sendall(body)
-            for blob in blobs:
-                self.sock.sendall(blob)
+            with self._sending:
+                self.sock.sendmsg([head], ancillary)
+                self.sock.sendall(body)
+                for blob in blobs:
+                    self.sock.sendall(blob)
         except OSError as error:
             raise ChannelClosed(str(error)) from error
 

@@ -2,7 +2,8 @@
 
 It decides nothing and knows nothing worth stealing: it gets copies of inputs and hands back bytes. It says READY
 before it has seen the candidate; if it dies before that the fault is ours, after that the candidate's. Requests are
-`load`, `build`, `parameters`, `call`, `read`, `state`, in a compiler worker `compile`, on a GPU those of the stopwatch.
+`load`, `build`, `parameters`, `call`, `read`, `state`, in a compiler worker `compile`, on a GPU `profile` and those of
+the stopwatch.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from typing import Any
 import torch
 
 from triton_agent.tools.isolate import sandbox
+from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
 from triton_agent.tools.isolate.guard import Guard
 from triton_agent.tools.isolate.launches import launches_for
 from triton_agent.tools.isolate.reports import report_of
 from triton_agent.tools.isolate.tensors import Foreign, aliases, describe, flatten, nested_tensors, raw
 from triton_agent.tools.isolate.watch import OperatorWatch
 from triton_agent.tools.isolate.wire import Channel
+from triton_agent.tools.timing.lease import SharedDoor
 
 CANDIDATE_MODULE = "candidate"
 
@@ -86,8 +89,10 @@ def main(channel: Channel, settings: dict[str, Any]) -> None:
     scratch = settings["scratch"]
     _own_output(os.path.join(scratch, "output.txt"))
     os.chdir(scratch)
+    door = SharedDoor(settings["gpu"]) if settings.get("gpu") else None  # out of sight once confined
     layers = sandbox.enter(sandbox.confinement_from_json(settings["confinement"])) if settings["confinement"] else ()
-    worker = Worker(scratch=scratch, mode=settings["mode"], target=settings["target"])
+    with door.inside() if door else contextlib.nullcontext():
+        worker = Worker(scratch=scratch, mode=settings["mode"], target=settings["target"])
     channel.send({"ready": True, "layers": list(layers)})
     while True:
         message, blobs = channel.receive()
@@ -126,6 +131,7 @@ class Worker:
         self.stand_in: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
         self.aot: Any = None
         self.stopwatch: Any = None
+        self.conditions = DEFAULT
         if mode == "compiler":
             self.aot = importlib.import_module("triton_agent.tools.emulate.aot")
             self.compilation = self.aot.install(target)
@@ -136,8 +142,10 @@ class Worker:
             self.stand_in = lambda: stand_in(target)
 
     def _pay_first_use(self) -> None:
-        """Context, allocator and a first kernel, before the candidate is there to wait for them."""
-        torch.zeros(1024, device="cuda").add_(1).sum().item()
+        """Context, allocator and what torch loads with its first kernels, before the candidate is there to wait."""
+        some = torch.zeros(1024, device="cuda").add_(1)
+        some.bfloat16().float().sum().item()
+        torch.cuda._sleep(1)  # type: ignore[no-untyped-call]
         importlib.import_module("triton.runtime.driver").driver.active.get_current_device()
         self.stopwatch = importlib.import_module("triton_agent.tools.isolate.stopwatch").Stopwatch()
 
@@ -151,6 +159,7 @@ class Worker:
             "state": self._state,
             "compile": self._compile,
             "time": self._time,
+            "profile": self._profile,
         }
         return requests[message["op"]](message, blobs)
 
@@ -168,6 +177,9 @@ class Worker:
         module = types.ModuleType(CANDIDATE_MODULE)
         module.__file__ = self.path
         sys.modules[CANDIDATE_MODULE] = module
+        self.conditions = Conditions(**message["conditions"])
+        if self.mode == "gpu":
+            self.conditions.settle()
         if self.guard is None:
             with self.stand_in():
                 self.guard = Guard(self.path, CANDIDATE_MODULE)
@@ -220,9 +232,12 @@ class Worker:
         self.slots[message["slot"]] = slot
         began = time.perf_counter()
         self.launches.begin(silenced=bool(message["silenced"]))
+        held_bytes = self._device_bytes() if message["measure"] else 0
         with self._candidate("forward"):
             outputs = self._forward(torch.nn.Module.train(model, bool(message["train"])), slot, message)
         reply = {
+            "peak_bytes": torch.cuda.max_memory_allocated() - held_bytes if message["measure"] else 0,
+            "resources": self.launches.resources() if message["measure"] else [],
             "unjoined": self._unjoined(model, slot) if message["prove"] else "",
             "launches": self.launches.seen(),
             "faults": [report_of(fault, self.path) for fault in self.launches.faults()],
@@ -234,6 +249,12 @@ class Worker:
         except (Foreign, RuntimeError, NotImplementedError, TypeError, AttributeError) as error:
             return {**reply, "foreign": str(error)[:300]}, []
 
+    def _device_bytes(self) -> int:
+        """What is held before a call; from here on the peak is the call's."""
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        return torch.cuda.memory_allocated()
+
     def _slot(self, args: list[Any], overwrite: int | None) -> Slot:
         """The inputs; where they overwrite, the same tensor objects with new contents."""
         if overwrite is None or overwrite not in self.slots:
@@ -244,7 +265,7 @@ class Worker:
     def _forward(self, model: torch.nn.Module, slot: Slot, message: dict[str, Any]) -> Any:
         self.watch.take()
         self.watch.salt = int(message["salt"])
-        with self.watch, torch.no_grad():
+        with self.watch, torch.no_grad(), self.conditions.calling(self.device):
             outputs = model(*slot.args)
         if self.device == "cuda":
             torch.cuda.synchronize()  # a fault in a kernel belongs to this call
@@ -256,7 +277,7 @@ class Worker:
             side = torch.cuda.ExternalStream(stream)  # type: ignore[no-untyped-call]
             with torch.cuda.stream(side):
                 torch.cuda._sleep(HOLD_UP_CYCLES)  # type: ignore[no-untyped-call]
-            with self._candidate("forward"), torch.no_grad():
+            with self._candidate("forward"), torch.no_grad(), self.conditions.calling(self.device):
                 model(*slot.args)
             torch.cuda.current_stream().synchronize()
             waited = side.query()
@@ -301,7 +322,7 @@ class Worker:
         failure: dict[str, Any] | None = None
         raised: dict[str, Any] | None = None
         try:
-            with self.stand_in(), torch.no_grad():
+            with self.stand_in(), torch.no_grad(), self.conditions.calling(self.device):
                 self.models[message["model"]].train(bool(message["train"]))(*args)
         except Exception as error:
             explained = self.aot.explain(error, self.path)
@@ -318,9 +339,23 @@ class Worker:
         if "sets" in message:
             model = self.models[message["model"]].train(bool(message["train"]))
             with self._candidate("forward"):
-                return self.stopwatch.set_up(model, [self._from_checker(blob) for blob in blobs]), []
+                sets = [self._from_checker(blob) for blob in blobs]
+                return self.stopwatch.set_up(model, sets, self.conditions), []
         with self._candidate("forward"):
             return self.stopwatch.answer(message), []
+
+    def _profile(self, message: dict[str, Any], blobs: list[bytes]) -> Reply:
+        """Where the device time of a call goes."""
+        profiling = importlib.import_module("triton_agent.tools.isolate.profiling")
+        model = self.models[message["model"]].train(bool(message["train"]))
+        args = self._from_checker(blobs[0])
+
+        def call() -> object:
+            with torch.no_grad(), self.conditions.calling(self.device):
+                return model(*args)
+
+        with self._candidate("forward"):
+            return {"rows": profiling.profile(call, int(message["calls"]))}, []
 
     # -- the one boundary around the candidate's code --------------------------------------------------------------
 

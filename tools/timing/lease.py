@@ -34,7 +34,7 @@ from triton_agent.tools.errors import InstrumentError
 
 FOLDER = Path("/tmp/triton-agent-leases")
 """Not `tempfile.gettempdir()`: that follows TMPDIR, and users with different ones would not meet."""
-POLL_S = 0.02
+POLL_S = 0.002
 """How often a waiting process asks again. flock has no time limit of its own, and an alarm belongs to the caller."""
 _NOTE_BYTES = 4096
 
@@ -82,6 +82,33 @@ def lease(
             raise _still_held(key, wait_s, folder)
         held.enter_context(_note(folder, name, what, mode))
         yield
+
+
+class SharedDoor:
+    """A shared lease for a process that is about to lose sight of the folder: opened before, taken afterwards, once.
+
+    It waits without a time limit, leaves no note, and lets go by an explicit unlock, so that copies of its
+    descriptors in other processes keep nothing locked.
+    """
+
+    def __init__(self, key: str, folder: Path = FOLDER) -> None:
+        _shared_folder(folder)
+        name = _file_name(key)
+        self._gate = _open_any_owner(folder / f"{name}.gate")
+        self._lock = _open_any_owner(folder / f"{name}.lock")
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        """Holds the lease for the length of the block, and closes the door behind."""
+        try:
+            fcntl.flock(self._gate, fcntl.LOCK_EX)
+            fcntl.flock(self._lock, fcntl.LOCK_SH)
+            fcntl.flock(self._gate, fcntl.LOCK_UN)
+            yield
+        finally:
+            for descriptor in (self._gate, self._lock):
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+                os.close(descriptor)
 
 
 def holders(key: str, folder: Path = FOLDER) -> tuple[Holder, ...]:
@@ -184,6 +211,11 @@ def _still_held(key: str, wait_s: float, folder: Path) -> InstrumentError:
         where=key,
         remedy="let that work end, or allow a longer wait",
     )
+
+
+def make_folder(folder: Path = FOLDER) -> None:
+    """For a process that may not make it by itself later."""
+    _shared_folder(folder)
 
 
 def _shared_folder(folder: Path) -> None:

@@ -51,6 +51,10 @@ NARROW = Allowance(
 )
 """Half precision and less: the one rounding at the end, which no answer can avoid."""
 
+COARSE: dict[str, float] = {"l2": 1.5, "small": 1.5, "max": 2.0}
+"""How many times the error of the coarsest way that is right (see `tensor_cores.py`): one known step for each operand,
+to which little is to be added. bfloat16 operands err three times as much."""
+
 MISMATCH_FACTOR = 3.0
 """How many times the elements that the original or a rounding of inputs flips may differ, in integer outputs."""
 RARE_FLIPS = 0.01
@@ -76,6 +80,8 @@ class Yardstick:
     """The truth for inputs that differ by one rounding, one way and the other; empty where it is not known."""
     scale: float
     """Root mean square of this output on the inputs as given; 0 where unknown."""
+    coarse: tuple[torch.Tensor, ...] = ()
+    """What the original makes of it in the coarsest way that the user allows, where that is not how it was run."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +111,7 @@ def judge(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
             truth=torch.view_as_real(yard.truth.to(torch.complex128)),
             original=torch.view_as_real(yard.original),
             nudged=tuple(torch.view_as_real(other.to(torch.complex128)) for other in yard.nudged),
+            coarse=tuple(torch.view_as_real(other.to(torch.complex128)) for other in yard.coarse),
         )
         return judge(torch.view_as_real(candidate), real)
     if candidate.is_floating_point():
@@ -121,8 +128,11 @@ def _judge_floats(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
     both = torch.isfinite(got) & torch.isfinite(original) & torch.isfinite(representable)
     if not bool(both.any()):
         return Judgement(metric="l2", error=0.0, original_error=0.0, limit=0.0, finding=None, detail="")
-    nudged = [torch.where(torch.isfinite(other.double()), other.double(), truth)[both] for other in yard.nudged]
-    worst = _worst_measure(got[both], original[both], nudged, truth[both], yard.scale, candidate.dtype)
+    nudged, coarse = (
+        [torch.where(torch.isfinite(other.double()), other.double(), truth)[both] for other in others]
+        for others in (yard.nudged, yard.coarse)
+    )
+    worst = _worst_measure(got[both], original[both], nudged, coarse, truth[both], yard.scale, candidate.dtype)
     if worst.error <= worst.limit:
         return worst
     finding, detail = _explain(candidate, got, truth, worst)
@@ -155,6 +165,7 @@ def _worst_measure(
     got: torch.Tensor,
     original: torch.Tensor,
     nudged: list[torch.Tensor],
+    coarse: list[torch.Tensor],
     truth: torch.Tensor,
     scale: float,
     dtype: torch.dtype,
@@ -164,7 +175,7 @@ def _worst_measure(
     peak = float(truth.abs().max())
     norm_scale = peak if peak > 0 else 1.0  # keeps squares of 1e200 and of 1e-200 in range
     t = truth / norm_scale
-    fields = (got, original, *nudged)
+    fields = (got, original, *nudged, *coarse)
     errors = [(field - truth).abs() / norm_scale for field in fields]
     rms = float(t.square().mean().sqrt())
     allowance = WIDE if dtype.itemsize >= 4 else NARROW
@@ -174,7 +185,8 @@ def _worst_measure(
     for metric, factor in allowance.factor.items():
         own, *yardsticks = (_measure(metric, error, t, rms, given, unit) for error in errors)
         floor = allowance.units[metric] * unit * stretch[metric]
-        limit = max(factor * max(yardsticks), floor)
+        fine = len(yardsticks) - len(coarse)
+        limit = max(factor * max(yardsticks[:fine]), COARSE[metric] * max(yardsticks[fine:], default=0.0), floor)
         candidates.append((own / limit, metric, own, yardsticks[0], limit))
     _, metric, error, original_error, limit = max(candidates)
     return Judgement(metric=metric, error=error, original_error=original_error, limit=limit, finding=None, detail="")
@@ -219,7 +231,7 @@ def _spread_out(error: torch.Tensor) -> bool:
 def _judge_exact(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
     """Every element has to be the truth, or what the original or a rounding of inputs makes of it there."""
     truth = yard.truth.to(candidate.dtype)
-    others = [yard.original, *(other.to(candidate.dtype) for other in yard.nudged)]
+    others = [yard.original, *(other.to(candidate.dtype) for other in (*yard.nudged, *yard.coarse))]
     flips = torch.stack([other != truth for other in others]).any(0)
     wrong = candidate != truth
     for other in others:

@@ -8,7 +8,10 @@ unpickled or executed here.
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
 import platform
+import sys
 import threading
 import time
 import traceback
@@ -17,26 +20,29 @@ from typing import Any
 
 import torch
 
-from triton_agent.tools.ceilings import ceilings
-from triton_agent.tools.errors import InstrumentError, TritonAgentError
+from triton_agent.tools.errors import InstrumentError, TritonAgentError, WorkerLost
 from triton_agent.tools.hardware import uuid_of
+from triton_agent.tools.isolate import sandbox
+from triton_agent.tools.isolate.conditions import Conditions
 from triton_agent.tools.isolate.wire import Channel, ChannelClosed, error_to_json
-from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.results import to_json
+from triton_agent.tools.timing.clock_room import ClockRoom
 from triton_agent.tools.timing.lease import Mode, lease
-from triton_agent.tools.verify.expectation import unpack_trusted
-from triton_agent.tools.verify.input_tensors import map_tensors
-from triton_agent.tools.verify.pipeline import Job, JudgeSettings, run
+from triton_agent.tools.verify import sorting
+from triton_agent.tools.verify.pipeline import STAGES, Job, JudgeSettings, run
 from triton_agent.tools.verify.plan import Plan, PlanSettings
 from triton_agent.tools.verify.prepare import prepare_plan
 from triton_agent.tools.verify.reference import load
 from triton_agent.tools.verify.session import Session
-from triton_agent.tools.verify.speed import Racetrack, SpeedSettings, precision_mode
+from triton_agent.tools.verify.timekeeper import Timekeeper
 from triton_agent.tools.verify.worth import assay
 
 
 def main(channel: Channel, settings: dict[str, Any]) -> None:
-    """Serve the driver until it hangs up."""
+    """Serve the driver until it hangs up; confined, where the problem is not to be trusted."""
+    if settings.get("confinement"):
+        sandbox.enter(sandbox.confinement_from_json(settings["confinement"]))
     torch.set_num_threads(1)
     checker = Checker(channel, settings)
     while True:
@@ -51,7 +57,10 @@ def main(channel: Channel, settings: dict[str, Any]) -> None:
             raise InstrumentError(f"the checker does not know {message['op']!r}")
 
 
-RECORDED = ("accuracy", "resources", "launches", "torch_operators", "evidence", "notes", "stages", "timings")
+RECORDED = (
+    *("accuracy", "resources", "launches", "torch_operators", "evidence", "notes", "stages", "timings"),
+    *("determinism", "peak_bytes", "original_peak_bytes", "roofline", "profile"),
+)
 """What a job learned, beside its verdict."""
 
 
@@ -61,12 +70,16 @@ class Checker:
     def __init__(self, channel: Channel, settings: dict[str, Any]) -> None:
         self.channel = channel
         self.spec = ProblemSpec.from_json(settings["spec"])
-        self.judging = JudgeSettings(**settings["judge"])
-        self.planning = PlanSettings(**{**settings["plan"], "modes": tuple(settings["plan"]["modes"])})
+        conditions = Conditions(**settings.get("conditions", {}))
+        self.judging = JudgeSettings(**settings["judge"], conditions=conditions)
+        modes = tuple(settings["plan"]["modes"])
+        self.planning = PlanSettings(**{**settings["plan"], "modes": modes}, conditions=conditions)
         self.plan: Plan | None = None
-        self.racetrack: Racetrack | None = None
+        self.clock: Timekeeper | None = None
+        self.baselines = tuple(settings.get("baselines", ()))
         self.gpu_key = ""
         self._sending = threading.Lock()
+        self._clock_room = ClockRoom(functools.partial(self._lease, Mode.EXCLUSIVE))
 
     def reply(self, message: dict[str, Any]) -> None:
         with self._sending:
@@ -77,21 +90,30 @@ class Checker:
         try:
             if self.planning.device == "cuda":
                 self.gpu_key = uuid_of(0)
+                self.planning.conditions.settle()
             with self._gpu(Mode.SHARED):
                 self.plan = prepare_plan(self.spec, self.planning)
-            if self.planning.device == "cuda" and self.plan.timing_sets:
+            if self.planning.device == "cuda" and self.spec.kind is not ProblemKind.VERIFIER:  # that has no original
                 with self._gpu(Mode.EXCLUSIVE):
-                    self.racetrack = self._make_racetrack(self.plan)
+                    self.clock = Timekeeper(
+                        load(self.spec),
+                        self.plan,
+                        self.gpu_key,
+                        conditions=self.planning.conditions,
+                        baselines=self.baselines,
+                    )
         except TritonAgentError as error:
             return {"error": error_to_json(error)}
-        except BaseException:
-            return {"bug": traceback.format_exc()}
+        except BaseException as error:
+            trouble = device_trouble(error)
+            return {"error": error_to_json(trouble)} if trouble else {"bug": traceback.format_exc()}
         return {
             "facts": {
                 **to_json(self.plan.facts),
                 "torch": torch.__version__,
                 "python": platform.python_version(),
                 "device": _device_name(self.planning.device),
+                "gpu": self.gpu_key,
             }
         }
 
@@ -110,24 +132,15 @@ class Checker:
         """The lease of the GPU this problem is checked on; nothing to hold on a CPU."""
         if not self.gpu_key:
             yield
-            return
-        with lease(self.gpu_key, what=f"triton-agent: {self.spec.name}", mode=mode):
-            yield
+        elif mode is Mode.EXCLUSIVE:
+            with self._clock_room.alone():
+                yield
+        else:
+            with self._lease(mode):
+                yield
 
-    def _make_racetrack(self, plan: Plan) -> Racetrack:
-        """The clock, and the original as the first opponent."""
-        trial = plan.trials[plan.main]
-        reference = load(self.spec)
-        original = reference.make_model(trial.build_seed).to("cuda").train(trial.cases[0].train)
-        state = unpack_trusted(trial.states[0])
-        with torch.no_grad():
-            for name, value in {**dict(original.named_parameters()), **dict(original.named_buffers())}.items():
-                value.copy_(state[name])
-        floor = plan.facts["floor_bytes_main"] / ceilings("cuda").copy_bytes_per_s * 1e3
-        track = Racetrack(SpeedSettings(), floor)
-        sets = [[_to_gpu(value) for value in unpack_trusted(packed)] for packed in plan.timing_sets]
-        track.add(f"eager ({precision_mode()})", original, sets)
-        return track
+    def _lease(self, mode: Mode) -> contextlib.AbstractContextManager[None]:
+        return lease(self.gpu_key, what=f"triton-agent: {self.spec.name}", mode=mode)
 
     def judge(self, message: dict[str, Any], fds: list[int]) -> None:
         """One candidate, start to verdict; whatever happens, one answer goes back."""
@@ -137,6 +150,7 @@ class Checker:
                 Channel.from_fd(fd),
                 call_timeout_s=self.judging.call_timeout_s,
                 deadline=time.monotonic() + self.judging.total_timeout_s,
+                ready=bool(message.get("warm")),
             )
             for fd in fds
         ]
@@ -144,13 +158,16 @@ class Checker:
             answer = self._verdict(message, sessions)
         except TritonAgentError as error:
             answer = {"error": error_to_json(error)}
-        except BaseException:
-            answer = {"bug": traceback.format_exc()}
+        except BaseException as error:
+            trouble = device_trouble(error)
+            answer = {"error": error_to_json(trouble)} if trouble else {"bug": traceback.format_exc()}
         finally:
-            for session in sessions:
-                session.channel.close()
+            for session in sessions:  # a worker that sorts goes on to another candidate
+                session.channel.let_go() if message.get("sort") else session.channel.close()
         with contextlib.suppress(ChannelClosed):  # the driver is gone, and with it whoever wanted to know
             self.reply({"job": job_id, **answer})
+        if "error" in answer or "bug" in answer:
+            end_if_broken()
 
     def _verdict(self, message: dict[str, Any], sessions: list[Session]) -> dict[str, Any]:
         assert self.plan is not None
@@ -161,10 +178,10 @@ class Checker:
             runner=sessions[0],
             compiler=sessions[1] if len(sessions) > 1 else None,
             gpu=self._gpu,
-            racetrack=self.racetrack,
+            clock=self.clock,
             on_stage=lambda stage: self.reply({"job": message["job"], "stage": stage}),
         )
-        run(job)
+        run(job, sorting.STAGES if message.get("sort") else STAGES)
         failure = job.failure
         record = {name: to_json(getattr(job, name)) for name in RECORDED}
         return {
@@ -178,9 +195,28 @@ class Checker:
         }
 
 
+def device_trouble(error: BaseException) -> InstrumentError | None:
+    """What the GPU did to this very process, which runs nothing of a candidate's; None for anything else."""
+    text = (str(error).splitlines() or [""])[0][:200]
+    if isinstance(error, torch.OutOfMemoryError):
+        torch.cuda.empty_cache()
+        return InstrumentError(f"the GPU's memory does not suffice for the check: {text}", remedy="free some of it")
+    if isinstance(error, RuntimeError) and ("CUDA" in text or "device-side" in text):
+        remedy = "evaluate it again; if it comes back, see what `nvidia-smi` says of the card"
+        return WorkerLost(f"the GPU failed the checker: {text}", remedy=remedy)
+    return None
+
+
+def end_if_broken() -> None:
+    """After some errors CUDA serves a process no more. Then this one ends, and its driver begins another."""
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        try:
+            torch.cuda.synchronize()
+        except RuntimeError as error:
+            sys.stderr.write(f"the CUDA context is broken: {error}\n")
+            sys.stderr.flush()
+            os._exit(1)
+
+
 def _device_name(device: str) -> str:
     return torch.cuda.get_device_name(0) if device == "cuda" else "cpu"
-
-
-def _to_gpu(value: Any) -> Any:
-    return map_tensors(value, lambda tensor: tensor.to("cuda"))

@@ -6,6 +6,7 @@ and a mode (train or eval). Nothing of this ever enters a candidate's process bu
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import io
@@ -15,6 +16,7 @@ import torch
 
 from triton_agent.tools.isolate.tensors import Foreign, aliases, flatten, leaves, nested_tensors
 from triton_agent.tools.verify.accuracy import Yardstick
+from triton_agent.tools.verify.tensor_cores import Around
 from triton_agent.tools.verify.truth import run_lifted
 
 NUDGE = 2.0**-24
@@ -53,14 +55,25 @@ class Expectation:
     """Whether the truth is float64; else it is the original in its own precision."""
 
 
-def expect(model: torch.nn.Module, args: list[Any], *, scales: dict[str, float] | None = None) -> Expectation:
-    """Run the original on one set of inputs; `model` itself is left as it was."""
+def expect(
+    model: torch.nn.Module,
+    args: list[Any],
+    *,
+    scales: dict[str, float] | None = None,
+    around: Around = contextlib.nullcontext,
+    coarse: Around | None = None,
+) -> Expectation:
+    """Run the original on one set of inputs; `model` itself is left as it was.
+
+    `around` are the surroundings that the user runs it in; `coarse` others that are right there, too, and err more.
+    """
     packed = pack(args)
     subject = copy.deepcopy(model)
     before = state_of(subject)
     own_args = unpack_trusted(packed)
-    outputs = _run(subject, own_args)
-    if not _same_again(model, packed, outputs):
+    with around():
+        outputs = _run(subject, own_args)
+    if not _same_again(model, packed, outputs, around):
         raise OriginalFailed("the original gives another answer each time (dropout or sampling)")
     tensors, tree = _tensors_of(outputs)
     fresh_args = unpack_trusted(packed)
@@ -72,6 +85,8 @@ def expect(model: torch.nn.Module, args: list[Any], *, scales: dict[str, float] 
     after = state_of(subject)
     names = [name for name, leaf in leaves(tree) if "tensor" in leaf]
     yards = _yardsticks(names, tensors, exact and exact[0], [run[0] for run in nudged], scales or {})
+    if coarse is not None:
+        yards = _with_coarse(yards, model, packed, coarse)
     changed = [name for name, value in after.items() if not torch.equal(value, before[name])]
     kept = list(nested_tensors(own_args))
     return Expectation(
@@ -94,10 +109,11 @@ def _run(model: torch.nn.Module, args: list[Any]) -> Any:
         raise OriginalFailed(f"the original raises {type(error).__name__}: {error}") from error
 
 
-def _same_again(model: torch.nn.Module, packed: bytes, outputs: Any) -> bool:
+def _same_again(model: torch.nn.Module, packed: bytes, outputs: Any, around: Around) -> bool:
     """Whether another run, with other random numbers, agrees bit by bit (or nearly: atomics may reorder sums)."""
     torch.manual_seed(torch.seed() % 2**63)
-    again = _run(copy.deepcopy(model), unpack_trusted(packed))
+    with around():
+        again = _run(copy.deepcopy(model), unpack_trusted(packed))
     first, second = list(nested_tensors(outputs)), list(nested_tensors(again))
     return len(first) == len(second) and all(_near(a, b) for a, b in zip(first, second))
 
@@ -142,6 +158,15 @@ def _yardstick(original: torch.Tensor, truth: torch.Tensor, nudged: list[torch.T
         truth, nudged = original, []  # data-dependent shapes that flip with precision
     same_shape = tuple(other.clone() for other in nudged if other.shape == truth.shape)
     return Yardstick(truth=truth.clone(), original=original.clone(), nudged=same_shape, scale=scale)
+
+
+def _with_coarse(yards: list[Yardstick], model: torch.nn.Module, packed: bytes, coarse: Around) -> list[Yardstick]:
+    with coarse():
+        outputs = nested_tensors(_run(copy.deepcopy(model), unpack_trusted(packed)))
+    pairs = zip(yards, outputs)
+    return [
+        dataclasses.replace(yard, coarse=(other,) if other.shape == yard.truth.shape else ()) for yard, other in pairs
+    ]
 
 
 def _state_outputs(

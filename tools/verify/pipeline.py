@@ -4,7 +4,9 @@
     compile   ahead of time for the named target, by tracing its own host code; registers, spills, shared memory
     first     one call on the cheapest case; are its kernels launched, and does the answer depend on them
     check     every case of the plan
+    repeat    on a GPU: the same call again, for equal bits, memory, and what its kernels need
     time      on a GPU: paired with the original, the GPU held alone
+    profile   on a GPU and on request: where the device time goes
 
 Each stage takes the job and either returns (go on) or raises `Failed` (the verdict is in).
 """
@@ -17,15 +19,27 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from triton_agent.tools.results import CaseAccuracy, Evidence, Finding, KernelLaunch, KernelResources, StageTime, Timing
+from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
+from triton_agent.tools.kernel_profile import Profile, Roofline
+from triton_agent.tools.results import (
+    CaseAccuracy,
+    Determinism,
+    Evidence,
+    Finding,
+    KernelLaunch,
+    KernelResources,
+    StageTime,
+    Timing,
+)
 from triton_agent.tools.screen import screen
 from triton_agent.tools.timing.lease import Mode
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.authorship import Work, check_alive, check_launches, check_library
 from triton_agent.tools.verify.expectation import Expectation
 from triton_agent.tools.verify.plan import Case, Plan, Trial
+from triton_agent.tools.verify.profiling import condensed
 from triton_agent.tools.verify.session import Failed, Session
-from triton_agent.tools.verify.speed import Racetrack
+from triton_agent.tools.verify.timekeeper import Timekeeper
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +55,10 @@ class JudgeSettings:
     compile_timeout_s: float = 60.0
     total_timeout_s: float = 120.0
     device: str = "cpu"
+    conditions: Conditions = DEFAULT
+    max_memory_ratio: float | None = None
+    """How many times the original's peak of device memory a call may take; None for any."""
+    profile: bool = False
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -61,17 +79,26 @@ class Job:
     notes: list[str] = dataclasses.field(default_factory=list)
     stages: list[StageTime] = dataclasses.field(default_factory=list)
     timings: list[Timing] = dataclasses.field(default_factory=list)
+    determinism: Determinism = Determinism.NOT_MEASURED
+    peak_bytes: int | None = None
+    original_peak_bytes: int | None = None
+    roofline: Roofline | None = None
+    profile: Profile | None = None
     failure: Failed | None = None
     gpu: Callable[[Mode], contextlib.AbstractContextManager[None]]
     """The GPU's lease; on a CPU there is nothing to hold."""
-    racetrack: Racetrack | None = None
+    clock: Timekeeper | None = None
+    """What times candidates; None where nothing does."""
     misfit: str = ""
     """Parameters that did not find their namesake; explains wrong values."""
 
 
-def run(job: Job) -> None:
+Stage = tuple[str, Callable[[Job], None]]
+
+
+def run(job: Job, stages: Iterable[Stage]) -> None:
     """Through the stages until one fails; instrument errors pass through to the caller."""
-    for name, stage in STAGES:
+    for name, stage in stages:
         job.on_stage(name)
         began = time.perf_counter()
         try:
@@ -114,6 +141,7 @@ def compile_ahead(job: Job) -> None:
 
 def first_call(job: Job) -> None:
     """The cheapest case alone, with the proof of authorship."""
+    job.runner.await_ready()  # it may wait for the GPU itself, so not with the GPU in our hands
     with job.gpu(Mode.SHARED):
         _first_call(job)
 
@@ -148,14 +176,60 @@ def _check_all(job: Job) -> None:
         _run_trial(job, trial, done=1 if index == 0 and index != job.plan.main else 0)
 
 
-def take_time(job: Job) -> None:
-    """Race the candidate against the original; afterwards it has to be right still."""
-    if job.racetrack is None:
+def call_again(job: Job) -> None:
+    """On a GPU: one question several times over, for whether the bits agree and what a call takes of the GPU."""
+    if job.clock is None:
         return
     trial = job.plan.trials[job.plan.main]
-    with job.gpu(Mode.EXCLUSIVE):
+    case = trial.cases[0]
+    replies = []
+    answers = set()
+    with job.gpu(Mode.SHARED):
+        for number in range(SAME_CALLS):
+            _set_parameters(job, job.runner, trial, case.version)
+            answer, reply = _call(job, trial, case, slot=SAME_AGAIN + number, measure=True)
+            _judge(job, case, answer)
+            answers.add(answer.data)
+            replies.append(reply)
+        job.roofline = job.clock.roofline()
+    job.determinism = Determinism.IDENTICAL if len(answers) == 1 else Determinism.DIFFERS
+    job.resources = _resources(replies[-1])
+    job.peak_bytes = min(max(0, int(reply["peak_bytes"])) for reply in replies)  # the first may hold what stays
+    job.original_peak_bytes = job.clock.original_peak_bytes
+    _check_memory(job)
+
+
+def _resources(reply: dict[str, Any]) -> list[KernelResources]:
+    try:
+        return [KernelResources(**kernel) for kernel in reply["resources"]]
+    except TypeError as error:
+        raise Failed(Finding.TAMPERED, f"the worker's answer contradicts itself ({error})") from error
+
+
+def _check_memory(job: Job) -> None:
+    """Where the user set a bound on the device memory of a call."""
+    ratio, peak, original = job.settings.max_memory_ratio, job.peak_bytes, job.original_peak_bytes
+    if ratio is None or peak is None or original is None:
+        return
+    if peak > ratio * max(original, SMALL_BYTES):
+        raise Failed(
+            Finding.MEMORY,
+            f"a call takes {peak >> 10:,} KiB of device memory, the original {original >> 10:,} KiB; "
+            f"{ratio:g} times as much was allowed",
+        )
+
+
+def take_time(job: Job) -> None:
+    """Race the candidate against the original; afterwards it has to be right still."""
+    if job.clock is None:
+        return
+    trial = job.plan.trials[job.plan.main]
+    with job.gpu(Mode.SHARED):
         sets = list(job.plan.timing_sets)
-        job.timings = job.racetrack.race(job.runner, sets, model=trial.variant, train=trial.cases[0].train)
+        entrant = job.clock.enter(job.runner, sets, model=trial.variant, train=trial.cases[0].train)
+    with job.gpu(Mode.EXCLUSIVE):
+        job.timings = job.clock.race(entrant)
+    job.notes += job.clock.notes
     with job.gpu(Mode.SHARED):
         _set_parameters(job, job.runner, trial, 0)
         for slot, case in enumerate(trial.cases[:2]):  # what was timed has to be what was checked
@@ -163,28 +237,68 @@ def take_time(job: Job) -> None:
             _judge(job, case, answer)
 
 
+def look_inside(job: Job) -> None:
+    """On request, after a pass: a profile. Whatever happens here changes no verdict."""
+    if job.clock is None or not job.settings.profile:
+        return
+    trial = job.plan.trials[job.plan.main]
+    try:
+        with job.gpu(Mode.EXCLUSIVE):
+            reply, _ = job.runner.ask(
+                "profile",
+                [trial.cases[0].expectation.packed_inputs],
+                model=trial.variant,
+                train=trial.cases[0].train,
+                calls=PROFILED_CALLS,
+                timeout_s=PROFILE_TIMEOUT_S,
+            )
+        job.profile = condensed(reply["rows"], PROFILED_CALLS, job.launches, job.resources)
+    except (Failed, KeyError, TypeError, ValueError) as failure:
+        job.notes.append(f"no profile could be taken: {str(failure)[:200]}")
+
+
+SAME_CALLS = 3
+SAME_AGAIN = 20_000
 AFTER_THE_CLOCK = 10_000
 """Slots of calls that no other call is compared with."""
+SMALL_BYTES = 1 << 20
+"""Of device memory; what an original takes below this is no measure for anybody."""
+PROFILED_CALLS = 5
+PROFILE_TIMEOUT_S = 60.0
+"""The first use of the profiler takes some three seconds, and loads libraries from the disk."""
 
-STAGES: tuple[tuple[str, Callable[[Job], None]], ...] = (
+STAGES: tuple[Stage, ...] = (
     ("screen", screen_text),
     ("compile", compile_ahead),
     ("first", first_call),
     ("check", check_all),
+    ("repeat", call_again),
     ("time", take_time),
+    ("profile", look_inside),
 )
 
 
 def _open(job: Job, session: Session, trial: Trial, *, silenced: bool = False, afresh: bool = False) -> None:
     """Bring the candidate to life for one variant: file, module, parameters."""
-    if session.phase == "start":
-        session.await_ready()
+    session.await_ready()
     if session.phase == "ready" or silenced or afresh:
-        reply, _ = session.ask("load", source=job.source)
+        reply, _ = session.ask("load", source=job.source, conditions=dataclasses.asdict(job.settings.conditions))
         if "no_model" in reply:
             raise Failed(Finding.NO_MODEL, "ModelNew is not a subclass of torch.nn.Module")
     session.ask("build", [trial.packed_init], model=trial.variant, seed=trial.build_seed, silenced=silenced)
     _set_parameters(job, session, trial, 0)
+
+
+def start(job: Job, session: Session, trial: Trial) -> None:
+    """For other orders of questions than this one: the candidate as new, in a worker that may have run others."""
+    _open(job, session, trial, afresh=True)
+
+
+def ask_once(job: Job, trial: Trial, case: Case) -> dict[str, Any]:
+    """One question, its answer judged; what the worker reported."""
+    answer, reply = _call(job, trial, case, slot=0)
+    _judge(job, case, answer)
+    return reply
 
 
 def _set_parameters(job: Job, session: Session, trial: Trial, version: int) -> None:
@@ -231,6 +345,7 @@ def _call(
     silenced: bool = False,
     salt: int = 0,
     prove: bool = False,
+    measure: bool = False,
 ) -> tuple[checks.Answer, dict[str, Any]]:
     reply, blobs = job.runner.ask(
         "call",
@@ -242,6 +357,7 @@ def _call(
         silenced=silenced,
         salt=salt,
         prove=prove,
+        measure=measure,
     )
     checks.check_faults(case, reply["faults"])
     return checks.read_answer(reply, blobs, job.settings.device), reply

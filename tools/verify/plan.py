@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
 from triton_agent.tools.isolate.tensors import nested_tensors
 from triton_agent.tools.verify.distributions import DISTRIBUTIONS, draw, randomise
 from triton_agent.tools.verify.expectation import (
@@ -28,6 +29,7 @@ from triton_agent.tools.verify.expectation import (
 )
 from triton_agent.tools.verify.input_tensors import map_tensors
 from triton_agent.tools.verify.reference import Reference
+from triton_agent.tools.verify.tensor_cores import as_the_user_runs_it, at_the_coarsest
 
 Verify = Callable[[bytes, Any], bool]
 """Packed inputs and outputs -> whether the problem accepts them."""
@@ -96,6 +98,7 @@ class PlanSettings:
     """Variants of the problem's sizes."""
     device: str = "cpu"
     """Where the original runs: `cpu` or `cuda`."""
+    conditions: Conditions = DEFAULT
 
 
 def secret_seed() -> int:
@@ -267,7 +270,14 @@ class _CaseMaker:
     def _expect(self, model: torch.nn.Module, inputs: list[Any]) -> Expectation:
         try:
             with self.reference.running("forward"):
-                return expect(model, inputs, scales=self.scales)
+                chosen = self.settings.conditions, self.settings.device
+                return expect(
+                    model,
+                    inputs,
+                    scales=self.scales,
+                    around=as_the_user_runs_it(*chosen),
+                    coarse=at_the_coarsest(*chosen),
+                )
         except ProblemError as error:
             raise OriginalFailed(f"{error.where}: {error.what}") from error
 

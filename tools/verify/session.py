@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from triton_agent.tools.errors import NotJudgeableHere, WorkerLost
+from triton_agent.tools.errors import NotJudgeableHere, WorkerNeverReady
 from triton_agent.tools.isolate.wire import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
 from triton_agent.tools.results import Finding
 from triton_agent.tools.verify.condense import condense
@@ -38,20 +38,23 @@ class Reply(dict[str, Any]):
 class Session:
     """Talks to one worker about one candidate."""
 
-    def __init__(self, channel: Channel, *, call_timeout_s: float, deadline: float) -> None:
+    def __init__(self, channel: Channel, *, call_timeout_s: float, deadline: float, ready: bool = False) -> None:
+        """`ready`: this worker has said so to another session, and run another candidate there."""
         self.channel = channel
         self.call_timeout_s = call_timeout_s
         self.deadline = deadline
         self.layers: tuple[str, ...] = ()
-        self.phase = "start"
+        self.phase = "ready" if ready else "start"
 
     def await_ready(self) -> None:
+        """Until the worker has said so, once."""
+        if self.phase != "start":
+            return
         try:
             message, _ = self.channel.receive(READY_TIMEOUT_S)
         except (ChannelClosed, ChannelTimeout, ChannelGarbled) as error:
-            raise WorkerLost(
-                f"a candidate worker ended before it was ready ({error})",
-                remedy="run `triton-agent doctor`; the worker's own words are in its output",
+            raise WorkerNeverReady(
+                f"a candidate worker ended before it was ready ({error})", remedy="run `triton-agent doctor`"
             ) from error
         self.layers = tuple(str(layer) for layer in message.get("layers", ()))
         self.phase = "ready"

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
 from triton_agent.tools.results import Finding, Timing
 from triton_agent.tools.timing import intervals
 from triton_agent.tools.timing.clock import Clock, ClockSettings
@@ -31,6 +32,8 @@ BATCH_MS = 10.0
 BATCH_AT_MOST = 1000
 ROUND_TRIP_MS = 1.0
 """Of a request to a worker; generous, for what is bounded is lies by a factor."""
+WARM_UP_CALLS = 3
+"""After waiting for the GPU; caches are cold by design, but clocks and queues should not be."""
 FALSE_FACTOR = 1.5
 """A batch may take this much longer a call than claimed: clocks step, a caller's cache is not a batch's."""
 FLOOR_SHARE = 0.5
@@ -56,51 +59,73 @@ class Opponent:
     subject: Subject
 
 
-class Racetrack:
-    """The checker's clock and the opponents, made once per problem. Use under the GPU's exclusive lease."""
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Entrant:
+    """A candidate at the start, in its worker."""
 
-    def __init__(self, settings: SpeedSettings, floor_ms: float) -> None:
+    session: Session
+    overheads: Overheads
+    """Of its own clock."""
+    method: str
+
+
+class Racetrack:
+    """The checker's clock and the opponents, made once per problem under the GPU's exclusive lease."""
+
+    def __init__(self, settings: SpeedSettings, floor_ms: float, conditions: Conditions = DEFAULT) -> None:
         self.settings = settings
         self.floor_ms = floor_ms
+        self.conditions = conditions
         self.clock = Clock("cuda", ClockSettings(cold_l2=settings.cold_l2))
         self.opponents: list[Opponent] = []
 
     def add(self, name: str, model: Any, sets: list[list[Any]]) -> None:
         """An opponent over the given sets of inputs."""
-        subject = Subject([functools.partial(_call, model, args) for args in sets])
+        subject = Subject([functools.partial(_call, model, args, self.conditions) for args in sets])
         self.clock.warm_up(subject)
         self.opponents.append(Opponent(name=name, subject=subject))
 
-    def race(self, session: Session, packed_sets: list[bytes], *, model: str, train: bool) -> list[Timing]:
-        """Timings against each opponent; raises Failed for a clock that lies."""
+    def enter(self, session: Session, packed_sets: list[bytes], *, model: str, train: bool) -> Entrant:
+        """Bring the candidate to the start: compiled, warm, its clock calibrated. Others may use the GPU meanwhile."""
         blobs: list[bytes | memoryview] = list(packed_sets)
         reply, _ = session.ask("time", blobs, sets=len(packed_sets), model=model, train=train)
-        overheads = Overheads(**reply["overheads"])
         method = f"original: {self.clock.method}; candidate in its own process: {reply['method']}"
-        ask = functools.partial(_ask_sample, session)
+        return Entrant(session=session, overheads=Overheads(**reply["overheads"]), method=method)
+
+    def race(self, entrant: Entrant) -> list[Timing]:
+        """Timings against each opponent, with the GPU alone; raises Failed for a clock that lies."""
+        entrant.session.ask("time", batch=WARM_UP_CALLS)
         timings = []
         for opponent in self.opponents:
-            samples = self._turns(opponent, ask, overheads, method)
-            self._bound(session, samples, overheads)
+            samples = self._turns(opponent, entrant)
+            self._bound(entrant.session, samples, entrant.overheads)
             timings += [samples.timing(opponent.name, kind) for kind in ("device", "latency")]
         return timings
 
-    def _turns(self, opponent: Opponent, ask: Any, overheads: Overheads, method: str) -> PairedSamples:
+    def sketch(self, entrant: Entrant) -> list[Timing]:
+        """A short race against the first opponent, unbounded: for sorting what a trusted author wrote."""
+        entrant.session.ask("time", batch=WARM_UP_CALLS)
+        samples = self._take_turns(self.opponents[0], entrant, self.settings.short_pairs)
+        return [samples.timing(self.opponents[0].name, kind) for kind in ("device", "latency")]
+
+    def _turns(self, opponent: Opponent, entrant: Entrant) -> PairedSamples:
         """Short; and in full where the candidate seems ahead in device time."""
-        time_original = functools.partial(self.clock.time_once, opponent.subject)
         for pairs in (self.settings.short_pairs, self.settings.full_pairs):
-            samples = take_turns(
-                time_original,
-                ask,
-                PairingSettings(pairs=pairs, limit_s=self.settings.limit_s),
-                cold_l2=self.settings.cold_l2,
-                overheads=overheads,
-                method=method,
-            )
+            samples = self._take_turns(opponent, entrant, pairs)
             original, candidate = samples.times_ms("device")
             if statistics.median(candidate) >= statistics.median(original):
                 break
         return samples
+
+    def _take_turns(self, opponent: Opponent, entrant: Entrant, pairs: int) -> PairedSamples:
+        return take_turns(
+            functools.partial(self.clock.time_once, opponent.subject),
+            functools.partial(_ask_sample, entrant.session),
+            PairingSettings(pairs=pairs, limit_s=self.settings.limit_s),
+            cold_l2=self.settings.cold_l2,
+            overheads=entrant.overheads,
+            method=entrant.method,
+        )
 
     def _bound(self, session: Session, samples: PairedSamples, overheads: Overheads) -> None:
         """Refuse claims that the trusted clock, the floor or their own other half contradict."""
@@ -124,8 +149,8 @@ class Racetrack:
             raise Failed(Finding.FALSE_CLOCK, doubt)
 
 
-def _call(model: Any, args: list[Any]) -> Any:
-    with torch.no_grad():
+def _call(model: Any, args: list[Any], conditions: Conditions) -> Any:
+    with torch.no_grad(), conditions.calling("cuda"):
         return model(*args)
 
 
@@ -137,8 +162,10 @@ def _ask_sample(session: Session, turn: int) -> Sample:
         raise Failed(Finding.TAMPERED, f"the worker's reading contradicts itself ({error})") from error
 
 
-def precision_mode() -> str:
+def precision_mode(conditions: Conditions = DEFAULT) -> str:
     """The precision float32 operators run in, for a baseline's name."""
+    if conditions.autocast:
+        return f"autocast {conditions.autocast}"
     matmul = "tf32" if torch.backends.cuda.matmul.allow_tf32 else "float32"
     convolution = "tf32" if torch.backends.cudnn.allow_tf32 else "float32"
     return f"{matmul} matmul, {convolution} convolution"

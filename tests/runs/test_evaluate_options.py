@@ -1,0 +1,172 @@
+"""Options of `evaluate` that change what is allowed, measured or trusted: refused when wrong, told of when idle."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from triton_agent.runs import speed_page
+from triton_agent.tools.kernel_profile import KernelTime, Profile, Roofline
+from triton_agent.tools.results import (
+    CaseAccuracy,
+    Determinism,
+    Diagnosis,
+    Environment,
+    Evaluation,
+    Interval,
+    Status,
+    Timing,
+    to_json,
+)
+
+KERNELS = Path(__file__).parents[1] / "kernels"
+LINEAR = KERNELS / "linear_relu_f32"
+PROBLEM, DEFAULT_DOT = str(LINEAR / "problem.py"), str(LINEAR / "wrong_default_tf32.py")
+
+
+def evaluate(*arguments: str) -> subprocess.CompletedProcess[str]:
+    argv = [
+        sys.executable,
+        "-m",
+        "triton_agent",
+        "evaluate",
+        "--target",
+        "none",
+        "--shapes",
+        "given",
+        "--device",
+        "cpu",
+    ]
+    return subprocess.run([*argv, *arguments], capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("--precision", "tf33", "same or tf32"),
+        ("--autocast", "half", "float16 or bfloat16"),
+        ("--baseline", "fast", "compile-max-autotune"),
+        ("--max-memory-ratio", "0", "such as 1.5"),
+        ("--max-memory-ratio", "nan", "such as 1.5"),
+    ],
+)
+def test_a_value_that_means_nothing_is_refused_with_those_that_do(option: str, value: str, told: str) -> None:
+    done = evaluate(PROBLEM, DEFAULT_DOT, option, value)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert option in done.stderr and told in done.stderr
+
+
+def test_what_the_user_allows_passes_and_the_page_says_that_it_was_allowed() -> None:
+    allowed = evaluate(PROBLEM, DEFAULT_DOT, "--precision", "tf32", "--profile", "--no-trust")
+    assert allowed.returncode == 0, allowed.stdout + allowed.stderr
+    assert "TF32 products are allowed" in allowed.stdout
+    assert "without a GPU --profile changed nothing" in allowed.stdout
+
+
+def test_the_record_of_a_verdict_says_what_was_allowed() -> None:
+    done = evaluate(PROBLEM, DEFAULT_DOT, "--precision", "tf32", "--json")
+    record = json.loads(done.stdout)
+    assert record["environment"]["precision"] == "tf32"
+    assert record["determinism"] == "not measured"
+    assert record["diagnosis"]["peak_bytes"] is None and record["diagnosis"]["profile"] is None
+
+
+# -- the page of a kernel that passed on a GPU ---------------------------------------------------------------------
+
+
+def timing(baseline: str, kind: str) -> Timing:
+    own, other = Interval(median=1.0, low=0.9, high=1.1), Interval(median=2.0, low=1.9, high=2.1)
+    return Timing(
+        baseline=baseline,
+        kind=kind,
+        candidate_ms=own,
+        baseline_ms=other,
+        speedup=other,
+        pairs=30,
+        cold_l2=True,
+        method="",
+    )
+
+
+def passed(*baselines: str, profile: Profile | None = None) -> Evaluation:
+    case = CaseAccuracy(
+        variant="as given",
+        distribution="as given",
+        output="out",
+        metric="l2",
+        error=0.0,
+        original_error=0.0,
+        limit=1.0,
+        ok=True,
+    )
+    diagnosis = Diagnosis(
+        floor_bytes=1,
+        floor_flops=1,
+        floor_ms=0.5,
+        traffic_ratio=None,
+        launches=(),
+        torch_operators=(),
+        notes=("memory-bound: the floor is 0.5000 ms, 50% of the time taken",),
+        peak_bytes=3 << 20,
+        original_peak_bytes=1 << 20,
+        roofline=Roofline(floor_ms=0.5, bound="memory", flops_per_byte=1.0),
+        profile=profile,
+    )
+    return Evaluation(
+        candidate="c",
+        problem="p",
+        status=Status.PASSED,
+        finding=None,
+        message="",
+        environment=Environment(
+            mode="gpu", device="a card", python="3", torch="2", triton="3", target=None, sandbox=(), grader="1"
+        ),
+        accuracy=(case,),
+        timings=tuple(timing(name, kind) for name in baselines for kind in ("device", "latency")),
+        diagnosis=diagnosis,
+    )
+
+
+def test_nothing_is_said_where_nothing_was_asked_and_nothing_stands_out() -> None:
+    assert speed_page.lines(passed("eager")) == []
+
+
+def test_each_baseline_has_its_lines() -> None:
+    told = speed_page.lines(passed("eager", "compile"))
+    assert [line.split(":")[0] for line in told[:4]] == [
+        "device, against eager",
+        "latency, against eager",
+        "device, against compile",
+        "latency, against compile",
+    ]
+    assert "1.0000 ms to 2.0000 ms, 2.00x [1.90, 2.10]" in told[0]
+    assert "device memory of a call: 3.0 MiB, the original's 1.0 MiB" in told
+
+
+def test_a_profile_lists_kernels_and_whose_they_are() -> None:
+    kernels = (
+        KernelTime(kernel="own", launches=1.0, device_ms=0.8, share=0.8, own=True),
+        KernelTime(kernel="void copy", launches=2.0, device_ms=0.2, share=0.2, own=False),
+    )
+    evaluation = passed("eager", profile=Profile(device_ms=1.0, own_share=0.8, kernels=kernels))
+    told = speed_page.lines(evaluation)
+    assert "profile: 1.0000 ms a call, 80% of it in kernels of its own" in told
+    assert any("void copy (library)" in line and "20.0%" in line for line in told)
+    json.dumps(to_json(evaluation), allow_nan=False)
+
+
+def test_bits_that_differ_and_baselines_left_out_are_always_told() -> None:
+    odd = dataclasses.replace(
+        passed("eager"),
+        determinism=Determinism.DIFFERS,
+        notes=("baseline compile was not measured: it computes something else than the original", "of no interest"),
+    )
+    assert speed_page.lines(odd) == [
+        "the same call gives other bits each time (sums by atomics do)",
+        "baseline compile was not measured: it computes something else than the original",
+    ]

@@ -1,0 +1,91 @@
+"""Those who want the GPU alone have it one after another, and drain it once, not once each."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from triton_agent.tools.timing.clock_room import ClockRoom
+
+
+class Lease:
+    """Counts how often it was taken; refuses to be taken twice."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self.held = False
+
+    @contextlib.contextmanager
+    def __call__(self) -> Iterator[None]:
+        assert not self.held
+        self.taken, self.held = self.taken + 1, True
+        yield
+        self.held = False
+
+
+def enter_together(room: ClockRoom, visitors: int, inside: list[int]) -> None:
+    def visit() -> None:
+        with room.alone():
+            inside.append(inside[-1] + 1)
+            time.sleep(0.02)
+            inside.append(inside[-1] - 1)
+
+    threads = [threading.Thread(target=visit) for _ in range(visitors)]
+    with room.alone():  # all others are at the door before the first leaves
+        for thread in threads:
+            thread.start()
+        time.sleep(0.1)
+    for thread in threads:
+        thread.join()
+
+
+def test_visitors_at_the_door_share_one_lease_and_are_alone_in_the_room() -> None:
+    lease, inside = Lease(), [0]
+    enter_together(ClockRoom(lease), 5, inside)
+    assert lease.taken == 1
+    assert set(inside) == {0, 1}
+    assert not lease.held
+
+
+def test_a_late_visitor_takes_the_lease_anew() -> None:
+    lease = Lease()
+    room = ClockRoom(lease)
+    for _ in range(3):
+        with room.alone():
+            assert lease.held
+        assert not lease.held
+    assert lease.taken == 3
+
+
+def test_others_get_the_gpu_in_between_however_many_are_at_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triton_agent.tools.timing.clock_room.STAY_S", 0.03)
+    lease, inside = Lease(), [0]
+    enter_together(ClockRoom(lease), 6, inside)
+    assert lease.taken > 1
+    assert not lease.held
+
+
+def test_a_visitor_who_fails_passes_the_key_on() -> None:
+    lease = Lease()
+    room = ClockRoom(lease)
+    with pytest.raises(ValueError, match="clock"), room.alone():
+        raise ValueError("the clock broke")
+    assert not lease.held
+    with room.alone():
+        assert lease.held
+
+
+def test_a_lease_that_cannot_be_had_leaves_the_room_open() -> None:
+    @contextlib.contextmanager
+    def refused() -> Iterator[None]:
+        raise TimeoutError("held by another")
+        yield
+
+    room = ClockRoom(refused)
+    for _ in range(2):
+        with pytest.raises(TimeoutError), room.alone():
+            pass

@@ -1,0 +1,59 @@
+"""What is told of the kernels that a candidate launched, where a stand-in for the driver loads and launches nothing.
+
+In processes of their own: there is no way back from a stand-in driver, nor from the hooks around launches.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+KERNEL = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def double(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n) * 2, mask=at < n)
+
+@triton.jit
+def copy(x_ptr, y_ptr, n):
+    at = tl.program_id(0)
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+"""
+
+SCRIPT = """
+import json
+import torch
+from triton_agent.tools.emulate import aot
+aot.install("cuda:90")
+from triton_agent.tools.emulate.cuda_stand_in import CudaStandIn
+from triton_agent.tools.isolate.launches import GpuLaunches
+launches = GpuLaunches()
+from kernel import copy, double
+with CudaStandIn("cuda:90"):
+    x = torch.randn(1000)
+    double[(4,)](x, torch.empty_like(x), 1000, BLOCK=256)
+    copy[(1000,)](x, torch.empty_like(x), 1000)
+print(json.dumps(launches.resources()))
+"""
+
+
+def test_every_loaded_kernel_tells_what_it_needs(tmp_path: Path) -> None:
+    (tmp_path / "kernel.py").write_text(KERNEL)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)]),
+        "TRITON_CACHE_DIR": str(tmp_path / "cache"),
+    }
+    argv = [sys.executable, "-c", SCRIPT]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert [(kernel["kernel"], kernel["constants"]) for kernel in told] == [("double", "BLOCK=256"), ("copy", "")]
+    assert all(4 <= kernel["registers"] <= 255 and kernel["spill_bytes"] == 0 for kernel in told)
+    assert all(kernel["target"] == "cuda:90" and kernel["num_warps"] == 4 for kernel in told)

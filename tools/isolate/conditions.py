@@ -1,0 +1,49 @@
+"""Under which of torch's numeric switches a module runs: the original, its baselines and the candidate alike.
+
+A user who allows TF32, or calls the model under autocast, gets other numbers and other speeds; whoever is compared has
+to run as it would run there. Nothing is set by default. What the switches do to an original on a machine without tensor
+cores is emulated in `verify/tensor_cores.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import Any
+
+PRECISIONS = ("same", "tf32")
+AUTOCASTS = ("float16", "bfloat16")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """The user's choice; plain data."""
+
+    precision: str = "same"
+    """`same`: torch's defaults; `tf32`: float32 products may run in TF32."""
+    autocast: str = ""
+    """The dtype that forward is called under autocast with; empty where it is not."""
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS or self.autocast not in ("", *AUTOCASTS):
+            raise ValueError(f"no such conditions: {self}")
+
+    def settle(self) -> None:
+        """Set what holds for a whole process that runs on a GPU; before anything is sealed or measured."""
+        if self.precision == "tf32":
+            import torch  # not needed by a driver, which only passes conditions on
+
+            torch.backends.cuda.matmul.allow_tf32 = True
+            torch.backends.cudnn.allow_tf32 = True
+
+    def calling(self, device: str) -> contextlib.AbstractContextManager[Any]:
+        """The surroundings of one call of a module."""
+        if not self.autocast:
+            return contextlib.nullcontext()
+        import torch
+
+        return torch.autocast(device, dtype=getattr(torch, self.autocast))
+
+
+DEFAULT = Conditions()
+"""As torch does it when nobody says anything."""

@@ -1,0 +1,146 @@
+"""Watching over a GPU while the clock runs: was it ours alone, cool, sound, and as fast as it was before?
+
+A measurement that was disturbed is taken once more; disturbed again, it is an `InstrumentError`. What a candidate
+seemed to do wrong meanwhile (too slow, a clock that contradicts itself) is not held against it either.
+
+Two witnesses. The driver tells of other processes, of clocks held back and of errors (`health.py`), as far as it can be
+asked. And the original is timed in every measurement: when it suddenly takes much longer than at its best, something is
+on the card that nobody told of.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from triton_agent.tools import health
+from triton_agent.tools.errors import InstrumentError
+from triton_agent.tools.health import Health
+from triton_agent.tools.results import Timing
+
+ATTEMPTS = 2
+SETTLE_S = 1.0
+"""Between them: about as far back as a reading of the driver reaches."""
+SLOWER_FACTOR = 1.5
+"""Times the original's best median. Clocks that step under a power limit stay below; sharing a card doubles it."""
+SLOWER_MS = 0.01
+"""And at least this much slower: very short calls vary by more than their share."""
+LOOKS_FOR_QUIET = 3
+"""Before the first attempt what was measured, compiled or checked a moment ago may still be told of."""
+
+ZYGOTE = b"triton_agent.tools.isolate.zygote"
+"""The module that zygotes are started as."""
+
+T = TypeVar("T")
+
+
+class Vigil:
+    """One GPU under watch by the process that owns the clock."""
+
+    def __init__(self, gpu: str, look: Callable[[str], Health] = health.health) -> None:
+        self._gpu = gpu
+        self._look = look
+        self._errors_before: int | None = None
+        self._best_ms: dict[str, float] = {}
+        self.blind = ""
+        """Why nothing can be told of the card; empty where it can."""
+        self.clocks_mhz: tuple[int, ...] = ()
+        """At the last look."""
+
+    def disturbances(self) -> tuple[str, ...]:
+        """What would spoil a measurement now."""
+        try:
+            seen = self._look(self._gpu)
+        except InstrumentError as error:
+            self.blind = error.what
+            return ()
+        own = ours(seen)
+        self.clocks_mhz = seen.clocks_mhz
+        return health.disturbances(self._only_news(seen), own, idle_guests=True)
+
+    def _only_news(self, seen: Health) -> Health:
+        """Without memory errors of the past, and the whole card's load, which may be our own of a moment ago."""
+        told = seen.uncorrected_ecc_errors
+        if self._errors_before is None:
+            self._errors_before = told
+        fresh = None if told is None or self._errors_before is None else max(0, told - self._errors_before)
+        return dataclasses.replace(seen, uncorrected_ecc_errors=fresh, utilization_percent=None)
+
+    def slower_than_usual(self, timings: list[Timing]) -> tuple[str, ...]:
+        """Baselines that took much longer than they did at their best; remembers the best."""
+        device = [timing for timing in timings if timing.kind == "device"]
+        found = (self.compare(timing.baseline, timing.baseline_ms.median) for timing in device)
+        return tuple(filter(None, found))
+
+    def compare(self, baseline: str, now_ms: float) -> str:
+        """In words, where this is much slower than the best so far; empty where it is not."""
+        best_ms = self._best_ms[baseline] = min(now_ms, self._best_ms.get(baseline, now_ms))
+        if now_ms > SLOWER_FACTOR * best_ms and now_ms > best_ms + SLOWER_MS:
+            return f"{baseline} takes {now_ms:.4f} ms and took {best_ms:.4f} ms before"
+        return ""
+
+
+def undisturbed(
+    measure: Callable[[], T],
+    vigil: Vigil,
+    *,
+    after: Callable[[T], tuple[str, ...]],
+    probe: Callable[[], str] = str,
+    settle_s: float = SETTLE_S,
+) -> T:
+    """What `measure` returns or raises, taken while nothing disturbed.
+
+    `after` looks at the result, too; where there is none, `probe` says in words what seems wrong with the card.
+    """
+    found: tuple[str, ...] = ()
+    for attempt in range(ATTEMPTS):
+        found = _until_quiet(vigil, settle_s)
+        if not found:
+            try:
+                result = measure()
+            except InstrumentError:
+                raise
+            except Exception:
+                found = vigil.disturbances() or tuple(filter(None, [probe()]))
+                if not found:
+                    raise
+            else:
+                found = vigil.disturbances() + after(result)
+                if not found:
+                    return result
+        if attempt + 1 < ATTEMPTS:
+            time.sleep(settle_s)
+    raise InstrumentError(
+        f"the GPU was not quiet while the clock ran: {'; '.join(found)}",
+        remedy="measure when it is free and cool, or on another card",
+    )
+
+
+def _until_quiet(vigil: Vigil, settle_s: float) -> tuple[str, ...]:
+    found: tuple[str, ...] = ()
+    for _ in range(LOOKS_FOR_QUIET):
+        found = vigil.disturbances()
+        if not found:
+            return ()
+        time.sleep(settle_s)
+    return found
+
+
+def ours(seen: Health) -> set[int]:
+    """Processes on the card that run this project's code: they ask for the lease, and hold still while we have it.
+
+    They are forks of a zygote, this driver's or another's, and so are still called what it was started as.
+    """
+    listed = {process.pid for process in seen.processes} | {process.pid for process, _ in seen.loads}
+    return {os.getpid(), *filter(_is_ours, listed)}
+
+
+def _is_ours(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as text:
+            return ZYGOTE in text.read().split(b"\0")
+    except OSError:
+        return False

@@ -1,0 +1,41 @@
+"""A quick look at a variant by a trusted author: right once at the sizes as given, then a short race. Never a verdict.
+
+The built-in author writes many files that differ in a number or two. Which of them are worth a verdict is found out
+here, in a worker that has run others before: nothing of it is proof against a hostile file, and what looks best is
+judged like any other candidate, alone and in full, before anybody believes it.
+"""
+
+from __future__ import annotations
+
+from triton_agent.tools.timing.lease import Mode
+from triton_agent.tools.verify.authorship import check_launches
+from triton_agent.tools.verify.pipeline import Job, Stage, ask_once, screen_text, start
+
+
+def right_once(job: Job) -> None:
+    """The inputs as given, at the main sizes."""
+    job.runner.await_ready()
+    trial = job.plan.trials[job.plan.main]
+    with job.gpu(Mode.SHARED):
+        start(job, job.runner, trial)
+        reply = ask_once(job, trial, trial.cases[0])
+    check_launches(len(reply["launches"]), empty_outputs=False)
+
+
+def sketch_time(job: Job) -> None:
+    """A few pairs against the original."""
+    if job.clock is None:
+        return
+    trial = job.plan.trials[job.plan.main]
+    with job.gpu(Mode.SHARED):
+        sets = list(job.plan.timing_sets)
+        entrant = job.clock.enter(job.runner, sets, model=trial.variant, train=trial.cases[0].train)
+    with job.gpu(Mode.EXCLUSIVE):
+        job.timings = job.clock.sketch(entrant)
+
+
+STAGES: tuple[Stage, ...] = (
+    ("screen", screen_text),
+    ("first", right_once),
+    ("time", sketch_time),
+)

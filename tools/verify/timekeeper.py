@@ -1,0 +1,135 @@
+"""The checker's clock thread: one thread owns the racetrack, from compiling the baselines to the last race.
+
+CUDA graphs that `torch.compile` records belong to the thread that recorded them; so whoever wants a candidate timed
+asks here and waits. Around every race there is a vigil (`timing/vigil.py`): disturbed twice, a race ends as an
+`InstrumentError`. Use under the GPU's exclusive lease.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import statistics
+import threading
+from typing import Any
+
+import torch
+
+from triton_agent.tools.ceilings import ceilings
+from triton_agent.tools.isolate.conditions import Conditions
+from triton_agent.tools.isolate.tensors import nested_tensors
+from triton_agent.tools.kernel_profile import Roofline
+from triton_agent.tools.results import Timing
+from triton_agent.tools.timing.vigil import Vigil, undisturbed
+from triton_agent.tools.verify.baselines import compiled, keep_what_is_compiled
+from triton_agent.tools.verify.expectation import unpack_trusted
+from triton_agent.tools.verify.input_tensors import map_tensors
+from triton_agent.tools.verify.plan import Plan
+from triton_agent.tools.verify.profiling import least_time, original_on_gpu
+from triton_agent.tools.verify.reference import Reference
+from triton_agent.tools.verify.session import Session
+from triton_agent.tools.verify.speed import Entrant, Racetrack, SpeedSettings, precision_mode
+
+PROBE_READINGS = 5
+"""Of the original alone, whose median tells a loaded card from a quiet one."""
+
+
+class Timekeeper:
+    """Made once per problem, under the exclusive lease."""
+
+    def __init__(
+        self, reference: Reference, plan: Plan, gpu: str, *, conditions: Conditions, baselines: tuple[str, ...] = ()
+    ) -> None:
+        self._vigil = Vigil(gpu)
+        self._conditions = conditions
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="clock")
+        self._notes: list[str] = []
+        self._reference = reference
+        self._plan = plan
+        self._roofline: Roofline | None = None
+        self._first_asking = threading.Lock()
+        self.original_peak_bytes = 0
+        """Device memory that one call of the original takes beyond its inputs and parameters."""
+        self._track = self._thread.submit(self._make_track, reference, plan, baselines).result()
+        self._thread.submit(self._probe).result()
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of a timing must know."""
+        blind = f"nobody watched for other load on the GPU: {self._vigil.blind}" if self._vigil.blind else ""
+        return [*self._notes, *filter(None, [blind])]
+
+    def roofline(self) -> Roofline:
+        """What the least work of one call asks of this GPU; found at the first asking."""
+        with self._first_asking:
+            if self._roofline is None:
+                self._roofline = least_time(self._reference, self._plan, self._conditions)
+            return self._roofline
+
+    def enter(self, session: Session, packed_sets: list[bytes], *, model: str, train: bool) -> Entrant:
+        """Bring a candidate to the start; needs no exclusive lease."""
+        return self._track.enter(session, packed_sets, model=model, train=train)
+
+    def race(self, entrant: Entrant) -> list[Timing]:
+        """Timings against each opponent, taken while nothing disturbed."""
+        return self._thread.submit(self._race, entrant).result()
+
+    def sketch(self, entrant: Entrant) -> list[Timing]:
+        """A short race, unwatched: it sorts, and no more."""
+        return self._thread.submit(self._track.sketch, entrant).result()
+
+    def _race(self, entrant: Entrant) -> list[Timing]:
+        timings = undisturbed(
+            lambda: self._track.race(entrant),
+            self._vigil,
+            after=self._vigil.slower_than_usual,
+            probe=self._probe,
+        )
+        return [dataclasses.replace(timing, clocks_mhz=self._vigil.clocks_mhz) for timing in timings]
+
+    def _probe(self) -> str:
+        """Whether the original is slower than it was, asked of the original alone; the first time it is to be known."""
+        first = self._track.opponents[0]
+        readings = [self._track.clock.time_once(first.subject, turn).device_ms for turn in range(PROBE_READINGS)]
+        return self._vigil.compare(first.name, statistics.median(readings))
+
+    def _make_track(self, reference: Reference, plan: Plan, baselines: tuple[str, ...]) -> Racetrack:
+        """The clock, and the opponents: the original as it is, then what was asked for."""
+        floor = plan.facts["floor_bytes_main"] / ceilings("cuda").copy_bytes_per_s * 1e3
+        track = Racetrack(SpeedSettings(), floor, self._conditions)
+        sets = [[_to_gpu(value) for value in unpack_trusted(packed)] for packed in plan.timing_sets]
+        original = original_on_gpu(reference, plan)
+        mode = precision_mode(self._conditions)
+        with reference.running("forward"):
+            track.add(f"eager ({mode})", original, sets)
+            self.original_peak_bytes = self._peak_bytes(original, sets[0])
+            if baselines:
+                keep_what_is_compiled()
+            for name in baselines:
+                module, trouble = compiled(name, original_on_gpu(reference, plan), sets[0], self._call)
+                if trouble:
+                    self._notes.append(trouble)
+                else:
+                    track.add(f"{name} ({mode})", module, sets)
+        return track
+
+    def _call(self, module: Any, args: list[Any]) -> Any:
+        with torch.no_grad(), self._conditions.calling("cuda"):
+            return module(*args)
+
+    def _peak_bytes(self, original: torch.nn.Module, args: list[Any]) -> int:
+        """The least of a few calls: the first ones hold what libraries keep."""
+        peaks = []
+        for _ in range(3):
+            torch.cuda.synchronize()
+            before = torch.cuda.memory_allocated()
+            torch.cuda.reset_peak_memory_stats()
+            outputs = nested_tensors(self._call(original, args))
+            torch.cuda.synchronize()
+            peaks.append(torch.cuda.max_memory_allocated() - before)
+            del outputs
+        return min(peaks)
+
+
+def _to_gpu(value: Any) -> Any:
+    return map_tensors(value, lambda tensor: tensor.to("cuda"))
