@@ -10,7 +10,9 @@ import dataclasses
 import enum
 from typing import Any
 
-from triton_agent.tools.results import Diagnosis, Finding, Interval, Status
+from triton_agent.tools.evaluator import ProblemFacts
+from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.results import Diagnosis, Finding, Interval, KernelResources, Status
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,12 @@ class ProblemView:
     """Equal for graphs of the same structure, shapes and strides."""
     graphs: tuple[dict[str, Any], ...] = ()
     """Operator graphs as plain data: at the sizes as given (or scaled down), then at variants of the shape family."""
+    train_graphs: tuple[dict[str, Any], ...] = ()
+    """The same in training mode; empty where the modes run the same operators, or training is not checked."""
+    numbers: tuple[dict[str, float], ...] = ()
+    """For each of the graphs, the plain numbers that modules hold as attributes: `norm.num_groups`, `heads`."""
+    input_structure: str = ""
+    """How the arguments of a call are nested, a star for each tensor: `[*, [*, *], 5]`."""
     variants: tuple[str, ...] = ()
     floor_bytes: int = 0
     floor_flops: int = 0
@@ -38,6 +46,27 @@ class ProblemView:
     device: str = "cpu"
     """`cpu` for the interpreter; else the name of the GPU."""
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, spec: ProblemSpec, facts: ProblemFacts, source: str) -> ProblemView:
+        """What is known once the original has run."""
+        return cls(
+            digest=spec.digest,
+            name=spec.name,
+            spec=spec.to_json(),
+            source=source,
+            fingerprint=facts.fingerprint,
+            signature=facts.signature,
+            graphs=facts.graphs,
+            train_graphs=facts.train_graphs,
+            numbers=facts.numbers,
+            input_structure=facts.input_structure,
+            variants=facts.variants,
+            floor_bytes=facts.floor_bytes_main,
+            floor_flops=facts.floor_flops_main,
+            device=facts.device,
+            notes=(*((facts.scaled,) if facts.scaled else ()), *facts.notes),
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +114,8 @@ class Tried:
     device_ms: float | None = None
     latency_ms: float | None = None
     diagnosis: Diagnosis | None = None
+    resources: tuple[KernelResources, ...] = ()
+    """What the compiler reports of its kernels; like the diagnosis, not for those shown in short."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +151,10 @@ class Observation:
     problem: ProblemView
     rules: Rules
     turn: int
+    attempts_before: int = 0
+    """How many answers the run had asked for before this one: the first answer's number."""
     seed: int
-    """For whatever an author draws at random; the same for the same turn of the same run."""
+    """For whatever an author draws at random; the same for the same answer of the same run."""
     budget: BudgetLeft
     tried: tuple[Tried, ...] = ()
     recalled: tuple[Lesson, ...] = ()

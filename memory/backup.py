@@ -1,0 +1,106 @@
+"""A copy of a store while it is in use: one file, consistent, checked, and a store itself.
+
+From SQLite page by page, by SQLite's own means; from PostgreSQL row by row, as of one moment, into a SQLite file. The
+copy appears under its name only when it is complete and was looked through. An existing file is never overwritten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from sqlalchemy import Connection, func, insert, select
+
+from triton_agent.memory.database import Database
+from triton_agent.memory.errors import StoreDamaged, StoreUnreachable
+from triton_agent.memory.faults import translated
+from triton_agent.memory.store import Store
+from triton_agent.memory.tables import Attempt, Base, Run
+from triton_agent.tools.errors import UsageError
+
+ROWS_AT_ONCE = 1_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Backup:
+    """What was copied."""
+
+    path: Path
+    runs: int
+    attempts: int
+    bytes: int
+
+
+def backup(store: Store, path: Path) -> Backup:
+    """Copy `store` to a new file. Others may go on reading and writing; what they add from now on is not in it."""
+    with new_file(path) as part:
+        if store.database.dialect == "sqlite":
+            _copy_pages(store.database, part)
+        else:
+            _copy_rows(store.database, part)
+        _check(part)
+        with Store.open(part, read_only=True) as copy, copy.reading() as connection:
+            runs = connection.execute(select(func.count()).select_from(Run)).scalar_one()
+            attempts = connection.execute(select(func.count()).select_from(Attempt)).scalar_one()
+    return Backup(path=path, runs=runs, attempts=attempts, bytes=path.stat().st_size)
+
+
+@contextlib.contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """A file to fill, which gets its name when the block is left without an error; private to the user."""
+    if path.exists():
+        raise UsageError("there is a file of that name", where=str(path), remedy="name another, or move it away")
+    try:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    except OSError as error:
+        raise StoreUnreachable(f"nothing can be written there: {error.strerror}", where=str(path.parent)) from None
+    part = Path(name)
+    try:
+        os.close(descriptor)
+        yield part
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        try:
+            os.link(part, path)
+        except FileExistsError:
+            raise UsageError("a file of that name came up meanwhile", where=str(path)) from None
+    finally:
+        for leftover in (part, *(part.with_name(part.name + end) for end in ("-wal", "-shm", "-journal"))):
+            leftover.unlink(missing_ok=True)
+
+
+def _copy_pages(database: Database, part: Path) -> None:
+    with database.reading() as connection, contextlib.closing(sqlite3.connect(part)) as copy:
+        raw = connection.connection.driver_connection
+        assert isinstance(raw, sqlite3.Connection)
+        raw.backup(copy)
+        copy.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
+
+
+def _copy_rows(database: Database, part: Path) -> None:
+    with contextlib.closing(Database(part)) as copy, database.reading() as source:
+        source = source.execution_options(isolation_level="REPEATABLE READ", stream_results=True)
+        copy.write(lambda target: copy_tables(source, target))
+    with contextlib.closing(sqlite3.connect(part)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+
+
+def copy_tables(source: Connection, target: Connection) -> None:
+    """All rows of all tables; parents before children."""
+    for table in Base.metadata.sorted_tables:
+        found = source.execute(select(*table.c)).mappings()
+        for rows in found.partitions(ROWS_AT_ONCE):
+            target.execute(insert(table), [dict(row) for row in rows])
+
+
+def _check(part: Path) -> None:
+    """Whether every page of the copy is what a database consists of. A source that is damaged shows here, too."""
+    with translated(str(part)), contextlib.closing(sqlite3.connect(part)) as connection:
+        (answer,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if answer != "ok":
+        raise StoreDamaged(f"the store is damaged, and so would be its copy ({answer})", remedy="repair it")

@@ -1,0 +1,211 @@
+"""Group commit: callers that come while a commit is under way are written together by the next one.
+
+A commit is mostly waiting for the disk, and costs the same for one record as for hundreds. Nobody waits for company,
+either: whoever comes first writes at once, for itself and for whoever has come meanwhile. Nothing is acknowledged
+before it is on disk.
+
+`GroupWriter` does the same for one thread with much to write: it hands back futures instead of waiting.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeAlias
+
+from sqlalchemy import Connection
+
+from triton_agent.memory.database import Database
+from triton_agent.memory.errors import (
+    NotInStore,
+    RecordConflict,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnreachable,
+)
+from triton_agent.memory.preparing import Prepared, Preparer, Record
+from triton_agent.memory.records import Grading
+from triton_agent.memory.writing import Known, Transaction, shas_in
+
+if TYPE_CHECKING:
+    from triton_agent.memory.store import Store
+
+MOST_AT_ONCE = 512
+"""Records of one commit, at least if they came singly: some 10 MB, written in a fraction of a second."""
+FEW = 64
+"""Records for which it is worth waiting a moment longer: the fixed part of a commit is some dozens of statements."""
+MOST_WAITING = 4 * MOST_AT_ONCE
+Outcome: TypeAlias = Exception | None
+_OF_THE_STORE = (StoreFull, StoreReadOnly, StoreUnreachable, StoreDamaged, RecordConflict, NotInStore)
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class _Ticket:
+    """What one caller wants written."""
+
+    batch: Sequence[Prepared]
+    outcomes: list[Outcome] | None = None
+
+
+class Committer:
+    """Writes for all threads of a process, one transaction at a time."""
+
+    def __init__(self, database: Database) -> None:
+        self.preparer = Preparer()
+        self._database = database
+        self._known = Known()
+        self._waiting: list[_Ticket] = []
+        self._line = threading.Lock()
+        """Held for moments, around the list."""
+        self._pen = threading.Lock()
+        """Held by the one who writes."""
+
+    def add(self, batch: Sequence[Prepared]) -> None:
+        """As `commit`; raises the first refusal, after all others were written."""
+        for outcome in self.commit(batch):
+            if outcome is not None:
+                raise outcome
+
+    def commit(self, batch: Sequence[Prepared]) -> list[Outcome]:
+        """Returns after the commit; None for what is on disk now, else why it is not."""
+        ticket = _Ticket(batch)
+        with self._line:
+            self._waiting.append(ticket)
+        while ticket.outcomes is None:
+            with self._pen:
+                if ticket.outcomes is None:
+                    self._write(self._take())
+        return ticket.outcomes
+
+    def _take(self) -> list[_Ticket]:
+        """Those who wait, first come first served."""
+        with self._line:
+            taken = [self._waiting.pop(0)]
+            size = len(taken[0].batch)
+            while self._waiting and size + len(self._waiting[0].batch) <= MOST_AT_ONCE:
+                taken.append(self._waiting.pop(0))
+                size += len(taken[-1].batch)
+        return taken
+
+    def _write(self, tickets: list[_Ticket]) -> None:
+        """Every ticket leaves with outcomes, whatever happens: somebody waits for it."""
+        batch = [item for ticket in tickets for item in ticket.batch]
+        outcomes: list[Outcome] = [StoreError("the writer was interrupted")] * len(batch)
+        try:
+            outcomes = list(self._transact(batch))
+        except Exception as error:
+            outcomes = [error] * len(batch)
+        finally:
+            for ticket in tickets:
+                ticket.outcomes, outcomes = outcomes[: len(ticket.batch)], outcomes[len(ticket.batch) :]
+        self._write_apart([ticket for ticket in tickets if len(tickets) > 1 and _is_of_one_record(ticket.outcomes)])
+
+    def _write_apart(self, tickets: list[_Ticket]) -> None:
+        """What one record broke must not keep the others from being written."""
+        for ticket in tickets:
+            self._write([ticket])
+
+    def _transact(self, batch: list[Prepared]) -> list[StoreError | None]:
+        def work(connection: Connection) -> tuple[Transaction, list[StoreError | None]]:
+            transaction = Transaction(connection, self._known)
+            return transaction, transaction.write(batch)
+
+        done, outcomes = self._database.write(work)
+        self._known.learn(done.known)
+        self.preparer.learn(shas_in(batch))
+        return outcomes
+
+
+def _is_of_one_record(outcomes: list[Outcome] | None) -> bool:
+    """Whether all failed for a reason that need not concern all: not the disk, not the server."""
+    errors = [outcome for outcome in outcomes or () if outcome is not None]
+    return len(errors) == len(outcomes or ()) and bool(errors) and not isinstance(errors[0], _OF_THE_STORE)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Task:
+    """A record on its way to the writing thread."""
+
+    record: Record
+    grading: Grading | None
+    future: concurrent.futures.Future[None]
+
+
+class GroupWriter:
+    """Writes what it is handed from a thread of its own; each future resolves once its record is on disk.
+
+    A context manager: leaving it waits for everything that was handed over. Records are written in the order in which
+    they come. One that is refused raises from its future and from nowhere else.
+
+    That thread does all the work. If callers prepared their own records, threads would hand the interpreter over several
+    times a record, which was measured to cost more than a second processor brings.
+    """
+
+    def __init__(self, store: Store, *, linger_s: float = 0.02) -> None:
+        """`linger_s`: how long a first record waits for others; a commit of its own costs more than a share of one."""
+        self._store = store
+        self._linger_s = linger_s
+        self._tasks: queue.Queue[_Task | None] = queue.Queue(MOST_WAITING)
+        self._closing = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._work, name="store-writer", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> GroupWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def add(self, record: Record, grading: Grading | None = None) -> concurrent.futures.Future[None]:
+        """Waits only where very much is waiting already."""
+        task = _Task(record, grading, concurrent.futures.Future())
+        with self._closing:
+            if self._closed:
+                raise RuntimeError("the writer was closed")
+            self._tasks.put(task)
+        return task.future
+
+    def close(self) -> None:
+        """Returns when all is written."""
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                self._tasks.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        going_on = True
+        while going_on:
+            tasks = [self._tasks.get()]
+            if tasks[0] is not None and self._tasks.qsize() < FEW:
+                time.sleep(self._linger_s)
+            while len(tasks) < MOST_AT_ONCE and tasks[-1] is not None:
+                try:
+                    tasks.append(self._tasks.get_nowait())
+                except queue.Empty:
+                    break
+            going_on = tasks[-1] is not None
+            self._settle([task for task in tasks if task is not None])
+
+    def _settle(self, tasks: list[_Task]) -> None:
+        """Every future gets its outcome, whatever happens: somebody waits for it."""
+        ready: list[tuple[_Task, Prepared]] = []
+        for task in tasks:
+            try:
+                ready.append((task, self._store.prepare(task.record, task.grading)))
+            except Exception as error:
+                task.future.set_exception(error)
+        outcomes = self._store.commit([prepared for _, prepared in ready]) if ready else []
+        for (task, _), outcome in zip(ready, outcomes, strict=True):
+            if outcome is None:
+                task.future.set_result(None)
+            else:
+                task.future.set_exception(outcome)

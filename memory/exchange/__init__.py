@@ -1,0 +1,1 @@
+"""How what is remembered leaves one store and enters another, or a trainer: files of records, rows for TRL."""

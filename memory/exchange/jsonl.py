@@ -1,0 +1,132 @@
+"""Entries as lines of JSON, gzipped where the file's name ends in `.gz`: equal entries give equal bytes.
+
+The first line says what the file is, the last how many lines there are, so that a file that was cut off is noticed. A
+file is written beside its place and moved there when it is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from triton_agent.memory.exchange.entries import Entry, Kind, header, require_header
+from triton_agent.memory.exchange.plain import canonical
+from triton_agent.tools.errors import UsageError
+
+LONGEST_LINE_BYTES = 256 << 20
+"""An attempt is some hundred kilobytes; what is longer than this was not written by us."""
+_LEVEL = 6
+
+
+def write_entries(found: Iterable[Entry], path: Path) -> int:
+    """The number of entries written."""
+    count = 0
+
+    def lines() -> Iterator[Any]:
+        nonlocal count
+        yield header()
+        for entry in found:
+            count += 1
+            yield {"kind": entry.kind.value, entry.kind.value: entry.data}
+        yield {"kind": "last", "entries": count}
+
+    write_lines(lines(), path)
+    return count
+
+
+def write_lines(rows: Iterable[Any], path: Path) -> int:
+    """Plain data, a line each; returns how many."""
+    count = 0
+    with whole_or_not(path) as file, _packed(file, path) as lines:
+        for row in rows:
+            lines.write(canonical(row).encode("ascii") + b"\n")
+            count += 1
+    return count
+
+
+@contextlib.contextmanager
+def whole_or_not(path: Path) -> Iterator[IO[bytes]]:
+    """A file that appears at `path` once it is complete."""
+    try:  # private: what a model was told and said is its owner's
+        descriptor, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    except FileNotFoundError:
+        what = "nothing can be written there" if path.parent.is_dir() else f"there is no folder {path.parent}"
+        raise UsageError(what, where=str(path), remedy="name a file in another folder") from None
+    try:
+        with open(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(part)
+        raise
+
+
+@contextlib.contextmanager
+def _packed(file: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
+    if path.suffix != ".gz":
+        yield file
+        return
+    with gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=file, mtime=0) as packed:
+        yield packed  # type: ignore[misc]
+
+
+def parse_entries(path: Path) -> Iterator[tuple[str, Entry]]:
+    """Entries with the line that each stands on; UsageError at the first that is not sound, and at a missing end."""
+    begun, count, ended = False, 0, False
+    for where, data in _lines(path):
+        if ended:
+            raise UsageError("there is more after the last line", where=where, remedy="export it anew")
+        if not begun:
+            require_header(data, where)
+            begun = True
+        elif isinstance(data, dict) and data.get("kind") == "last":
+            ended = True
+            if data.get("entries") != count:
+                raise UsageError(f"{count} entries, where {data.get('entries')} were written", where=where)
+        else:
+            count += 1
+            yield where, _entry(data, where)
+    if not ended:
+        raise UsageError("the file was cut off: its last line is missing", where=str(path), remedy="export it anew")
+
+
+def _entry(data: Any, where: str) -> Entry:
+    try:
+        kind = Kind(data["kind"])
+        holds = data[kind.value]
+    except (KeyError, TypeError, ValueError):
+        raise UsageError("not an entry", where=where, remedy="export it anew") from None
+    if not isinstance(holds, dict):
+        raise UsageError(f"the {kind} is no object", where=where, remedy="export it anew")
+    return Entry(kind=kind, data=holds)
+
+
+def _lines(path: Path) -> Iterator[tuple[str, Any]]:
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            number = 0
+            while line := file.readline(LONGEST_LINE_BYTES):
+                number += 1
+                where = f"{path}:{number}"
+                if len(line) >= LONGEST_LINE_BYTES:
+                    raise UsageError(f"a line of more than {LONGEST_LINE_BYTES >> 20} MiB", where=where)
+                yield where, _parsed(line, where)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UsageError(f"does not unpack: {error}", where=str(path), remedy="export it anew") from None
+
+
+def _parsed(line: bytes, where: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        raise UsageError("not a line of JSON", where=where, remedy="give a file that `runs export` wrote") from None

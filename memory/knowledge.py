@@ -1,0 +1,196 @@
+"""What is counted while gradings come in, so that recall need not count: structures, ways to fail, techniques.
+
+A technique is *tried* when an attempt whose plan speaks of it is timed on the GPU on which its parent was: it won if
+the whole interval of its speed-up lies above the parent's median, it lost if the whole interval lies below, and
+anything between says nothing. Each newer trial makes the older ones count less, so that later evidence overrules
+earlier.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Insert, Table, bindparam, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from triton_agent.memory.observation import ProblemView
+from triton_agent.memory.preparing import column_text, problem_columns
+from triton_agent.memory.tables import Failure, Problem, Structure, StructureOperator, Technique
+from triton_agent.memory.verdicts import Standing
+from triton_agent.tools.operators import kind_of
+
+FADING = 0.8
+"""What an older trial counts once there is a newer one; five in a row outweigh any history."""
+_NOT_WORK = ("view", "metadata", "allocation")
+"""Kinds of operators that say little about what a kernel has to do."""
+
+
+def insert_into(connection: Connection, table: type) -> Any:
+    """An insert that may say what to do on a conflict, which every database spells in its own way."""
+    make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    return make(table)
+
+
+def operators_of(view: ProblemView) -> Counter[str]:
+    """How often each operator that is work occurs, in the problem at its first sizes."""
+    nodes = view.graphs[0]["nodes"] if view.graphs else ()
+    return Counter(node["operator"] for node in nodes if kind_of(node["operator"]) not in _NOT_WORK)
+
+
+def problem_ids(connection: Connection, views: Mapping[bytes, ProblemView]) -> dict[bytes, int]:
+    """The row of each view by the view's hash; rows that are missing are added."""
+    found = _ids_by_view(connection, list(views))
+    for sha in sorted(views.keys() - found.keys()):
+        columns = problem_columns(views[sha]) | {"view_sha": sha, "structure_id": structure_id(connection, views[sha])}
+        connection.execute(insert_into(connection, Problem).on_conflict_do_nothing(), columns)
+    return found if len(found) == len(views) else _ids_by_view(connection, list(views))
+
+
+def _ids_by_view(connection: Connection, shas: list[bytes]) -> dict[bytes, int]:
+    rows = connection.execute(select(Problem.view_sha, Problem.id).where(Problem.view_sha.in_(shas)))
+    return {row.view_sha: row.id for row in rows}
+
+
+def structure_id(connection: Connection, view: ProblemView) -> int | None:
+    """The row of the problem's operator graph, added where it is missing; None where there is no graph."""
+    if not view.fingerprint:
+        return None
+    query = select(Structure.id).where(Structure.fingerprint == column_text(view.fingerprint))
+    found = connection.execute(query).scalar()
+    if found is not None:
+        return found
+    operators = operators_of(view)
+    columns = {"fingerprint": column_text(view.fingerprint), "operators": operators.total()}
+    connection.execute(insert_into(connection, Structure).on_conflict_do_nothing(), columns)
+    added: int = connection.execute(query).scalar_one()
+    rows = [{"structure_id": added, "operator": name, "occurrences": count} for name, count in operators.items()]
+    if rows:
+        connection.execute(insert_into(connection, StructureOperator).on_conflict_do_nothing(), rows)
+    return added
+
+
+@dataclasses.dataclass(slots=True)
+class _Trials:
+    wins: int = 0
+    losses: int = 0
+    kept: float = 1.0
+    """What is left of the standing before."""
+    gained: float = 0.0
+    attempt_id: int = 0
+    device: str = ""
+
+
+@dataclasses.dataclass(slots=True)
+class _Failing:
+    change: int = 0
+    finding: str = ""
+    message: str = ""
+    attempt_id: int = 0
+
+
+class Ledger:
+    """What a transaction adds to the counts; written once, at its end, in an order that keeps writers from deadlock."""
+
+    def __init__(self) -> None:
+        self._failing: dict[tuple[int, int], _Failing] = {}
+        self._trials: dict[tuple[int, str], _Trials] = {}
+
+    def judged(self, problem_id: int, attempt_id: int, before: Standing, after: Standing, message: str) -> None:
+        """An attempt's standing changed."""
+        if before.failure_key == after.failure_key:
+            return
+        if before.failure_key is not None:
+            self._failing.setdefault((problem_id, before.failure_key), _Failing()).change -= 1
+        if after.failure_key is not None:
+            entry = self._failing.setdefault((problem_id, after.failure_key), _Failing())
+            entry.change += 1
+            entry.finding, entry.message, entry.attempt_id = after.finding or "", message, attempt_id
+
+    def tried(self, problem_id: int, attempt_id: int, techniques: str, own: Standing, parent: Standing) -> None:
+        """An attempt was judged whose parent had been."""
+        outcome = outcome_of(own, parent)
+        for name in techniques.split("\n") if techniques and outcome else ():
+            entry = self._trials.setdefault((problem_id, name), _Trials())
+            entry.wins += outcome > 0
+            entry.losses += outcome < 0
+            entry.kept *= FADING
+            entry.gained = entry.gained * FADING + outcome
+            entry.attempt_id, entry.device = attempt_id, own.device or ""
+
+    def write(self, connection: Connection) -> None:
+        self._write_failures(connection)
+        self._write_techniques(connection)
+
+    def _write_failures(self, connection: Connection) -> None:
+        table: Table = Failure.__table__  # type: ignore[assignment]
+        seen, gone = [], []
+        for (problem_id, key), entry in sorted(self._failing.items()):
+            row = {"problem_id": problem_id, "key": key, "occurrences": entry.change, "finding": entry.finding}
+            if entry.attempt_id:
+                seen.append(row | {"message": entry.message, "attempt_id": entry.attempt_id})
+            else:
+                gone.append({"of_problem": problem_id, "of_key": key, "change": entry.change})
+        if seen:
+            connection.execute(_counting_up(connection), seen)
+        if gone:
+            connection.execute(
+                update(table)
+                .where(table.c.problem_id == bindparam("of_problem"), table.c.key == bindparam("of_key"))
+                .values(occurrences=table.c.occurrences + bindparam("change")),
+                gone,
+            )
+
+    def _write_techniques(self, connection: Connection) -> None:
+        rows: list[dict[str, Any]] = [
+            {
+                "problem_id": problem_id,
+                "name": name,
+                "kept": entry.kept,
+                "wins": entry.wins,
+                "losses": entry.losses,
+                "standing": entry.gained,
+                "attempt_id": entry.attempt_id,
+                "device": entry.device,
+            }
+            for (problem_id, name), entry in sorted(self._trials.items())
+        ]
+        insert = insert_into(connection, Technique)
+        for row in rows:
+            share = row.pop("kept")
+            connection.execute(
+                insert.values(row).on_conflict_do_update(
+                    index_elements=["problem_id", "name"],
+                    set_={
+                        "wins": Technique.wins + insert.excluded.wins,
+                        "losses": Technique.losses + insert.excluded.losses,
+                        "standing": Technique.standing * share + insert.excluded.standing,
+                        "attempt_id": insert.excluded.attempt_id,
+                        "device": insert.excluded.device,
+                    },
+                )
+            )
+
+
+def outcome_of(own: Standing, parent: Standing) -> int:
+    """1 where the measurement says that the attempt beat its parent, -1 where it says the contrary, else 0."""
+    if own.device != parent.device or not (own.passed and parent.passed):
+        return 0
+    if own.speedup_low is None or own.speedup_high is None or parent.speedup is None:
+        return 0
+    return 1 if own.speedup_low > parent.speedup else -1 if own.speedup_high < parent.speedup else 0
+
+
+def _counting_up(connection: Connection) -> Insert:
+    insert = insert_into(connection, Failure)
+    counted: Insert = insert.on_conflict_do_update(
+        index_elements=["problem_id", "key"],
+        set_={
+            "occurrences": Failure.occurrences + insert.excluded.occurrences,
+            "message": insert.excluded.message,
+            "attempt_id": insert.excluded.attempt_id,
+        },
+    )
+    return counted

@@ -1,0 +1,1 @@
+"""How the tables came to be, one step after the other; run by Alembic through `memory/schema.py`."""

@@ -1,0 +1,89 @@
+"""What lists and recall need of a grading, taken out of it once, when it is stored.
+
+The newest verdict of an attempt counts. A failure to measure never takes a verdict back, and a later check without a
+clock keeps the speed-up that was measured, as long as the candidate still passes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+
+from triton_agent.memory.records import Grading
+from triton_agent.tools.results import Evaluation, Interval, Status
+
+DEVICE_TIME = "device"
+LONGEST_MESSAGE = 240
+_FIGURES = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How an attempt stands, by the gradings seen so far."""
+
+    graded_us: int | None = None
+    status: str | None = None
+    finding: str | None = None
+    failure_key: int | None = None
+    speedup: float | None = None
+    speedup_low: float | None = None
+    speedup_high: float | None = None
+    device: str | None = None
+    merit: float | None = None
+    unmeasured: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        return self.status == Status.PASSED
+
+    def after(self, grading: Grading, graded_us: int) -> Standing:
+        """With one more grading taken into account, in whatever order they come."""
+        if grading.evaluation is None:
+            unmeasured = grading.failure.kind if grading.failure is not None and self.status is None else None
+            return dataclasses.replace(self, unmeasured=unmeasured)
+        if self.graded_us is not None and graded_us < self.graded_us:
+            return self
+        return _standing_of(grading.evaluation, graded_us, self)
+
+
+def _standing_of(evaluation: Evaluation, graded_us: int, before: Standing) -> Standing:
+    passed, speedup, device = evaluation.status is Status.PASSED, speedup_of(evaluation), evaluation.environment.device
+    if passed and speedup is None and before.passed and before.speedup is not None:
+        return dataclasses.replace(before, graded_us=graded_us)
+    return Standing(
+        graded_us=graded_us,
+        status=evaluation.status.value,
+        finding=evaluation.finding.value if evaluation.finding is not None else None,
+        failure_key=failure_key(evaluation) if not passed else None,
+        speedup=speedup.median if speedup else None,
+        speedup_low=speedup.low if speedup else None,
+        speedup_high=speedup.high if speedup else None,
+        device=device,
+        merit=merit_of(evaluation, speedup) if passed else None,
+    )
+
+
+def speedup_of(evaluation: Evaluation) -> Interval | None:
+    """Over the original, in device time; None where nothing was timed."""
+    return next((timing.speedup for timing in evaluation.timings if timing.kind == DEVICE_TIME), None)
+
+
+def merit_of(evaluation: Evaluation, speedup: Interval | None) -> float:
+    """What passed is ordered by the speed-up that is sure; without a clock by traffic, which comes after all timed."""
+    if speedup is not None:
+        return max(speedup.low, 0.0)
+    traffic = evaluation.diagnosis.traffic_ratio if evaluation.diagnosis is not None else None
+    return -min(traffic, 1e6) if traffic is not None and traffic >= 0 else -2e6
+
+
+def condensed(message: str) -> str:
+    """The first two lines, on one."""
+    return " ".join(line.strip() for line in message.strip().splitlines()[:2])[:LONGEST_MESSAGE]
+
+
+def failure_key(evaluation: Evaluation) -> int:
+    """The same for messages that differ in figures only."""
+    text = f"{evaluation.finding}:{_FIGURES.sub('#', condensed(evaluation.message))}"
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "little", signed=True)

@@ -1,0 +1,115 @@
+"""A stored run as the screens, bundles and replays of `runs/` see it: the run, its attempts, what became of each.
+
+Reads the store and nothing else. Which grading counts, which attempt is the best so far and what a person calls an
+attempt are decided here, once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from triton_agent.memory.exchange.trl import speedup_of
+from triton_agent.memory.records import Attempt, Grading, Run, RunEnd
+from triton_agent.policy.ranking import standing
+from triton_agent.tools.errors import UsageError
+from triton_agent.tools.results import Evaluation, Interval, Status
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Graded:
+    """An attempt and what became of it."""
+
+    attempt: Attempt
+    gradings: tuple[Grading, ...]
+    """Oldest first."""
+
+    @property
+    def key(self) -> str:
+        return self.attempt.key
+
+    @property
+    def name(self) -> str:
+        """Within its run: `2.1` is the second answer of turn 2."""
+        return short_key(self.attempt.key)
+
+    @property
+    def grading(self) -> Grading | None:
+        """The one that counts: the newest verdict; where there is none, the newest failure to reach one."""
+        verdicts = [grading for grading in self.gradings if grading.evaluation is not None]
+        return next(reversed(verdicts or list(self.gradings)), None)
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        return self.grading.evaluation if self.grading else None
+
+    @property
+    def passed(self) -> bool:
+        return self.evaluation is not None and self.evaluation.status is Status.PASSED
+
+    @property
+    def speedup(self) -> Interval | None:
+        return speedup_of(self.evaluation)
+
+    @property
+    def status(self) -> str:
+        """In a word, for a table."""
+        if self.evaluation is not None:
+            return self.evaluation.status.value
+        return "not measured" if self.gradings else "not judged"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """A run with all that came of it."""
+
+    run: Run
+    attempts: tuple[Graded, ...]
+    """By turn and answer."""
+    end: RunEnd | None
+
+    @property
+    def best(self) -> Graded | None:
+        """What was shipped; where the run has not ended, the best so far."""
+        if self.end is not None:
+            return next((item for item in self.attempts if item.key == self.end.best), None)
+        return best_of(self.attempts)
+
+    def attempt(self, name: str) -> Graded:
+        """By `2.1`, by its whole key, or `best`."""
+        if name == "best":
+            if self.best is None:
+                raise UsageError(f"run {self.run.id} has no best attempt", remedy="name one: --attempt TURN.ANSWER")
+            return self.best
+        for item in self.attempts:
+            if name in (item.name, item.key):
+                return item
+        known = ", ".join(item.name for item in self.attempts[:12]) or "none"
+        raise UsageError(f"run {self.run.id} has no attempt {name!r}", remedy=f"it has {known}")
+
+    def parent_of(self, item: Graded) -> Graded | None:
+        """The attempt it set out from, if that is of this run."""
+        return next((other for other in self.attempts if other.key == item.attempt.parent), None)
+
+    def path_to(self, item: Graded) -> tuple[Graded, ...]:
+        """From the first attempt over its parents to this one; what lies in another run is left out."""
+        known = {other.key: other for other in self.attempts}
+        path = [item]
+        while (parent := known.get(path[-1].attempt.parent or "")) is not None and parent not in path:
+            path.append(parent)
+        return tuple(reversed(path))
+
+
+def best_of(attempts: Sequence[Graded]) -> Graded | None:
+    """The highest in standing of those that passed; of equals the first."""
+    passed = [item for item in attempts if item.passed]
+    return max(passed, key=lambda item: standing(item.evaluation), default=None)
+
+
+def newest_verdict(gradings: Sequence[Grading]) -> Evaluation | None:
+    """Of gradings, oldest first."""
+    return next((grading.evaluation for grading in reversed(gradings) if grading.evaluation is not None), None)
+
+
+def short_key(key: str) -> str:
+    return key.rpartition("/")[2]
