@@ -1,0 +1,1 @@
+"""A run on one HTML page, which needs nothing else to be read."""

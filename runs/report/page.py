@@ -1,0 +1,281 @@
+"""A run as one HTML page that needs nothing else: no script, no font, no picture from elsewhere.
+
+    render_report(RunView(history=...)) -> HTML
+
+From the summary down to every attempt, for reading on a screen, in the dark, and on paper. Nothing is measured here:
+what is not in the records is said to be not measured.
+"""
+
+from __future__ import annotations
+
+from triton_agent import __version__
+from triton_agent.runs.history import Graded
+from triton_agent.runs.report import attempts, charts
+from triton_agent.runs.report.code import highlighted
+from triton_agent.runs.report.markup import POLICY, Html, facts, folded, join, tag
+from triton_agent.runs.report.style import STYLE
+from triton_agent.runs.report.view import RunView, anchor, timing
+from triton_agent.tools.results import Evaluation, Timing
+
+KINDS = {"device": "device time", "latency": "call latency"}
+
+
+def render_report(run: RunView) -> str:
+    """The page, as text in UTF-8."""
+    sections = [
+        ("summary", "Summary", _summary(run)),
+        ("speed", "Speed", _speed(run)),
+        ("accuracy", "Accuracy", _accuracy(run)),
+        ("attempts", "Attempts", _attempts(run)),
+        ("problem", "Problem", _problem(run)),
+        ("environment", "Environment", _environment(run)),
+    ]
+    title = f"{run.run.problem.name}: run {run.run.id}"
+    links = [tag("li", tag("a", name, href=f"#{key}")) for key, name, _ in sections]
+    body = [
+        tag("a", "To the content", href="#content", class_="skip"),
+        tag("header", tag("h1", run.run.problem.name), tag("p", _subtitle(run), class_="soft")),
+        tag("nav", tag("ul", *links), aria_label="Sections"),
+        tag(
+            "main",
+            *(tag("section", tag("h2", name), *content, aria_label=name, id=key) for key, name, content in sections),
+            id="content",
+        ),
+    ]
+    head = [
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("title", title),
+        tag("style", Html(STYLE)),
+    ]
+    return f"<!doctype html>\n{tag('html', tag('head', *head), tag('body', *body), lang='en')}\n"
+
+
+def _subtitle(run: RunView) -> str:
+    return f"Run {run.run.id}, {run.run.started_at:%Y-%m-%d %H:%M} {run.run.started_at:%Z}, triton-agent {__version__}"
+
+
+# -- summary -----------------------------------------------------------------------------------------------------------
+
+
+def _summary(run: RunView) -> list[object]:
+    counts = ", ".join(f"{count} {status}" for status, count in run.counts)
+    duration = "" if run.duration_s is None else f"{run.duration_s:.0f} s"
+    best = attempts.link(run.best) if run.best else "none"
+    return [
+        tag("p", _verdict(run), class_="lead"),
+        facts(
+            [
+                ("best attempt", best),
+                ("attempts", f"{len(run.attempts)} ({counts})" if counts else "none"),
+                ("authors", run.run.policy),
+                ("ended by", run.end.stop_reason if run.end else "not ended yet"),
+                ("took", duration),
+                ("forked from", run.run.forked_from),
+            ]
+        ),
+    ]
+
+
+def _verdict(run: RunView) -> str:
+    """What a reader wants to know first."""
+    if run.best is None:
+        return "No kernel was found that is right. The original stands."
+    measured = [item for item in (timing(run.verdict, kind) for kind in KINDS) if item is not None]
+    of = "The shipped file is" if run.shipped else "The best kernel is"
+    if not measured:
+        return f"{of} right. Its speed was not measured."
+    said = " and ".join(f"{attempts.interval(item.speedup)} in {KINDS[item.kind]}" for item in measured)
+    return f"{of} right. Speed against {measured[0].baseline}: {said}."
+
+
+# -- speed -------------------------------------------------------------------------------------------------------------
+
+
+def _speed(run: RunView) -> list[object]:
+    if not any(attempts.is_measured(evaluation) for evaluation in run.evaluations()):
+        return [tag("p", f"Not measured: {_why_not(run)}."), _floor(run)]
+    marks = _marks(run)
+    parts: list[object] = []
+    if run.verdict is not None and run.verdict.timings:
+        parts += [_times(run.verdict), _method(run.verdict.timings[0])]
+    if any(mark.speedup is not None for mark in marks):
+        parts += [tag("h3", "Over the turns"), charts.speed_over_turns(marks)]
+    return [*parts, tag("h3", "Roofline"), *_roofline(run), _floor(run)]
+
+
+def _why_not(run: RunView) -> str:
+    modes = {evaluation.environment.mode for evaluation in run.evaluations()}
+    if modes == {"interpreter"}:
+        return "no GPU was used; kernels ran in Triton's interpreter"
+    return "nothing that passed was timed"
+
+
+def _times(evaluation: Evaluation) -> Html:
+    bars = []
+    for item in evaluation.timings:
+        what = KINDS.get(item.kind, item.kind)
+        bars.append(charts.Bar(label=f"{_brief(item.baseline)}, {what}", value=item.baseline_ms, own=False))
+        bars.append(charts.Bar(label=f"kernels, {what}", value=item.candidate_ms, own=True))
+    return charts.times(bars)
+
+
+def _brief(baseline: str) -> str:
+    return baseline.partition(" (")[0]
+
+
+def _method(measured: Timing) -> Html:
+    clocks = f"{min(measured.clocks_mhz)} to {max(measured.clocks_mhz)} MHz" if measured.clocks_mhz else ""
+    return facts(
+        [
+            ("against", measured.baseline),
+            ("pairs", measured.pairs),
+            ("L2 cache", "cold" if measured.cold_l2 else "warm"),
+            ("clocks", clocks),
+            ("method", measured.method),
+        ]
+    )
+
+
+def _marks(run: RunView) -> list[charts.Mark]:
+    names = {item.key: item.name for item in run.attempts}
+    return [
+        charts.Mark(
+            name=item.name,
+            href=f"#{anchor(item.attempt)}",
+            turn=item.attempt.turn,
+            kind=attempts.kind_of(item),
+            status=item.status,
+            best=item is run.best,
+            parents=(names[item.attempt.parent],) if item.attempt.parent in names else (),
+            speedup=item.speedup,
+        )
+        for item in run.attempts
+    ]
+
+
+def _roofline(run: RunView) -> list[object]:
+    flops, moved = run.run.problem.floor_flops, run.run.problem.floor_bytes
+    timed = [(item, timing(item.evaluation, "device")) for item in run.attempts]
+    spots = [
+        charts.Spot(
+            name=item.name,
+            flops_per_byte=flops / moved,
+            flops_per_s=flops / (measured.candidate_ms.median * 1e-3),
+            best=item is run.best,
+        )
+        for item, measured in timed
+        if measured is not None and flops and moved and measured.candidate_ms.median > 0
+    ]
+    if not spots:
+        return [tag("p", "Not drawn: the problem has no arithmetic to count, or nothing was measured.")]
+    bandwidth, roofs = _ceilings(run)
+    if bandwidth is None and not roofs:
+        return [tag("p", "Not drawn: the ceilings of this GPU were not measured.")]
+    return [charts.roofline(spots, bandwidth, roofs)]
+
+
+def _ceilings(run: RunView) -> tuple[float | None, list[charts.Roof]]:
+    """The measured roofs; where only the floor is known, the one that binds."""
+    if run.ceilings is not None:
+        rates = run.ceilings.flops_per_s.items()
+        return run.ceilings.copy_bytes_per_s, [charts.Roof(name=unit, flops_per_s=rate) for unit, rate in rates]
+    diagnosis = run.verdict.diagnosis if run.verdict else None
+    known = diagnosis.roofline if diagnosis else None
+    if diagnosis is None or known is None or known.floor_ms <= 0:
+        return None, []
+    if known.bound == "memory":
+        return diagnosis.floor_bytes / (known.floor_ms * 1e-3), []
+    return None, [charts.Roof(name="arithmetic", flops_per_s=diagnosis.floor_flops / (known.floor_ms * 1e-3))]
+
+
+def _floor(run: RunView) -> Html:
+    problem = run.run.problem
+    measured = timing(run.verdict, "device")
+    share = ""
+    if problem.floor_ms and measured:
+        share = f"{100 * problem.floor_ms / measured.candidate_ms.median:.0f}% of what the GPU allows"
+    return facts(
+        [
+            ("fewest bytes", f"{problem.floor_bytes:,}"),
+            ("fewest operations", f"{problem.floor_flops:,}"),
+            ("floor", f"{problem.floor_ms:.4g} ms" if problem.floor_ms else "not measured"),
+            ("reached", share),
+        ]
+    )
+
+
+# -- accuracy ----------------------------------------------------------------------------------------------------------
+
+
+def _accuracy(run: RunView) -> list[object]:
+    if run.verdict is None:
+        return [tag("p", "There is no kernel to speak of.")]
+    of = "the shipped file" if run.shipped else f"attempt {run.best.name}" if run.best else "the best"
+    lead = f"Of {of}. Truth is float64; a kernel may err as much as the original does, times a small factor."
+    return [tag("p", lead, class_="soft"), *attempts.evidence(run.verdict, fold=False)]
+
+
+# -- attempts ----------------------------------------------------------------------------------------------------------
+
+
+def _attempts(run: RunView) -> list[object]:
+    if not run.attempts:
+        return [tag("p", "None yet.")]
+    legend = "A disc passed, a cross did not, a ring could not be measured; the best has a halo."
+    return [
+        charts.tree(_marks(run)),
+        tag("p", legend, class_="soft"),
+        attempts.overview(run),
+        *(attempts.attempt(run, item) for item in _in_order(run)),
+    ]
+
+
+def _in_order(run: RunView) -> list[Graded]:
+    return sorted(run.attempts, key=lambda item: (item.attempt.turn, item.attempt.index))
+
+
+# -- problem and environment -------------------------------------------------------------------------------------------
+
+
+def _problem(run: RunView) -> list[object]:
+    problem = run.run.problem
+    return [
+        facts(
+            [
+                ("file", problem.spec.get("path")),
+                ("class", problem.spec.get("class_name")),
+                ("digest", problem.digest),
+                ("sizes", "; ".join(problem.variants)),
+                ("notes", "; ".join(problem.notes)),
+            ]
+        ),
+        folded("The original", highlighted(problem.source)),
+    ]
+
+
+def _environment(run: RunView) -> list[object]:
+    settings = [(name, value) for name, value in sorted(run.run.settings.items())]
+    parts: list[object] = []
+    if run.verdict is not None:
+        seen = run.verdict.environment
+        machine = run.best.grading.machine if run.best and run.best.grading else None
+        parts.append(
+            facts(
+                [
+                    ("device", (machine.gpu if machine else "") or seen.device),
+                    ("driver", machine.driver if machine else ""),
+                    ("mode", seen.mode),
+                    ("compiled for", seen.target),
+                    ("torch", seen.torch),
+                    ("triton", seen.triton),
+                    ("Python", seen.python),
+                    ("sandbox", ", ".join(seen.sandbox) or "none"),
+                    ("rules", seen.grader),
+                    ("commit", run.run.commit),
+                ]
+            )
+        )
+    parts.append(folded("Settings of the run", facts(settings)))
+    return [join(parts)]

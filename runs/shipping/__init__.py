@@ -1,0 +1,1 @@
+"""What is handed to a user: one file with the kernels, the original behind them, and a guard that chooses."""

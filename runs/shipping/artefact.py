@@ -1,0 +1,223 @@
+"""The file that is handed to a user: kernels, original, guard and evidence in one, needing torch and triton only.
+
+    ship(problem, candidate_source, facts, draft=...) -> the file's text
+    forced(text) -> the same file with its kernels running wherever they can, which is how it is judged
+
+The candidate's text stays as written, but for its imports, which go to the top, and for names that two parts would both
+use. What all shipped files have in common is `machinery.py`; what they say is `evidence.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import hashlib
+import json
+import re
+from pathlib import Path
+
+from triton_agent.runs.shipping import evidence
+from triton_agent.runs.shipping.facts import Call, CallForm, ShippedFacts, TensorForm
+from triton_agent.runs.shipping.names import renamed
+from triton_agent.runs.shipping.original import ORIGINAL, Original, take_out
+from triton_agent.runs.shipping.source_parts import Import, Parts, import_block, is_docstring, is_script
+from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.results import Determinism
+
+KERNELS = "KernelModel"
+"""What the candidate's class is called in a shipped file."""
+MARKER = "# -- which call may run the kernels"
+"""The line of `machinery.py` from which on it is copied."""
+SWITCH = 'ModelNew.use_kernels = "always"'
+
+
+def ship(problem: ProblemSpec, candidate_source: str, facts: ShippedFacts, *, draft: bool) -> str:
+    """The text of `<name>_optimized.py`. A draft's kernels run only when asked for."""
+    machinery = Parts(Path(__file__).with_name("machinery.py").read_text(encoding="utf-8"))
+    candidate = Parts(candidate_source)
+    reserved = _reserved(machinery, problem.class_name or "Model")
+    changes = _changes(candidate, reserved)
+    taken = {**reserved, **{changes.get(name, name): target for name, target in _bound(candidate).items()}}
+    original = take_out(problem, taken)
+    docstring = _docstring(problem, facts, original, draft=draft)
+    imports = _imports(candidate, changes, original, machinery)
+    sections = [
+        "\n\n".join([docstring, imports, _titled("the kernels", _kernels(candidate, changes))]),
+        _titled("the original", original.text),
+        _titled("what was verified", _constants(problem, candidate_source, facts, original, draft=draft)),
+        machinery.text[machinery.text.index(MARKER) :].strip("\n"),
+    ]
+    if original.class_name != "ModelNew":
+        sections.append(f"{original.class_name} = ModelNew")
+    return "\n\n\n".join(section for section in sections if section) + "\n"
+
+
+def is_shipped(text: str) -> bool:
+    """Whether this is a file made by `ship`."""
+    return f"\nclass ModelNew({ORIGINAL}):" in text and "\nUSE_KERNELS = " in text
+
+
+def forced(text: str) -> str:
+    """A shipped file whose kernels run wherever they can, so that they are what is judged; other files as they are."""
+    return f"{text}\n\n{SWITCH}\n" if is_shipped(text) else text
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+def _reserved(machinery: Parts, class_name: str) -> dict[str, str]:
+    """Names that neither the candidate nor the original may take: builtins, the machinery's, the class's."""
+    names = dict.fromkeys(dir(builtins), "") | _bound(machinery)
+    return names | dict.fromkeys((class_name, KERNELS, ORIGINAL, "ModelNew"), "")
+
+
+def _bound(parts: Parts) -> dict[str, str]:
+    """Names of the top level, with what they are imports of."""
+    names = {name: "" for part in parts.parts if not part.imports for name in part.binds}
+    return names | {item.local: item.target for part in parts.parts for item in part.imports}
+
+
+def _changes(candidate: Parts, reserved: dict[str, str]) -> dict[str, str]:
+    """What the candidate has to call otherwise."""
+    bound, changes = _bound(candidate), {"ModelNew": KERNELS}
+    for name, target in bound.items():
+        if name in reserved and name != "ModelNew" and not (target and reserved[name] == target):
+            new = f"kernels_{name.lstrip('_')}"
+            while new in bound or new in reserved:
+                new += "_"
+            changes[name] = new
+    return changes
+
+
+# -- sections ----------------------------------------------------------------------------------------------------------
+
+
+def _titled(title: str, text: str) -> str:
+    gap = "\n\n\n" if text.startswith(("def ", "class ", "@", "async def ")) else "\n\n"
+    return f"# -- {title} {'-' * (114 - len(title))}{gap}{text}" if text else ""
+
+
+def _docstring(problem: ProblemSpec, facts: ShippedFacts, original: Original, *, draft: bool) -> str:
+    text = evidence.header(problem, facts, original.class_name, original.notes, draft=draft)
+    plain = text.replace("\\", "\\\\").replace('"""', "'''")
+    return f'"""{plain}\n"""'
+
+
+def _imports(candidate: Parts, changes: dict[str, str], original: Original, machinery: Parts) -> str:
+    items = [item for parts in (candidate, machinery) for part in parts.parts for item in part.imports]
+    items = [item for item in items if item.module != "__future__" and not item.module.startswith("triton_agent")]
+    block = import_block([*(_with_local(item, changes) for item in items), *original.imports])
+    future = candidate.future or original.future
+    return f"from __future__ import annotations\n\n{block}" if future else block
+
+
+def _with_local(item: Import, changes: dict[str, str]) -> Import:
+    local = changes.get(item.local, item.local)
+    renames = item.renames or local != item.local
+    return Import(local=local, module=item.module, name=item.name, renames=renames)
+
+
+def _kernels(candidate: Parts, changes: dict[str, str]) -> str:
+    dropped = [part for part in candidate.parts if part.imports or is_script(part)]
+    if candidate.parts and is_docstring(candidate.parts[0]):
+        dropped.append(candidate.parts[0])
+        words = ast.get_docstring(candidate.tree) or ""
+        about = "\n".join(f"# {line}".rstrip() for line in words.splitlines())
+    else:
+        about = ""
+    text = re.sub(r"\n{4,}", "\n\n\n", renamed(candidate.without(dropped), changes)).strip("\n")
+    return f"{about}\n\n\n{text}" if about else text
+
+
+def _constants(
+    problem: ProblemSpec, candidate_source: str, facts: ShippedFacts, original: Original, *, draft: bool
+) -> str:
+    """The figures that the guard compares."""
+    call, environment = facts.call, facts.evaluation.environment
+    calls = [item for item in call.calls if item.train in facts.modes]
+    digest = hashlib.sha256(f"{problem.digest}{candidate_source}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    gpu = "None" if draft or facts.gpu is None else f"({_quoted(facts.gpu.name)}, {facts.gpu.capability})"
+    compiles = not environment.autocast and any(item.results is not None for item in calls)
+    operator = f"{_slug(original.class_name)}_{digest}" if compiles else ""
+    generic = "def _constructor(*args, **kwargs):\n    return args, kwargs"
+    lines = [
+        original.constructor or generic,
+        "",
+        "",
+        f"USE_KERNELS = {_quoted('never' if draft else 'verified')}",
+        f"CONSTRUCTED = {_construction(call)}",
+        f"PARAMETERS = {_tuple([_quoted(name) for name in call.parameters])}",
+        *_mapping("STATE", [(name, _form(form)) for name, form in call.state]),
+        "CALLS = (",
+        "    # train mode; of each argument shape, dtype, strides; what comes out",
+        *(line for item in calls for line in _call_lines(item)),
+        ")",
+        f"VERSIONS = ({_quoted(_minor(environment.torch))}, {_quoted(_minor(environment.triton))})",
+        f"GPU = {gpu}",
+        f"MATMUL_PRECISION = {_quoted('high' if environment.precision == 'tf32' else facts.matmul_precision)}",
+        f"AUTOCAST = {_quoted(environment.autocast)}",
+        f"DETERMINISTIC = {_is_deterministic(candidate_source, facts)}",
+        f"OPERATOR = {_quoted(operator)}",
+    ]
+    return "\n".join(lines)
+
+
+def _construction(call: CallForm) -> str:
+    if not call.literal:
+        return "None  # the constructor's arguments cannot be written down: no model is known again"
+    given = [repr(value) for value in call.init] + [f"{name}={value!r}" for name, value in call.init_keywords.items()]
+    return f"_constructor({', '.join(given)})"
+
+
+def _mapping(name: str, rows: list[tuple[str, str]]) -> list[str]:
+    if not rows:
+        return [f"{name} = {{}}"]
+    return [f"{name} = {{", *(f"    {_quoted(key)}: {value}," for key, value in rows), "}"]
+
+
+def _call_lines(call: Call) -> list[str]:
+    results = "None"
+    if call.results is not None:
+        nest = {"tensor": "torch.Tensor"}.get(call.nest, call.nest)
+        results = f"({nest}, {_tuple([_form(form) for form in call.results])})"
+    arguments = _tuple([_argument(value) for value in call.arguments])
+    return ["    (", f"        {call.train},", f"        {arguments},", f"        {results},", "    ),"]
+
+
+def _argument(value: object) -> str:
+    if isinstance(value, TensorForm):
+        return _form(value)
+    if isinstance(value, (list, tuple)):
+        return _tuple([type(value).__name__, *map(_argument, value)])
+    kind = "type(None)" if value is None else type(value).__name__
+    return f"({kind}, {value!r})"
+
+
+def _form(form: TensorForm) -> str:
+    return f"({form.shape!r}, torch.{form.dtype}, {form.strides!r})"
+
+
+def _tuple(items: list[str]) -> str:
+    return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text)  # a Python literal, too, in double quotes
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"\W", "_", name)
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def _is_deterministic(source: str, facts: ShippedFacts) -> bool:
+    return facts.evaluation.determinism is not Determinism.DIFFERS and not _uses_atomics(source)
+
+
+def _uses_atomics(source: str) -> bool:
+    """Whether programs may add in any order: then two runs may differ in the last digit."""
+    names = (node.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute))
+    return any(name.startswith("atomic_") for name in names)

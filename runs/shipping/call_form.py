@@ -1,0 +1,200 @@
+"""How a problem's model is made and called: found by making and calling it, in a process of its own.
+
+    find(spec) -> CallForm
+
+The problem's file runs there with the user's rights, as it does in the checker; no candidate does. Tensors are fake
+where the original lets them be, so that large problems cost nothing; else it is run for real.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from triton_agent.runs.shipping.facts import Call, CallForm, TensorForm
+from triton_agent.tools.errors import InstrumentError, TritonAgentError
+from triton_agent.tools.isolate.wire import error_from_json
+from triton_agent.tools.problem import ProblemSpec
+
+TIMEOUT_S = 300.0
+"""As long as the evaluator waits for the original."""
+SMALL_ELEMENTS = 1 << 24
+"""Inputs and parameters of a model that is run for real without a thought: some seconds on one core."""
+
+
+def find(spec: ProblemSpec) -> CallForm:
+    """The form of the problem's own call; raises `ProblemError` where the problem does not run."""
+    command = [sys.executable, "-m", "triton_agent.runs.shipping.call_form", json.dumps(spec.to_json())]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired as error:
+        raise InstrumentError(f"the original did not finish within {TIMEOUT_S:.0f} s", where=spec.path) from error
+    lines = done.stdout.splitlines()
+    if done.returncode != 0 or not lines:
+        raise InstrumentError(f"the form of its call was not found:\n{done.stderr[-2000:]}", where=spec.path)
+    answer = json.loads(lines[-1])  # what the problem itself prints comes before
+    if "error" in answer:
+        raise error_from_json(answer["error"])
+    return _from_json(answer)
+
+
+def _from_json(data: Mapping[str, Any]) -> CallForm:
+    init = ast.literal_eval(data["init"]) if data["init"] is not None else ((), {})
+    return CallForm(
+        init=tuple(init[0]),
+        init_keywords=init[1],
+        literal=data["init"] is not None,
+        parameters=tuple(data["parameters"]),
+        state=tuple((name, _form_from(form)) for name, form in data["state"]),
+        calls=tuple(
+            Call(
+                train=call["train"],
+                arguments=tuple(_argument_from(item) for item in call["arguments"]),
+                results=None if call["results"] is None else tuple(map(_form_from, call["results"])),
+                nest=call["nest"],
+            )
+            for call in data["calls"]
+        ),
+    )
+
+
+def _form_from(data: list[Any]) -> TensorForm:
+    return TensorForm(shape=tuple(data[0]), dtype=data[1], strides=tuple(data[2]))
+
+
+def _argument_from(data: Any) -> Any:
+    if "tensor" in data:
+        return _form_from(data["tensor"])
+    if "nest" in data:
+        items = [_argument_from(item) for item in data["items"]]
+        return items if data["nest"] == "list" else tuple(items)
+    return ast.literal_eval(data["value"])
+
+
+# -- in the process of its own -----------------------------------------------------------------------------------------
+
+
+def main(text: str) -> None:
+    """Print the form as one line of JSON."""
+    from triton_agent.tools.isolate.wire import error_to_json
+
+    try:
+        answer = _examine(ProblemSpec.from_json(json.loads(text)))
+    except TritonAgentError as error:
+        answer = {"error": error_to_json(error)}
+    print("\n" + json.dumps(answer))
+
+
+def _examine(spec: ProblemSpec) -> dict[str, Any]:
+    import torch
+
+    from triton_agent.tools.verify.reference import load
+
+    reference = load(spec)
+    positional, keywords = reference.init_arguments()
+    with _fake_where_possible(reference) as (model, inputs, is_real):
+        parameters = list(inspect.signature(type(model).forward).parameters)[1:]
+        state = dict(model.named_parameters(remove_duplicate=False))
+        buffers = dict(model.named_buffers(remove_duplicate=False))
+        state |= buffers
+        known = is_real or not buffers
+        calls = [_call(reference, model.train(train), inputs, state, known) for train in (False, True)]
+        written = [[name, _form(tensor)] for name, tensor in state.items() if isinstance(tensor, torch.Tensor)]
+    return {"init": _literal((positional, keywords)), "parameters": parameters, "state": written, "calls": calls}
+
+
+@contextlib.contextmanager
+def _fake_where_possible(reference: Any) -> Iterator[tuple[Any, list[Any], bool]]:
+    """The model and its inputs, without memory behind them if the original runs so; and whether there is memory.
+
+    A small model with buffers is run for real: batch normalisation writes into them without a sign that it did.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    from triton_agent.tools.isolate.tensors import nested_tensors
+
+    try:
+        with FakeTensorMode():
+            model, inputs = reference.make_model(0), reference.make_inputs(0)
+            reference.call(model, inputs)
+            elements = sum(tensor.numel() for tensor in [*nested_tensors(inputs), *model.parameters()])
+            is_real = bool(list(model.buffers())) and elements <= SMALL_ELEMENTS
+    except Exception:  # whatever a fake tensor is not good for; the real ones tell
+        is_real = True
+    with contextlib.nullcontext() if is_real else FakeTensorMode():
+        yield reference.make_model(0), reference.make_inputs(0), is_real
+
+
+def _call(reference: Any, model: Any, inputs: list[Any], state: dict[str, Any], changes_show: bool) -> dict[str, Any]:
+    import torch
+
+    from triton_agent.tools.isolate.tensors import nested_tensors
+
+    given = [*nested_tensors(inputs), *state.values()]
+    before = [tensor.clone() for tensor in given]
+    versions = [tensor._version for tensor in given]
+    arguments = [_argument(value) for value in inputs]
+    with torch.no_grad():
+        results = reference.call(model, inputs)
+    changed = not changes_show or versions != [tensor._version for tensor in given] or _differ(before, given)
+    nest, tensors = _nest(results)
+    plain = nest is not None and not changed and not _share_memory(tensors, given)
+    flat = all(not isinstance(value, (list, tuple)) for value in inputs) and bool(nested_tensors(inputs[:1]))
+    forms = [_form(tensor) for tensor in tensors] if plain and flat else None
+    return {"train": model.training, "arguments": arguments, "results": forms, "nest": nest or "tensor"}
+
+
+def _differ(before: list[Any], after: list[Any]) -> bool:
+    """Whether values changed; of fake tensors there are none to compare."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    pairs = [(old, new) for old, new in zip(before, after) if not isinstance(new, FakeTensor)]
+    return any(not bool(((old == new) | (old != old)).all()) for old, new in pairs)
+
+
+def _nest(results: Any) -> tuple[str | None, list[Any]]:
+    import torch
+
+    if isinstance(results, torch.Tensor):
+        return "tensor", [results]
+    if type(results) in (tuple, list) and results and all(isinstance(item, torch.Tensor) for item in results):
+        return type(results).__name__, list(results)
+    return None, []
+
+
+def _share_memory(results: list[Any], others: list[Any]) -> bool:
+    places = [tensor.untyped_storage()._cdata for tensor in [*others, *results]]
+    return len(set(places[: len(others)]) | set(places[len(others) :])) < len(set(places[: len(others)])) + len(results)
+
+
+def _form(tensor: Any) -> list[Any]:
+    return [list(map(int, tensor.shape)), str(tensor.dtype).removeprefix("torch."), list(map(int, tensor.stride()))]
+
+
+def _argument(value: Any) -> dict[str, Any]:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return {"tensor": _form(value)}
+    if type(value) in (list, tuple):
+        return {"nest": type(value).__name__, "items": [_argument(item) for item in value]}
+    return {"value": _literal(value) or repr(repr(value))}
+
+
+def _literal(value: Any) -> str | None:
+    """The value as Python text that says all of it; None for what has no such text."""
+    text = repr(value)
+    try:
+        return text if repr(ast.literal_eval(text)) == text else None
+    except (ValueError, SyntaxError):
+        return None
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

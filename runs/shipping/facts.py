@@ -1,0 +1,99 @@
+"""What a shipped file states and guards: the form of the verified call, the verdict, and where both were reached.
+
+Frozen values, filled by whoever ships; `call_form.py` finds the form of a problem's call. Nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from triton_agent.tools.results import Evaluation, Status
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TensorForm:
+    """All of a tensor but its values."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    """Torch's name for it: `float16`."""
+    strides: tuple[int, ...]
+
+
+Argument = TensorForm | None | bool | int | float | str | tuple[Any, ...] | list[Any]
+"""A tensor's form, a plain value, or a nest of these."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call of forward, as the guard knows it again."""
+
+    train: bool
+    arguments: tuple[Argument, ...]
+    results: tuple[TensorForm, ...] | None
+    """None where torch.compile cannot take the call as one operator: results other than tensors side by side, shared
+    memory with an argument, or something changed on the way."""
+    nest: str = "tensor"
+    """What the results come in: `tensor`, `tuple` or `list`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CallForm:
+    """How a problem's model is made and called at the sizes as given."""
+
+    init: tuple[Any, ...]
+    init_keywords: Mapping[str, Any]
+    literal: bool
+    """Whether the constructor's arguments can be written down; if not, the guard knows no model again."""
+    parameters: tuple[str, ...]
+    """Names of forward's parameters, in order."""
+    state: tuple[tuple[str, TensorForm], ...]
+    """Parameters, then buffers, as named."""
+    calls: tuple[Call, ...]
+    """The problem's inputs, in eval and in train mode."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """The kind of GPU that the measurement holds for."""
+
+    name: str
+    capability: tuple[int, int]
+    driver: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ShippedFacts:
+    """What is known of the candidate that is shipped."""
+
+    call: CallForm
+    evaluation: Evaluation
+    """Of the candidate; for a measured file, with timings."""
+    variants: tuple[str, ...] = ()
+    """Sizes it was checked at, in words."""
+    scaled: str = ""
+    """How the sizes were scaled down for the check; empty when they were not."""
+    gpu: Gpu | None = None
+    matmul_precision: str = "highest"
+    """`torch.get_float32_matmul_precision()` while it was measured; where TF32 was allowed, the verdict knows."""
+    run: str
+    date: datetime.date
+    version: str
+    """Of triton-agent."""
+    author: str = ""
+    """The policy that wrote the kernels."""
+    promote: str = ""
+    """For a draft: the command that measures and promotes it."""
+
+    def __post_init__(self) -> None:
+        if self.evaluation.status is not Status.PASSED:
+            raise ValueError(f"only what passed is shipped, not {self.evaluation.status}")
+
+    @property
+    def modes(self) -> tuple[bool, ...]:
+        """Train modes in which it was checked."""
+        seen = {case.distribution.endswith(" / train") for case in self.evaluation.accuracy}
+        return tuple(sorted(seen))

@@ -1,0 +1,87 @@
+"""Shipped files for tests, made of kernels that the real evaluator has judged."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+from pathlib import Path
+from typing import Any
+
+from triton_agent.runs.shipping import call_form
+from triton_agent.runs.shipping.facts import CallForm, ShippedFacts
+from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.problem import ProblemSpec, parse_problem
+from triton_agent.tools.results import CaseAccuracy, Environment, Evaluation, Status
+
+KERNELS = Path(__file__).parents[1] / "kernels"
+SETTINGS = EvaluatorSettings(target=None, shapes="given")
+
+
+@functools.cache
+def form_of(spec: ProblemSpec) -> CallForm:
+    return call_form.find(spec)
+
+
+@functools.cache
+def judged(spec: ProblemSpec, source: str, nursery: Nursery) -> Evaluation:
+    with Evaluator(spec, SETTINGS, nursery=nursery) as evaluator:
+        return evaluator.evaluate(source)
+
+
+def accepted(spec: ProblemSpec) -> Evaluation:
+    """A verdict as plain data, where it is not the verdict that is looked at."""
+    case = CaseAccuracy(
+        variant="ROWS=13",
+        distribution="as given",
+        output="out",
+        metric="max",
+        error=1e-4,
+        original_error=2e-4,
+        limit=1e-3,
+        ok=True,
+    )
+    environment = Environment(
+        mode="interpreter",
+        device="cpu",
+        python="3.11",
+        torch="2.13.0",
+        triton="3.7.1",
+        target=None,
+        sandbox=(),
+        grader="1",
+    )
+    return Evaluation(
+        candidate="0" * 64,
+        problem=spec.digest,
+        status=Status.PASSED,
+        finding=None,
+        message="",
+        environment=environment,
+        accuracy=(case,),
+    )
+
+
+UNKNOWN = CallForm(init=(), init_keywords={}, literal=False, parameters=(), state=(), calls=())
+"""Of a call that no guard knows again; saves the process that would find it."""
+
+
+def facts(
+    spec: ProblemSpec, evaluation: Evaluation | None = None, *, form: CallForm | None = None, **more: Any
+) -> ShippedFacts:
+    return ShippedFacts(
+        call=form or form_of(spec),
+        evaluation=evaluation or accepted(spec),
+        run="20260131-154500-3fa9c1",
+        date=datetime.date(2026, 1, 31),
+        version="0.1.0",
+        **more,
+    )
+
+
+def problem(folder: str) -> ProblemSpec:
+    return parse_problem(str(KERNELS / folder / "problem.py"))
+
+
+def kernel(folder: str, name: str) -> str:
+    return (KERNELS / folder / name).read_text()

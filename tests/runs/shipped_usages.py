@@ -1,0 +1,454 @@
+"""Uses a shipped file in every way that a module is used, beside the original, and prints what happened as JSON.
+
+    python shipped_usages.py SHIPPED PROBLEM MODE
+
+A script for a process of its own, with `TRITON_INTERPRET=1`; it needs torch and triton only. MODE is "never" (a draft
+as it is handed over), "always" (its kernels asked for) or "verified" (as if on the GPU that was measured on).
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import importlib.util
+import io
+import json
+import pickle
+import sys
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import parametrize
+
+Use = Callable[[nn.Module, list[torch.Tensor]], Any]
+USES: dict[str, Use] = {}
+KERNEL_CALLS = [0]
+
+
+def load(path: str, name: str) -> types.ModuleType:
+    specification = importlib.util.spec_from_file_location(name, path)
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+def use(name: str) -> Callable[[Use], Use]:
+    def kept(function: Use) -> Use:
+        USES[name] = function
+        return function
+
+    return kept
+
+
+def quiet(name: str) -> Callable[[Use], Use]:
+    """A use under `no_grad`."""
+
+    def kept(function: Use) -> Use:
+        USES[name] = functools.wraps(function)(torch.no_grad()(function))
+        return function
+
+    return kept
+
+
+# -- calls -------------------------------------------------------------------------------------------------------------
+
+
+@quiet("plain call")
+def _(model, inputs):
+    return model(*inputs)
+
+
+@quiet("two calls")
+def _(model, inputs):
+    model(*inputs)
+    return model(*inputs)
+
+
+@quiet("arguments by name")
+def _(model, inputs):
+    names = list(model.forward.__wrapped__.__code__.co_varnames if hasattr(model.forward, "__wrapped__") else ())
+    names = names or list(model.forward.__code__.co_varnames)
+    return model(**dict(zip(names[1:], inputs)))
+
+
+@use("inference mode")
+def _(model, inputs):
+    with torch.inference_mode():
+        return model(*inputs).clone()
+
+
+@use("gradients to parameters")
+def _(model, inputs):
+    model(*inputs).float().sum().backward()
+    return [parameter.grad for parameter in model.parameters()]
+
+
+@use("gradients to inputs")
+def _(model, inputs):
+    inputs = [value.clone().requires_grad_() for value in inputs]
+    model(*inputs).float().sum().backward()
+    return [value.grad for value in inputs]
+
+
+@quiet("autocast")
+def _(model, inputs):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return model(*inputs)
+
+
+@quiet("vmap")
+def _(model, inputs):
+    return torch.vmap(model)(*(torch.stack([value, value * 2]) for value in inputs))
+
+
+@quiet("functional call under vmap")
+def _(model, inputs):
+    state = {name: torch.stack([value, value * 2]) for name, value in model.named_parameters()}
+    return torch.vmap(lambda own: torch.func.functional_call(model, own, tuple(inputs)))(state)
+
+
+@use("torch.func.grad")
+def _(model, inputs):
+    return torch.func.grad(lambda first: model(first, *inputs[1:]).float().sum())(inputs[0])
+
+
+@quiet("other shape")
+def _(model, inputs):
+    return model(*(value[:5].contiguous() for value in inputs))
+
+
+@quiet("not contiguous")
+def _(model, inputs):
+    return model(*(value.t().contiguous().t() for value in inputs))
+
+
+@quiet("no elements")
+def _(model, inputs):
+    return model(*(value[:0] for value in inputs))
+
+
+@quiet("other dtype")
+def _(model, inputs):
+    return model.float()(*(value.float() for value in inputs))
+
+
+@quiet("tensor subclass")
+def _(model, inputs):
+    tagged = type("Tagged", (torch.Tensor,), {})
+    return model(*(value.as_subclass(tagged) for value in inputs)).as_subclass(torch.Tensor)
+
+
+@quiet("parameters as inputs")
+def _(model, inputs):
+    return model(*map(nn.Parameter, inputs))
+
+
+@quiet("meta tensors")
+def _(model, inputs):
+    return list(model.to("meta")(*(value.to("meta") for value in inputs)).shape)
+
+
+@quiet("deterministic algorithms")
+def _(model, inputs):
+    torch.use_deterministic_algorithms(True)
+    try:
+        return model(*inputs)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@quiet("deterministic algorithms, free order")
+def _(model, inputs):
+    module = sys.modules[type(model).__module__]
+    before, module.DETERMINISTIC = getattr(module, "DETERMINISTIC", True), False
+    torch.use_deterministic_algorithms(True)
+    try:
+        return model(*inputs)
+    finally:
+        torch.use_deterministic_algorithms(False)
+        module.DETERMINISTIC = before
+
+
+@quiet("eval mode")
+def _(model, inputs):
+    return model.eval()(*inputs)
+
+
+# -- tracers and compilers ---------------------------------------------------------------------------------------------
+
+
+@quiet("torch.compile")
+def _(model, inputs):
+    return torch.compile(model, backend="eager", fullgraph=True)(*inputs)
+
+
+@quiet("torch.compile, new weights")
+def _(model, inputs):
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    compiled(*inputs)
+    for parameter in model.parameters():
+        parameter.data.mul_(2.0)
+    return compiled(*inputs)
+
+
+@use("torch.compile, gradients")
+def _(model, inputs):
+    torch.compile(model, backend="aot_eager", fullgraph=True)(*inputs).float().sum().backward()
+    return [parameter.grad for parameter in model.parameters()]
+
+
+@quiet("torch.compile, other shapes")
+def _(model, inputs):
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    return [compiled(*(value[:rows] for value in inputs)) for rows in (5, 7)]
+
+
+@quiet("torch.export")
+def _(model, inputs):
+    return torch.export.export(model, tuple(inputs)).module()(*inputs)
+
+
+@quiet("torch.jit.trace")
+def _(model, inputs):
+    return torch.jit.trace(model, tuple(inputs), check_trace=False)(*inputs)
+
+
+@quiet("torch.fx")
+def _(model, inputs):
+    return torch.fx.symbolic_trace(model)(*inputs)
+
+
+# -- copies and weights ------------------------------------------------------------------------------------------------
+
+
+@quiet("deepcopy")
+def _(model, inputs):
+    model(*inputs)
+    copied = copy.deepcopy(model)
+    for parameter in model.parameters():
+        parameter.data.zero_()
+    return copied(*inputs)
+
+
+@quiet("pickle")
+def _(model, inputs):
+    model(*inputs)
+    return pickle.loads(pickle.dumps(model))(*inputs)
+
+
+@quiet("torch.save")
+def _(model, inputs):
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)(*inputs)
+
+
+@quiet("load_state_dict")
+def _(model, inputs):
+    model(*inputs)
+    model.load_state_dict({name: value * 3 for name, value in model.state_dict().items()})
+    return model(*inputs)
+
+
+@quiet("load_state_dict, assigned")
+def _(model, inputs):
+    model(*inputs)
+    model.load_state_dict({name: value * 3 for name, value in model.state_dict().items()}, assign=True)
+    return model(*inputs)
+
+
+@quiet("weights written in place")
+def _(model, inputs):
+    model(*inputs)
+    for parameter in model.parameters():
+        parameter.data.copy_(parameter.data * 2)
+    return model(*inputs)
+
+
+@use("optimizer step")
+def _(model, inputs):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.25)
+    model(*inputs).float().mean().backward()
+    optimizer.step()
+    with torch.no_grad():
+        return model(*inputs)
+
+
+@quiet("to another dtype and back")
+def _(model, inputs):
+    dtype = next(model.parameters()).dtype
+    model(*inputs)
+    return model.float().to(dtype)(*inputs)
+
+
+@quiet("replaced parameter")
+def _(model, inputs):
+    model(*inputs)
+    first = next(model.children())
+    first.weight = nn.Parameter(first.weight.detach() * 2)
+    return model(*inputs)
+
+
+# -- changed modules ---------------------------------------------------------------------------------------------------
+
+
+@quiet("forward hook on the model")
+def _(model, inputs):
+    model.register_forward_hook(lambda module, given, result: result + 1)
+    return model(*inputs)
+
+
+@use("backward hook on the model")
+def _(model, inputs):
+    seen = []
+    model.register_full_backward_hook(lambda module, into, out: seen.append(out[0].clone()))
+    model(*inputs).float().sum().backward()
+    return seen
+
+
+@quiet("forward hook on a part")
+def _(model, inputs):
+    next(model.children()).register_forward_hook(lambda module, given, result: result + 1)
+    return model(*inputs)
+
+
+@quiet("hook on a part, removed")
+def _(model, inputs):
+    next(model.children()).register_forward_hook(lambda module, given, result: result + 1).remove()
+    return model(*inputs)
+
+
+@quiet("hook on all modules")
+def _(model, inputs):
+    handle = nn.modules.module.register_module_forward_hook(lambda module, given, result: result + 1)
+    try:
+        return model(*inputs)
+    finally:
+        handle.remove()
+
+
+@quiet("attribute of a part changed")
+def _(model, inputs):
+    model(*inputs)
+    next(model.children()).eps = 1.0
+    return model(*inputs)
+
+
+@quiet("forward of a part replaced")
+def _(model, inputs):
+    next(model.children()).forward = lambda value: value + 1
+    return model(*inputs)
+
+
+@quiet("part replaced")
+def _(model, inputs):
+    model(*inputs)
+    name = next(name for name, _ in model.named_children())
+    setattr(model, name, nn.Identity())
+    return model(*inputs)
+
+
+@quiet("part in another mode")
+def _(model, inputs):
+    next(model.children()).eval()
+    return model(*inputs)
+
+
+@quiet("parametrized part")
+def _(model, inputs):
+    parametrize.register_parametrization(next(model.children()), "weight", nn.Identity())
+    return model(*inputs)
+
+
+@quiet("subclass of the model")
+def _(model, inputs):
+    kind = type("Mine", (type(model),), {"forward": lambda self, *args: super(kind, self).forward(*args) * 2})
+    model.__class__ = kind
+    return model(*inputs)
+
+
+@use("DistributedDataParallel")
+def _(model, inputs):
+    if not torch.distributed.is_initialized():
+        store = torch.distributed.HashStore()
+        torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    wrapped = DistributedDataParallel(model)
+    wrapped(*inputs).float().sum().backward()
+    with torch.no_grad():
+        return [wrapped(*inputs), *(parameter.grad for parameter in model.parameters())]
+
+
+# -- both beside each other --------------------------------------------------------------------------------------------
+
+
+def flat(value: Any) -> list[Any]:
+    return [leaf for item in value for leaf in flat(item)] if isinstance(value, (list, tuple)) else [value]
+
+
+def same(a: Any, b: Any) -> bool:
+    """Bit by bit."""
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        return a.dtype == b.dtype and a.stride() == b.stride() and torch.equal(a, b)
+    return bool(a == b)
+
+
+def close(a: Any, b: Any) -> bool:
+    return bool(torch.allclose(a.float(), b.float(), rtol=1e-2, atol=1e-2)) if isinstance(a, torch.Tensor) else a == b
+
+
+def compare(function: Use, original: nn.Module, shipped: nn.Module, inputs: list[torch.Tensor]) -> dict[str, Any]:
+    copies = [[value.clone() for value in inputs] for _ in range(2)]
+    wanted = flat(function(original, copies[0]))
+    KERNEL_CALLS[0] = 0
+    got = flat(function(shipped, copies[1]))
+    return {
+        "kernel_calls": KERNEL_CALLS[0],
+        "same": len(got) == len(wanted) and all(map(same, got, wanted)),
+        "close": len(got) == len(wanted) and all(map(close, got, wanted)),
+    }
+
+
+def main(shipped_path: str, problem_path: str, mode: str) -> None:
+    warnings.simplefilter("error")  # a shipped file has nothing to warn of here
+    for harmless in (DeprecationWarning, FutureWarning, UserWarning):
+        warnings.filterwarnings("ignore", category=harmless, module=r"torch\..*|copyreg|.*_jit.*")
+    warnings.filterwarnings(
+        "ignore", message=".*(leaf Tensor|torch.jit|TorchScript|Converting a tensor|Full backward).*"
+    )
+    shipped, problem = load(shipped_path, "shipped_file"), load(problem_path, "problem_file")
+    forward = shipped.KernelModel.forward
+
+    def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        KERNEL_CALLS[0] += 1
+        return forward(self, *args, **kwargs)
+
+    shipped.KernelModel.forward = counted
+    shipped.ModelNew.use_kernels = mode
+    if mode == "verified":  # as if the GPU were the one that was measured on
+        ask = shipped._surroundings
+        shipped._surroundings = lambda device, forced: ask(device, True)
+    report = {}
+    for name, function in USES.items():
+        models = []
+        for kind in (problem.Model, shipped.Model):
+            torch.manual_seed(3)
+            models.append(kind(*problem.get_init_inputs()))
+        torch.manual_seed(5)
+        try:
+            report[name] = compare(function, *models, problem.get_inputs())
+        except Exception as error:  # one broken use must not hide the others
+            report[name] = {"raised": f"{type(error).__name__}: {error}"[:600]}
+    print("\n" + json.dumps(report))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

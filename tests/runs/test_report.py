@@ -1,0 +1,220 @@
+"""The report of a run: one page that needs nothing else, says what is not known, and lets nothing foreign run."""
+
+from __future__ import annotations
+
+import dataclasses
+import html.parser
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.runs import reported_run as sample
+
+from triton_agent.memory.store import Store
+from triton_agent.runs.report.charts import ticks
+from triton_agent.runs.report.page import render_report
+from triton_agent.runs.report.view import RunView
+from triton_agent.tools.results import Interval
+
+VOID = {"meta", "br", "hr", "col"}
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update"),
+)
+
+
+class Outline(html.parser.HTMLParser):
+    """What a browser would see: elements in balance, their attributes, the text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-3:]}"
+        self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return render_report(RunView(history=sample.history(), ceilings=sample.CEILINGS))
+
+
+def test_the_page_needs_nothing_from_elsewhere(page: str) -> None:
+    for name, attributes in Outline(page).elements:
+        assert name not in ("script", "link", "img", "iframe", "object", "embed", "form", "base")
+        assert not {"src", "srcset", "action", "data"} & attributes.keys()
+        assert not any(key.startswith("on") for key in attributes)
+        assert (attributes.get("href") or "#").startswith("#")
+    assert "url(" not in page and "@import" not in page
+    assert "default-src 'none'" in page.replace("&#x27;", "'")
+
+
+def test_what_comes_from_candidates_is_shown_and_never_markup(page: str) -> None:
+    outline = Outline(page)
+    assert not outline.open
+    assert "document.title = 'taken over'" in outline.text
+    assert "\x1b" not in page and "\u202e" not in page
+    page.encode("utf-8")
+
+
+def test_links_lead_somewhere_and_names_are_given_once(page: str) -> None:
+    elements = Outline(page).elements
+    names = [attributes["id"] for _, attributes in elements if "id" in attributes]
+    assert len(names) == len(set(names))
+    wanted = {(attributes.get("href") or "")[1:] for name, attributes in elements if name == "a"}
+    assert wanted <= set(names)
+
+
+def test_drawings_and_tables_are_described_for_those_who_do_not_see_them(page: str) -> None:
+    elements = Outline(page).elements
+    count = [name for name, _ in elements].count
+    drawings = [attributes for name, attributes in elements if name == "svg"]
+    assert len(drawings) == 4  # times, turns, roofline, tree
+    assert all(item["role"] == "img" and item["aria-label"] for item in drawings)
+    assert count("desc") == 4
+    assert count("table") == count("caption") == count("thead")
+    assert elements[1][0] == "head" and dict(elements)["html"]["lang"] == "en"
+
+
+def test_the_summary_says_what_is_known(page: str) -> None:
+    text = Outline(page).text
+    assert "1.61x [1.56, 1.66] in device time" in text
+    assert "10 (5 passed, 1 wrong_values" in text
+    assert "Attempt 3.1 (best)" in text and "Changes to 2.1" in text
+    assert "Could not be measured (WorkerLost): the GPU was busy" in text
+
+
+def test_what_was_not_measured_is_said_to_be_not_measured() -> None:
+    text = Outline(render_report(RunView(history=sample.history(gpu=False)))).text
+    assert "Its speed was not measured." in text
+    assert "Not measured: no GPU was used" in text
+    assert "floor not measured" in text
+    assert "Roofline" not in text
+
+
+def test_without_ceilings_there_is_no_roofline_but_the_rest() -> None:
+    text = Outline(render_report(RunView(history=sample.history()))).text
+    assert "Not drawn: the ceilings of this GPU were not measured." in text
+    assert "times as fast as the original, device time" in text
+
+
+def test_a_run_without_an_attempt_or_an_end_has_a_report() -> None:
+    outline = Outline(render_report(RunView(history=sample.history(attempts=(), ended=False))))
+    assert not outline.open
+    assert "None yet." in outline.text and "not ended yet" in outline.text
+
+
+def test_a_run_that_found_nothing_says_so() -> None:
+    failed = tuple(row for row in sample.ATTEMPTS if row[3] is not None and row[2] is None)
+    text = Outline(render_report(RunView(history=sample.history(attempts=failed)))).text
+    assert "No kernel was found that is right. The original stands." in text
+
+
+def test_an_attempt_from_another_run_and_several_verdicts_are_shown() -> None:
+    history = sample.history()
+    first = history.attempts[1]
+    older = dataclasses.replace(first.gradings[0], graded_at=sample.BEGAN, grader="0")
+    again = dataclasses.replace(
+        first,
+        attempt=dataclasses.replace(first.attempt, parent="another-run/1.0"),
+        gradings=(older, *first.gradings),
+    )
+    changed = dataclasses.replace(history, attempts=(history.attempts[0], again, *history.attempts[2:]))
+    text = Outline(render_report(RunView(history=changed))).text
+    assert "another-run/1.0" in text and "Judged more than once" in text
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1e-3), (0.85, 1.74), (0.9, 120.0), (3.0, 3.0), (0.0, 7e5)])
+def test_axes_have_a_few_round_numbers(low: float, high: float) -> None:
+    found = ticks(low, high)
+    assert 1 <= len(found) <= 7
+    assert all(low - 1e-9 <= value <= high + 1e-9 for value in found)
+    assert found == sorted(set(found))
+
+
+def test_the_drawing_of_one_instant_measurement_stays_in_its_frame() -> None:
+    exact = Interval(median=1.0, low=1.0, high=1.0)
+    history = sample.history(attempts=(sample.ATTEMPTS[1],))
+    only = history.attempts[0]
+    grading = only.gradings[0]
+    assert grading.evaluation is not None
+    timings = tuple(dataclasses.replace(item, speedup=exact) for item in grading.evaluation.timings)
+    changed = dataclasses.replace(grading, evaluation=dataclasses.replace(grading.evaluation, timings=timings))
+    view = RunView(history=dataclasses.replace(history, attempts=(dataclasses.replace(only, gradings=(changed,)),)))
+    for name, attributes in Outline(render_report(view)).elements:
+        if name in ("circle", "line", "text"):
+            places = [
+                float(attributes[key] or "nan") for key in ("cx", "cy", "x", "y", "x1", "y1") if key in attributes
+            ]
+            assert all(-100 <= place <= 1000 for place in places)
+
+
+def test_the_command_writes_a_stored_run(tmp_path: Path) -> None:
+    history = sample.history()
+    path = tmp_path / "store.db"
+    with Store.open(path) as store:
+        store.add_run(history.run)
+        for item in history.attempts:
+            store.add_attempt(item.attempt, item.gradings[0])
+        assert history.end is not None
+        store.end_run(history.end)
+    code = (
+        "from triton_agent.runs.report.command import run\n"
+        f"raise SystemExit(run({sample.RUN!r}, output='out.html', store={str(path)!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    written = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert written == render_report(RunView(history=history))
+    assert [entry.name for entry in tmp_path.glob("out*")] == ["out.html"]
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs chromium on the PATH")
+@pytest.mark.parametrize("look", [(), ("--blink-settings=preferredColorScheme=0",)], ids=["light", "dark"])
+def test_a_browser_draws_the_page(page: str, tmp_path: Path, look: tuple[str, ...]) -> None:
+    (tmp_path / "report.html").write_text(page, encoding="utf-8")
+    address = (tmp_path / "report.html").as_uri()
+    shown = browse(tmp_path, *look, "--dump-dom", address)
+    assert "<title>softmax: run" in shown  # no script has changed it
+    assert shown.count("<svg") == 4
+    browse(tmp_path, *look, "--window-size=1000,1400", f"--screenshot={tmp_path / 'page.png'}", address)
+    assert (tmp_path / "page.png").stat().st_size > 20_000  # an empty page has a tenth of it
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs chromium on the PATH")
+def test_the_page_can_be_printed(page: str, tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text(page, encoding="utf-8")
+    address = (tmp_path / "report.html").as_uri()
+    browse(tmp_path, "--no-pdf-header-footer", f"--print-to-pdf={tmp_path / 'page.pdf'}", address)
+    assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF-")
+
+
+def browse(folder: Path, *arguments: str) -> str:
+    assert BROWSER is not None
+    command = [BROWSER, *FLAGS, f"--user-data-dir={folder / 'profile'}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout

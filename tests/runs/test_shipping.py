@@ -1,0 +1,358 @@
+"""What is handed to a user: one file that stands alone, says what it is, and passes as a candidate by itself."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.runs import shipped_samples as samples
+
+from triton_agent.runs.shipping import call_form
+from triton_agent.runs.shipping.artefact import forced, is_shipped, ship
+from triton_agent.runs.shipping.facts import Gpu, TensorForm
+from triton_agent.tools.errors import ProblemError, UsageError
+from triton_agent.tools.evaluator import Evaluator
+from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.results import Determinism, Finding, Interval, Status, Timing
+
+CANDIDATE = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+SCALE = 2.0
+
+
+@triton.jit
+def double_kernel(x_ptr, y_ptr, count, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < count) * 2.0, mask=at < count)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, *args, **kwargs):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(3))
+
+    def forward(self, x):
+        y = torch.empty_like(x)
+        double_kernel[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), BLOCK=64)
+        return y
+"""
+
+
+def run_python(folder: Path, code: str, **environment: str) -> str:
+    """In a process that finds torch and triton, but not this project."""
+    hide = "import sys; sys.modules['triton_agent'] = None\n"
+    surroundings = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | environment
+    done = subprocess.run(
+        [sys.executable, "-c", hide + code], cwd=folder, env=surroundings, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def shipped_from(folder: Path, original: str, target: str = "problem.py", **options: object) -> str:
+    """A draft of `CANDIDATE` for this original, written beside it."""
+    (folder / "problem.py").write_text(original)
+    spec = parse_problem(str(folder / target), **options)  # type: ignore[arg-type]
+    text = ship(spec, CANDIDATE, samples.facts(spec, form=samples.UNKNOWN), draft=True)
+    (folder / "optimized.py").write_text(text)
+    return text
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("layer_norm_f16", "right_block.py"),
+        pytest.param("linear_relu_f32", "right_autotuned.py", marks=pytest.mark.slow),
+        pytest.param("batch_norm_train_f32", "right_program_per_channel.py", marks=pytest.mark.slow),
+        pytest.param("select_nested_f32", "right_fused.py", marks=pytest.mark.slow),
+    ],
+)
+def test_a_shipped_file_passes_with_its_own_kernels_at_work(folder: str, name: str, nursery: Nursery) -> None:
+    spec, source = samples.problem(folder), samples.kernel(folder, name)
+    text = ship(spec, source, samples.facts(spec), draft=True)
+    with Evaluator(spec, samples.SETTINGS, nursery=nursery) as evaluator:
+        verdict = evaluator.evaluate(forced(text))
+        assert verdict.status is Status.PASSED, verdict.message
+        assert evaluator.evaluate(text).finding is Finding.NO_LAUNCH  # a draft runs the original
+
+
+def test_a_draft_stands_alone_and_is_the_original(tmp_path: Path) -> None:
+    spec = samples.problem("layer_norm_f16")
+    source = samples.kernel("layer_norm_f16", "right_block.py")
+    (tmp_path / "fast.py").write_text(ship(spec, source, samples.facts(spec), draft=True))
+    (tmp_path / "slow.py").write_text(Path(spec.path).read_text())
+    said = run_python(
+        tmp_path,
+        """
+import inspect, torch, fast, slow
+torch.manual_seed(0); a = slow.Model(203); before = torch.get_rng_state()
+torch.manual_seed(0); b = fast.Model(203)
+assert torch.equal(before, torch.get_rng_state())
+assert fast.Model is fast.ModelNew and list(a.state_dict()) == list(b.state_dict())
+assert str(inspect.signature(fast.Model)) == str(inspect.signature(slow.Model))
+assert str(inspect.signature(b.forward)) == str(inspect.signature(a.forward))
+inputs = slow.get_inputs()
+assert torch.equal(a(*inputs), b(*inputs))
+print("same")
+""",
+    )
+    assert said == "same\n"
+
+
+@pytest.mark.slow
+def test_a_model_and_its_kernels_hold_each_tensor_once(tmp_path: Path) -> None:
+    spec = samples.problem("layer_norm_f16")
+    source = samples.kernel("layer_norm_f16", "right_block.py")
+    (tmp_path / "fast.py").write_text(ship(spec, source, samples.facts(spec), draft=True))
+    said = run_python(
+        tmp_path,
+        """
+import gc, torch, fast
+torch.manual_seed(0); plain = fast.Model(203); before = torch.get_rng_state()
+fast.ModelNew.use_kernels = "always"
+torch.manual_seed(0); model = fast.Model(203)
+assert torch.equal(before, torch.get_rng_state())  # the kernels' own module left no trace in the generator
+kernels = model._runner.tie.kernels
+assert kernels.norm.weight is model.norm.weight
+del plain; gc.collect()
+print(sum(isinstance(item, torch.nn.Parameter) for item in gc.get_objects()), len(list(model.named_modules())))
+""",
+        TRITON_INTERPRET="1",
+    )
+    assert said == "2 2\n"
+
+
+@pytest.mark.slow
+def test_kernels_that_keep_a_parameter_elsewhere_step_aside(tmp_path: Path) -> None:
+    candidate = CANDIDATE.replace(
+        "self.weight = nn.Parameter(torch.zeros(3))",
+        "self.weight = nn.Parameter(torch.zeros(3))\n        self.kept = [self.weight.detach().view(3)]",
+    )
+    original = (
+        "import torch\nfrom torch import nn\nclass Model(nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.weight = nn.Parameter(torch.ones(3))\n"
+        "    def forward(self, x):\n        return x * self.weight\n"
+        "def get_inputs():\n    return [torch.randn(3)]\n"
+    )
+    (tmp_path / "problem.py").write_text(original)
+    spec = parse_problem(str(tmp_path / "problem.py"))
+    (tmp_path / "fast.py").write_text(ship(spec, candidate, samples.facts(spec), draft=True))
+    said = run_python(
+        tmp_path,
+        """
+import torch, warnings, fast
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    fast.ModelNew.use_kernels = "always"
+    model = fast.Model()
+with torch.no_grad():
+    print(model(torch.ones(3)).tolist(), "second place" in str(caught[0].message))
+""",
+        TRITON_INTERPRET="1",
+    )
+    assert said == "[1.0, 1.0, 1.0] True\n"
+
+
+def test_the_header_says_what_is_known_and_what_is_not() -> None:
+    spec, source = samples.problem("layer_norm_f16"), samples.kernel("layer_norm_f16", "right_block.py")
+    verdict = samples.accepted(spec)
+    command = "triton-agent promote 20260131-154500-3fa9c1"
+    draft = ast.get_docstring(ast.parse(ship(spec, source, samples.facts(spec, verdict, promote=command), draft=True)))
+    assert draft is not None
+    for expected in ("Verified for correctness in the interpreter, not measured", command, "the original's own"):
+        assert expected in draft
+    assert "as fast as" not in draft
+
+    ratio = Interval(median=1.5, low=1.4, high=1.6)
+    timings = tuple(
+        Timing(
+            baseline="eager",
+            kind=kind,
+            candidate_ms=Interval(median=2, low=1, high=3),
+            baseline_ms=Interval(median=3, low=2, high=4),
+            speedup=ratio,
+            pairs=30,
+            cold_l2=True,
+            method="",
+        )
+        for kind in ("device", "latency")
+    )
+    measured = dataclasses.replace(verdict, timings=timings)
+    facts = samples.facts(spec, measured, gpu=Gpu(name='A "quoted" \\ GPU', capability=(9, 0), driver="570"))
+    final = ast.get_docstring(ast.parse(ship(spec, source, facts, draft=False)))
+    assert final is not None
+    for expected in ("device time: 1.50x", "[1.40, 1.60]", "call latency: 1.50x", 'A "quoted" \\ GPU', "driver 570"):
+        assert expected in final
+
+
+@pytest.mark.slow
+def test_kernels_verified_under_autocast_run_under_it_alone(tmp_path: Path) -> None:
+    spec, source = samples.problem("layer_norm_f16"), samples.kernel("layer_norm_f16", "right_block.py")
+    verdict = samples.accepted(spec)
+    verdict = dataclasses.replace(verdict, environment=dataclasses.replace(verdict.environment, autocast="bfloat16"))
+    (tmp_path / "fast.py").write_text(ship(spec, source, samples.facts(spec, verdict), draft=True))
+    said = run_python(
+        tmp_path,
+        """
+import torch, fast
+fast.ModelNew.use_kernels = "always"
+model = fast.Model(203).eval()
+inputs = [torch.randn(13, 203, dtype=torch.float16) for _ in range(2)]
+for dtype, enabled in ((torch.bfloat16, True), (torch.float16, True), (torch.bfloat16, False)):
+    with torch.no_grad(), torch.autocast("cpu", dtype=dtype, enabled=enabled):
+        print(model._runner.kernels_for(model, inputs) is not None)
+""",
+        TRITON_INTERPRET="1",
+    )
+    assert said.split() == ["True", "False", "False"]
+
+
+def test_names_of_both_sides_stay_apart(tmp_path: Path) -> None:
+    shipped_from(
+        tmp_path,
+        """
+import operator
+from math import floor as triton
+import torch
+from torch import nn as layers
+
+SCALE = 3.0  # the candidate has a SCALE of its own
+_fact = {"x": 1}
+_fact["x"] = 4
+
+def sum(SCALE):
+    return [SCALE for SCALE in (SCALE, 2)][0] + triton(0.5)
+
+class Base(layers.Module):
+    def forward(self, x):
+        return operator.mul(x, SCALE) + _fact["x"] + len(f"{SCALE}")
+
+class Model(Base):
+    def __init__(self, *, width=3):
+        super(Model, self).__init__()
+        self.weight = layers.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        global SCALE
+        return super(Model, self).forward(x) * self.weight + sum(1)
+
+class NotNeeded(Model):
+    pass
+
+def get_inputs():
+    return [torch.randn(4, 3)]
+""",
+    )
+    said = run_python(
+        tmp_path,
+        "import torch, problem, optimized\nx = torch.randn(4, 3)\n"
+        "print(torch.equal(problem.Model()(x), optimized.Model(width=3)(x)), hasattr(optimized, 'NotNeeded'))",
+    )
+    assert said == "True False\n"
+
+
+@pytest.mark.slow
+def test_modules_beside_the_original_come_along(tmp_path: Path) -> None:
+    (tmp_path / "layers").mkdir()
+    (tmp_path / "layers" / "__init__.py").write_text("")
+    (tmp_path / "layers" / "scaling.py").write_text(
+        "import torch\nfrom torch import nn\nfrom .numbers import EPS as SMALL\nSCALE = 5.0\n"
+        "class Scale(nn.Module):\n    def forward(self, x):\n        return x * SCALE + SMALL\n"
+    )
+    (tmp_path / "layers" / "numbers.py").write_text("EPS = 0.25\nUNUSED = 1\n")
+    text = shipped_from(
+        tmp_path,
+        "import torch\nfrom torch import nn\nfrom layers.scaling import Scale as Times\n"
+        "torch.set_num_threads(2)\n"
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.times = Times()\n"
+        "    def forward(self, x):\n        return self.times(x)\n",
+        "problem.py:Net",
+        inputs=["f32[3,4]"],
+    )
+    assert "layers" not in text.split('"""')[2].split("# -- the kernels")[0]  # not imported
+    assert "left out: problem.py:4 torch.set_num_threads(2)" in text
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    (alone / "optimized.py").write_text(text)
+    said = run_python(alone, "import torch, optimized\nprint(optimized.Net()(torch.ones(1)).item())")
+    assert said == "5.25\n"
+
+
+@pytest.mark.slow
+def test_what_cannot_be_taken_out_is_imported_and_the_header_says_so(tmp_path: Path) -> None:
+    (tmp_path / "scaling.py").write_text("SCALE = 5.0\n")
+    text = shipped_from(
+        tmp_path,
+        "import torch\nimport scaling\nclass Model(torch.nn.Module):\n    def forward(self, x):\n"
+        "        return x * scaling.SCALE\ndef get_inputs():\n    return [torch.randn(3)]\n",
+    )
+    assert "not self-contained" in text and "from problem import Model as OriginalModel" in text
+    said = run_python(tmp_path, "import torch, optimized\nprint(optimized.Model()(torch.ones(1)).item())")
+    assert said == "5.0\n"
+
+
+def test_a_problem_without_an_original_is_not_shipped(tmp_path: Path) -> None:
+    (tmp_path / "problem.py").write_text(
+        "def get_inputs():\n    return []\ndef verify(inputs, outputs):\n    return True\n"
+    )
+    spec = parse_problem(str(tmp_path / "problem.py"))
+    with pytest.raises(UsageError, match="no original"):
+        ship(spec, CANDIDATE, samples.facts(spec, form=samples.UNKNOWN), draft=True)
+
+
+def test_kernels_whose_order_of_adding_is_free_step_aside_where_determinism_is_asked_for() -> None:
+    spec, ordered = samples.problem("layer_norm_f16"), samples.kernel("layer_norm_f16", "right_block.py")
+    atomic = ordered.replace("tl.store(y_ptr", "tl.atomic_add(y_ptr")
+    differs = dataclasses.replace(samples.accepted(spec), determinism=Determinism.DIFFERS)
+    assert "\nDETERMINISTIC = True\n" in ship(spec, ordered, samples.facts(spec), draft=True)
+    assert "\nDETERMINISTIC = False\n" in ship(spec, atomic, samples.facts(spec), draft=True)
+    assert "\nDETERMINISTIC = False\n" in ship(spec, ordered, samples.facts(spec, differs), draft=True)
+
+
+def test_only_files_made_here_are_switched() -> None:
+    assert not is_shipped(CANDIDATE)
+    assert forced(CANDIDATE) == CANDIDATE
+
+
+@pytest.mark.slow
+def test_the_form_of_a_call_is_found(tmp_path: Path) -> None:
+    form = samples.form_of(samples.problem("layer_norm_f16"))
+    tensor = TensorForm(shape=(13, 203), dtype="float16", strides=(203, 1))
+    assert form.init == (203,) and form.parameters == ("x", "residual")
+    assert [call.arguments for call in form.calls] == [(tensor, tensor)] * 2
+    assert form.calls[0].results == (tensor,)
+    assert dict(form.state)["norm.bias"] == TensorForm(shape=(203,), dtype="float16", strides=(1,))
+
+    (tmp_path / "problem.py").write_text(
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x, n):\n        return x.t()\n"
+        "print('hello')\ndef get_inputs():\n    return [torch.randn(2, 3), 4]\n"
+    )
+    view = call_form.find(parse_problem(str(tmp_path / "problem.py")))
+    assert view.calls[0].results is None  # shares memory with its input: not for torch.compile
+    assert view.calls[0].arguments[1] == 4
+
+
+@pytest.mark.slow
+def test_an_original_that_does_not_run_is_the_problems_error(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text(
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x @ x\n"
+        "def get_inputs():\n    return [torch.randn(2, 3)]\n"
+    )
+    with pytest.raises(ProblemError, match="forward"):
+        call_form.find(parse_problem(str(tmp_path / "broken.py")))
+
+
+@pytest.mark.slow
+def test_state_that_forward_changes_keeps_the_call_out_of_compiled_graphs() -> None:
+    form = call_form.find(samples.problem("batch_norm_train_f32"))
+    assert {call.train: call.results is None for call in form.calls}[True]

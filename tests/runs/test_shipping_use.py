@@ -1,0 +1,116 @@
+"""A shipped file gives what the original gives, however it is used; its kernels run where they may and nowhere else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runs import shipped_samples as samples
+
+from triton_agent.runs.shipping.artefact import ship
+from triton_agent.runs.shipping.facts import Gpu
+from triton_agent.tools.isolate.processes import Nursery
+
+SCRIPT = Path(__file__).with_name("shipped_usages.py")
+FOLDER = "layer_norm_f16"
+ASKED_FOR = frozenset({"always"})
+VERIFIED = frozenset({"always", "verified"})
+
+USES: dict[str, frozenset[str]] = {
+    "plain call": VERIFIED,
+    "two calls": VERIFIED,
+    "arguments by name": VERIFIED,
+    "inference mode": VERIFIED,
+    "gradients to parameters": frozenset(),
+    "gradients to inputs": frozenset(),
+    "autocast": frozenset(),
+    "vmap": frozenset(),
+    "functional call under vmap": frozenset(),
+    "torch.func.grad": frozenset(),
+    "other shape": ASKED_FOR,
+    "not contiguous": ASKED_FOR,
+    "no elements": frozenset(),
+    "other dtype": frozenset(),
+    "tensor subclass": frozenset(),
+    "parameters as inputs": frozenset(),
+    "meta tensors": frozenset(),
+    "deterministic algorithms": VERIFIED,
+    "deterministic algorithms, free order": frozenset(),
+    "eval mode": VERIFIED,
+    "torch.compile": ASKED_FOR,
+    "torch.compile, new weights": ASKED_FOR,
+    "torch.compile, gradients": frozenset(),
+    "torch.compile, other shapes": frozenset(),
+    "torch.export": frozenset(),
+    "torch.jit.trace": frozenset(),
+    "torch.fx": frozenset(),
+    "deepcopy": VERIFIED,
+    "pickle": VERIFIED,
+    "torch.save": VERIFIED,
+    "load_state_dict": VERIFIED,
+    "load_state_dict, assigned": VERIFIED,
+    "weights written in place": VERIFIED,
+    "optimizer step": VERIFIED,
+    "to another dtype and back": VERIFIED,
+    "replaced parameter": VERIFIED,
+    "forward hook on the model": VERIFIED,
+    "backward hook on the model": frozenset(),
+    "forward hook on a part": frozenset(),
+    "hook on a part, removed": VERIFIED,
+    "hook on all modules": frozenset(),
+    "attribute of a part changed": VERIFIED,
+    "forward of a part replaced": frozenset(),
+    "part replaced": VERIFIED,
+    "part in another mode": frozenset(),
+    "parametrized part": frozenset(),
+    "subclass of the model": frozenset(),
+    "DistributedDataParallel": VERIFIED,
+}
+"""Every use, and in which settings of the switch its calls may run the kernels. Where they may not, the answer is the
+original's to the last bit. torch.compile takes the kernels on a GPU only, or where they were asked for."""
+BEFORE_THE_CHANGE = frozenset({"attribute of a part changed", "part replaced"})
+"""Uses whose first call may run the kernels and whose answer, from a later call, may not."""
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Path:
+    spec, source = samples.problem(FOLDER), samples.kernel(FOLDER, "right_block.py")
+    facts = samples.facts(spec, samples.judged(spec, source, nursery), gpu=Gpu(name="NVIDIA H200", capability=(9, 0)))
+    path = tmp_path_factory.mktemp("shipped") / "layer_norm_optimized.py"
+    path.write_text(ship(spec, source, facts, draft=False))
+    return path
+
+
+@pytest.fixture(scope="module", params=["always", "never", "verified"])
+def used(request: pytest.FixtureRequest, shipped: Path) -> tuple[str, dict[str, Any]]:
+    problem = samples.KERNELS / FOLDER / "problem.py"
+    surroundings = {**os.environ, "TRITON_INTERPRET": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), str(shipped), str(problem), request.param],
+        env=surroundings,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return request.param, json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", USES)
+def test_every_use_gives_what_the_original_gives(used: tuple[str, dict[str, Any]], name: str) -> None:
+    mode, report = used
+    seen = report[name]
+    assert "raised" not in seen, seen
+    may = mode in USES[name]
+    assert (seen["kernel_calls"] > 0) == may
+    assert seen["close"] if may and name not in BEFORE_THE_CHANGE else seen["same"], seen
+
+
+@pytest.mark.slow
+def test_the_table_has_every_use(used: tuple[str, dict[str, Any]]) -> None:
+    assert used[1].keys() == USES.keys()
