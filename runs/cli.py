@@ -17,7 +17,8 @@ from typing import Annotated, Any
 import typer
 
 from triton_agent import __version__
-from triton_agent.runs import exit_codes
+from triton_agent.memory.errors import StoreError
+from triton_agent.runs import exit_codes, history_commands, train_commands
 from triton_agent.tools.errors import InstrumentError, TritonAgentError, UsageError
 
 app = typer.Typer(
@@ -60,6 +61,9 @@ INPUT = Annotated[
     ),
 ]
 INPUTS = Annotated[str | None, typer.Option("--inputs", metavar="FILE.pt", help="Real inputs saved with torch.save.")]
+TRUST = Annotated[
+    bool, typer.Option("--trust/--no-trust", help="--no-trust: confine the problem file's own code as well.")
+]
 JSON = Annotated[bool, typer.Option("--json", help="JSON on stdout and nothing else there.")]
 
 
@@ -90,6 +94,29 @@ def evaluate(
         bool, typer.Option("--require-sandbox", help="Refuse to go on where a layer of the sandbox is missing.")
     ] = False,
     screen: Annotated[bool, typer.Option("--screen/--no-screen", help="Refuse by reading the text first.")] = True,
+    precision: Annotated[
+        str,
+        typer.Option("--precision", help="same: as torch does by default; tf32: allow TF32 products to all."),
+    ] = "same",
+    autocast: Annotated[
+        str | None, typer.Option("--autocast", metavar="DTYPE", help="Call forward under autocast: float16, bfloat16.")
+    ] = None,
+    baseline: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--baseline",
+            metavar="NAME",
+            help="Time against it, too: compile, compile-reduce-overhead, compile-max-autotune; repeat for more.",
+        ),
+    ] = None,
+    max_memory_ratio: Annotated[
+        float | None,
+        typer.Option("--max-memory-ratio", metavar="R", help="Refuse calls that take R times the original's memory."),
+    ] = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="On a GPU, show where the device time of what passes goes.")
+    ] = False,
+    trust: TRUST = True,
     json: JSON = False,
 ) -> None:
     """Judge kernels: are they right, and do they compile? One verdict each."""
@@ -110,19 +137,119 @@ def evaluate(
         jobs=jobs,
         require_sandbox=require_sandbox,
         screen=screen,
+        precision=precision,
+        autocast=autocast,
+        baselines=tuple(dict.fromkeys(baseline or ())),
+        max_memory_ratio=max_memory_ratio,
+        profile=profile,
+        trust=trust,
         json=json,
     )
     raise typer.Exit(run(request))
 
 
+STORE = Annotated[
+    str | None,
+    typer.Option("--store", metavar="WHERE", help="A file or a postgresql:// URL; default: the user's data folder."),
+]
+OUT = Annotated[
+    str | None, typer.Option("--out", metavar="DIR", help="Where the file and the report go; default: ./RUN.")
+]
+
+
+@app.command()
+def optimize(
+    problem: Annotated[
+        str | None,
+        typer.Argument(metavar="PROBLEM", help="file.py with Model, get_inputs; or file.py:ClassName with --input."),
+    ] = None,
+    init: INIT = None,
+    inputs: INPUT = None,
+    inputs_file: INPUTS = None,
+    policy: Annotated[
+        str, typer.Option("--policy", help="Who writes: builtin, scripted:FOLDER; several separated by commas.")
+    ] = "builtin",
+    device: Annotated[
+        str, typer.Option("--device", help="cpu: interpreter, the result is a draft; cuda: measured; auto.")
+    ] = "auto",
+    target: Annotated[str, typer.Option("--target", metavar="T", help="What drafts compile for.")] = "cuda:90",
+    own_kernels: Annotated[
+        bool, typer.Option("--own-kernels", help="No library calls beside own kernels, as in training and benchmarks.")
+    ] = False,
+    turns: Annotated[int, typer.Option("--turns", help="Rounds of proposals at most.")] = 12,
+    parallel: Annotated[int, typer.Option("--parallel", help="Proposals in a round, and evaluations at once.")] = 4,
+    budget: Annotated[str | None, typer.Option("--budget", metavar="TIME", help="As in 90s, 10m, 1h.")] = None,
+    max_tokens: Annotated[int | None, typer.Option("--max-tokens", help="Of a language model, in all.")] = None,
+    max_cost: Annotated[float | None, typer.Option("--max-cost", help="In the policy's currency.")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Equal seeds search alike.")] = 0,
+    timeout: Annotated[float, typer.Option("--timeout", metavar="S", help="Seconds a kernel may take in all.")] = 120.0,
+    out: OUT = None,
+    resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Go on with an earlier run.")] = None,
+    store: STORE = None,
+    json: JSON = False,
+) -> None:
+    """Turn a module into a drop-in file with Triton kernels: proven right and, on a GPU, measured faster."""
+    from triton_agent.runs.optimize_command import run
+
+    given = {
+        "problem": problem,
+        "init": init,
+        "inputs": tuple(inputs or ()),
+        "inputs_file": inputs_file,
+        "policy": policy,
+        "device": device,
+        "target": target,
+        "own_kernels": own_kernels,
+        "turns": turns,
+        "parallel": parallel,
+        "budget": budget,
+        "max_tokens": max_tokens,
+        "max_cost": max_cost,
+        "seed": seed,
+        "timeout_s": timeout,
+    }
+    raise typer.Exit(run(given, out=out, resume=resume, store=store, json=json))
+
+
+RUN = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or `last`.")]
+
+
+@app.command()
+def promote(run: RUN, out: OUT = None, store: STORE = None, json: JSON = False) -> None:
+    """Measure the drafts of a run on this machine's GPU, and ship what is faster than the original."""
+    from triton_agent.runs.optimize_command import run_promote
+
+    raise typer.Exit(run_promote(run, out=out, store=store, json=json))
+
+
+@app.command()
+def report(
+    run: RUN,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="Default: RUN.html; - for stdout.")
+    ] = None,
+    store: STORE = None,
+) -> None:
+    """Write a run as one HTML page that needs nothing beside it."""
+    from triton_agent.runs.report.command import run as write
+
+    raise typer.Exit(write(run, output=output, store=store))
+
+
 @app.command("check-problem")
 def check_problem(
-    problem: PROBLEM, init: INIT = None, inputs: INPUT = None, inputs_file: INPUTS = None, json: JSON = False
+    problem: PROBLEM,
+    init: INIT = None,
+    inputs: INPUT = None,
+    inputs_file: INPUTS = None,
+    trust: TRUST = True,
+    json: JSON = False,
 ) -> None:
     """Is a problem worth anything as a judge? Tries to pass it with wrong answers and names its blind spots."""
     from triton_agent.runs.check_problem import run
 
-    raise typer.Exit(run(problem, init=init, inputs=tuple(inputs or ()), inputs_file=inputs_file, json=json))
+    given = tuple(inputs or ())
+    raise typer.Exit(run(problem, init=init, inputs=given, inputs_file=inputs_file, json=json, trust=trust))
 
 
 @app.command()
@@ -131,6 +258,10 @@ def doctor(json: JSON = False) -> None:
     from triton_agent.runs.doctor import run
 
     raise typer.Exit(run(json=json))
+
+
+history_commands.attach(app)
+train_commands.attach(app)
 
 
 WRONG_USAGE: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -171,6 +302,9 @@ def _guarded() -> int:
         return exit_codes.USAGE
     except InstrumentError as error:
         _say(f"could not measure: {error}")
+        return exit_codes.NOT_MEASURED
+    except StoreError as error:
+        _say(f"the store: {error}")
         return exit_codes.NOT_MEASURED
     except OSError as error:
         return _machine_trouble(error)

@@ -1,0 +1,300 @@
+"""The loop as a LangGraph graph: recall, propose, evaluate in parallel, reflect, and again until something ends it.
+
+    START -> recall -> propose -> evaluate x n -> reflect -> propose | finish -> END
+
+Nodes are methods of `Loop`, which is given policies, evaluator and ledger; the state holds keys only. Every answer is
+in the store before it is judged and every verdict before the next turn, so a run that was killed is taken up at the
+node it was in, and nothing that was stored is asked, judged or stored again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Literal
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.config import get_stream_writer
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command, Send
+
+from triton_agent.agent import portfolio, search
+from triton_agent.agent.ledger import RECALLED, Ledger, graded_like
+from triton_agent.agent.settings import LoopSettings, Spent, StopReason, exhausted, left
+from triton_agent.agent.state import Assignment, Event, LoopState, initial_state
+from triton_agent.memory.observation import Lesson, Observation
+from triton_agent.memory.records import Attempt, Completion, Grading, Machine
+from triton_agent.policy.episode import Graded, Judge, grade, make_attempt, observe
+from triton_agent.policy.protocol import Policy
+
+STEPS_PER_TURN = 3
+"""Super-steps of the graph: propose, evaluate, reflect."""
+FRUITLESS_TURNS = 2
+"""Turns in a row in which nothing could be measured, after which it is no use going on."""
+
+
+class Loop:
+    """One run, from where it stands to its end."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        policies: Sequence[Policy],
+        judges: Sequence[Judge],
+        settings: LoopSettings,
+        *,
+        recall: Callable[[], Sequence[Lesson]] = tuple,
+        machine: Machine | None = None,
+        checkpointer: BaseCheckpointSaver[Any] | None = None,
+    ) -> None:
+        """Several judges share the evaluations: one for each GPU."""
+        self.ledger = ledger
+        self.settings = settings
+        self._policies = {policy.name: policy for policy in policies}
+        self._recall_from_memory = recall
+        self._machine = machine or Machine()
+        self._checkpointer = checkpointer
+        self._idle: asyncio.Queue[Judge] = asyncio.Queue()
+        for slot in range(max(settings.parallel, len(judges))):
+            self._idle.put_nowait(judges[slot % len(judges)])
+        self._recalled: tuple[Lesson, ...] = ()
+        self._taken_up_s = time.monotonic()
+        self._seconds_before = 0.0
+        self._asked_to_stop = False
+
+    def stop(self) -> None:
+        """End after the evaluations under way, with what there is."""
+        self._asked_to_stop = True
+
+    # -- the graph -------------------------------------------------------------------------------------------------
+
+    def graph(self) -> CompiledStateGraph[LoopState, None, LoopState, LoopState]:
+        """The nodes and how they follow each other."""
+        builder = StateGraph(LoopState)
+        builder.add_node("recall", self.recall)
+        builder.add_node("propose", self.propose)
+        builder.add_node("evaluate", self.evaluate, input_schema=Assignment)
+        builder.add_node("reflect", self.reflect)
+        builder.add_node("finish", self.finish)
+        builder.add_edge(START, "recall")
+        builder.add_edge("recall", "propose")
+        builder.add_edge("evaluate", "reflect")
+        builder.add_edge("finish", END)
+        return builder.compile(checkpointer=self._checkpointer)
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Run it to its end; what happens comes out as it happens."""
+        graph = self.graph()
+        config: Any = {
+            "configurable": {"thread_id": self.ledger.run.id},
+            "recursion_limit": STEPS_PER_TURN * self.settings.turns + 10,
+            "max_concurrency": max(64, self.settings.parallel),
+        }
+        start: LoopState | None = self._start()
+        if self._checkpointer:
+            known = await graph.aget_state(config)
+            if known.next:  # killed in the middle of it
+                self._seconds_before, start = known.values["seconds"], None
+                self._recalled = self._recalled_before()
+        kept: Literal["sync"] | None = "sync" if self._checkpointer else None  # without one, langgraph fails over it
+        async for event in graph.astream(start, config, stream_mode="custom", durability=kept):
+            yield event
+
+    def _start(self) -> LoopState:
+        """Where the ledger says the run stands: at its beginning, or where an earlier end left it."""
+        turns = {attempt.turn for attempt in self.ledger.attempts()}
+        turn = max(turns, default=0)
+        if turns and all(self.ledger.is_graded(attempt.key) for attempt in self.ledger.of_turn(turn)):
+            turn += 1
+        return {**initial_state(self.ledger.run.id), "turn": turn}
+
+    # -- nodes -----------------------------------------------------------------------------------------------------
+
+    async def recall(self, state: LoopState) -> dict[str, Any]:
+        """What earlier runs teach about a problem like this one."""
+        self._recalled = self._recalled_before()
+        if not self.ledger.noted(RECALLED):
+            self._recalled = tuple(await asyncio.to_thread(self._recall_from_memory))
+            await self.ledger.note(RECALLED, lessons=[dataclasses.asdict(lesson) for lesson in self._recalled])
+        _say("recalled", lessons=len(self._recalled))
+        return {}
+
+    def _recalled_before(self) -> tuple[Lesson, ...]:
+        return tuple(Lesson(**lesson) for event in self.ledger.noted(RECALLED) for lesson in event.data["lessons"])
+
+    async def propose(self, state: LoopState) -> Command[Literal["evaluate", "finish"]]:
+        """Ask for the turn's answers, unless they were given before a crash."""
+        turn = state["turn"]
+        attempts = self.ledger.of_turn(turn)
+        if not attempts:
+            _say("turn", turn=turn)
+            attempts = await self._ask(turn, state)
+            await self.ledger.add_attempts(attempts)
+        if not attempts:
+            return Command(goto="finish", update={"stop": StopReason.POLICY_DONE.value})
+        for attempt in attempts:
+            _say("proposed", key=attempt.key, parent=attempt.parent, policy=attempt.completion.policy)
+        due = [attempt.key for attempt in attempts]
+        return Command(goto=[Send("evaluate", Assignment(key=key)) for key in due], update={"due": due})
+
+    async def _ask(self, turn: int, state: LoopState) -> list[Attempt]:
+        history = self.ledger.history(before_turn=turn)
+        n = self.settings.parallel
+        names = portfolio.assign(history, list(self._policies), n=n, seed=f"{self.settings.seed}/{turn}")
+        parents = search.choose_parents(history, self.settings, turn=turn, n=n)
+        groups: dict[tuple[str, str | None], int] = {}
+        for name, parent in zip(names, parents):
+            groups[name, parent] = groups.get((name, parent), 0) + 1
+        asked = {name: self.ledger.asked(name, turn) for name in self._policies}
+        questions: list[tuple[str, str | None, Observation, int]] = []
+        for (name, parent), count in groups.items():
+            observation = self._observe(history, state, turn, parent, asked[name])
+            asked[name] += count
+            questions.append((name, parent, observation, count))
+        answers = await asyncio.gather(
+            *(self._policies[name].propose(seen, count) for name, _, seen, count in questions)
+        )
+        flat: list[tuple[Observation, str | None, Completion]] = [
+            (seen, parent, completion)
+            for (_, parent, seen, _), completions in zip(questions, answers)
+            for completion in completions
+        ]
+        return [
+            make_attempt(self.ledger.run.id, seen, completion, index=index, parent=parent)
+            for index, (seen, parent, completion) in enumerate(flat)
+        ]
+
+    def _observe(
+        self, history: list[Graded], state: LoopState, turn: int, parent: str | None, asked: int
+    ) -> Observation:
+        return observe(
+            self.ledger.run.problem,
+            self.settings.rules,
+            history,
+            left(self.settings, self._spent(state)),
+            turn=turn,
+            attempts_before=asked,
+            seed=self.settings.seed,
+            parent=parent,
+            recalled=self._recalled,
+        )
+
+    async def evaluate(self, state: Assignment) -> dict[str, Any]:
+        """Judge one answer, unless it was judged before a crash, or is another's twin."""
+        key = state["key"]
+        if not self.ledger.is_graded(key):
+            async with self._judge() as judge:
+                if self._asked_to_stop:  # it waits for the run to be taken up again
+                    return {}
+                attempt = self.ledger.attempt(key)
+                _say("evaluating", key=key)
+                twin = self.ledger.twin_of(attempt)
+                grading = graded_like(attempt, twin) if twin else await self._grade(attempt, judge)
+                await self.ledger.add_grading(grading)
+        _say("graded", key=key)
+        return {"graded": [key]}
+
+    @contextlib.asynccontextmanager
+    async def _judge(self) -> AsyncIterator[Judge]:
+        judge = await self._idle.get()
+        try:
+            yield judge
+        finally:
+            self._idle.put_nowait(judge)
+
+    async def _grade(self, attempt: Attempt, judge: Judge) -> Grading:
+        """Once more where an instrument failed: most such failures are of the moment."""
+        write, loop = get_stream_writer(), asyncio.get_running_loop()
+
+        def on_stage(stage: str) -> None:
+            loop.call_soon_threadsafe(write, {"kind": "stage", "key": attempt.key, "stage": stage})
+
+        grading = await grade(attempt, judge, self._machine, on_stage)
+        if grading.failure is not None and not self._asked_to_stop:
+            grading = await grade(attempt, judge, self._machine, on_stage)
+        return grading
+
+    async def reflect(self, state: LoopState) -> Command[Literal["propose", "finish"]]:
+        """Whether to go on."""
+        turn = state["turn"]
+        stop = self._reason_to_stop(state)
+        best = search.best_of(self.ledger.history())
+        _say("reflected", turn=turn, best=best.attempt.key if best else None, stop=stop.value if stop else "")
+        update = {"turn": turn + 1, "due": [], "seconds": self._seconds()}
+        if stop is None:
+            return Command(goto="propose", update=update)
+        if stop is StopReason.INTERRUPTED and not all(map(self.ledger.is_graded, state["due"])):
+            update = {"seconds": self._seconds()}
+        return Command(goto="finish", update={**update, "stop": stop.value})
+
+    async def finish(self, state: LoopState) -> dict[str, Any]:
+        """Write down how it ended."""
+        best = search.best_of(self.ledger.history())
+        key = best.attempt.key if best else None
+        spent = dataclasses.asdict(self._spent(state))
+        await self.ledger.end(state["stop"], key, {"spent": spent})
+        _say("finished", stop=state["stop"], best=key)
+        return {"seconds": self._seconds()}
+
+    # -- when to stop ----------------------------------------------------------------------------------------------
+
+    def _reason_to_stop(self, state: LoopState) -> StopReason | None:
+        if self._asked_to_stop:
+            return StopReason.INTERRUPTED
+        history = self.ledger.history()
+        spent = dataclasses.replace(self._spent(state), turns=state["turn"] + 1)
+        if self._near_floor(history):
+            return StopReason.NEAR_FLOOR
+        if _fruitless(history, state["turn"]):
+            return StopReason.INSTRUMENT
+        used_up = exhausted(left(self.settings, spent))
+        if used_up is not None:
+            return used_up
+        return StopReason.NO_PROGRESS if self._no_progress(history, state["turn"]) else None
+
+    def _near_floor(self, history: list[Graded]) -> bool:
+        """Measured, or for a draft counted: one launch that moves hardly more than the fewest bytes."""
+        best = search.best_of(history)
+        evaluation = best.evaluation if best else None
+        if best is None or evaluation is None or evaluation.diagnosis is None:
+            return False
+        floor_ms, ratio = evaluation.diagnosis.floor_ms, evaluation.diagnosis.traffic_ratio
+        if best.standing.speedup is None:
+            alone = best.standing.launches <= 1 and not best.standing.left_to_torch
+            return alone and ratio is not None and ratio * self.settings.near_floor <= 1
+        if floor_ms is None or not best.standing.faster_than_original:
+            return False
+        device_ms = [item.candidate_ms.median for item in evaluation.timings if item.kind == "device"]
+        return bool(device_ms) and floor_ms >= self.settings.near_floor * device_ms[0]
+
+    def _no_progress(self, history: list[Graded], turn: int) -> bool:
+        best = search.best_of(history)
+        settled = best is not None and (best.standing.speedup is None or best.standing.faster_than_original)
+        return bool(best and settled and turn - best.attempt.turn >= self.settings.patience)
+
+    def _seconds(self) -> float:
+        return self._seconds_before + time.monotonic() - self._taken_up_s
+
+    def _spent(self, state: LoopState) -> Spent:
+        usages = [item.attempt.completion.usage for item in self.ledger.history()]
+        return Spent(
+            turns=state["turn"],
+            seconds=self._seconds(),
+            tokens=sum(usage.prompt_tokens + usage.completion_tokens for usage in usages),
+            cost=sum(usage.cost for usage in usages),
+        )
+
+
+def _fruitless(history: list[Graded], turn: int) -> bool:
+    """Whether the latest turns brought nothing but failures of the instruments."""
+    latest = [item for item in history if turn - item.attempt.turn < FRUITLESS_TURNS]
+    turns = {item.attempt.turn for item in latest}
+    return len(turns) == FRUITLESS_TURNS and all(item.grading.failure is not None for item in latest)
+
+
+def _say(kind: str, **data: Any) -> None:
+    get_stream_writer()({"kind": kind, **data})

@@ -1,0 +1,513 @@
+"""Writes the nodes of a kernel as lines of Triton, each where it varies.
+
+A node becomes a variable when it is used twice, costs something, or would make a line hard to read; otherwise it is
+written into the line that uses it. Inside a loop, what does not vary along the loop is put before it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from triton_agent.policy.author.arguments import Arguments
+from triton_agent.policy.author.indexing import Axis, Index, Lookup, Piece
+from triton_agent.policy.author.partition import Kernel
+from triton_agent.policy.author.points import POINTS, Binding
+from triton_agent.policy.author.program import FLOATS, INTEGERS, Number
+from triton_agent.policy.author.sizes import Size, is_constant
+from triton_agent.policy.author.tiling import Dimension, depends_on
+from triton_agent.policy.author.weaving import Guard, Node
+
+INDENT = "    "
+SMALL = 16
+"""A dimension of at most so many elements that never changes is a window's, or counts heads or groups."""
+_LONGEST_INLINE = 56
+_MOST_OPERATIONS = 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Text:
+    """An expression and how it holds together."""
+
+    text: str
+    binding: Binding = Binding.ATOM
+    operations: int = 0
+
+    def within(self, needs: Binding) -> str:
+        return self.text if self.binding >= needs else f"({self.text})"
+
+
+class Scope:
+    """Lines of one block, and the variables that hold in it."""
+
+    def __init__(self, parent: Scope | None, varies: frozenset[str], depth: int) -> None:
+        self.parent = parent
+        self.varies = varies
+        """Dimensions along which this block is a loop step."""
+        self.depth = depth
+        self.lines: list[str] = []
+        self.nodes: dict[int, str] = {}
+        self.others: dict[object, str] = {}
+
+    def line(self, text: str) -> None:
+        self.lines.append(INDENT * self.depth + text)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """How positions are written in a part of the kernel."""
+
+    suffixes: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Dimension -> `[:, None]` or the like, where its variable is a plain vector."""
+    mask: Callable[[frozenset[str]], str] = lambda dimensions: ""
+    """What is inside of the tensors, for something that varies along these dimensions; empty where all is."""
+
+
+class Body:
+    """The inside of one kernel."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        arguments: Arguments,
+        dimensions: tuple[Dimension, ...],
+        *,
+        tensor_name: Callable[[str], str],
+        size_name: Callable[[Size], str | None],
+        dtypes: Callable[[str], str],
+    ) -> None:
+        self.kernel = kernel
+        self.arguments = arguments
+        self.dimensions = dimensions
+        self.varies = depends_on(kernel)
+        self.place = Place()
+        self.fillers: dict[int, float] = {}
+        self.scope = Scope(None, frozenset(), 1)
+        self._outermost = self.scope
+        self._tensor_name = tensor_name
+        self._size_name = size_name
+        self._dtype_of = dtypes
+        self._dimension_of = {axis: dimension for dimension in dimensions for axis in dimension.axes}
+        self._uses = self._count_uses()
+        self.helpers: set[str] = set()
+        self.raw = False
+        """Whether loads keep the dtype that is stored, as the matrix unit wants them."""
+        self.replaced: dict[int, Text] = {}
+        """Nodes that a skeleton computes in its own way."""
+
+    def _count_uses(self) -> Counter[int]:
+        uses: Counter[int] = Counter()
+        live = self.kernel.live()
+        for i in live:
+            node = self.kernel.nodes[i]
+            uses.update(node.inputs)
+        uses.update(root.node for root in self.kernel.roots)
+        return uses
+
+    # -- lines -----------------------------------------------------------------------------------------------------
+
+    def line(self, text: str) -> None:
+        self.scope.line(text)
+
+    def comment(self, text: str) -> None:
+        self.scope.line(f"# {text}")
+
+    @contextlib.contextmanager
+    def loop(self, header: str, varies: str) -> Iterator[None]:
+        """A block whose lines come after whatever it puts before itself."""
+        outer = self.scope
+        self.scope = Scope(outer, outer.varies | {varies}, outer.depth + 1)
+        names, self.arguments.names._taken = self.arguments.names._taken, set(self.arguments.names._taken)
+        try:
+            yield
+        finally:
+            inner, self.scope = self.scope, outer
+            kept = self.arguments.names._taken - set(inner.nodes.values()) - set(inner.others.values())
+            self.arguments.names._taken = names | kept
+        outer.line(header)
+        outer.lines += inner.lines
+
+    def _home(self, dimensions: frozenset[str]) -> Scope:
+        """The outermost block in which something that varies like this can be computed."""
+        scope = self.scope
+        while scope.parent is not None and not (scope.varies - scope.parent.varies) & dimensions:
+            scope = scope.parent
+        return scope
+
+    @contextlib.contextmanager
+    def _in(self, scope: Scope) -> Iterator[None]:
+        before, self.scope = self.scope, scope
+        try:
+            yield
+        finally:
+            self.scope = before
+
+    # -- dimensions ------------------------------------------------------------------------------------------------
+
+    def along(self, node: int) -> frozenset[str]:
+        """Names of the dimensions a node varies along."""
+        return self._names_of(self.varies[node])
+
+    def _names_of(self, axes: frozenset[Axis] | set[Axis]) -> frozenset[str]:
+        return frozenset(self._dimension_of[axis].name for axis in axes if axis in self._dimension_of)
+
+    def size(self, size: Size, wanted: str) -> str:
+        return self.arguments.size(size, self._size_name(size) or wanted)
+
+    def axis(self, axis: Axis) -> Text:
+        """Position along an axis."""
+        dimension = self._dimension_of[axis]
+        suffix = self.place.suffixes.get(dimension.name, "")
+        if len(dimension.axes) == 1:
+            return Text(f"{dimension.name}{suffix}")
+        scope = self._home(frozenset({dimension.name}))
+        if axis not in scope.others:
+            with self._in(scope):
+                stride, text = dimension.stride(axis), dimension.name
+                if not is_constant(stride, 1):
+                    outer = self._axis_name(axis, dimension)
+                    text = f"{text} // {self.size(stride, f'{dimension.plural}_per_{outer}')}"
+                if axis != dimension.axes[0]:
+                    text = f"{text} % {self.size(axis.size, f'{self._axis_name(axis, dimension)}s')}"
+                name = self.arguments.names.new(self._axis_name(axis, dimension))
+                scope.line(f"{name} = {text}")
+            scope.others[axis] = name
+        return Text(f"{scope.others[axis]}{suffix}")
+
+    def _axis_name(self, axis: Axis, dimension: Dimension) -> str:
+        size = self._size_name(axis.size) or ""
+        known = next((singular for plural, singular in SINGULAR.items() if size.endswith(plural)), None)
+        if known is not None:
+            return f"out_{known}" if size.startswith("out_") else known
+        if is_constant(axis.size) and axis.size[0] <= SMALL:
+            return "tap" if dimension.name in ("k", "column") else "part"
+        return "outer" if axis == dimension.axes[0] else "inner"
+
+    def index(self, index: Index, wanted: str = "") -> Text:
+        """Offset in elements; `wanted` is what the tensor is called, for naming its strides."""
+        terms = sorted(index.terms, key=lambda term: [-abs(c) for c in term[1]])
+        texts: list[str] = []
+        for base, coefficient in terms:
+            texts.append(self._term(base, coefficient, wanted))
+        if not is_constant(index.offset, 0) or not texts:
+            negative = bool(texts) and all(entry <= 0 for entry in index.offset)
+            offset = tuple(-entry for entry in index.offset) if negative else index.offset
+            text = self.size(offset, "shift")
+            texts.append(f"-{text}" if negative else text)
+        joined = texts[0]
+        for text in texts[1:]:
+            joined += f" - {text[1:]}" if text.startswith("-") else f" + {text}"
+        binding = (
+            Binding.SUM if len(texts) > 1 else Binding.PRODUCT if "*" in joined or "//" in joined else Binding.UNARY
+        )
+        if len(texts) == 1 and (texts[0].isidentifier() or texts[0].isdigit()):
+            binding = Binding.ATOM
+        return Text(joined, binding, len(texts) - 1)
+
+    def _term(self, base: Axis | Piece | Lookup, coefficient: Size, wanted: str) -> str:
+        if isinstance(base, Axis):
+            text = self.axis(base)
+        elif isinstance(base, Lookup):
+            text = self._looked_up(base)
+        else:
+            text = self._piece(base)
+        if is_constant(coefficient, 1):
+            return text.text if text.binding > Binding.SUM else f"({text.text})"
+        if is_constant(coefficient) and coefficient[0] < 0:
+            positive = tuple(-c for c in coefficient)
+            return "-" + (
+                text.within(Binding.UNARY) if is_constant(positive, 1) else self._times(text, positive, wanted)
+            )
+        return self._times(text, coefficient, wanted)
+
+    def _times(self, text: Text, coefficient: Size, wanted: str) -> str:
+        along = text.text.split("[")[0]
+        names = [wanted, along] if along.isidentifier() else [wanted]
+        stride = self.size(coefficient, "_".join([name for name in names if name] + ["stride"]))
+        return f"{text.within(Binding.PRODUCT)} * {stride}"
+
+    def _looked_up(self, base: Lookup) -> Text:
+        suffix = ""
+        dimensions = self.along(base.node)
+        if len(dimensions) == 1:
+            suffix = self.place.suffixes.get(next(iter(dimensions)), "")
+        if suffix:
+            before, self.place = self.place, dataclasses.replace(self.place, suffixes={})
+            try:
+                return Text(f"{self.named(base.node)}{suffix}")
+            finally:
+                self.place = before
+        return Text(self.named(base.node))
+
+    def _piece(self, piece: Piece) -> Text:
+        inner = self.index(piece.index)
+        text, binding = inner.text, inner.binding
+        if not is_constant(piece.divisor, 1):
+            text = f"{inner.within(Binding.PRODUCT)} // {self.size(piece.divisor, 'part_size')}"
+            binding = Binding.PRODUCT
+        if piece.modulus is not None:
+            text = f"{Text(text, binding).within(Binding.PRODUCT)} % {self.size(piece.modulus, 'part_size')}"
+            binding = Binding.PRODUCT
+        return Text(text, binding, 1)
+
+    # -- nodes -----------------------------------------------------------------------------------------------------
+
+    def named(self, node: int) -> str:
+        """The node as a variable."""
+        text = self.text(node)
+        if text.text.isidentifier():
+            return text.text
+        scope = self._home(self.along(node))
+        name = self.arguments.names.new(self._hint(node))
+        scope.line(f"{name} = {text.text}")
+        scope.nodes[node] = name
+        return name
+
+    def _hint(self, node: int) -> str:
+        found = self.kernel.nodes[node]
+        if found.kind == "load":
+            return self._tensor_name(found.tensor)
+        if found.kind == "point" and found.function == "cast":
+            return found.hint or "value"
+        return found.hint or POINTS[found.function].hint if found.function in POINTS else found.hint or "value"
+
+    def text(self, node: int) -> Text:
+        """The node as an expression; a variable where it is one or deserves to be."""
+        scope: Scope | None = self.scope
+        while scope is not None:
+            if node in scope.nodes:
+                return Text(scope.nodes[node])
+            scope = scope.parent
+        if node in self.replaced:
+            return self.replaced[node]
+        home = self._home(self.along(node))
+        with self._in(home):
+            made = self._made(node)
+            if not self._deserves_name(node, made):
+                return made
+            name = self.arguments.names.new(self._hint(node))
+            home.line(f"{name} = {made.text}")
+            home.nodes[node] = name
+        return Text(name)
+
+    def _deserves_name(self, node: int, made: Text) -> bool:
+        found = self.kernel.nodes[node]
+        if found.kind in ("number", "position") or made.text.isidentifier():
+            return False
+        if found.kind in ("load", "scan", "reduce"):
+            return True
+        return self._uses[node] > 1 or len(made.text) > _LONGEST_INLINE or made.operations > _MOST_OPERATIONS
+
+    def _made(self, node: int) -> Text:
+        found = self.kernel.nodes[node]
+        method: Callable[[int, Node], Text] = getattr(self, f"_{found.kind}")
+        return method(node, found)
+
+    def _number(self, node: int, found: Node) -> Text:
+        number = found.arguments[0]
+        assert isinstance(number, Number)
+        return Text(self.literal(number, found.dtype))
+
+    def literal(self, number: Number, dtype: str) -> str:
+        """A number in the kernel: written out, or an argument where it changes with the sizes."""
+        value = number.values[0]
+        if number.fixed:
+            return written(value, dtype)
+        known = self.arguments.known_size(number.values)
+        if known is not None:
+            return known
+        if all(float(v).is_integer() for v in number.values):
+            size = tuple(int(v) for v in number.values)
+            return self.arguments.size_argument(size, self._size_name(size) or "length")
+        return self.arguments.number(number, "factor")
+
+    def _position(self, node: int, found: Node) -> Text:
+        assert found.index is not None
+        made = self.index(found.index)
+        if not self.varies[node]:
+            return Text(f"{made.within(Binding.ATOM)} * 1.0", Binding.PRODUCT) if found.dtype in FLOATS else made
+        return made if found.dtype in ("int32", "int64") else _cast(made, found.dtype)
+
+    def _load(self, node: int, found: Node) -> Text:
+        assert found.index is not None
+        pointer = self.arguments.pointer(found.tensor, self._tensor_name(found.tensor))
+        at = self.index(found.index, self._tensor_name(found.tensor))
+        address = pointer if at.text == "0" else f"{pointer} + {at.text}"
+        mask = self.mask(self.along(node), found.guards)
+        parts = [address]
+        if mask:
+            parts.append(f"mask={mask}")
+            if node in self.fillers:
+                parts.append(f"other={written(self.fillers[node], found.dtype)}")
+        made = Text(f"tl.load({', '.join(parts)})", Binding.ATOM, 1)
+        stored = self._dtype_of(found.tensor)
+        return made if stored == found.dtype or self.raw else _cast(made, found.dtype)
+
+    def mask(self, dimensions: frozenset[str], guards: tuple[Guard, ...] = ()) -> str:
+        """What has to hold for an access that varies along these dimensions."""
+        parts = [self.place.mask(dimensions)] if self.place.mask(dimensions) else []
+        parts += self.conditions(guards)
+        return " & ".join(part if part.isidentifier() or len(parts) == 1 else _grouped(part) for part in parts)
+
+    def conditions(self, guards: tuple[Guard, ...]) -> list[str]:
+        parts = []
+        for guard in dict.fromkeys(guards):
+            index = self.index(guard.index)
+            if guard.below:
+                parts.append(f"{index.within(Binding.SUM)} >= 0")
+            if guard.above:
+                parts.append(f"{index.within(Binding.SUM)} < {self.size(guard.size, 'limit')}")
+        return parts
+
+    def _choose(self, node: int, found: Node) -> Text:
+        conditions = self.conditions(found.guards)
+        yes, no = (self._operand(argument, found.dtype).text for argument in found.arguments)
+        if self._is_filled(found):
+            return Text(yes)
+        condition = " & ".join(f"({part})" for part in conditions) if len(conditions) > 1 else conditions[0]
+        return Text(f"tl.where({condition}, {yes}, {no})", Binding.ATOM, 2)
+
+    def _is_filled(self, found: Node) -> bool:
+        """A load under the very same condition has the other value already where the condition does not hold."""
+        yes, no = found.arguments
+        if not isinstance(yes, int) or not isinstance(no, Number) or not no.fixed:
+            return False
+        load = self.kernel.nodes[yes]
+        return load.kind == "load" and load.guards == found.guards and self.fillers.get(yes) == no.values[0]
+
+    def _operand(self, argument: int | Number, dtype: str) -> Text:
+        if isinstance(argument, Number):
+            text = self.literal(argument, dtype)
+            return Text(text, Binding.UNARY if text.startswith("-") else Binding.ATOM)
+        return self.text(argument)
+
+    def _point(self, node: int, found: Node) -> Text:
+        if found.function == "cast":
+            return self._cast_node(found)
+        point = POINTS[found.function]
+        compute = self._compute_dtype(found)
+        texts = []
+        for position, argument in enumerate(found.arguments):
+            own = "bool" if found.function == "where" and position == 0 else compute
+            text = self._operand(argument, own)
+            if point.occurrences(position) > 1 and isinstance(argument, int) and not text.text.isidentifier():
+                text = Text(self.named(argument))
+            texts.append(text)
+        if point.uses_libdevice:
+            self.helpers.add("libdevice")
+        needs = point.needs
+        made = point.template.format(*(text.within(need) for text, need in zip(texts, needs)))
+        return Text(made, point.binding, 1 + sum(text.operations for text in texts))
+
+    def _compute_dtype(self, found: Node) -> str:
+        """Of the operands: that of the result, except where the result is a truth."""
+        for argument in found.arguments:
+            if isinstance(argument, int) and self.kernel.nodes[argument].dtype != "bool":
+                return self.kernel.nodes[argument].dtype
+        return found.dtype
+
+    def _cast_node(self, found: Node) -> Text:
+        (argument,) = found.arguments
+        assert isinstance(argument, int)
+        inner = self.text(argument)
+        if self.kernel.nodes[argument].kind in ("number", "position") and not self.varies[argument]:
+            return inner
+        if found.dtype == "bool":
+            return Text(f"{inner.within(Binding.SUM)} != 0", Binding.COMPARE, inner.operations + 1)
+        return _cast(inner, found.dtype)
+
+    def _reduce(self, node: int, found: Node) -> Text:
+        raise AssertionError("reductions are written by the skeleton")
+
+    _scan = _dot = _reduce
+
+    # -- what is outside of the tensors ----------------------------------------------------------------------------
+
+    def filler(self, node: int) -> float | None:
+        """The value of a node in lanes that no element belongs to; None where it is not known."""
+        found = self.kernel.nodes[node]
+        if found.kind == "load":
+            return self.fillers.get(node)
+        if found.kind == "choose" and self._is_filled(found):
+            return self.filler(found.arguments[0])  # type: ignore[arg-type]
+        if found.kind != "point":
+            return None
+        fills = [self.filler(a) if isinstance(a, int) else float(a.values[0]) for a in found.arguments]
+        return _filled(found.function, fills, self._is_row_level(found))
+
+    def _is_row_level(self, found: Node) -> list[bool]:
+        reduced = set(self.kernel.reduced)
+        return [isinstance(a, Number) or not (self.varies[a] & reduced) for a in found.arguments]
+
+
+def _filled(function: str, fills: list[float | None], steady: list[bool]) -> float | None:
+    """Of a point function's result, where it follows from that of the operands; steady ones are finite numbers."""
+    first = fills[0] if fills else None
+    if function == "cast":
+        return first
+    if function in ("square", "abs", "sqrt", "relu", "silu", "gelu", "neg", "cube") and first == 0:
+        return 0.0
+    if function in ("add", "sub") and len(fills) == 2 and first is not None and math.isinf(first) and steady[1]:
+        return first
+    if function == "exp" and first == -math.inf:
+        return 0.0
+    if function == "mul" and len(fills) == 2 and ((first == 0 and fills[1] == 0) or (first == 0 and steady[1])):
+        return 0.0
+    if function == "mul" and len(fills) == 2 and fills[1] == 0 and steady[0]:
+        return 0.0
+    if function == "sub" and len(fills) == 2 and first == 0 and fills[1] == 0:
+        return 0.0
+    if function == "add" and len(fills) == 2 and first == 0 and fills[1] == 0:
+        return 0.0
+    return None
+
+
+def written(value: float | int | bool, dtype: str) -> str:
+    """A number as Triton text."""
+    if dtype == "bool":
+        return str(bool(value))
+    if dtype in INTEGERS:
+        return str(int(value)) if math.isfinite(value) else _limit(dtype, value > 0)
+    value = float(value)
+    if math.isinf(value) or math.isnan(value):
+        text = "nan" if math.isnan(value) else "inf"
+        return f'{"-" if value < 0 else ""}float("{text}")'
+    return repr(value)
+
+
+def _grouped(condition: str) -> str:
+    """In parentheses, unless it is a row of conditions that are."""
+    return (
+        condition if condition.startswith("(") and condition.endswith(")") and " & " in condition else f"({condition})"
+    )
+
+
+def _limit(dtype: str, largest: bool) -> str:
+    bits = int(dtype.lstrip("uint"))
+    if dtype.startswith("u"):
+        return str(2**bits - 1) if largest else "0"
+    return str(2 ** (bits - 1) - 1) if largest else str(-(2 ** (bits - 1)))
+
+
+def _cast(inner: Text, dtype: str) -> Text:
+    name = "int1" if dtype == "bool" else dtype
+    return Text(f"{inner.within(Binding.ATOM)}.to(tl.{name})", Binding.ATOM, inner.operations + 1)
+
+
+SINGULAR = {
+    "rows": "row",
+    "columns": "column",
+    "batch": "sample",
+    "channels": "channel",
+    "height": "line",
+    "width": "place",
+    "length": "step",
+    "features": "feature",
+    "heads": "head",
+    "depth": "layer",
+    "pixels": "pixel",
+}
+"""Names of positions, by the name of the size."""

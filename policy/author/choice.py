@@ -1,0 +1,46 @@
+"""All decisions behind one file, as a value: which values are stored, and the tiles of each kernel."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Tiles:
+    """How one kernel is cut up. Zero means: as the skeleton sees fit."""
+
+    rows: int = 0
+    """Rows, or the m of a product, that one program takes."""
+    columns: int = 0
+    """Columns, elements, or the n of a product, taken at once."""
+    inner: int = 0
+    """The k of a product taken at once."""
+    looped: bool | None = None
+    """Whether a row is walked through in steps; None: only if it is long."""
+    splits: int = 0
+    """Parts into which the inner dimension or a long row is cut, for more programs than there are rows."""
+    warps: int = 0
+    stages: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Decisions; two equal ones give the same text."""
+
+    stored: tuple[str, ...] = ()
+    """Values that are stored although a kernel could have kept them to itself."""
+    merge: bool = True
+    """Whether kernels over the same axes become one."""
+    tiles: tuple[tuple[str, Tiles], ...] = ()
+    """By the first value that a kernel stores."""
+    left_to_torch: tuple[int, ...] = ()
+    """Operators, by their place in the graph, that no kernel is written for."""
+    exact: bool = False
+    """Products of float32 in full precision (`ieee`); else, where the target can, as three products of TF32."""
+
+    def tiles_of(self, key: str) -> Tiles:
+        return dict(self.tiles).get(key, Tiles())
+
+    def with_tiles(self, key: str, tiles: Tiles) -> Choice:
+        others = tuple((name, other) for name, other in self.tiles if name != key)
+        return dataclasses.replace(self, tiles=tuple(sorted((*others, (key, tiles)))))

@@ -1,0 +1,201 @@
+"""The first choice for a problem, and the choices next to one, in the light of what came of it.
+
+Pure functions. What is done follows from what was seen: a kernel that spills gets a smaller tile or more warps, one
+that is slow for its traffic another tile or another partition, wrong values or a refusal of the compiler another way
+of writing that part, and in the end torch for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from triton_agent.policy.author.brief import BeyondAuthor, Brief
+from triton_agent.policy.author.choice import Choice, Tiles
+from triton_agent.policy.author.kernel_text import KernelText
+from triton_agent.policy.author.writer import Draft, drafts_of
+
+MOST_NEIGHBOURS = 24
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class KernelFeedback:
+    """What was seen of one kernel, by its name in the file."""
+
+    name: str
+    spill_bytes: int = 0
+    registers: int = 0
+    shared_bytes: int = 0
+    device_ms: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Feedback:
+    """What came of a choice, as plain values."""
+
+    status: str = "passed"
+    """As in `tools/results.py`: passed, compile_error, wrong_values, out_of_memory, ..."""
+    message: str = ""
+    kernels: tuple[KernelFeedback, ...] = ()
+    device_ms: float | None = None
+    floor_ms: float | None = None
+    launches: int = 0
+
+
+def first_choice(brief: Brief) -> Choice:
+    """What is written before anything is known."""
+    return Choice()
+
+
+def neighbours(brief: Brief, choice: Choice, feedback: Feedback) -> list[Choice]:
+    """Choices worth trying next, the most promising first; never the one given."""
+    try:
+        drafts = drafts_of(brief, choice)
+    except BeyondAuthor:
+        return [Choice()] if choice != Choice() else []
+    steps = _repairs if feedback.status not in ("passed", "timeout") else _improvements
+    found: dict[Choice, None] = {}
+    for candidate in steps(brief, choice, drafts, feedback):
+        if candidate != choice:
+            found[candidate] = None
+        if len(found) == MOST_NEIGHBOURS:
+            break
+    return list(found)
+
+
+# -- after a failure -----------------------------------------------------------------------------------------------
+
+
+def _repairs(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedback: Feedback) -> Iterator[Choice]:
+    """Another way of writing what failed; the kernels that the message names come first."""
+    kernels = sorted(_kernels(drafts), key=lambda kernel: kernel.name not in feedback.message)
+    if not choice.exact and any(kernel.kernel.kind == "product" for kernel in kernels):
+        yield dataclasses.replace(choice, exact=True)
+    if choice.merge:
+        yield dataclasses.replace(choice, merge=False)
+    for kernel in kernels:
+        yield from _with(choice, kernel, _smaller(kernel))
+    for kernel in kernels:
+        yield from _cut(choice, drafts, kernel)
+    if brief.allow_library:
+        for kernel in kernels:
+            yield from _left(choice, drafts, kernel)
+
+
+def _left(choice: Choice, drafts: Sequence[Draft], kernel: KernelText) -> Iterator[Choice]:
+    """All of the kernel's operators left to torch."""
+    program = _program_of(drafts, kernel)
+    places = {program.origins[name][0] for name in kernel.kernel.covers if name in program.origins}
+    yield dataclasses.replace(choice, left_to_torch=tuple(sorted({*choice.left_to_torch, *places})))
+
+
+# -- after a success -----------------------------------------------------------------------------------------------
+
+
+def _improvements(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedback: Feedback) -> Iterator[Choice]:
+    """Spills first, then the slowest kernel's tiles, then other partitions."""
+    told = {kernel.name: kernel for kernel in feedback.kernels}
+    kernels = list(_kernels(drafts))
+    for kernel in kernels:
+        if kernel.name in told and told[kernel.name].spill_bytes > 0:
+            yield from _with(choice, kernel, [*_more_warps(kernel), *_smaller(kernel)])
+    slowest = sorted(kernels, key=lambda kernel: -_time(told.get(kernel.name)))
+    for kernel in slowest:
+        yield from _with(choice, kernel, _other_tiles(kernel))
+    for kernel in slowest:
+        yield from _cut(choice, drafts, kernel)
+    if choice.stored:
+        for name in choice.stored:
+            yield dataclasses.replace(choice, stored=tuple(other for other in choice.stored if other != name))
+    yield dataclasses.replace(choice, merge=not choice.merge)
+
+
+def _time(seen: KernelFeedback | None) -> float:
+    return seen.device_ms if seen is not None and seen.device_ms is not None else 0.0
+
+
+def _kernels(drafts: Sequence[Draft]) -> Iterator[KernelText]:
+    for one in drafts:
+        yield from one.kernels
+
+
+def _program_of(drafts: Sequence[Draft], kernel: KernelText):  # type: ignore[no-untyped-def]
+    return next(one.program for one in drafts if kernel in one.kernels)
+
+
+def _with(choice: Choice, kernel: KernelText, tiles: Sequence[Tiles]) -> Iterator[Choice]:
+    for one in tiles:
+        yield choice.with_tiles(kernel.kernel.key, one)
+
+
+def _cut(choice: Choice, drafts: Sequence[Draft], kernel: KernelText) -> Iterator[Choice]:
+    """Values in the middle of the kernel stored: what was one kernel becomes two."""
+    program = _program_of(drafts, kernel)
+    order = {name: i for i, name in enumerate(program.values)}
+    for name in sorted(kernel.kernel.covers, key=order.__getitem__, reverse=True):
+        value = program.values[name]
+        is_middle = value.operation in ("reduce", "dot", "scan") and name not in {r.value for r in kernel.kernel.roots}
+        if is_middle and name not in choice.stored:
+            yield dataclasses.replace(choice, stored=tuple(sorted({*choice.stored, name})))
+
+
+# -- tiles ---------------------------------------------------------------------------------------------------------
+
+
+def _more_warps(kernel: KernelText) -> list[Tiles]:
+    tiles = kernel.tiles
+    return [dataclasses.replace(tiles, warps=tiles.warps * 2)] if tiles.warps < 16 else []
+
+
+def _smaller(kernel: KernelText) -> list[Tiles]:
+    tiles, found = kernel.tiles, []
+    if kernel.kernel.kind == "rows" and not tiles.looped and tiles.rows <= 1:
+        found.append(dataclasses.replace(tiles, looped=True, columns=2048))
+    if tiles.rows > 1:
+        found.append(dataclasses.replace(tiles, rows=_floor(kernel, tiles.rows // 2)))
+    if tiles.columns > 64:
+        found.append(dataclasses.replace(tiles, columns=_floor(kernel, tiles.columns // 2)))
+    if tiles.inner > 16:
+        found.append(dataclasses.replace(tiles, inner=tiles.inner // 2))
+    if tiles.stages > 2:
+        found.append(dataclasses.replace(tiles, stages=tiles.stages - 1))
+    return found
+
+
+def _floor(kernel: KernelText, size: int) -> int:
+    return max(16, size) if kernel.kernel.kind == "product" else max(1, size)
+
+
+_PRODUCT_TILES = (
+    (128, 256, 64, 8, 3),
+    (128, 128, 64, 8, 3),
+    (128, 128, 64, 4, 3),
+    (128, 128, 32, 8, 4),
+    (256, 128, 64, 8, 3),
+    (128, 64, 64, 4, 4),
+    (64, 128, 64, 4, 4),
+    (64, 64, 64, 4, 4),
+    (64, 64, 32, 4, 5),
+    (32, 64, 64, 4, 5),
+    (16, 64, 128, 4, 4),
+)
+"""Tiles of m, n and k, warps and stages that are fast on one GPU or another."""
+
+
+def _other_tiles(kernel: KernelText) -> list[Tiles]:
+    tiles = kernel.tiles
+    if kernel.kernel.kind == "product":
+        return [Tiles(rows=m, columns=n, inner=k, warps=w, stages=s) for m, n, k, w, s in _PRODUCT_TILES]
+    found = [dataclasses.replace(tiles, warps=warps) for warps in (1, 2, 4, 8, 16) if warps != tiles.warps]
+    if kernel.kernel.kind == "points":
+        blocks = (512, 1024, 2048, 4096)
+        if tiles.rows:
+            found += [dataclasses.replace(tiles, rows=r) for r in (1, 2, 4, 8, 16, 32) if r != tiles.rows]
+        return found + [dataclasses.replace(tiles, columns=c) for c in blocks if c != tiles.columns and not tiles.rows]
+    found += [dataclasses.replace(tiles, rows=r) for r in (1, 2, 4, 8, 16) if r != tiles.rows]
+    if tiles.looped:
+        found += [dataclasses.replace(tiles, columns=c) for c in (512, 1024, 4096, 8192) if c != tiles.columns]
+        found.append(dataclasses.replace(tiles, looped=False, columns=0))
+    else:
+        found += [dataclasses.replace(tiles, looped=True, columns=c) for c in (1024, 4096)]
+    return found

@@ -1,0 +1,471 @@
+"""The `forward` of the new module: shapes, memory, launches, and what is left to torch."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from triton_agent.policy.author.alignment import AlignedGraph
+from triton_agent.policy.author.arguments import Names
+from triton_agent.policy.author.brief import BeyondAuthor
+from triton_agent.policy.author.constructor import path_of
+from triton_agent.policy.author.kernel_text import BlockSize, GridEntry, KernelText
+from triton_agent.policy.author.program import VIEWS, Number, Program, Value
+from triton_agent.policy.author.sizes import (
+    LITERAL_LIMIT,
+    Shape,
+    Size,
+    SizeNames,
+    is_constant,
+    number_expression,
+    plus,
+)
+
+_DIMENSION_NAMES = {
+    1: ("length",),
+    2: ("rows", "columns"),
+    3: ("batch", "length", "width"),
+    4: ("batch", "channels", "height", "width"),
+    5: ("batch", "channels", "depth", "height", "width"),
+}
+_INDENT = "        "
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Unpacked:
+    """One dimension of a tensor under a name of its own."""
+
+    tensor: str
+    dim: int
+    rank: int
+    name: str
+
+
+class Forward:
+    """Writes one method. Names of tensors and sizes are decided first, since the kernels use them too."""
+
+    def __init__(
+        self,
+        graph: AlignedGraph,
+        program: Program,
+        arguments: ast.arguments | None,
+        input_structure: str,
+        attributes: Sequence[str],
+    ) -> None:
+        self.graph, self.program = graph, program
+        self.names = Names({"self", "nn", "out"})
+        self.sizes = SizeNames(graph.width)
+        self.texts: dict[str, str] = {}
+        """How a value is written, where it has a name."""
+        self.limits: list[str] = []
+        self.parameters = self._parameters(arguments)
+        self._inputs(input_structure)
+        self._owned(attributes)
+        self._unpacked = self._dimensions()
+        for name, held in graph.numbers.items():
+            text = path_of(f"p:{name}", graph.main)
+            self.sizes.fractions[text] = tuple(float(value) for value in held)
+            if all(isinstance(value, int) for value in held):
+                self.sizes.attributes[text] = tuple(int(value) for value in held)
+        self._derived = self._derived_sizes()
+        self._lines: list[str] = []
+
+    # -- names -----------------------------------------------------------------------------------------------------
+
+    def _parameters(self, arguments: ast.arguments | None) -> list[str]:
+        if arguments is None:
+            count = len(self.graph.main.inputs)
+            self.signature = ", ".join(["self", *(f"x{i}" for i in range(count))])
+            return [self.names.new(f"x{i}") for i in range(count)]
+        plain = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)][1:]
+        bare = ast.arguments(
+            posonlyargs=[_bare(a) for a in arguments.posonlyargs],
+            args=[_bare(a) for a in arguments.args],
+            vararg=None if arguments.vararg is None else _bare(arguments.vararg),
+            kwonlyargs=[_bare(a) for a in arguments.kwonlyargs],
+            kw_defaults=arguments.kw_defaults,
+            kwarg=None if arguments.kwarg is None else _bare(arguments.kwarg),
+            defaults=arguments.defaults,
+        )
+        self.signature = ast.unparse(bare)
+        for name in plain:
+            self.names._taken.add(name)
+        if arguments.vararg is not None:
+            vararg = arguments.vararg.arg
+            plain += [f"{vararg}[{i}]" for i in range(len(self.graph.main.inputs) - len(plain))]
+        return plain
+
+    def _inputs(self, structure: str) -> None:
+        """Which argument each input tensor came by."""
+        places = _places(structure, self.parameters) if structure else self.parameters
+        for source, place in zip(self.graph.main.inputs, places):
+            self._texts_of(source, place)
+
+    def _texts_of(self, source: str, text: str) -> None:
+        for value in self.program.values.values():
+            if value.operation == "source" and value.function == source:
+                self.texts[value.name] = text
+
+    def _owned(self, attributes: Sequence[str]) -> None:
+        main = self.graph.main
+        for source in (*main.parameters, *main.buffers):
+            self._texts_of(source, path_of(source, main))
+        used = [value.function for value in self._sources() if value.function in main.constants]
+        used = sorted(used, key=lambda name: int(name[1:]))
+        if used and len(attributes) < len(used):
+            raise BeyondAuthor("the model uses a tensor that is no input, parameter or buffer")
+        for source, attribute in zip(used, attributes):
+            self._texts_of(source, f"self.{attribute}")
+
+    def _sources(self) -> list[Value]:
+        needed = self.program.needed()
+        return [v for v in self.program.values.values() if v.operation == "source" and v.name in needed]
+
+    def _dimensions(self) -> dict[str, _Unpacked]:
+        """A name for each size that some tensor's dimension has, the inputs' first."""
+        found: dict[str, _Unpacked] = {}
+        order = sorted(self._sources(), key=lambda value: (not value.function.startswith("x"), value.name))
+        order.sort(key=lambda value: not value.function.startswith("x"))
+        for value in order:
+            if value.name not in self.texts:
+                continue
+            rank = len(value.shape)
+            for dim, size in enumerate(value.shape):
+                if self.sizes.find(size) is not None or is_constant(size, 1):
+                    continue
+                wanted = _DIMENSION_NAMES.get(rank, ())[dim] if rank in _DIMENSION_NAMES else f"size{dim}"
+                if not self.names.is_free(wanted):
+                    wanted = f"{_last_word(self.texts[value.name])}_{wanted}"
+                name = self.names.new(wanted)
+                found[name] = _Unpacked(value.name, dim, rank, name)
+                self.sizes.add(name, size)
+        return found
+
+    def _derived_sizes(self) -> dict[str, str]:
+        """Sizes of values in between that are no plain product of dimensions, such as a convolution's height."""
+        found: dict[str, str] = {}
+        for formula in self.program.formulas:
+            if is_constant(formula.size) or self.sizes.find(formula.size) is not None:
+                continue
+            operands = [self.sizes.search(operand) for operand in formula.operands]
+            if any(operand is None for operand in operands):
+                continue
+            plain = [o if o.isidentifier() or o.isdigit() else f"({o})" for o in operands if o is not None]
+            name = self.names.new(formula.name)
+            found[name] = formula.template.format(*plain)
+            self.sizes.add(name, formula.size)
+        needed = self.program.needed()
+        for value in self.program.values.values():
+            if value.name not in needed or value.operation == "torch":
+                continue
+            for dim, size in enumerate(value.shape):
+                text = None if is_constant(size) else self.sizes.search(size)
+                if text is None or not re.search(r"[-+/]", text):
+                    continue
+                rank = len(value.shape)
+                word = _DIMENSION_NAMES[rank][dim] if rank in _DIMENSION_NAMES else "size"
+                name = self.names.new(word if self.names.is_free(word) else f"out_{word}")
+                found[name] = text
+                self.sizes.add(name, size)
+        return found
+
+    def size_name(self, size: Size) -> str | None:
+        """What a kernel should call a size: as the host does."""
+        name = self.sizes.find(size)
+        return name if name is not None and name.isidentifier() else None
+
+    def tensor_name(self, value: str) -> str:
+        """What a kernel should call a tensor."""
+        if value in self.texts:
+            return _last_word(self.texts[value])
+        found = self.program.values[value]
+        base = found.hint or "value"
+        return base
+
+    def name_outputs(self, outputs: Iterable[str]) -> None:
+        """Names for values that kernels store, `out` for what is returned."""
+        for value in outputs:
+            if value not in self.texts:
+                last = len([o for o in self.program.outputs if o == value]) and len(set(self.program.outputs)) == 1
+                self.texts[value] = "out" if last else self.names.new(self.program.values[value].hint or "made")
+
+    # -- statements ------------------------------------------------------------------------------------------------
+
+    def line(self, text: str) -> None:
+        self._lines.append(_INDENT + text)
+
+    def launch(self, kernel: KernelText) -> None:
+        for root in kernel.kernel.roots:
+            self._allocate(root.value)
+        given = kernel.arguments
+        passed = [self._tensor_argument(value) for value in given.tensors.values()]
+        for name, size in given.sizes.items():
+            passed.append(self._size_argument(name, size))
+        for number in given.numbers.values():
+            passed.append(self._number_text(number))
+        options = [f"{name}={self._block(block)}" for name, block in kernel.blocks.items()]
+        options += [f"num_warps={kernel.tiles.warps}"] if kernel.tiles.warps != 4 else []
+        options += [f"num_stages={kernel.tiles.stages}"] if kernel.tiles.stages else []
+        grid = self._grid(kernel)
+        self.line(f"{kernel.name}[{grid}]({', '.join([*passed, *options])})")
+
+    def _tensor_argument(self, value: str) -> str:
+        return self.texts[value]
+
+    def _size_argument(self, wanted: str, size: Size) -> str:
+        text = self.sizes.expression(size)
+        if not text.isidentifier() and not text.isdigit():
+            name = self.names.new(wanted)
+            self.line(f"{name} = {text}")
+            self.sizes.names = {name: size, **self.sizes.names}
+            return name
+        return text
+
+    def _number_text(self, number: Number) -> str:
+        values = [float(value) for value in number.values]
+        found = number_expression(values, self.sizes)
+        if found is None:
+            self.limits.append(f"the number {values[0]} is written as it is at the main size")
+            return repr(values[0])
+        return found
+
+    def _block(self, block: BlockSize) -> str:
+        if isinstance(block.value, int):
+            return str(block.value)
+        text = f"triton.next_power_of_2({self.sizes.expression(block.value)})"
+        return text if block.at_least == 1 else f"max({block.at_least}, {text})"
+
+    def _grid(self, kernel: KernelText) -> str:
+        entries = [self._grid_entry(entry, kernel.blocks) for entry in kernel.grid]
+        return f"({entries[0]},)" if len(entries) == 1 else f"({', '.join(entries)})"
+
+    def _grid_entry(self, entry: GridEntry, blocks: dict[str, BlockSize]) -> str:
+        parts = []
+        for size, block in entry.parts:
+            text = self.sizes.expression(size)
+            by = blocks[block].value if isinstance(block, str) else block
+            parts.append(text if by == 1 else f"triton.cdiv({text}, {by})")
+        if len(parts) > 1:
+            parts = [
+                f"({part})" if not part.replace("(", " ").split()[0].startswith("triton") and " " in part else part
+                for part in parts
+            ]
+        return " * ".join(parts) or "1"
+
+    def _allocate(self, value: str) -> None:
+        made = self.program.values[value]
+        like = self._like(made) if self.program.stored_dtype(value) == made.dtype else None
+        if like is not None:
+            self.line(f"{self.texts[value]} = torch.empty_like({like})")
+            return
+        first = self._first_tensor()
+        shape = self.shape_text(made.shape)
+        self.line(
+            f"{self.texts[value]} = torch.empty({shape}, dtype={self._dtype(self.program.stored_dtype(value))}, device={first}.device)"
+        )
+
+    def _like(self, made: Value) -> str | None:
+        """An input of the same shape and dtype that lies row by row."""
+        for value in self._sources():
+            alike = value.shape == made.shape and value.dtype == made.dtype and value.name not in self.program.strides
+            if alike and value.function.startswith("x") and made.shape:
+                return self.texts.get(value.name)
+        return None
+
+    def _first_tensor(self) -> str:
+        for value in sorted(self._sources(), key=lambda value: not value.function.startswith("x")):
+            if value.name in self.texts:
+                return self.texts[value.name]
+        raise BeyondAuthor("no tensor goes in")
+
+    def _dtype(self, dtype: str) -> str:
+        for value in self._sources():
+            if value.function.startswith("x") and value.dtype == dtype and value.name in self.texts:
+                return f"{self.texts[value.name]}.dtype"
+        return f"torch.{dtype}"
+
+    def shape_text(self, shape: Shape) -> str:
+        texts = [self.sizes.expression(size) for size in shape]
+        return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
+
+    # -- torch -----------------------------------------------------------------------------------------------------
+
+    def call_torch(self, value: Value) -> None:
+        """An operator that stays an operator of torch."""
+        arguments, results, overload, _, gaps = value.detail
+        operands = [self.view_text(operand) for operand in value.inputs]
+        value_names = _MAY_NOT_BE_LEFT_OUT
+        # From the second argument on by name: some of the schemas' arguments are passed in no other way.
+        by_place = [not name or name.isdigit() or i == 0 for i, (name, _) in enumerate(arguments)]
+        texts = [self._argument(item, operands, name) for (name, item), plain in zip(arguments, by_place) if plain]
+        texts += [
+            f"{name}={self._argument(item, operands, name)}"
+            for (name, item), plain in zip(arguments, by_place)
+            if not plain and (item is not None or name in value_names)
+        ]
+        if value.function == "aten.batch_norm":
+            texts.append("cudnn_enabled=True")
+        name = self.names.new(value.hint or "made")
+        packet = f"torch.ops.{value.function}" + (f".{overload}" if overload else "")
+        self.line(f"{name} = {packet}({', '.join(texts)}){'.contiguous()' if gaps and results == 1 else ''}")
+        self.texts[value.name] = name if results == 1 else f"{name}[0]"
+        self._learn_sizes(value)
+
+    def _learn_sizes(self, value: Value) -> None:
+        for dim, size in enumerate(value.shape):
+            if self.sizes.find(size) is None and not is_constant(size, 1):
+                self.sizes.add(f"{self.texts[value.name]}.shape[{dim}]", size)
+
+    def torch_output(self, value: Value) -> None:
+        """A further output of an operator that has several."""
+        self.texts[value.name] = f"{self.texts[value.inputs[0]].removesuffix('[0]')}[{value.detail}]"
+        self._learn_sizes(value)
+
+    def _argument(self, item: Any, operands: list[str], name: str = "") -> str:
+        if isinstance(item, tuple) and len(item) == 2 and item[0] == "operand":
+            return operands[item[1]]
+        if isinstance(item, tuple) and len(item) == 2 and item[0] == "tuple":
+            return f"[{', '.join(self._argument(inner, operands) for inner in item[1])}]"
+        if isinstance(item, Number):
+            if all(isinstance(v, int) for v in item.values):
+                return self.sizes.expression(tuple(int(v) for v in item.values))
+            return self._number_text(item)
+        if isinstance(item, str) and (name in ("dtype", "memory_format", "layout") or item in _TORCH_WORDS):
+            return f"torch.{item}"
+        if isinstance(item, float) and item in (float("inf"), float("-inf")):
+            return f'float("{item}")'
+        return repr(item)
+
+    # -- views -----------------------------------------------------------------------------------------------------
+
+    def view_text(self, name: str) -> str:
+        """A value as the host can write it: a name, or a view of one."""
+        if name in self.texts:
+            return self.texts[name]
+        value = self.program.values[name]
+        if value.operation == "full":
+            number = value.operands[0]
+            assert isinstance(number, Number)
+            device = f"device={self._first_tensor()}.device"
+            filled = self._argument(number if not number.fixed else number.values[0], [])
+            return f"torch.full({self.shape_text(value.shape)}, {filled}, dtype=torch.{value.dtype}, {device})"
+        inner = self.view_text(value.inputs[0])
+        if value.operation == "reshape":
+            return f"{inner}.reshape({', '.join(self.sizes.expression(size) for size in value.shape)})"
+        if value.operation == "expand":
+            return f"{inner}.expand({', '.join(self.sizes.expression(size) for size in value.shape)})"
+        if value.operation == "permute":
+            moved = [i for i, dim in enumerate(value.detail) if i != dim]
+            if len(moved) == 2:
+                return f"{inner}.transpose({moved[0]}, {moved[1]})"
+            return f"{inner}.permute({', '.join(map(str, value.detail))})"
+        if value.operation == "slice":
+            return self._slice_text(value, inner)
+        raise BeyondAuthor(f"{value.operation} on the host")
+
+    def _slice_text(self, value: Value, inner: str) -> str:
+        dim, start, step = value.detail
+        if step < 0:
+            return f"{inner}.flip({dim})"
+        length = value.shape[dim]
+        if step == 1:
+            return f"{inner}.narrow({dim}, {self.sizes.expression(start)}, {self.sizes.expression(length)})"
+        whole = self.program.values[value.inputs[0]].shape[dim]
+        end = tuple(min(w, s + (n - 1) * step + 1) for w, s, n in zip(whole, start, length))
+        dots = ":, " * dim
+        return f"{inner}[{dots}{self.sizes.expression(start)}:{self.sizes.expression(end)}:{step}]"
+
+    # -- the whole -------------------------------------------------------------------------------------------------
+
+    def text(self, name: str, outputs: str, contiguous: Iterable[str]) -> list[str]:
+        body = "\n".join([*self._lines, outputs])
+        used = {unpacked for key, unpacked in self._unpacked.items() if re.search(rf"\b{key}\b", body)}
+        lines = [f"    def {name}({self.signature}):"]
+        for value in contiguous:
+            lines.append(f"{_INDENT}{self.texts[value]} = {self.texts[value]}.contiguous()")
+        derived = self._used_derived(body)
+        more = "\n".join(derived)
+        used |= {unpacked for key, unpacked in self._unpacked.items() if re.search(rf"\b{key}\b", more)}
+        lines += self._unpacking(used)
+        lines += derived
+        lines += self._lines
+        lines.append(f"{_INDENT}return {outputs}")
+        return lines
+
+    def _used_derived(self, body: str) -> list[str]:
+        lines: list[str] = []
+        for name, text in reversed(self._derived.items()):
+            if re.search(rf"\b{name}\b", "\n".join([body, *lines])):
+                lines.insert(0, f"{_INDENT}{name} = {text}")
+        return lines
+
+    def _unpacking(self, used: set[_Unpacked]) -> list[str]:
+        lines = []
+        for tensor in dict.fromkeys(unpacked.tensor for unpacked in self._unpacked.values()):
+            mine = {u.dim: u for u in used if u.tensor == tensor}
+            text = self.texts[tensor]
+            if not mine:
+                continue
+            rank = next(iter(mine.values())).rank
+            if len(mine) == 1 and rank > 1:
+                (only,) = mine.values()
+                dim = only.dim if only.dim < rank - 1 else -1
+                lines.append(f"{_INDENT}{only.name} = {text}.shape[{dim}]")
+            else:
+                words = [mine[dim].name if dim in mine else "_" for dim in range(rank)]
+                lines.append(f"{_INDENT}{', '.join(words)}{',' if rank == 1 else ''} = {text}.shape")
+        return lines
+
+
+_MAY_NOT_BE_LEFT_OUT = frozenset({"bias", "weight", "running_mean", "running_var"})
+"""Arguments without a default that may be None."""
+_TORCH_WORDS = frozenset(
+    {"float32", "float16", "bfloat16", "float64", "int64", "int32", "int16", "int8", "uint8", "bool"}
+)
+
+
+def _bare(argument: ast.arg) -> ast.arg:
+    return ast.arg(arg=argument.arg, annotation=None)
+
+
+def _last_word(text: str) -> str:
+    """`self.blocks[0].weight` is called `weight`, `self.linear.weight` too."""
+    words = re.findall(r"[A-Za-z_]\w*", text)
+    return words[-1] if words else "value"
+
+
+def _places(structure: str, parameters: list[str]) -> list[str]:
+    """Where each tensor is among the arguments, from the nesting as text with a star for each tensor."""
+    try:
+        nested = ast.literal_eval(re.sub(r"\*", "'*'", structure))
+    except (ValueError, SyntaxError):
+        return parameters
+    found: list[str] = []
+
+    def walk(item: Any, text: str) -> None:
+        if item == "*":
+            found.append(text)
+        elif isinstance(item, (list, tuple)):
+            for i, inner in enumerate(item):
+                walk(inner, f"{text}[{i}]")
+        elif isinstance(item, dict):
+            for key, inner in item.items():
+                walk(inner, f"{text}[{key!r}]")
+
+    for item, name in zip(nested if isinstance(nested, (list, tuple)) else [nested], parameters):
+        walk(item, name)
+    return found
+
+
+def is_view_of_stored(program: Program, name: str, stored: set[str]) -> str:
+    """The stored value or source behind a chain of views; empty where something is computed in between."""
+    value = program.values[name]
+    while value.name not in stored and value.operation in VIEWS:
+        value = program.values[value.inputs[0]]
+    return value.name if value.name in stored or value.operation in ("source", "torch", "full") else ""
+
+
+__all__ = ["LITERAL_LIMIT", "Forward", "is_view_of_stored", "plus"]

@@ -1,0 +1,52 @@
+"""A written kernel: its text and what the host needs to launch it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from triton_agent.policy.author.arguments import Arguments
+from triton_agent.policy.author.choice import Tiles
+from triton_agent.policy.author.partition import Kernel
+from triton_agent.policy.author.sizes import Size
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class GridEntry:
+    """Programs along one axis of the grid: a product of sizes, each cut into blocks."""
+
+    parts: tuple[tuple[Size, int | str], ...]
+    """Size and block; a block of one means one program each."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class BlockSize:
+    """A `tl.constexpr` argument."""
+
+    value: int | Size
+    """A number, or a size whose next power of two is passed."""
+    at_least: int = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class KernelText:
+    """One `@triton.jit` function."""
+
+    kernel: Kernel
+    name: str
+    comment: tuple[str, ...]
+    lines: tuple[str, ...]
+    arguments: Arguments
+    grid: tuple[GridEntry, ...]
+    blocks: dict[str, BlockSize]
+    tiles: Tiles
+    """As they came out, with nothing left open."""
+    uses_libdevice: bool = False
+    functions: tuple[str, ...] = ()
+    """Names of small functions that the file has to define beside it."""
+    partial: str = ""
+    """Name of the scratch tensor of partial results, where it writes one."""
+
+    def signature(self) -> list[str]:
+        arguments = self.arguments
+        plain = [*arguments.tensors, *arguments.sizes, *arguments.numbers]
+        return [*plain, *(f"{name}: tl.constexpr" for name in self.blocks)]

@@ -1,0 +1,200 @@
+"""Rules for operators that move, make or look up elements without computing."""
+
+from __future__ import annotations
+
+from triton_agent.policy.author.brief import BeyondAuthor
+from triton_agent.policy.author.lowering import Builder, Call, lowers
+from triton_agent.policy.author.program import INTEGERS, Number
+from triton_agent.policy.author.sizes import Shape, Size, constant, is_constant, minus, plus
+from triton_agent.tools.graph import Reference
+
+
+@lowers("zeros", "zeros_like", "new_zeros", "zero", "empty", "empty_like", "new_empty")
+def _zeros(builder: Builder, call: Call) -> str:
+    return builder.full(0, call.shape, call.dtype)
+
+
+@lowers("ones", "ones_like", "new_ones")
+def _ones(builder: Builder, call: Call) -> str:
+    return builder.full(1, call.shape, call.dtype)
+
+
+@lowers("full", "full_like", "new_full", "scalar_tensor", "fill")
+def _full(builder: Builder, call: Call) -> str:
+    names = {"aten.full": "fill_value", "aten.full_like": "fill_value", "aten.new_full": "fill_value"}
+    name = names.get(call.aligned.operator, "s" if call.has("s") else "value")
+    found = call.operand(name)
+    if isinstance(found, str):
+        return builder.cast(builder.expand(found, call.shape), call.dtype)
+    return builder.full(found, call.shape, call.dtype)
+
+
+@lowers("arange")
+def _arange(builder: Builder, call: Call) -> str:
+    return builder.iota(call.shape[0], start=call.operand("start", 0), step=call.operand("step", 1), dtype=call.dtype)
+
+
+@lowers("copy")
+def _copy(builder: Builder, call: Call) -> str:
+    return builder.cast(builder.expand(call.tensor("src"), call.shape), call.dtype)
+
+
+@lowers("tril", "triu")
+def _triangle(builder: Builder, call: Call) -> str:
+    name, shift = call.tensor("self"), builder.number(call.plain("diagonal", 0))
+    shape = builder.shape(name)
+    row = builder.unsqueeze(builder.iota(shape[-2]), 1)
+    column = builder.iota(shape[-1])
+    if shift.values[0] != 0:
+        row = builder.point("add", row, shift, dtype="int64")
+    function = "le" if call.aligned.operator.endswith("tril") else "ge"
+    inside = builder.point(function, column, row, dtype="bool", compute="int64", hint="kept")
+    if call.dtype == "bool":
+        return builder.point("and", name, inside, dtype="bool")
+    return builder.where(inside, name, builder.number(0), call.dtype, "triangle")
+
+
+@lowers("cat", "concat", "concatenate")
+def _cat(builder: Builder, call: Call) -> str:
+    names = [builder.cast(name, call.dtype) for name in call.tensors("tensors")]
+    # An empty tensor of one dimension is let pass by torch whatever the others are.
+    names = [name for name in names if not (len(builder.shape(name)) == 1 != len(call.shape))]
+    return concat(builder, names, int(call.plain("dim", 0)), call.shape)
+
+
+@lowers("stack")
+def _stack(builder: Builder, call: Call) -> str:
+    dim = int(call.plain("dim", 0)) % len(call.shape)
+    names = [builder.cast(builder.unsqueeze(name, dim), call.dtype) for name in call.tensors("tensors")]
+    return concat(builder, names, dim, call.shape)
+
+
+def concat(builder: Builder, names: list[str], dim: int, shape: Shape) -> str:
+    value = builder.get(names[0])
+    if len(names) == 1:
+        return builder.copied(names[0])
+    parts = [builder.shape(name)[dim] for name in names]
+    if len(set(parts)) > 1:
+        template = " + ".join(f"{{{i}}}" for i in range(len(parts)))
+        builder.formula(shape[dim], template, *parts, name="joined")
+    return builder.emit("concat", *names, shape=shape, dtype=value.dtype, detail=dim % len(shape), hint="joined")
+
+
+@lowers("roll")
+def _roll(builder: Builder, call: Call) -> str:
+    name, shifts, dims = call.tensor("self"), call.sizes("shifts"), call.plain("dims", ())
+    if not dims:
+        raise BeyondAuthor("rolls the flattened tensor")
+    for shift, dim in zip(shifts, dims):
+        shape = builder.shape(name)
+        length = shape[dim]
+        first = tuple((-s) % n if n else 0 for s, n in zip(shift, length))
+        if is_constant(first, 0):
+            continue
+        tail = builder.slice(name, dim % len(shape), first, minus(length, first))
+        head = builder.slice(name, dim % len(shape), constant(0, builder.width), first)
+        name = concat(builder, [tail, head], dim, shape)
+    return name
+
+
+@lowers("constant_pad_nd")
+def _pad(builder: Builder, call: Call) -> str:
+    return pad(builder, call.tensor("self"), call.sizes("pad"), call.operand("value", 0), call.shape)
+
+
+def pad(builder: Builder, name: str, amounts: tuple[Size, ...], value: object, shape: Shape) -> str:
+    """`amounts` as torch gives them: before and after, the last dimension first."""
+    before = [constant(0, builder.width)] * len(shape)
+    for i in range(len(amounts) // 2):
+        before[len(shape) - 1 - i] = amounts[2 * i]
+        size, both = builder.shape(name)[len(shape) - 1 - i], plus(amounts[2 * i], amounts[2 * i + 1])
+        if is_constant(both) and both[0] > 0:
+            builder.formula(shape[len(shape) - 1 - i], f"{{0}} + {both[0]}", size, name="padded")
+    made = builder.get(name)
+    return builder.emit(
+        "pad", name, builder.number(value), shape=shape, dtype=made.dtype, detail=tuple(before), hint=made.hint
+    )
+
+
+@lowers("embedding", "index_select")
+def _take(builder: Builder, call: Call) -> str:
+    if call.aligned.operator == "aten.embedding":
+        return take(builder, call.tensor("weight"), call.tensor("indices"), 0)
+    return take(builder, call.tensor("self"), call.tensor("index"), int(call.plain("dim")))
+
+
+def take(builder: Builder, table: str, index: str, dim: int) -> str:
+    """Rows (or columns, ...) of a table; the index' dimensions take the place of the table's."""
+    value, found = builder.get(table), builder.get(index)
+    if found.dtype not in INTEGERS:
+        raise BeyondAuthor("an index that is not of whole numbers")
+    dim %= len(value.shape)
+    shape = (*value.shape[:dim], *found.shape, *value.shape[dim + 1 :])
+    return builder.emit("take", table, index, shape=shape, dtype=value.dtype, detail=dim, hint="picked")
+
+
+@lowers("gather")
+def _gather(builder: Builder, call: Call) -> str:
+    table, index = call.tensor("self"), call.tensor("index")
+    dim = int(call.plain("dim")) % max(1, len(call.shape))
+    return gather(builder, table, index, dim)
+
+
+def gather(builder: Builder, table: str, index: str, dim: int) -> str:
+    found = builder.get(index)
+    return builder.emit(
+        "gather", table, index, shape=found.shape, dtype=builder.get(table).dtype, detail=dim, hint="picked"
+    )
+
+
+@lowers("index", "_unsafe_index")
+def _index(builder: Builder, call: Call) -> str:
+    table = call.tensor("self")
+    indices = call.aligned.arguments["indices"]
+    given = [(dim, item) for dim, item in enumerate(indices) if isinstance(item, Reference)]
+    if len(given) != 1:
+        raise BeyondAuthor("several index tensors at once")
+    dim, item = given[0]
+    index = builder.named(item.name)
+    if builder.get(index).dtype not in INTEGERS:
+        raise BeyondAuthor("a boolean mask as an index")
+    # Negative indices count from the end, which a kernel has to be told.
+    length = builder.number(0)
+    negative = builder.point("lt", index, length, dtype="bool", compute=builder.get(index).dtype)
+    size = builder.shape(table)[dim]
+    around = builder.point("add", index, _as_number(size), dtype=builder.get(index).dtype)
+    return take(builder, table, builder.where(negative, around, index, builder.get(index).dtype, "index"), dim)
+
+
+def _as_number(size: Size) -> Number:
+    return Number(size)
+
+
+@lowers("slice_scatter", "select_scatter")
+def _scatter_view(builder: Builder, call: Call) -> str:
+    """The piece put in between what is before and behind it."""
+    name, piece, dim = call.tensor("self"), call.tensor("src"), int(call.plain("dim", 0))
+    shape = builder.shape(name)
+    dim %= len(shape)
+    if call.aligned.operator.startswith("aten.select"):
+        index = builder.size(call.aligned.arguments["index"])
+        start = tuple(i + n if i < 0 else i for i, n in zip(index, shape[dim]))
+        piece = builder.unsqueeze(piece, dim)
+    else:
+        if call.plain("step", 1) != 1:
+            raise BeyondAuthor("a step")
+        start = builder.size(call.aligned.arguments.get("start") or 0)
+        start = tuple(min(max(s + n if s < 0 else s, 0), n) for s, n in zip(start, shape[dim]))
+    piece = builder.cast(piece, call.dtype)
+    end = plus(start, builder.shape(piece)[dim])
+    parts = [builder.slice(name, dim, constant(0, builder.width), start), piece]
+    parts.append(builder.slice(name, dim, end, minus(shape[dim], end)))
+    return concat(builder, [part for part in parts if not is_constant(builder.shape(part)[dim], 0)], dim, shape)
+
+
+@lowers("one_hot")
+def _one_hot(builder: Builder, call: Call) -> str:
+    index = call.tensor("self")
+    column = builder.iota(call.shape[-1])
+    same = builder.point("eq", builder.unsqueeze(index, len(call.shape) - 1), column, dtype="bool", compute="int64")
+    return builder.cast(same, call.dtype)

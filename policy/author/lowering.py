@@ -1,0 +1,446 @@
+"""From operators of torch to a `Program`. What no rule knows stays an operator of torch.
+
+Rules register themselves by operator name with `@lowers("aten.add", ...)`; each takes the builder and the call and
+returns the name of the value made, or one name per output. A rule that meets a form it has no words for raises
+`BeyondAuthor`, and the call stays what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from triton_agent.policy.author.alignment import AlignedGraph, AlignedNode
+from triton_agent.policy.author.brief import BeyondAuthor
+from triton_agent.policy.author.points import POINTS
+from triton_agent.policy.author.program import (
+    DTYPES,
+    FLOATS,
+    Formula,
+    Number,
+    Operand,
+    Program,
+    Value,
+    register_dtype,
+)
+from triton_agent.policy.author.sizes import Shape, Size, constant, is_constant, product
+from triton_agent.tools.graph import Reference
+
+Rule = Callable[["Builder", "Call"], "str | Sequence[str | None]"]
+
+RULES: dict[str, Rule] = {}
+
+
+def lowers(*operators: str) -> Callable[[Rule], Rule]:
+    """Register a rule for operators, named without `aten.`."""
+
+    def register(rule: Rule) -> Rule:
+        RULES.update({f"aten.{operator}": rule for operator in operators})
+        return rule
+
+    return register
+
+
+class Call:
+    """One operator call as a rule sees it: operands are names of values, numbers know how they change."""
+
+    def __init__(self, builder: Builder, aligned: AlignedNode) -> None:
+        self._builder = builder
+        self.aligned = aligned
+        self.shape: Shape = aligned.shapes[0] if aligned.shapes else ()
+        self.dtype: str = aligned.dtypes[0] if aligned.dtypes else ""
+
+    def has(self, name: str) -> bool:
+        return self.aligned.arguments.get(name) is not None
+
+    def plain(self, name: str, default: Any = None) -> Any:
+        """An argument that must not change with the sizes."""
+        found = self.aligned.arguments.get(name, default)
+        found = default if found is None else found
+        if isinstance(found, Number) or (isinstance(found, tuple) and any(isinstance(x, Number) for x in found)):
+            raise BeyondAuthor(f"{name} changes with the sizes")
+        return found
+
+    def tensor(self, name: str) -> str:
+        found = self.aligned.arguments.get(name)
+        if not isinstance(found, Reference):
+            raise BeyondAuthor(f"{name} is no tensor")
+        return self._builder.named(found.name)
+
+    def operand(self, name: str, default: float | None = None) -> Operand:
+        """A tensor or a number."""
+        found = self.aligned.arguments.get(name, default)
+        if isinstance(found, Reference):
+            return self._builder.named(found.name)
+        if isinstance(found, (bool, int, float, Number)):
+            return self._builder.number(found)
+        raise BeyondAuthor(f"{name} is neither a tensor nor a number")
+
+    def sizes(self, name: str) -> tuple[Size, ...]:
+        return tuple(self._builder.size(item) for item in self.aligned.arguments.get(name) or ())
+
+    def tensors(self, name: str) -> tuple[str, ...]:
+        found = self.aligned.arguments.get(name) or ()
+        return tuple(self._builder.named(item.name) for item in found)
+
+    def dims(self, name: str, rank: int) -> tuple[int, ...]:
+        """Dimensions, counted from the front; all of them where none are given."""
+        found = self.plain(name)
+        if found is None or found == ():
+            return tuple(range(rank))
+        found = found if isinstance(found, tuple) else (found,)
+        return tuple(sorted(int(dim) % max(1, rank) for dim in found)) if rank else ()
+
+
+class Builder:
+    """Collects the values of a program; equal ones are made once."""
+
+    def __init__(self, graph: AlignedGraph) -> None:
+        self.graph = graph
+        self.width = graph.width
+        self.program = Program(width=graph.width)
+        self.used = {name for node in graph.main.nodes for name in node.references()}
+        self.used |= {*graph.main.outputs, *graph.main.updates.values()}
+        """Values of the operator graph that somebody takes."""
+        self._known: dict[Any, str] = {}
+        self._names: dict[str, str] = {}
+        """Value of the operator graph -> value of the program."""
+
+    # -- values ----------------------------------------------------------------------------------------------------
+
+    def named(self, name: str) -> str:
+        if name not in self._names:
+            meta = self.graph.main.sources()[name]
+            shape = self.graph.shape_of(name)
+            self._names[name] = self.emit("source", shape=shape, dtype=meta.dtype, function=name)
+            if any(not graph.sources()[name].is_contiguous for graph in self.graph.graphs):
+                self.program.strides[self._names[name]] = self.graph.strides_of(name)
+        return self._names[name]
+
+    def bind(self, name: str, value: str) -> None:
+        self._names[name] = value
+        self.program.results.add(value)
+
+    def get(self, name: str) -> Value:
+        return self.program.values[name]
+
+    def shape(self, name: str) -> Shape:
+        return self.get(name).shape
+
+    def number(self, number: Any) -> Number:
+        return number if isinstance(number, Number) else Number((number,) * self.width)
+
+    def size(self, number: Any) -> Size:
+        if isinstance(number, Number):
+            return tuple(int(value) for value in number.values)
+        return constant(int(number), self.width)
+
+    def formula(self, size: Size, template: str, *operands: Size, name: str) -> None:
+        """Remember how a size comes about."""
+        self.program.formulas.append(Formula(size, template, operands, name))
+
+    def one(self) -> Size:
+        return constant(1, self.width)
+
+    def count(self, sizes: Sequence[Size]) -> Number:
+        """A product of sizes as a number to compute with."""
+        return Number(tuple(float(entry) for entry in product(sizes, self.width)))
+
+    def emit(
+        self,
+        operation: str,
+        *operands: Operand,
+        shape: Shape,
+        dtype: str,
+        function: str = "",
+        detail: Any = (),
+        hint: str = "",
+    ) -> str:
+        key = (operation, function, operands, shape, dtype, detail)
+        if key not in self._known or operation == "torch":
+            name = f"v{len(self.program.values)}"
+            self._known[key] = name
+            self.program.values[name] = Value(
+                name=name,
+                operation=operation,
+                function=function,
+                operands=operands,
+                shape=shape,
+                dtype=dtype,
+                detail=detail,
+                hint=hint,
+            )
+        return self._known[key]
+
+    # -- points ----------------------------------------------------------------------------------------------------
+
+    def point(self, function: str, *operands: Operand, dtype: str, hint: str = "", compute: str = "") -> str:
+        """`function` at every element. Operands are brought to the dtype it is computed in."""
+        wanted = compute or dtype
+        if wanted not in DTYPES or dtype not in DTYPES:
+            raise BeyondAuthor(f"no kernels for {wanted}")
+        casted = tuple(self._in_dtype(operand, wanted) for operand in operands)
+        return self._point(function, casted, dtype, hint)
+
+    def _point(self, function: str, operands: tuple[Operand, ...], dtype: str, hint: str) -> str:
+        shape = self.broadcast([self.shape(operand) for operand in operands if isinstance(operand, str)])
+        return self.emit(
+            "point", *operands, shape=shape, dtype=dtype, function=function, hint=hint or POINTS[function].hint
+        )
+
+    def _in_dtype(self, operand: Operand, dtype: str) -> Operand:
+        if isinstance(operand, Number):
+            if dtype in FLOATS:
+                return Number(tuple(float(value) for value in operand.values))
+            return operand if dtype == "bool" else Number(tuple(_whole(value) for value in operand.values))
+        return (
+            self.cast(operand, dtype) if register_dtype(self.get(operand).dtype) != register_dtype(dtype) else operand
+        )
+
+    def where(self, condition: str, yes: Operand, no: Operand, dtype: str, hint: str = "") -> str:
+        condition = self.cast(condition, "bool")
+        return self._point("where", (condition, self._in_dtype(yes, dtype), self._in_dtype(no, dtype)), dtype, hint)
+
+    def cast(self, name: str, dtype: str) -> str:
+        value = self.get(name)
+        if value.dtype == dtype:
+            return name
+        if value.dtype not in DTYPES or dtype not in DTYPES:
+            raise BeyondAuthor(f"no kernels for {value.dtype} to {dtype}")
+        return self.emit("point", name, shape=value.shape, dtype=dtype, function="cast", hint=value.hint)
+
+    def copied(self, name: str) -> str:
+        value = self.get(name)
+        if value.dtype not in DTYPES:
+            raise BeyondAuthor(f"no kernels for {value.dtype}")
+        return self.emit("point", name, shape=value.shape, dtype=value.dtype, function="cast", hint=value.hint)
+
+    def full(self, number: Any, shape: Shape, dtype: str) -> str:
+        if dtype not in DTYPES:
+            raise BeyondAuthor(f"no kernels for {dtype}")
+        return self.emit("full", self.number(number), shape=shape, dtype=dtype)
+
+    def iota(self, length: Size, *, start: Any = 0, step: Any = 1, dtype: str = "int64") -> str:
+        return self.emit("iota", self.number(start), self.number(step), shape=(length,), dtype=dtype, hint="position")
+
+    def broadcast(self, shapes: Sequence[Shape]) -> Shape:
+        rank = max((len(shape) for shape in shapes), default=0)
+        result: list[Size] = [self.one()] * rank
+        for shape in shapes:
+            for i, size in enumerate(shape, rank - len(shape)):
+                if not is_constant(size, 1):
+                    if not is_constant(result[i], 1) and result[i] != size:
+                        raise BeyondAuthor("sizes that broadcast at some sizes only")
+                    result[i] = size
+        return tuple(result)
+
+    # -- views -----------------------------------------------------------------------------------------------------
+
+    def reshape(self, name: str, shape: Shape) -> str:
+        value = self.get(name)
+        if value.shape == shape:
+            return name
+        if value.operation == "reshape":
+            return self.reshape(value.inputs[0], shape)
+        return self.emit("reshape", name, shape=shape, dtype=value.dtype, hint=value.hint)
+
+    def permute(self, name: str, order: Sequence[int]) -> str:
+        value = self.get(name)
+        if tuple(order) == tuple(range(len(value.shape))):
+            return name
+        shape = tuple(value.shape[i] for i in order)
+        return self.emit("permute", name, shape=shape, dtype=value.dtype, detail=tuple(order), hint=value.hint)
+
+    def swap(self, name: str, a: int, b: int) -> str:
+        order = list(range(len(self.shape(name))))
+        order[a], order[b] = order[b], order[a]
+        return self.permute(name, order)
+
+    def expand(self, name: str, shape: Shape) -> str:
+        value = self.get(name)
+        if value.shape == shape:
+            return name
+        return self.emit("expand", name, shape=shape, dtype=value.dtype, hint=value.hint)
+
+    def slice(self, name: str, dim: int, start: Size, length: Size, step: int = 1) -> str:
+        value = self.get(name)
+        if length == value.shape[dim] and is_constant(start, 0) and step == 1:
+            return name
+        shape = (*value.shape[:dim], length, *value.shape[dim + 1 :])
+        return self.emit("slice", name, shape=shape, dtype=value.dtype, detail=(dim, start, step), hint=value.hint)
+
+    def unsqueeze(self, name: str, dim: int) -> str:
+        shape = self.shape(name)
+        dim %= len(shape) + 1
+        return self.reshape(name, (*shape[:dim], self.one(), *shape[dim:]))
+
+    # -- reductions ------------------------------------------------------------------------------------------------
+
+    def reduce(
+        self, function: str, name: str, dims: Sequence[int], *, keep: bool = False, dtype: str = "", hint: str = ""
+    ) -> str:
+        value = self.get(name)
+        if value.dtype not in DTYPES:
+            raise BeyondAuthor(f"no kernels for {value.dtype}")
+        kept = tuple(size for i, size in enumerate(value.shape) if i not in dims)
+        made = name
+        if len(kept) < len(value.shape):
+            made = self.emit(
+                "reduce",
+                name,
+                shape=kept,
+                dtype=dtype or value.dtype,
+                function=function,
+                detail=tuple(dims),
+                hint=hint or REDUCTION_HINTS[function],
+            )
+        elif dtype and dtype != value.dtype:
+            made = self.cast(name, dtype)
+        return self.reshape(made, self.kept_shape(value.shape, dims)) if keep else made
+
+    def kept_shape(self, shape: Shape, dims: Sequence[int]) -> Shape:
+        return tuple(self.one() if i in dims else size for i, size in enumerate(shape))
+
+    def mean(self, name: str, dims: Sequence[int], *, keep: bool = False, dtype: str, hint: str = "mean") -> str:
+        shape = self.shape(name)
+        total = self.reduce("sum", name, dims, keep=keep, dtype=dtype)
+        return self.point("div", total, self.count([shape[i] for i in dims]), dtype=dtype, hint=hint)
+
+
+REDUCTION_HINTS = {
+    "sum": "total",
+    "prod": "product",
+    "max": "largest",
+    "min": "smallest",
+    "any": "any_true",
+    "all": "all_true",
+    "argmax": "where_largest",
+    "argmin": "where_smallest",
+}
+
+
+def _whole(value: float) -> float:
+    return int(value) if float(value).is_integer() else value
+
+
+def lower(graph: AlignedGraph, left_to_torch: frozenset[int] = frozenset()) -> Program:
+    """The whole call; operators at the given places in the graph stay what they are."""
+    # The rules register themselves when they are imported; here, so that importing this module does not need them.
+    from triton_agent.policy.author import (  # noqa: F401
+        lowered_losses,
+        lowered_movement,
+        lowered_points,
+        lowered_products,
+        lowered_reductions,
+        lowered_views,
+    )
+
+    builder = Builder(graph)
+    for node in graph.nodes:
+        _lower_node(builder, node, left_to_torch)
+    program = builder.program
+    program.outputs = tuple(builder.named(name) for name in graph.main.outputs)
+    program.updates = {builder.named(source): builder.named(value) for source, value in graph.main.updates.items()}
+    if graph.left_out:
+        program.limits.append(
+            f"at {graph.left_out} of the other sizes the model runs other operators; nothing was written for those"
+        )
+    return program
+
+
+def _lower_node(builder: Builder, aligned: AlignedNode, left_to_torch: frozenset[int]) -> None:
+    """By its rule; where there is none, or it has no words for this form, as an operator of torch."""
+    node, rule = aligned.node, RULES.get(aligned.operator)
+    known = dict(builder.program.values)
+    try:
+        if rule is None:
+            raise BeyondAuthor("no rule")
+        if node.index in left_to_torch:
+            raise BeyondAuthor("no kernel was found for it")
+        made = rule(builder, Call(builder, aligned))
+        names = [made] if isinstance(made, str) else list(made)
+        names += [None] * (len(node.outputs) - len(names))
+        if any(name is None and node.output_name(k) in builder.used for k, name in enumerate(names)):
+            raise BeyondAuthor("not all of its results")
+        _check(builder, aligned, names)
+    except BeyondAuthor as reason:
+        _forget(builder, known)
+        names = list(_left_to_torch(builder, aligned, str(reason)))
+    for fresh in builder.program.values.keys() - known.keys():
+        builder.program.origins[fresh] = (node.index, aligned.operator)
+    for position, name in enumerate(names[: len(node.outputs)]):
+        if name is not None:
+            builder.bind(node.output_name(position), name)
+
+
+def _check(builder: Builder, aligned: AlignedNode, names: Sequence[str | None]) -> None:
+    """A rule that made another shape or dtype than torch did has misread the call."""
+    for name, shape, dtype in zip(names, aligned.shapes, aligned.dtypes):
+        if name is None:
+            continue
+        if builder.get(name).shape != shape or builder.get(name).dtype != dtype:
+            raise BeyondAuthor("another shape or dtype than expected")
+
+
+def _forget(builder: Builder, known: dict[str, Value]) -> None:
+    builder.program.values = dict(known)
+    builder._known = {key: name for key, name in builder._known.items() if name in known}
+    builder._names = {key: name for key, name in builder._names.items() if name in known}
+
+
+def _results(operator: str, overload: str) -> int:
+    """How many tensors torch says an operator returns; some of them may be left out of the graph."""
+    import torch
+
+    namespace, _, name = operator.partition(".")
+    packet = getattr(getattr(torch.ops, namespace, None), name, None)
+    found = getattr(packet, overload or "default", None) if packet is not None else None
+    return len(found._schema.returns) if found is not None else 1
+
+
+def _left_to_torch(builder: Builder, aligned: AlignedNode, reason: str) -> tuple[str, ...]:
+    """The call as it is, and one value for each of its outputs."""
+    node = aligned.node
+    operands: list[Operand] = []
+
+    def slot(argument: Any) -> Any:
+        """References become positions among the operands."""
+        if isinstance(argument, Reference):
+            name = builder.named(argument.name)
+            if name not in operands:
+                operands.append(name)
+            return ("operand", operands.index(name))
+        if isinstance(argument, tuple):
+            return ("tuple", tuple(slot(item) for item in argument))
+        return argument
+
+    arguments = tuple((name, slot(value)) for name, value in aligned.arguments.items())
+    results = max(len(node.outputs), _results(node.operator, node.overload))
+    gaps = any(not meta.is_contiguous for meta in node.outputs)
+    detail = (arguments, results, node.overload, node.index, gaps)
+    first = builder.emit(
+        "torch",
+        *operands,
+        shape=aligned.shapes[0] if aligned.shapes else (),
+        dtype=aligned.dtypes[0] if aligned.dtypes else "",
+        function=node.operator,
+        detail=detail,
+        hint=node.operator.split(".")[-1].strip("_"),
+    )
+    names = [first]
+    for k in range(1, len(node.outputs)):
+        names.append(
+            builder.emit(
+                "torch",
+                first,
+                shape=aligned.shapes[k],
+                dtype=aligned.dtypes[k],
+                function="output",
+                detail=k,
+                hint=builder.get(first).hint,
+            )
+        )
+    if reason != "no rule" or node.kind not in ("view", "allocation", "metadata"):
+        told = "" if reason == "no rule" else f" ({reason})"
+        builder.program.limits.append(f"{node.operator} stays an operator of torch{told}")
+    return tuple(names)

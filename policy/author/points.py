@@ -1,0 +1,180 @@
+"""Functions of single elements, and how they are written in Triton.
+
+A template says the function in Triton's words; `{0}` is the first operand. The last entry is a name for the result. An
+operand that a template names twice is put into a variable first. NaN passes through as it does in torch, which is why
+`relu` compares instead of taking a maximum.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+
+class Binding(enum.IntEnum):
+    """How tightly an expression holds together, loosest first."""
+
+    LOOSEST = 0
+    COMPARE = 10
+    OR = 20
+    XOR = 25
+    AND = 30
+    SHIFT = 35
+    SUM = 40
+    PRODUCT = 50
+    UNARY = 60
+    ATOM = 100
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Point:
+    """One function."""
+
+    template: str
+    binding: Binding
+    """Of the whole expression."""
+    needs: tuple[Binding, ...]
+    """Of each operand, so that no parentheses are needed around it."""
+    hint: str
+    """What the result is called where nothing better is known."""
+    floats: bool = True
+    """Whether it is computed in floating point whatever comes in."""
+
+    @property
+    def uses_libdevice(self) -> bool:
+        return "libdevice." in self.template
+
+    def occurrences(self, position: int) -> int:
+        return self.template.count(f"{{{position}}}")
+
+
+def _call(template: str, hint: str, operands: int = 1, *, floats: bool = True) -> Point:
+    return Point(template, Binding.ATOM, (Binding.LOOSEST,) * operands, hint, floats)
+
+
+def _infix(sign: str, binding: Binding, hint: str, *, floats: bool = False) -> Point:
+    tighter = Binding(min(b for b in Binding if b > binding))
+    return Point(f"{{0}} {sign} {{1}}", binding, (binding, tighter), hint, floats)
+
+
+def _formula(template: str, binding: Binding, hint: str, *needs: Binding, floats: bool = True) -> Point:
+    return Point(template, binding, needs, hint, floats)
+
+
+_C, _P, _S, _U = Binding.COMPARE, Binding.PRODUCT, Binding.SUM, Binding.UNARY
+_A = Binding.ATOM
+
+POINTS: dict[str, Point] = {
+    "add": _infix("+", _S, "total"),
+    "sub": _infix("-", _S, "shifted"),
+    "mul": _infix("*", _P, "scaled"),
+    "div": _infix("/", _P, "ratio", floats=True),
+    "floor_div": _formula("tl.floor({0} / {1})", _A, "quotient", _P, _U),
+    "trunc_div": _formula("libdevice.trunc({0} / {1})", _A, "quotient", _P, _U),
+    "int_trunc_div": _infix("//", _P, "quotient"),
+    "int_floor_div": _formula(
+        "({0} // {1}) - (({0} % {1} != 0) & (({0} < 0) != ({1} < 0))).to({0}.dtype)",
+        _S,
+        "quotient",
+        _A,
+        _A,
+        floats=False,
+    ),
+    "mod": _formula("{0} - tl.floor({0} / {1}) * {1}", _S, "rest", _A, _A),
+    "int_mod": _formula(
+        "tl.where(({0} % {1} != 0) & (({0} < 0) != ({1} < 0)), {0} % {1} + {1}, {0} % {1})",
+        _A,
+        "rest",
+        _A,
+        _A,
+        floats=False,
+    ),
+    "fmod": _call("libdevice.fmod({0}, {1})", "rest", 2),
+    "neg": _formula("-{0}", _U, "negated", _U, floats=False),
+    "abs": _call("tl.abs({0})", "magnitude", floats=False),
+    "sign": _formula("tl.where({0} > 0, 1.0, tl.where({0} < 0, -1.0, {0}))", _A, "sign", _A),
+    "int_sign": _formula("({0} > 0).to({0}.dtype) - ({0} < 0).to({0}.dtype)", _S, "sign", _A, floats=False),
+    "square": _formula("{0} * {0}", _P, "square", _A, floats=False),
+    "cube": _formula("{0} * {0} * {0}", _P, "cube", _A, floats=False),
+    "fourth": _formula("({0} * {0}) * ({0} * {0})", _P, "fourth", _A, floats=False),
+    "reciprocal": _formula("1.0 / {0}", _P, "reciprocal", _U),
+    "sqrt": _call("tl.sqrt({0})", "root"),
+    "rsqrt": _call("tl.rsqrt({0})", "scale"),
+    "exp": _call("tl.exp({0})", "power"),
+    "exp2": _call("tl.exp2({0})", "power"),
+    "expm1": _call("libdevice.expm1({0})", "power"),
+    "log": _call("tl.log({0})", "logarithm"),
+    "log2": _call("tl.log2({0})", "logarithm"),
+    "log10": _call("libdevice.log10({0})", "logarithm"),
+    "log1p": _call("libdevice.log1p({0})", "logarithm"),
+    "sin": _call("tl.sin({0})", "sine"),
+    "cos": _call("tl.cos({0})", "cosine"),
+    "tan": _call("libdevice.tan({0})", "tangent"),
+    "tanh": _call("libdevice.tanh({0})", "squashed"),
+    "sinh": _call("libdevice.sinh({0})", "result"),
+    "cosh": _call("libdevice.cosh({0})", "result"),
+    "asin": _call("libdevice.asin({0})", "angle"),
+    "acos": _call("libdevice.acos({0})", "angle"),
+    "atan": _call("libdevice.atan({0})", "angle"),
+    "asinh": _call("libdevice.asinh({0})", "result"),
+    "acosh": _call("libdevice.acosh({0})", "result"),
+    "atanh": _call("libdevice.atanh({0})", "result"),
+    "atan2": _call("libdevice.atan2({0}, {1})", "angle", 2),
+    "hypot": _call("libdevice.hypot({0}, {1})", "distance", 2),
+    "erf": _call("tl.erf({0})", "result"),
+    "erfc": _call("libdevice.erfc({0})", "result"),
+    "erfinv": _call("libdevice.erfinv({0})", "result"),
+    "lgamma": _call("libdevice.lgamma({0})", "result"),
+    "floor": _call("tl.floor({0})", "whole"),
+    "ceil": _call("tl.ceil({0})", "whole"),
+    "trunc": _call("libdevice.trunc({0})", "whole"),
+    "round": _call("libdevice.rint({0})", "whole"),
+    "frac": _formula("{0} - libdevice.trunc({0})", _S, "fraction", _A),
+    "pow": _call("libdevice.pow({0}, {1})", "power", 2),
+    "copysign": _call("libdevice.copysign({0}, {1})", "result", 2),
+    "sigmoid": _call("tl.sigmoid({0})", "gate"),
+    "log_sigmoid": _formula("tl.where({0} < 0, {0}, 0.0) - libdevice.log1p(tl.exp(-tl.abs({0})))", _S, "log_gate", _A),
+    "relu": _formula("tl.where({0} < 0, 0.0, {0})", _A, "activated", _A),
+    "int_relu": _formula("tl.where({0} < 0, 0, {0})", _A, "activated", _A, floats=False),
+    "relu6": _formula("tl.where({0} < 0, 0.0, tl.where({0} > 6, 6.0, {0}))", _A, "activated", _A),
+    "silu": _formula("{0} * tl.sigmoid({0})", _P, "activated", _A),
+    "gelu": _formula("0.5 * {0} * (1.0 + tl.erf({0} * 0.7071067811865476))", _P, "activated", _A),
+    "gelu_tanh": _formula(
+        "{0} * tl.sigmoid(1.5957691216057308 * {0} * (1.0 + 0.044715 * {0} * {0}))", _P, "activated", _A
+    ),
+    "elu": _formula(
+        "tl.where({0} > 0, {0} * {2}, libdevice.expm1({0} * {3}) * ({1} * {2}))", _A, "activated", _A, _P, _P, _P
+    ),
+    "leaky_relu": _formula("tl.where({0} > 0, {0}, {0} * {1})", _A, "activated", _A, _U),
+    "softplus": _formula(
+        "tl.where({0} * {1} > {2}, {0}, libdevice.log1p(tl.exp({0} * {1})) / {1})", _A, "activated", _A, _U, _S
+    ),
+    "hardtanh": _formula("tl.where({0} < {1}, {1}, tl.where({0} > {2}, {2}, {0}))", _A, "clamped", _A, _S, _S),
+    "hardsigmoid": _formula("tl.clamp({0} + 3.0, 0.0, 6.0) / 6.0", _P, "gate", _S),
+    "hardswish": _formula("{0} * tl.clamp({0} + 3.0, 0.0, 6.0) / 6.0", _P, "activated", _A),
+    "mish": _formula("{0} * libdevice.tanh({1})", _P, "activated", _U, Binding.LOOSEST),
+    "softsign": _formula("{0} / (1.0 + tl.abs({0}))", _P, "activated", _A),
+    "clamp_min": _formula("tl.where({0} < {1}, {1}, {0})", _A, "at_least", _A, Binding.ATOM, floats=False),
+    "clamp_max": _formula("tl.where({0} > {1}, {1}, {0})", _A, "at_most", _A, Binding.ATOM, floats=False),
+    "maximum": _call("tl.maximum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)", "larger", 2, floats=False),
+    "minimum": _call("tl.minimum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)", "smaller", 2, floats=False),
+    "fmax": _call("tl.maximum({0}, {1})", "larger", 2),
+    "fmin": _call("tl.minimum({0}, {1})", "smaller", 2),
+    "where": _call("tl.where({0}, {1}, {2})", "chosen", 3, floats=False),
+    "eq": _infix("==", _C, "is_equal"),
+    "ne": _infix("!=", _C, "differs"),
+    "lt": _infix("<", _C, "is_less"),
+    "le": _infix("<=", _C, "is_at_most"),
+    "gt": _infix(">", _C, "is_more"),
+    "ge": _infix(">=", _C, "is_at_least"),
+    "isnan": _formula("{0} != {0}", _C, "is_nan", _A),
+    "isinf": _formula('tl.abs({0}) == float("inf")', _C, "is_infinite", Binding.LOOSEST),
+    "isfinite": _formula('tl.abs({0}) < float("inf")', _C, "is_finite", Binding.LOOSEST),
+    "and": _infix("&", Binding.AND, "both"),
+    "or": _infix("|", Binding.OR, "either"),
+    "xor": _infix("^", Binding.XOR, "differs"),
+    "not": _formula("~{0}", _U, "negated", _U, floats=False),
+    "shift_left": _infix("<<", Binding.SHIFT, "shifted"),
+    "shift_right": _infix(">>", Binding.SHIFT, "shifted"),
+}
+"""By the author's own names. `cast` is written by whoever prints, since it depends on where the value comes from."""

@@ -1,0 +1,272 @@
+"""Whole numbers that depend on the sizes of a problem, known by their value at each of its sizes.
+
+A size is a tuple with one entry per aligned graph. Arithmetic is elementwise and two sizes are equal when all entries
+are, so nothing symbolic is needed: what a size *is* (`rows * heads`) is found out last, by searching for an expression
+in the tensors' dimensions that has the same values (`SizeNames`). With one graph only, sizes that happen to agree are
+taken for the same; the file is then right at those sizes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+Size: TypeAlias = tuple[int, ...]
+Shape: TypeAlias = tuple[Size, ...]
+
+
+def constant(value: int, width: int) -> Size:
+    return (value,) * width
+
+
+def is_constant(size: Size, value: int | None = None) -> bool:
+    return all(entry == (size[0] if value is None else value) for entry in size)
+
+
+def plus(a: Size, b: Size) -> Size:
+    return tuple(x + y for x, y in zip(a, b))
+
+
+def minus(a: Size, b: Size) -> Size:
+    return tuple(x - y for x, y in zip(a, b))
+
+
+def times(a: Size, b: Size) -> Size:
+    return tuple(x * y for x, y in zip(a, b))
+
+
+def product(sizes: Iterable[Size], width: int) -> Size:
+    total = constant(1, width)
+    for size in sizes:
+        total = times(total, size)
+    return total
+
+
+def divides(a: Size, b: Size) -> bool:
+    """Whether `a` divides `b` at every size."""
+    return all(x != 0 and y % x == 0 for x, y in zip(a, b))
+
+
+def quotient(a: Size, b: Size) -> Size:
+    return tuple(x // y if y else 0 for x, y in zip(a, b))
+
+
+def remainder(a: Size, b: Size) -> Size:
+    return tuple(x % y if y else 0 for x, y in zip(a, b))
+
+
+def at_most(a: Size, b: Size) -> bool:
+    return all(x <= y for x, y in zip(a, b))
+
+
+def contiguous_strides(shape: Shape, width: int) -> Shape:
+    strides: list[Size] = []
+    step = constant(1, width)
+    for size in reversed(shape):
+        strides.append(step)
+        step = times(step, tuple(max(1, entry) for entry in size))
+    return tuple(reversed(strides))
+
+
+def _is_small(size: Size) -> bool:
+    """A number that never changes and may stand for anything: a stride, a window, a number of heads."""
+    return is_constant(size) and size[0] <= LITERAL_LIMIT
+
+
+LITERAL_LIMIT = 16
+"""Up to here a number that is the same at all sizes is written as a number, even where a dimension has that size."""
+
+
+class SizeNames:
+    """Names that the host code has for sizes, and expressions in them for all other sizes."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self.names: dict[str, Size] = {}
+        self.attributes: dict[str, Size] = {}
+        """Numbers that the module itself holds; asked for only where no dimension will do."""
+        self.fractions: dict[str, tuple[float, ...]] = {}
+        self.guessed: list[Size] = []
+        """Sizes that no expression was found for; they were written as the number they are at the main size."""
+
+    def add(self, name: str, size: Size) -> None:
+        self.names[name] = size
+
+    def find(self, size: Size) -> str | None:
+        """A name with exactly these values."""
+        return next((name for name, known in self.names.items() if known == size), None)
+
+    def expression(self, size: Size) -> str:
+        """Python text for the size; a plain number where it never changes."""
+        found = self._expression(size)
+        if found is not None:
+            return found
+        if not is_constant(size):
+            self.guessed.append(size)
+        return str(size[0])
+
+    def search(self, size: Size) -> str | None:
+        """As `expression`, but None where nothing was found."""
+        return self._expression(size)
+
+    def _expression(self, size: Size) -> str | None:
+        if is_constant(size) and abs(size[0]) <= LITERAL_LIMIT:
+            return str(size[0])
+        exact = self.find(size)
+        if exact is not None:
+            return exact
+        products = self._product(size)
+        if products is not None:
+            return products
+        if is_constant(size):
+            return str(size[0])
+        for name, known in self.attributes.items():
+            if known == size:
+                return name
+        simple = self._quotient(size) or self._sum(size) or self._window(size)
+        return simple or self._with_attribute(size) or self._factored(size)
+
+    def _with_attribute(self, size: Size) -> str | None:
+        """A dimension over or times a number of the module's: `width // self.heads`."""
+        for name, known in self.attributes.items():
+            if is_constant(known):
+                continue
+            for other, dimension in self.names.items():
+                if all(known) and divides(known, dimension) and quotient(dimension, known) == size:
+                    return f"{other} // {name}"
+                if times(dimension, known) == size:
+                    return f"{other} * {name}"
+                for third, more in self.names.items():
+                    both = times(dimension, more)
+                    if all(known) and divides(known, both) and quotient(both, known) == size:
+                        return f"{other} * {third} // {name}"
+                    if times(both, known) == size:
+                        return f"{other} * {third} * {name}"
+        return None
+
+    def _factored(self, size: Size) -> str | None:
+        """`a * (b + c)`."""
+        for name, known in self.names.items():
+            if divides(known, size) and not is_constant(known, 1):
+                rest = quotient(size, known)
+                inner = self._sum(rest) or self._quotient(rest) or self._window(rest) or self._with_attribute(rest)
+                inner = inner or next((n for n, k in self.attributes.items() if k == rest), None)
+                if inner is not None:
+                    return f"{name} * ({inner})"
+        return None
+
+    def _product(self, size: Size) -> str | None:
+        """`a * b`, `a * b * c`, `4 * a`."""
+        useful = [(n, s) for n, s in self.names.items() if divides(s, size) and not _is_small(s)]
+        for count in (2, 3, 4):
+            for group in itertools.combinations_with_replacement(useful[:12], count):
+                if product((s for _, s in group), self._width) == size:
+                    return " * ".join(name for name, _ in group)
+        for count in (1, 2, 3):
+            for group in itertools.combinations(useful[:12], count):
+                rest = product((s for _, s in group), self._width)
+                if divides(rest, size) and is_constant(quotient(size, rest)):
+                    return " * ".join([str(size[0] // max(1, rest[0])), *(name for name, _ in group)])
+        return None
+
+    def _quotient(self, size: Size) -> str | None:
+        """`a // 8`, `a // b`, `a * b // c`."""
+        named = list(self.names.items())
+        for name, known in named:
+            if all(size) and all(k % s == 0 for k, s in zip(known, size)) and is_constant(quotient(known, size)):
+                return f"{name} // {known[0] // size[0]}"
+        for (a, x), (b, y) in itertools.permutations(named, 2):
+            if all(y) and quotient(x, y) == size and divides(y, x):
+                return f"{a} // {b}"
+        for (a, x), (b, y) in itertools.combinations(named, 2):
+            both = times(x, y)
+            if all(size) and divides(size, both) and is_constant(quotient(both, size)):
+                return f"{a} * {b} // {both[0] // size[0]}"
+            for c, z in named:
+                if all(z) and divides(z, both) and quotient(both, z) == size:
+                    return f"{a} * {b} // {c}"
+        return None
+
+    def _sum(self, size: Size) -> str | None:
+        """`a + 3`, `a + b`, `a - b`, `2 * a + 1`."""
+        named = list(self.names.items())
+        for factor in (1, 2, 3, 4):
+            for name, known in named:
+                rest = minus(size, tuple(factor * entry for entry in known))
+                if is_constant(rest):
+                    sign = "+" if rest[0] >= 0 else "-"
+                    return f"{name if factor == 1 else f'{factor} * {name}'} {sign} {abs(rest[0])}"
+        for (a, x), (b, y) in itertools.combinations_with_replacement(named, 2):
+            if plus(x, y) == size:
+                return f"{a} + {b}"
+        for (a, x), (b, y) in itertools.permutations(named, 2):
+            if minus(x, y) == size:
+                return f"{a} - {b}"
+        for (a, x), (b, y) in itertools.combinations(named, 2):
+            rest = minus(size, times(x, y))
+            if is_constant(rest):
+                return f"{a} * {b} {'+' if rest[0] >= 0 else '-'} {abs(rest[0])}"
+        return None
+
+    def _window(self, size: Size) -> str | None:
+        """`(a + 2) // 3 + 1`: sizes of windows that slide."""
+        for name, known in self.names.items():
+            for step, shift, extra in itertools.product((1, 2, 3, 4), range(-8, 9), (-1, 0, 1)):
+                if all((k + shift) // step + extra == s for k, s in zip(known, size)):
+                    inner = f"({name} {'+' if shift >= 0 else '-'} {abs(shift)})" if shift else name
+                    return f"{inner} // {step}" + (f" {'+' if extra > 0 else '-'} 1" if extra else "")
+        return None
+
+
+def number_expression(values: Sequence[float], names: SizeNames) -> str | None:
+    """Python text for a number that varies with the sizes: `1.0 / math.sqrt(width)` and the like."""
+    for name, held in names.fractions.items():
+        if tuple(held) == tuple(values):
+            return name
+    for name, known in names.names.items():
+        if not all(known):
+            continue
+        for text, function in _FUNCTIONS:
+            factor = _common_factor([function(k) for k in known], values)
+            if factor == 1:
+                return text.format(name)
+            if factor is not None and len(set(values)) > 1:
+                made = text.format(name)
+                return f"{factor!r} / {made[6:]}" if made.startswith("1.0 / ") else f"{factor!r} * {made}"
+    for (a, x), (b, y) in itertools.combinations(names.names.items(), 2):
+        if not all(x) or not all(y):
+            continue
+        if all(math.isclose(p * q, v, rel_tol=1e-12) for p, q, v in zip(x, y, values)):
+            return f"{a} * {b}"
+        if all(math.isclose(1 / (p * q), v, rel_tol=1e-12) for p, q, v in zip(x, y, values)):
+            return f"1.0 / ({a} * {b})"
+        if all(math.isclose((x[0] / y[0]) * (v / values[0]), p / q, rel_tol=1e-12) for p, q, v in zip(x, y, values)):
+            factor = values[0] / (x[0] / y[0]) if values[0] else 0.0
+            if all(math.isclose(factor * p / q, v, rel_tol=1e-12) for p, q, v in zip(x, y, values)):
+                return f"{factor!r} * {a} / {b}"
+    return None
+
+
+def _common_factor(made: Sequence[float], wanted: Sequence[float]) -> float | None:
+    """What all of `made` have to be multiplied by, if it is the same for all; rounded to what a person would write."""
+    if any(m == 0 or not math.isfinite(m) for m in made):
+        return None
+    factor = wanted[0] / made[0]
+    if not all(math.isclose(m * factor, w, rel_tol=1e-9) for m, w in zip(made, wanted)):
+        return None
+    short = float(f"{factor:.6g}")
+    return short if all(math.isclose(m * short, w, rel_tol=1e-9) for m, w in zip(made, wanted)) else factor
+
+
+_FUNCTIONS: tuple[tuple[str, Callable[[int], float]], ...] = (
+    ("{}", lambda n: float(n)),
+    ("1.0 / math.sqrt({})", lambda n: 1 / math.sqrt(n)),
+    ("math.sqrt({})", lambda n: math.sqrt(n)),
+    ("1.0 / {}", lambda n: 1 / n),
+    ("({} - 1)", lambda n: float(n - 1)),
+    ("1.0 / ({} - 1)", lambda n: 1 / (n - 1) if n > 1 else math.inf),
+    ("math.log({})", lambda n: math.log(n)),
+    ("{} ** -0.25", lambda n: n**-0.25),
+)

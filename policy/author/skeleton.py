@@ -1,0 +1,90 @@
+"""What all skeletons share: the writer of one kernel, from its plan to its text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from triton_agent.policy.author.arguments import Arguments
+from triton_agent.policy.author.body import Body
+from triton_agent.policy.author.choice import Tiles
+from triton_agent.policy.author.kernel_text import BlockSize, GridEntry, KernelText
+from triton_agent.policy.author.partition import Kernel
+from triton_agent.policy.author.program import Program
+from triton_agent.policy.author.sizes import Size
+from triton_agent.policy.author.tiling import Dimension
+
+_LARGE = 2**31
+"""Elements beyond which 32 bits do not reach."""
+
+
+class Setting:
+    """What a skeleton is given beside the plan."""
+
+    def __init__(
+        self,
+        program: Program,
+        tiles: Tiles,
+        *,
+        tensor_name: Callable[[str], str],
+        size_name: Callable[[Size], str | None],
+        processors: int,
+        float32_products: str,
+        allow_tf32: bool,
+        interpreted: bool,
+    ) -> None:
+        self.program = program
+        self.tiles = tiles
+        self.tensor_name = tensor_name
+        self.size_name = size_name
+        self.processors = processors
+        self.float32_products = float32_products
+        """`ieee` or `tf32x3`."""
+        self.allow_tf32 = allow_tf32
+        self.interpreted = interpreted
+        """In the interpreter a program costs about a millisecond, however little it does."""
+
+    def dtype_of(self, value: str) -> str:
+        return self.program.stored_dtype(value)
+
+    def body(self, kernel: Kernel, arguments: Arguments, dimensions: tuple[Dimension, ...]) -> Body:
+        return Body(
+            kernel,
+            arguments,
+            dimensions,
+            tensor_name=self.tensor_name,
+            size_name=self.size_name,
+            dtypes=self.dtype_of,
+        )
+
+    def needs_int64(self, kernel: Kernel) -> bool:
+        names = [*kernel.loads, *(root.value for root in kernel.roots)]
+        return any(
+            max(self.program.values[name].elements(i) for i in range(self.program.width)) >= _LARGE for name in names
+        )
+
+
+def program_id(axis: int, wide: bool) -> str:
+    return f"tl.program_id({axis})" + (".to(tl.int64)" if wide else "")
+
+
+def stores(body: Body, setting: Setting, roots: list[int] | None = None) -> None:
+    """Write the kernel's results (or those of the given positions)."""
+    for position, root in enumerate(body.kernel.roots):
+        if roots is not None and position not in roots:
+            continue
+        made = body.text(root.node)
+        if len(made.text) > 48:
+            made = type(made)(body.named(root.node))
+        pointer = body.arguments.pointer(root.value, setting.tensor_name(root.value))
+        at = body.index(root.index, setting.tensor_name(root.value))
+        dimensions = body._names_of(root.index.axes())
+        mask = body.mask(dimensions)
+        address = pointer if at.text == "0" else f"{pointer} + {at.text}"
+        body.line(f"tl.store({address}, {made.text}{f', mask={mask}' if mask else ''})")
+
+
+def power_of_two(number: int) -> int:
+    return 1 << max(0, number - 1).bit_length()
+
+
+__all__ = ["BlockSize", "GridEntry", "KernelText", "Setting", "power_of_two", "program_id", "stores"]

@@ -1,0 +1,200 @@
+"""Matrix products: a tile of the result for each program, the inner dimension in steps, then whatever follows.
+
+What follows the product (bias, activation, residual, scale) happens on the tile while it is in registers. Programs
+are numbered so that those that run at the same time share rows and columns in the L2 cache. Half precision goes to
+the matrix unit as it is and is summed in float32; float32 in full precision or as three products of TF32.
+"""
+
+from __future__ import annotations
+
+from triton_agent.policy.author.arguments import Arguments
+from triton_agent.policy.author.body import Place, Text
+from triton_agent.policy.author.choice import Tiles
+from triton_agent.policy.author.partition import Kernel
+from triton_agent.policy.author.points import Binding
+from triton_agent.policy.author.program import Number
+from triton_agent.policy.author.skeleton import (
+    BlockSize,
+    GridEntry,
+    KernelText,
+    Setting,
+    power_of_two,
+    program_id,
+    stores,
+)
+from triton_agent.policy.author.tiling import Dimension
+
+HALF = ("float16", "bfloat16")
+SMALLEST = 16
+"""The matrix unit takes no smaller tile."""
+GROUP = 8
+"""Rows of tiles that are worked through together."""
+
+
+def write(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> KernelText:
+    return _Product(kernel, setting, name, comment).text()
+
+
+class _Product:
+    def __init__(self, kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> None:
+        self.kernel, self.setting, self.name, self.comment = kernel, setting, name, comment
+        self.width = setting.program.width
+        self.dot = next(i for i in sorted(kernel.live()) if kernel.nodes[i].kind == "dot")
+        self.m = Dimension(name="m", plural="rows", axes=kernel.rows)
+        self.n = Dimension(name="n", plural="columns", axes=kernel.columns)
+        self.k = Dimension(name="k", plural="inner", axes=kernel.reduced)
+        self.batch = Dimension(name="batch", plural="batches", axes=kernel.batch)
+        self.half = self._operand_dtype() in HALF
+        self.tiles = self._tiles()
+        self.arguments = Arguments(self.width)
+        for word in ("m", "n", "k", "batch", "start", "tile", "accumulator"):
+            self.arguments.names.new(word)
+        dimensions = (self.m, self.n, self.k, *((self.batch,) if kernel.batch else ()))
+        self.body = setting.body(kernel, self.arguments, dimensions)
+        self.body.fillers = {i: 0.0 for i, node in enumerate(kernel.nodes) if node.kind == "load"}
+
+    # -- decisions -------------------------------------------------------------------------------------------------
+
+    def _operand_dtype(self) -> str:
+        """What the matrix unit is fed: half precision where both operands are stored so."""
+        stored = {self._stored_dtype(argument) for argument in self.kernel.nodes[self.dot].arguments}
+        only = stored.pop() if len(stored) == 1 else None
+        return only if only in HALF else self.kernel.nodes[self.dot].function
+
+    def _stored_dtype(self, argument: int | Number) -> str | None:
+        while isinstance(argument, int):
+            node = self.kernel.nodes[argument]
+            if node.kind == "load":
+                return self.setting.dtype_of(node.tensor)
+            if node.kind != "choose" and not (node.kind == "point" and node.function == "cast"):
+                return None
+            argument = node.arguments[0]
+        return None
+
+    def _tiles(self) -> Tiles:
+        wanted, half = self.setting.tiles, self.half
+        m, n, k = (d.size(self.width)[0] for d in (self.m, self.n, self.k))
+        batches = self.batch.size(self.width)[0]
+        rows, columns, inner = (128, 128, 64) if half else (128, 64, 32)
+        rows, columns = (max(SMALLEST, min(most, power_of_two(size))) for most, size in ((rows, m), (columns, n)))
+        enough = 1 if self.setting.interpreted else self.setting.processors
+        while rows * columns > 32 * 32 and self._count(m, n, batches, rows, columns) < enough:
+            if rows >= columns and rows > 32:
+                rows //= 2
+            elif columns > 32:
+                columns //= 2
+            else:
+                break
+        rows, columns = wanted.rows or rows, wanted.columns or columns
+        inner = wanted.inner or max(SMALLEST, min(inner, power_of_two(k)))
+        return Tiles(
+            rows=rows,
+            columns=columns,
+            inner=inner,
+            warps=wanted.warps or (8 if rows * columns >= 128 * 128 else 4),
+            stages=wanted.stages or (3 if rows * columns >= 128 * 128 else 4),
+        )
+
+    def _count(self, m: int, n: int, batches: int, rows: int, columns: int) -> int:
+        return -(-m // rows) * -(-n // columns) * batches
+
+    def _precision(self) -> str:
+        if self.half:
+            return ""
+        if self.setting.allow_tf32:
+            return ', input_precision="tf32"'
+        return f', input_precision="{self.setting.float32_products}"'
+
+    # -- text ------------------------------------------------------------------------------------------------------
+
+    def text(self) -> KernelText:
+        self._tile_position()
+        self._inner_loop()
+        self.body.fillers = {}
+        self.body.place = Place(suffixes={"m": "[:, None]", "n": "[None, :]"}, mask=self._mask)
+        self.body.replaced[self.dot] = Text("accumulator")
+        stores(self.body, self.setting)
+        tiles = self.tiles
+        blocks = {
+            "BLOCK_M": BlockSize(value=tiles.rows),
+            "BLOCK_N": BlockSize(value=tiles.columns),
+            "BLOCK_K": BlockSize(value=tiles.inner),
+        }
+        grid = [GridEntry(parts=((self.m.size(self.width), "BLOCK_M"), (self.n.size(self.width), "BLOCK_N")))]
+        if self.kernel.batch:
+            grid.append(GridEntry(parts=((self.batch.size(self.width), 1),)))
+        return KernelText(
+            kernel=self.kernel,
+            name=self.name,
+            comment=self.comment,
+            lines=tuple(self.body.scope.lines),
+            arguments=self.arguments,
+            grid=tuple(grid),
+            blocks=blocks,
+            tiles=tiles,
+            uses_libdevice="libdevice" in self.body.helpers,
+        )
+
+    def _tile_position(self) -> None:
+        body, wide = self.body, self.setting.needs_int64(self.kernel)
+        self.limits = {
+            dimension.name: self.arguments.size_argument(dimension.size(self.width), dimension.plural)
+            for dimension in (self.m, self.n, self.k)
+        }
+        rows, columns = self.limits["m"], self.limits["n"]
+        if self._is_grouped():
+            body.comment(
+                f"Tiles are taken in groups of {GROUP} rows of tiles, so that neighbours share what they read."
+            )
+            body.line("tile = tl.program_id(0)")
+            body.line(f"tiles_n = tl.cdiv({columns}, BLOCK_N)")
+            body.line(f"first = tile // ({GROUP} * tiles_n) * {GROUP}")
+            body.line(f"height = tl.minimum(tl.cdiv({rows}, BLOCK_M) - first, {GROUP})")
+            body.line(f"tile_m = first + tile % ({GROUP} * tiles_n) % height")
+            body.line(f"tile_n = tile % ({GROUP} * tiles_n) // height")
+        else:
+            body.line(f"tiles_n = tl.cdiv({columns}, BLOCK_N)")
+            body.line("tile_m = tl.program_id(0) // tiles_n")
+            body.line("tile_n = tl.program_id(0) % tiles_n")
+        body.line(f"m = tile_m * BLOCK_M + tl.arange(0, BLOCK_M){'.to(tl.int64)' if wide else ''}")
+        body.line(f"n = tile_n * BLOCK_N + tl.arange(0, BLOCK_N){'.to(tl.int64)' if wide else ''}")
+        if self.kernel.batch:
+            body.line(f"batch = {program_id(1, wide)}")
+
+    def _is_grouped(self) -> bool:
+        m, n = self.m.size(self.width)[0], self.n.size(self.width)[0]
+        return -(-m // self.tiles.rows) > 1 and -(-n // self.tiles.columns) > 1
+
+    def _inner_loop(self) -> None:
+        body, found = self.body, self.kernel.nodes[self.dot]
+        body.line("accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)")
+        with body.loop(f"for start in range(0, {self.limits['k']}, BLOCK_K):", "k"):
+            body.line("k = start + tl.arange(0, BLOCK_K)")
+            left = self._operand(found.arguments[0], {"m": "[:, None]", "k": "[None, :]"})
+            right = self._operand(found.arguments[1], {"k": "[:, None]", "n": "[None, :]"})
+            body.line(f"accumulator = tl.dot({left}, {right}, accumulator{self._precision()})")
+
+    def _operand(self, argument: int | Number, suffixes: dict[str, str]) -> str:
+        assert isinstance(argument, int)
+        body = self.body
+        body.place = Place(suffixes=suffixes, mask=self._mask)
+        wanted = self._operand_dtype()
+        source = argument
+        if self._stored_dtype(argument) == wanted:
+            while self.kernel.nodes[source].kind == "point":
+                inner = self.kernel.nodes[source].arguments[0]
+                assert isinstance(inner, int)
+                source = inner
+            body.raw = True
+        try:
+            text = body.text(source)
+        finally:
+            body.raw = False
+        if self._stored_dtype(argument) != wanted and wanted in HALF:
+            return f"{text.within(Binding.ATOM)}.to(tl.{wanted})"
+        return text.text
+
+    def _mask(self, dimensions: frozenset[str]) -> str:
+        suffixes = self.body.place.suffixes
+        parts = [f"{d}{suffixes[d]} < {self.limits[d]}" for d in ("m", "n", "k") if d in dimensions and d in suffixes]
+        return f"({') & ('.join(parts)})" if len(parts) > 1 else "".join(parts)

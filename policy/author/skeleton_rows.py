@@ -1,0 +1,409 @@
+"""Kernels with reductions or scans: each program takes one row or a few, and what is computed for a row stays there.
+
+A row that fits is loaded once and kept in registers through all reductions. A longer one is walked through in steps:
+one pass for each reduction that needs the result of another, and a last one for what is stored along the row. Sums
+are kept lane by lane until the end of a pass, which makes them as accurate as a tree.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Iterator
+
+from triton_agent.policy.author.arguments import Arguments
+from triton_agent.policy.author.body import Place, Text, written
+from triton_agent.policy.author.choice import Tiles
+from triton_agent.policy.author.indexing import Index
+from triton_agent.policy.author.partition import Kernel
+from triton_agent.policy.author.points import Binding
+from triton_agent.policy.author.program import FLOATS, INTEGERS
+from triton_agent.policy.author.sizes import is_constant, product
+from triton_agent.policy.author.skeleton import (
+    BlockSize,
+    GridEntry,
+    KernelText,
+    Setting,
+    power_of_two,
+    program_id,
+    stores,
+)
+from triton_agent.policy.author.tiling import Dimension, fastest
+from triton_agent.policy.author.weaving import Node
+
+WHOLE_ROW = 16384
+"""Elements of a row that are kept in registers: 32 for each thread of 16 warps."""
+STEP = 2048
+"""Elements of a longer row taken at once."""
+TILE_ELEMENTS = 2048
+FEW = 64
+"""Elements of a row that are few, and rows that are not."""
+SERIAL_ROWS = 512
+ACROSS = 64
+"""Rows next to each other in memory that a program takes where the reduced dimension is not the contiguous one."""
+
+IDENTITY = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "any": 0.0, "all": 1.0}
+IDENTITY |= {"argmax": -math.inf, "argmin": math.inf}
+
+
+def write(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> KernelText:
+    return _RowKernel(kernel, setting, name, comment).text()
+
+
+class _RowKernel:
+    def __init__(self, kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> None:
+        self.kernel, self.setting, self.name, self.comment = kernel, setting, name, comment
+        self.width = setting.program.width
+        self.row = Dimension(name="row", plural="rows", axes=kernel.kept)
+        self.column = Dimension(name="column", plural="columns", axes=kernel.reduced)
+        self.rows, self.columns = self.row.size(self.width), self.column.size(self.width)
+        self.serial = self._is_serial()
+        """Whether the few elements of a row are taken one after another, many rows at a time."""
+        self.tiles = self._serial_tiles() if self.serial else self._tiles()
+        self.single = self.tiles.rows == 1 and not self.serial
+        self.arguments = Arguments(self.width)
+        for word in ("row", "column", "inside"):
+            self.arguments.names.new(word)
+        dimensions = (self.row, self.column) if kernel.kept else (self.column,)
+        self.body = setting.body(kernel, self.arguments, dimensions)
+        self.body.fillers = self._fillers()
+        self.functions: set[str] = set()
+
+    # -- decisions -------------------------------------------------------------------------------------------------
+
+    def _tiles(self) -> Tiles:
+        wanted, rows, columns = self.setting.tiles, self.rows[0], self.columns[0]
+        whole = power_of_two(columns)
+        if self._is_across():
+            looped = whole > ACROSS if wanted.looped is None else wanted.looped
+            block = wanted.columns or min(whole, ACROSS)
+            return Tiles(
+                rows=wanted.rows or min(ACROSS, power_of_two(rows)),
+                columns=block if looped else 0,
+                looped=looped,
+                warps=wanted.warps or 4,
+            )
+        looped = whole > WHOLE_ROW if wanted.looped is None else wanted.looped
+        block = (wanted.columns or min(STEP, whole)) if looped else whole
+        many = max(1, min(TILE_ELEMENTS // block, power_of_two(rows), 64))
+        taken = wanted.rows or (many if block < TILE_ELEMENTS // 2 else 1)
+        warps = wanted.warps or max(1, min(16, taken * block // 512))
+        warps = power_of_two(max(warps, 4) if taken * block >= 512 else warps)
+        return Tiles(rows=taken, columns=block if looped else 0, looped=looped, warps=warps)
+
+    def _is_serial(self) -> bool:
+        """A few elements that are not the next ones in memory: the taps of a window, most of all."""
+        columns, kept = self.columns, self.kernel.kept
+        if not kept or not is_constant(columns) or columns[0] > FEW or self.rows[0] < FEW:
+            return False
+        return len(self.kernel.reduced) > 1 or self._is_across() or self._overlaps()
+
+    def _overlaps(self) -> bool:
+        """Whether rows share elements."""
+        for index, tensor in self._full_loads():
+            axes = index.axes()
+            if product((axis.size for axis in axes), self.width)[0] > self.setting.program.values[tensor].elements():
+                return True
+        return False
+
+    def _full_loads(self) -> list[tuple[Index, str]]:
+        live, reduced = self.kernel.live(), set(self.kernel.reduced)
+        loads = [node for i, node in enumerate(self.kernel.nodes) if i in live and node.kind == "load"]
+        return [(n.index, n.tensor) for n in loads if n.index is not None and n.index.axes() & reduced]
+
+    def _serial_tiles(self) -> Tiles:
+        wanted = self.setting.tiles
+        rows = wanted.rows or min(4096 if self.setting.interpreted else SERIAL_ROWS, power_of_two(self.rows[0]))
+        return Tiles(rows=rows, columns=1, looped=True, warps=wanted.warps or 4)
+
+    def _is_across(self) -> bool:
+        """Whether rows, not the elements of a row, are next to each other in memory."""
+        axis = fastest([index for index, _ in self._full_loads()], (*self.kernel.kept, *self.kernel.reduced))
+        return axis in self.kernel.kept
+
+    def _fillers(self) -> dict[int, float]:
+        """What masked lanes of each load hold: what the reduction it goes into does not notice."""
+        live, found = self.kernel.live(), dict[int, float]()
+        nodes = self.kernel.nodes
+        for i in sorted(live):
+            if nodes[i].kind in ("load",):
+                found[i] = 0.0
+        for i in sorted(live):
+            node = nodes[i]
+            if node.kind == "choose" and isinstance(node.arguments[0], int):
+                inner, other = node.arguments[0], node.arguments[1]
+                if nodes[inner].kind == "load" and not isinstance(other, int) and other.fixed:
+                    found[inner] = float(other.values[0])
+        for i in sorted(live):
+            node = nodes[i]
+            if node.kind == "reduce" and node.function in ("max", "min", "argmax", "argmin", "prod", "all"):
+                source = node.arguments[0]
+                while isinstance(source, int) and nodes[source].kind == "point" and nodes[source].function == "cast":
+                    source = nodes[source].arguments[0]
+                if isinstance(source, int) and nodes[source].kind == "load":
+                    found[source] = IDENTITY[node.function]
+        return found
+
+    # -- text ------------------------------------------------------------------------------------------------------
+
+    def text(self) -> KernelText:
+        self._head()
+        if self.tiles.looped:
+            self._in_steps()
+        else:
+            self._at_once()
+        grid = GridEntry(parts=((self.rows, 1 if self.single else "BLOCK_ROWS"),) if self.kernel.kept else ())
+        blocks: dict[str, BlockSize] = {}
+        if not self.single and self.kernel.kept:
+            blocks["BLOCK_ROWS"] = BlockSize(value=self.tiles.rows)
+        if not self.serial:
+            fixed = self.tiles.columns if self.tiles.looped else None
+            blocks["BLOCK_COLUMNS"] = BlockSize(value=fixed if fixed else self.columns)
+        return KernelText(
+            kernel=self.kernel,
+            name=self.name,
+            comment=self.comment,
+            lines=tuple(self.body.scope.lines),
+            arguments=self.arguments,
+            grid=(grid,),
+            blocks=blocks,
+            tiles=self.tiles,
+            uses_libdevice="libdevice" in self.body.helpers,
+            functions=tuple(sorted(self.functions)),
+        )
+
+    def _head(self) -> None:
+        body, wide = self.body, self.setting.needs_int64(self.kernel)
+        if not self.single and self.kernel.kept:
+            self.row_limit = self.arguments.size_argument(self.rows, "rows")
+        few = self.serial and is_constant(self.columns)
+        self.limit = str(self.columns[0]) if few else self.arguments.size_argument(self.columns, "columns")
+        if self.serial:
+            body.line(f"row = {program_id(0, wide)} * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)")
+            body.line(f"inside = row < {self.row_limit}")
+        elif not self.kernel.kept:
+            self.single = True
+        elif self.single:
+            body.line(f"row = {program_id(0, wide)}")
+        else:
+            body.line(f"row = ({program_id(0, wide)} * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS))[:, None]")
+        body.place = Place(mask=self._mask)
+
+    def _mask(self, dimensions: frozenset[str]) -> str:
+        if self.serial:
+            return "inside" if "row" in dimensions else ""
+        if "column" in dimensions:
+            both = "row" in dimensions and not self.single
+            return "inside" if both or self.single else f"column < {self.limit}"
+        return "" if self.single or "row" not in dimensions else f"row < {self.row_limit}"
+
+    def _column_line(self, start: str) -> None:
+        lanes = "tl.arange(0, BLOCK_COLUMNS)"
+        text = f"{start} + {lanes}" if start else lanes
+        if not self.single:
+            text = f"({text})[None, :]" if start else f"{text}[None, :]"
+        self.body.line(f"column = {text}")
+        inside = f"column < {self.limit}"
+        if not self.single:
+            inside = f"(row < {self.row_limit}) & ({inside})"
+        self.body.line(f"inside = {inside}")
+
+    # -- a row at once ---------------------------------------------------------------------------------------------
+
+    def _at_once(self) -> None:
+        self._column_line("")
+        live = self.kernel.live()
+        for i, node in enumerate(self.kernel.nodes):
+            if i in live and node.kind in ("reduce", "scan"):
+                self._name_special(i, node)
+        stores(self.body, self.setting)
+
+    def _name_special(self, node: int, found: Node) -> None:
+        """Reductions and scans, in the order in which they can be computed."""
+        made = self._scan_text(found) if found.kind == "scan" else self._reduction_text(found)
+        name = self.arguments.names.new(found.hint or found.function)
+        self.body.line(f"{name} = {made}")
+        self.body.scope.nodes[node] = name
+
+    def _axis(self) -> str:
+        return "axis=0" if self.single else "axis=1, keep_dims=True"
+
+    def _reduction_text(self, found: Node) -> str:
+        function = found.function
+        (argument,) = found.arguments
+        assert isinstance(argument, int)
+        value = self._filled(argument, IDENTITY[function])
+        return self._reduced(function, value, found)
+
+    def _reduced(self, function: str, value: Text, found: Node) -> str:
+        axis = self._axis()
+        if self.serial:
+            return value.text
+        if function == "sum":
+            return f"tl.sum({value.text}, {axis})"
+        if function in ("max", "min"):
+            return f"tl.{function}({value.text}, {axis})"
+        if function in ("any", "all"):
+            name = "max" if function == "any" else "min"
+            return f"tl.{name}({value.within(Binding.ATOM)}.to(tl.int32), {axis}) != 0"
+        if function == "prod":
+            self.functions.add("multiply")
+            return f"tl.reduce({value.text}, {axis.split(',')[0]}, multiply{axis[6:]})"
+        return f"tl.{function}({value.text}, {axis}).to(tl.int64)"
+
+    def _filled(self, node: int, identity: float) -> Text:
+        """The node, with masked lanes holding the identity."""
+        if self.serial:
+            return self.body.text(node)
+        known = self.body.filler(node)
+        dtype = self.kernel.nodes[node].dtype
+        across = "column" in self.body.along(node)
+        text = self.body.text(node)
+        if across and known == identity:
+            return text
+        if dtype in INTEGERS and math.isinf(identity):
+            return Text(f"tl.where(inside, {text.text}, {written(identity, dtype)})")
+        return Text(f"tl.where(inside, {text.text}, {written(identity, dtype)})")
+
+    def _scan_text(self, found: Node) -> str:
+        (argument,) = found.arguments
+        assert isinstance(argument, int)
+        value = self._filled(argument, 0.0 if found.function == "sum" else 1.0)
+        axis = 0 if self.single else 1
+        return f"tl.cum{found.function}({value.text}, axis={axis})"
+
+    # -- a row in steps --------------------------------------------------------------------------------------------
+
+    def _in_steps(self) -> None:
+        levels = self._levels()
+        live = self.kernel.live()
+        reductions = [i for i, node in enumerate(self.kernel.nodes) if i in live and node.kind == "reduce"]
+        for level in sorted({levels[i] for i in reductions}):
+            self._pass([i for i in reductions if levels[i] == level])
+        along = [k for k, root in enumerate(self.kernel.roots) if "column" in self._root_dimensions(k)]
+        if along:
+            self._last_pass(along)
+        stores(self.body, self.setting, [k for k in range(len(self.kernel.roots)) if k not in along])
+
+    def _root_dimensions(self, position: int) -> frozenset[str]:
+        return self.body._names_of(self.kernel.roots[position].index.axes())
+
+    def _levels(self) -> list[int]:
+        """How many passes have to be over before a node can be computed."""
+        levels: list[int] = []
+        for node in self.kernel.nodes:
+            before = max((levels[i] for i in node.inputs), default=0)
+            levels.append(before + 1 if node.kind == "reduce" else before)
+        return levels
+
+    def _pass(self, reductions: list[int]) -> None:
+        body, nodes = self.body, self.kernel.nodes
+        shape = "(BLOCK_ROWS,)" if self.serial else "(BLOCK_COLUMNS,)" if self.single else "(BLOCK_ROWS, BLOCK_COLUMNS)"
+        names = {i: self.arguments.names.new(nodes[i].hint or nodes[i].function) for i in reductions}
+        best: dict[int, str] = {}
+        for i in reductions:
+            function, dtype = nodes[i].function, self._accumulator(nodes[i])
+            start = written(IDENTITY[function], dtype)
+            if function.startswith("arg"):
+                best[i] = self.arguments.names.new("best")
+                body.line(f"{best[i]} = tl.full({shape}, {start}, tl.{dtype})")
+                body.line(f"{names[i]} = tl.zeros({shape}, tl.int32)")
+            elif start in ("0.0", "0"):
+                body.line(f"{names[i]} = tl.zeros({shape}, tl.{dtype})")
+            else:
+                body.line(f"{names[i]} = tl.full({shape}, {start}, tl.{dtype})")
+        with self._steps():
+            for i in reductions:
+                self._accumulate(nodes[i], names[i], best.get(i, ""))
+        for i in reductions:
+            self._conclude(nodes[i], names[i], best.get(i, ""))
+            body.scope.nodes[i] = names[i]
+
+    @contextlib.contextmanager
+    def _steps(self) -> Iterator[None]:
+        """The loop over a row, a block at a time."""
+        if self.serial:
+            with self.body.loop(f"for column in range({self.limit}):", "column"):
+                yield
+            return
+        with self.body.loop(f"for start in range(0, {self.limit}, BLOCK_COLUMNS):", "column"):
+            self._column_line("start")
+            yield
+
+    def _accumulator(self, found: Node) -> str:
+        (argument,) = found.arguments
+        assert isinstance(argument, int)
+        if found.function in ("any", "all"):
+            return "int32"
+        dtype = self.kernel.nodes[argument].dtype
+        return dtype if dtype in FLOATS or found.function not in ("sum", "prod") else found.dtype
+
+    def _accumulate(self, found: Node, name: str, best: str) -> None:
+        (argument,) = found.arguments
+        assert isinstance(argument, int)
+        function, body = found.function, self.body
+        value = self._filled(argument, IDENTITY[function])
+        if function == "sum":
+            body.line(f"{name} += {value.text}")
+        elif function == "prod":
+            body.line(f"{name} *= {value.within(Binding.PRODUCT)}")
+        elif function in ("max", "min"):
+            body.line(f"{name} = tl.{function}imum({name}, {value.text})")
+        elif function in ("any", "all"):
+            sign = "|" if function == "any" else "&"
+            body.line(f"{name} = {name} {sign} {value.within(Binding.ATOM)}.to(tl.int32)")
+        else:
+            new = self.arguments.names.new("candidate")
+            body.line(f"{new} = {value.text}")
+            better = self.arguments.names.new("better")
+            body.line(f"{better} = {new} {'>' if function == 'argmax' else '<'} {best}")
+            body.line(f"{name} = tl.where({better}, column, {name})")
+            body.line(f"{best} = tl.where({better}, {new}, {best})")
+
+    def _conclude(self, found: Node, name: str, best: str) -> None:
+        function, body = found.function, self.body
+        if self.serial:
+            if function in ("any", "all"):
+                body.line(f"{name} = {name} != 0")
+            if function.startswith("arg"):
+                body.line(f"{name} = {name}.to(tl.int64)")
+        elif function.startswith("arg"):
+            top = self.arguments.names.new("top")
+            body.line(f"{top} = tl.{function[3:]}({best}, {self._axis()})")
+            body.line(f"{name} = tl.min(tl.where({best} == {top}, {name}, {self.limit}), {self._axis()}).to(tl.int64)")
+        elif function in ("any", "all"):
+            body.line(f"{name} = tl.{'max' if function == 'any' else 'min'}({name}, {self._axis()}) != 0")
+        else:
+            body.line(f"{name} = {self._reduced(function, Text(name), found)}")
+
+    def _last_pass(self, roots: list[int]) -> None:
+        live, nodes = self.kernel.live(), self.kernel.nodes
+        scans = [i for i, node in enumerate(nodes) if i in live and node.kind == "scan"]
+        carries = {}
+        for i in scans:
+            carries[i] = self.arguments.names.new("carry")
+            start = written(0.0 if nodes[i].function == "sum" else 1.0, nodes[i].dtype)
+            shape = "" if self.single else "(BLOCK_ROWS,), " if self.serial else "(BLOCK_ROWS, 1), "
+            self.body.line(f"{carries[i]} = tl.full({shape or '(), '}{start}, tl.{nodes[i].dtype})")
+        with self._steps():
+            for i in scans:
+                self._carried_scan(i, nodes[i], carries[i])
+            stores(self.body, self.setting, roots)
+
+    def _carried_scan(self, node: int, found: Node, carry: str) -> None:
+        (argument,) = found.arguments
+        assert isinstance(argument, int)
+        sign = "+" if found.function == "sum" else "*"
+        value = self._filled(argument, 0.0 if found.function == "sum" else 1.0)
+        if self.serial:
+            self.body.line(f"{carry} = {carry} {sign} {value.within(Binding.UNARY)}")
+            self.body.scope.nodes[node] = carry
+            return
+        piece = self.arguments.names.new("piece")
+        self.body.line(f"{piece} = {value.text}")
+        name = self.arguments.names.new(found.hint or "running")
+        self.body.line(f"{name} = {carry} {sign} tl.cum{found.function}({piece}, axis={0 if self.single else 1})")
+        self.body.scope.nodes[node] = name
+        total = self._reduced(found.function, Text(piece), dataclasses.replace(found, kind="reduce"))
+        self.body.line(f"{carry} = {carry} {sign} {total}")

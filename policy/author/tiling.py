@@ -1,0 +1,124 @@
+"""How a kernel's axes become the one or two dimensions of its tiles.
+
+Neighbouring axes that every index crosses in step are made one (`collapsed`): a pointwise kernel over contiguous
+tensors ends with a single axis, a softmax with two. What is left is dealt to tile dimensions; a dimension of several
+axes takes its position apart by division.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from triton_agent.policy.author.indexing import Axis, Base, Index, Piece
+from triton_agent.policy.author.partition import Kernel, Root
+from triton_agent.policy.author.sizes import Size, constant, product, times
+from triton_agent.policy.author.weaving import Guard, Node
+
+_GROUPS = ("kept", "reduced", "batch", "rows", "columns")
+
+
+def collapsed(kernel: Kernel) -> Kernel:
+    """The kernel with as few axes as possible."""
+    groups = ("batch", "rows", "columns", "reduced") if kernel.kind == "product" else ("kept", "reduced")
+    changed = True
+    while changed:
+        changed = False
+        for group in groups:
+            axes: tuple[Axis, ...] = getattr(kernel, group)
+            for outer, inner in itertools.pairwise(axes):
+                if all(_in_step(part, outer, inner) for index in _indices(kernel) for part in index.parts()):
+                    kernel = _joined(kernel, outer, inner)
+                    changed = True
+                    break
+    return kernel
+
+
+def _indices(kernel: Kernel) -> list[Index]:
+    live = kernel.live()
+    found = [index for i, node in enumerate(kernel.nodes) if i in live for index in node.indices()]
+    return found + [root.index for root in kernel.roots]
+
+
+def _in_step(index: Index, outer: Axis, inner: Axis) -> bool:
+    return index.coefficient(outer) == times(index.coefficient(inner), inner.size)
+
+
+def _joined(kernel: Kernel, outer: Axis, inner: Axis) -> Kernel:
+    both = Axis(f"{outer.name}+{inner.name}", times(outer.size, inner.size))
+    changes: dict[Axis, Axis | None] = {outer: None, inner: both}
+    nodes = tuple(_node_with(node, changes) for node in kernel.nodes)
+    roots = tuple(
+        Root(value=root.value, node=root.node, index=_index_with(root.index, changes)) for root in kernel.roots
+    )
+    groups: dict[str, Any] = {
+        group: tuple(changes.get(axis, axis) for axis in getattr(kernel, group) if axis != outer) for group in _GROUPS
+    }
+    return dataclasses.replace(kernel, nodes=nodes, roots=roots, **groups)
+
+
+def _node_with(node: Node, changes: dict[Axis, Axis | None]) -> Node:
+    index = None if node.index is None else _index_with(node.index, changes)
+    guards = tuple(Guard(_index_with(g.index, changes), g.size, g.below, g.above) for g in node.guards)
+    return dataclasses.replace(node, index=index, guards=guards)
+
+
+def _index_with(index: Index, changes: dict[Axis, Axis | None]) -> Index:
+    terms: list[tuple[Base, Size]] = []
+    for base, coefficient in index.terms:
+        if isinstance(base, Axis) and base in changes:
+            joined = changes[base]
+            if joined is not None:
+                terms.append((joined, coefficient))
+        elif isinstance(base, Piece):
+            terms.append((Piece(_index_with(base.index, changes), base.divisor, base.modulus, base.size), coefficient))
+        else:
+            terms.append((base, coefficient))
+    return Index(tuple(terms), index.offset)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Dimension:
+    """One dimension of a tile, or what a program stands for alone."""
+
+    name: str
+    """`row`, `column`: the variable that holds positions along it."""
+    plural: str
+    """`rows`: the argument that holds its size."""
+    axes: tuple[Axis, ...]
+
+    def size(self, width: int) -> Size:
+        return product((axis.size for axis in self.axes), width)
+
+    def stride(self, axis: Axis) -> Size:
+        """How far apart neighbours along the axis are, in positions."""
+        at = self.axes.index(axis)
+        return product((inner.size for inner in self.axes[at + 1 :]), len(axis.size))
+
+
+def depends_on(kernel: Kernel) -> list[frozenset[Axis]]:
+    """The axes along which each node varies."""
+    found: list[frozenset[Axis]] = []
+    reduced = frozenset(kernel.reduced)
+    for node in kernel.nodes:
+        own: set[Axis] = set()
+        for index in node.indices():
+            own |= index.axes()
+        for argument in node.inputs:
+            own |= found[argument]
+        if node.kind in ("reduce", "dot"):
+            own -= reduced
+        found.append(frozenset(own))
+    return found
+
+
+def fastest(indices: Sequence[Index], axes: Sequence[Axis]) -> Axis | None:
+    """The axis along which most tensors lie contiguously."""
+    votes: dict[Axis, int] = {}
+    for index in indices:
+        for axis in axes:
+            if index.coefficient(axis) == constant(1, index.width):
+                votes[axis] = votes.get(axis, 0) + 1
+    return max(votes, key=lambda axis: (votes[axis], axis.size[0])) if votes else None

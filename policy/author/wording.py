@@ -1,0 +1,107 @@
+"""Names of kernels, what is said above them, and the plan in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from triton_agent.policy.author.kernel_text import KernelText
+from triton_agent.policy.author.partition import Kernel
+from triton_agent.policy.author.program import EXPENSIVE, Program
+
+_NAMES = {
+    "mm": "matmul",
+    "addmm": "linear",
+    "bmm": "batched_matmul",
+    "baddbmm": "batched_matmul",
+    "native_layer_norm": "layer_norm",
+    "native_group_norm": "group_norm",
+    "_softmax": "softmax",
+    "_log_softmax": "log_softmax",
+    "linalg_vector_norm": "norm",
+    "convolution": "convolution",
+    "_to_copy": "cast",
+    "clone": "copy",
+    "nll_loss_forward": "nll_loss",
+    "_prelu_kernel": "prelu",
+    "constant_pad_nd": "pad",
+}
+_LONGEST = 3
+
+
+def operators_of(program: Program, kernel: Kernel) -> list[str]:
+    """What the kernel does, in the words of torch, in order."""
+    order = {name: i for i, name in enumerate(program.values)}
+    found: dict[tuple[int, str], None] = {}
+    for name in sorted(kernel.covers, key=order.__getitem__):
+        value = program.values[name]
+        if value.operation in ("reshape", "permute", "expand", "slice", "full", "iota"):
+            continue
+        if name in program.origins:
+            found[program.origins[name]] = None
+    return [_word(operator) for _, operator in found]
+
+
+def _word(operator: str) -> str:
+    bare = operator.split(".")[1] if "." in operator else operator
+    return _NAMES.get(bare, bare.strip("_"))
+
+
+def kernel_name(program: Program, kernel: Kernel) -> str:
+    words = list(dict.fromkeys(operators_of(program, kernel)))
+    if len(words) > _LONGEST:
+        heavy = [
+            _word(program.origins[name][1])
+            for name in sorted(kernel.covers)
+            if program.values[name].operation in EXPENSIVE and name in program.origins
+        ]
+        kept = list(dict.fromkeys([*heavy, words[-1]]))[:_LONGEST]
+        words = [word for word in words if word in kept][:_LONGEST]
+    return "_".join(words) + "_kernel" if words else "fill_kernel"
+
+
+def kernel_comment(program: Program, kernel: Kernel) -> tuple[str, ...]:
+    """One line for the top of the kernel."""
+    words = operators_of(program, kernel)
+    shown = _listed(words)
+    if kernel.kind == "points":
+        return (f"{shown}, element by element.",)
+    if kernel.kind == "product":
+        return (f"{shown}: a tile of the result for each program.",)
+    return (f"{shown}: what belongs to a row is computed by one program.",)
+
+
+def _listed(words: Sequence[str]) -> str:
+    if not words:
+        return "Filled"
+    if len(words) > 6:
+        words = [*words[:3], "...", *words[-2:]]
+    text = ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1]
+    text = text.replace("_", " ")
+    return text[:1].upper() + text[1:]
+
+
+def plan_text(drafts: Sequence[Sequence[KernelText]], limits: Sequence[str]) -> str:
+    """What was decided, for people."""
+    lines = []
+    count = sum(len(kernels) for kernels in drafts)
+    lines.append(f"{count} kernel{'s' if count != 1 else ''}.")
+    for kernels in drafts:
+        for kernel in kernels:
+            said = kernel.comment[0].rstrip(".") if kernel.comment else kernel.name
+            lines.append(f"- {kernel.name}: {said}; {_tiles(kernel)}.")
+    lines += [f"Left out: {limit}." for limit in limits]
+    return "\n".join(lines)
+
+
+def _tiles(kernel: KernelText) -> str:
+    tiles = kernel.tiles
+    parts = []
+    if kernel.kernel.kind == "points":
+        parts.append(f"{max(1, tiles.rows) * max(1, tiles.columns)} elements a program")
+    elif kernel.kernel.kind == "product":
+        parts.append(f"tiles of {tiles.rows} x {tiles.columns}, {tiles.inner} of the inner dimension at a time")
+    else:
+        parts.append("one row a program" if tiles.rows == 1 else f"{tiles.rows} rows a program")
+        parts.append(f"in steps of {tiles.columns}" if tiles.looped else "a whole row at once")
+    parts.append(f"{tiles.warps} warps")
+    return ", ".join(parts)

@@ -1,0 +1,292 @@
+"""The whole way from a brief and a choice to a plan in words and a file.
+
+`write` is a function of its two arguments: the same brief and choice give the same text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from triton_agent.policy.author import skeleton_points, skeleton_product, skeleton_rows
+from triton_agent.policy.author.alignment import AlignedGraph, align
+from triton_agent.policy.author.arguments import Names
+from triton_agent.policy.author.brief import Answer, BeyondAuthor, Brief
+from triton_agent.policy.author.choice import Choice
+from triton_agent.policy.author.constructor import ModelText, tree_of_parameters
+from triton_agent.policy.author.forward import Forward
+from triton_agent.policy.author.kernel_text import KernelText
+from triton_agent.policy.author.layout import formatted, wrapped
+from triton_agent.policy.author.lowering import lower
+from triton_agent.policy.author.partition import Kernel, Partition, Stuck
+from triton_agent.policy.author.program import VIEWS, Program, Value
+from triton_agent.policy.author.skeleton import Setting
+from triton_agent.policy.author.tiling import collapsed
+from triton_agent.policy.author.wording import kernel_comment, kernel_name, plan_text
+from triton_agent.tools.graph import OperatorGraph
+
+_SKELETONS: dict[str, Callable[[Kernel, Setting, str, tuple[str, ...]], KernelText]] = {
+    "points": skeleton_points.write,
+    "rows": skeleton_rows.write,
+    "product": skeleton_product.write,
+}
+_FUNCTIONS = {
+    "multiply": ("@triton.jit", "def multiply(a, b):", "    return a * b"),
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """One forward, written: its kernels, its text, and what was learned on the way."""
+
+    program: Program
+    kernels: tuple[KernelText, ...]
+    lines: tuple[str, ...]
+    limits: tuple[str, ...]
+
+
+def write(brief: Brief, choice: Choice) -> Answer:
+    """The plan and the file."""
+    drafts = drafts_of(brief, choice)
+    model = ModelText(brief.source, brief.class_name)
+    return Answer(plan=plan_text([d.kernels for d in drafts], _limits(drafts)), source=_file(brief, model, drafts))
+
+
+def describe_limits(brief: Brief, choice: Choice | None = None) -> list[str]:
+    """What the author cannot do of this problem, a line each."""
+    return _limits(drafts_of(brief, choice or Choice()))
+
+
+def drafts_of(brief: Brief, choice: Choice) -> list[Draft]:
+    """One for evaluation, and one for training where that runs other operators."""
+    model = ModelText(brief.source, brief.class_name)
+    names = Names({"ModelNew", "nn"})
+    if not brief.train_graphs:
+        return [draft(brief, choice, model, brief.graphs, names, "forward")]
+    evaluated = draft(brief, choice, model, brief.graphs, names, "_evaluate")
+    return [evaluated, draft(brief, choice, model, brief.train_graphs, names, "_train")]
+
+
+def _limits(drafts: Sequence[Draft]) -> list[str]:
+    return list(dict.fromkeys(limit for one in drafts for limit in one.limits))
+
+
+def draft(
+    brief: Brief, choice: Choice, model: ModelText, graphs: Sequence[OperatorGraph], names: Names, method: str
+) -> Draft:
+    """One forward; an operator that no kernel can be found for is left to torch, and the rest is tried again."""
+    aligned = align(graphs, brief.numbers)
+    left = set(choice.left_to_torch)
+    for _ in range(len(aligned.nodes) + 1):
+        program = lower(aligned, frozenset(left))
+        try:
+            return _drafted(brief, choice, model, aligned, program, names, method)
+        except Stuck as stuck:
+            place = program.origins.get(stuck.value, (-1, ""))[0]
+            if place < 0 or place in left:
+                raise
+            left.add(place)
+    raise BeyondAuthor("no operator is left to leave to torch")
+
+
+def _drafted(
+    brief: Brief,
+    choice: Choice,
+    model: ModelText,
+    aligned: AlignedGraph,
+    program: Program,
+    names: Names,
+    method: str,
+) -> Draft:
+    forward = Forward(
+        aligned, program, model.forward_arguments(), brief.input_structure, model.tensors_kept_as_attributes()
+    )
+    wanted = _wanted(program) | {name for name in choice.stored if name in program.values}
+    partition = Partition(program, wanted, merge=choice.merge)
+    steps = _in_order(program, partition)
+    forward.name_outputs(root.value for step in steps if isinstance(step, Kernel) for root in step.roots)
+    written: list[KernelText] = []
+    for step in steps:
+        if isinstance(step, Kernel):
+            text = _kernel_text(brief, choice, program, forward, step, names)
+            written.append(text)
+            forward.launch(text)
+        elif step.function == "output":
+            forward.torch_output(step)
+        else:
+            forward.call_torch(step)
+    for source, value in program.updates.items():
+        forward.line(f"{forward.texts[source]}.copy_({forward.view_text(value)})")
+    outputs = _filled(aligned.main.output_structure, [forward.view_text(name) for name in program.outputs])
+    loaded = {tensor for text in written for tensor in text.arguments.tensors.values()}
+    contiguous = [
+        v.name
+        for v in program.values.values()
+        if v.name in loaded
+        and v.operation == "source"
+        and v.function.startswith("x")
+        and v.name not in program.strides
+        and v.shape
+    ]
+    guessed = [f"the size {size[0]} is written as it is at the main size" for size in forward.sizes.guessed]
+    return Draft(
+        program=program,
+        kernels=tuple(written),
+        lines=tuple(forward.text(method, outputs, contiguous)),
+        limits=tuple(dict.fromkeys([*program.limits, *forward.limits, *guessed])),
+    )
+
+
+def _wanted(program: Program) -> set[str]:
+    """What has to be stored whatever the kernels are: results, updates, and what torch works on."""
+    needed = program.needed()
+    found: set[str] = set()
+    for name in (*program.outputs, *program.updates.values()):
+        found |= _base(program, name, whole=False)
+    for value in program.values.values():
+        if value.name in needed and value.operation == "torch":
+            for name in value.inputs:
+                found |= _base(program, name, whole=True)
+    return found
+
+
+def _base(program: Program, name: str, *, whole: bool) -> set[str]:
+    """What a kernel has to store so that the host can show this value as a view."""
+    value = program.values[name]
+    views = VIEWS if whole else VIEWS - {"slice"}
+    while value.operation in views:
+        value = program.values[value.inputs[0]]
+    if value.operation == "slice":
+        behind = value
+        while behind.operation in VIEWS:
+            behind = program.values[behind.inputs[0]]
+        if behind.operation in ("source", "torch"):
+            return set()
+    return set() if value.operation in ("source", "torch") or (whole and value.operation == "full") else {value.name}
+
+
+def _in_order(program: Program, partition: Partition) -> list[Kernel | Value]:
+    """Kernels and operators of torch, each after what it needs."""
+    needed = program.needed()
+    order = {name: i for i, name in enumerate(program.values)}
+    torch_calls = [v for v in program.values.values() if v.operation == "torch" and v.name in needed]
+    waiting: list[Kernel | Value] = [*reversed(partition.kernels), *torch_calls]
+    waiting.sort(key=lambda step: order[step.name if isinstance(step, Value) else step.roots[0].value])
+    made: set[str] = set()
+    steps: list[Kernel | Value] = []
+    computed = {root.value for kernel in partition.kernels for root in kernel.roots} | {v.name for v in torch_calls}
+    while waiting:
+        ready = next((step for step in waiting if _needs(program, step) & computed <= made), None)
+        if ready is None:
+            raise BeyondAuthor("kernels that need each other")
+        waiting.remove(ready)
+        steps.append(ready)
+        made |= {ready.name} if isinstance(ready, Value) else {root.value for root in ready.roots}
+    return steps
+
+
+def _needs(program: Program, step: Kernel | Value) -> set[str]:
+    if isinstance(step, Kernel):
+        return set(step.loads) - {root.value for root in step.roots}
+    found: set[str] = set()
+    for name in step.inputs:
+        value = program.values[name]
+        found.add(value.name)
+        while value.operation in VIEWS:
+            value = program.values[value.inputs[0]]
+            found.add(value.name)
+    return found
+
+
+def _kernel_text(
+    brief: Brief, choice: Choice, program: Program, forward: Forward, kernel: Kernel, names: Names
+) -> KernelText:
+    setting = Setting(
+        program,
+        choice.tiles_of(kernel.key),
+        tensor_name=forward.tensor_name,
+        size_name=forward.size_name,
+        processors=brief.hardware.processors,
+        interpreted=brief.device == "cpu",
+        float32_products="ieee" if choice.exact or not brief.target.startswith("cuda") else "tf32x3",
+        allow_tf32=brief.allow_tf32,
+    )
+    name = names.new(kernel_name(program, kernel))
+    comment = kernel_comment(program, kernel)
+    small = collapsed(kernel)
+    return _SKELETONS[kernel.kind](small, setting, name, comment)
+
+
+def _filled(structure: str, texts: Sequence[str]) -> str:
+    parts = structure.split("*")
+    made = parts[0] + "".join(text + rest for text, rest in zip(texts, parts[1:]))
+    return made[1:-1] if made.startswith("(") and made.endswith(")") and not made.endswith(",)") else made
+
+
+# -- the file ------------------------------------------------------------------------------------------------------
+
+
+def _file(brief: Brief, model: ModelText, drafts: Sequence[Draft]) -> str:
+    kernels = [kernel for one in drafts for kernel in one.kernels]
+    try:
+        imports, helpers, header, constructor = model.header()
+    except BeyondAuthor:
+        graph = (brief.train_graphs or brief.graphs)[0]
+        imports, helpers, header = [], [], "class ModelNew(nn.Module):"
+        constructor = tree_of_parameters(graph) if graph.parameters or graph.buffers else []
+    lines = [*_imports(imports, kernels, drafts, helpers, constructor), ""]
+    for function in dict.fromkeys(f for kernel in kernels for f in kernel.functions):
+        lines += ["", *_FUNCTIONS[function], ""]
+    for kernel in kernels:
+        lines += ["", *_kernel_lines(kernel), ""]
+    for helper in helpers:
+        lines += ["", *helper.splitlines(), ""]
+    lines += ["", header, *constructor]
+    if brief.train_graphs:
+        forward = list(drafts[0].lines)
+        signature = forward[0].strip().removeprefix("def _evaluate(").removesuffix("):")
+        passed = ", ".join(item.split("=")[0].strip() for item in signature.split(",")[1:])
+        lines += ["", f"    def forward({signature}):"]
+        lines += [f"        return self._train({passed}) if self.training else self._evaluate({passed})"]
+    for one in drafts:
+        lines += ["", *one.lines]
+    return "\n".join(_tidy(formatted(lines))) + "\n"
+
+
+def _imports(
+    own: Sequence[str],
+    kernels: Sequence[KernelText],
+    drafts: Sequence[Draft],
+    helpers: Sequence[str],
+    more: Sequence[str],
+) -> list[str]:
+    text = "\n".join([*(line for one in drafts for line in one.lines), *helpers, *more])
+    standard = {"import math"} if "math." in text else set()
+    third = {"import torch", "import torch.nn as nn"}
+    if kernels:
+        third |= {"import triton", "import triton.language as tl"}
+    if any(kernel.uses_libdevice for kernel in kernels):
+        third.add("from triton.language.extra import libdevice")
+    for line in own:
+        (third if line.split()[1].split(".")[0] in ("torch", "triton") else standard).add(line)
+    future = sorted(line for line in standard if "__future__" in line)
+    standard -= set(future)
+    parts = [future, sorted(standard), sorted(third, key=lambda line: (line.split()[1], line))]
+    return [line for part in parts if part for line in (*part, "")][:-1]
+
+
+def _kernel_lines(kernel: KernelText) -> list[str]:
+    signature = wrapped(f"def {kernel.name}({', '.join(kernel.signature())}):")
+    comment = [f'    """{kernel.comment[0]}"""'] if kernel.comment else []
+    return ["@triton.jit", *signature, *comment, *kernel.lines]
+
+
+def _tidy(lines: Sequence[str]) -> list[str]:
+    """At most two empty lines in a row, none at the end."""
+    made: list[str] = []
+    for line in lines:
+        if line or not (len(made) > 1 and not made[-1] and not made[-2]):
+            made.append(line)
+    while made and not made[-1]:
+        made.pop()
+    return made

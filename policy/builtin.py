@@ -1,0 +1,180 @@
+"""The built-in author as a policy: knowledge in code, no weights, no key. The writing is done in `author/`.
+
+It answers as a language model would, with a plan in words and a file. What it decided stands in the plan's first line
+and at the end of the file, and is read from there again: so it keeps nothing between calls, and a run that is resumed
+or forked goes on with the same thoughts. The same observation gives the same answers.
+
+Not covered: learning across problems, beyond what memory recalls; graphs that change with the values of inputs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import re
+from collections.abc import Iterator, Sequence
+
+from triton_agent.memory.observation import Observation, ProblemView, Rules, Tried
+from triton_agent.memory.records import Completion
+from triton_agent.policy.answer import write_answer
+from triton_agent.policy.author.brief import BeyondAuthor, Brief
+from triton_agent.policy.author.choice import Choice, Tiles
+from triton_agent.policy.author.decisions import Feedback, KernelFeedback, first_choice, neighbours
+from triton_agent.policy.author.writer import write
+from triton_agent.tools.graph import OperatorGraph
+from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.results import Status
+
+NAME = "builtin"
+VERSION = "1"
+"""Of the author; raised whenever the same observation could lead to another answer."""
+DECIDED = re.compile(r"^(?:# )?decided: (\{.*\})$", re.MULTILINE)
+DEPTH = 2
+"""How far from a starting point the author looks for something not tried yet."""
+
+
+class Builtin:
+    """Writes from what it knows of operators, GPUs and what was tried."""
+
+    name = NAME
+    version = VERSION
+    trusted = True
+    """Its files differ in numbers it chose itself, so a quick look may sort them."""
+
+    async def propose(self, observation: Observation, n: int = 1) -> list[Completion]:
+        """The most promising files that were not tried yet."""
+        brief = _brief(_frozen(observation.problem), observation.rules)
+        if brief is None:
+            return []
+        tried = {choice for item in observation.tried for choice in [_decided(item.plan)] if choice is not None}
+        answers: list[Completion] = []
+        for choice in _next_choices(brief, observation):
+            if len(answers) == n:
+                break
+            if choice not in tried:
+                tried.add(choice)
+                answers += _written(brief, choice)
+        return answers
+
+    async def propose_many(self, observations: Sequence[Observation]) -> list[Completion | None]:
+        found = [await self.propose(observation) for observation in observations]
+        return [answers[0] if answers else None for answers in found]
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def _next_choices(brief: Brief, observation: Observation) -> Iterator[Choice]:
+    """From the parent outwards; without one, from what is written before anything is known."""
+    parent = observation.parent
+    if parent is None:
+        start, feedback = first_choice(brief), Feedback()
+        yield start
+    else:
+        start, feedback = _decided(parent.source) or first_choice(brief), _feedback(parent)
+    ring, seen = [start], {start}
+    for _ in range(DEPTH):
+        ring = [new for choice in ring for new in neighbours(brief, choice, feedback) if new not in seen]
+        for choice in ring:
+            seen.add(choice)
+            if _worth_trying(choice, start, brief, feedback):
+                yield choice
+
+
+def _worth_trying(choice: Choice, start: Choice, brief: Brief, feedback: Feedback) -> bool:
+    """Where nothing is timed, other numbers in the same kernels tell nothing."""
+    return brief.device != "cpu" or feedback.status != Status.PASSED or choice.tiles == start.tiles
+
+
+def _written(brief: Brief, choice: Choice) -> list[Completion]:
+    """One answer, or none where the author has no words for it."""
+    try:
+        answer = write(brief, choice)
+    except BeyondAuthor:
+        return []
+    decided = f"decided: {json.dumps(_to_plain(choice), sort_keys=True)}"
+    text = write_answer(f"{decided}\n{answer.plan}", f"{answer.source.rstrip()}\n\n# {decided}\n")
+    return [Completion(text=text, policy=NAME, policy_version=VERSION)]
+
+
+def _feedback(parent: Tried) -> Feedback:
+    profile = parent.diagnosis.profile if parent.diagnosis else None
+    times = {kernel.kernel: kernel.device_ms for kernel in profile.kernels} if profile else {}
+    return Feedback(
+        status=str(parent.status or ""),
+        message=parent.message,
+        kernels=tuple(
+            KernelFeedback(
+                name=item.kernel,
+                spill_bytes=item.spill_bytes or 0,
+                registers=item.registers or 0,
+                shared_bytes=item.shared_bytes,
+                device_ms=times.get(item.kernel),
+            )
+            for item in parent.resources
+        ),
+        device_ms=parent.device_ms,
+        floor_ms=parent.diagnosis.floor_ms if parent.diagnosis else None,
+        launches=sum(item.launches for item in parent.diagnosis.launches) if parent.diagnosis else 0,
+    )
+
+
+# -- what the author is told of the problem --------------------------------------------------------------------------
+
+
+def _frozen(problem: ProblemView) -> str:
+    """As a key: views hold graphs, which are plain dictionaries."""
+    fields = ("spec", "source", "graphs", "train_graphs", "numbers", "input_structure", "device")
+    return json.dumps({name: getattr(problem, name) for name in fields}, sort_keys=True)
+
+
+@functools.lru_cache(maxsize=16)
+def _brief(problem: str, rules: Rules) -> Brief | None:
+    """The same problem is asked about many times in a run. None where there is no graph to read."""
+    view = json.loads(problem)
+    if not view["graphs"]:
+        return None
+    spec = ProblemSpec.from_json(view["spec"])
+    return Brief(
+        source=view["source"],
+        class_name=spec.class_name or "Model",
+        graphs=tuple(OperatorGraph.from_json(graph) for graph in view["graphs"]),
+        train_graphs=tuple(OperatorGraph.from_json(graph) for graph in view["train_graphs"]),
+        numbers=tuple(view["numbers"]),
+        input_structure=view["input_structure"],
+        allow_library=rules.allow_library,
+        allow_tf32=rules.precision == "tf32",
+        target=rules.target,
+        device="cpu" if view["device"] == "cpu" else "cuda",
+    )
+
+
+# -- decisions as text -------------------------------------------------------------------------------------------------
+
+
+def _to_plain(choice: Choice) -> dict[str, object]:
+    """Only what differs from the defaults, so that it stays short."""
+    plain = _differing(choice, Choice())
+    if choice.tiles:
+        plain["tiles"] = {key: _differing(tiles, Tiles()) for key, tiles in choice.tiles}
+    return plain
+
+
+def _differing(value: Choice | Tiles, default: Choice | Tiles) -> dict[str, object]:
+    names = [field.name for field in dataclasses.fields(value)]
+    return {name: getattr(value, name) for name in names if getattr(value, name) != getattr(default, name)}
+
+
+def _decided(text: str) -> Choice | None:
+    """What a plan or a file says was decided; None where it is not the author's own."""
+    found = DECIDED.findall(text)
+    if not found:
+        return None
+    try:
+        plain = json.loads(found[-1])
+        tiles = {key: Tiles(**fields) for key, fields in plain.pop("tiles", {}).items()}
+        lists = {name: tuple(value) for name, value in plain.items() if isinstance(value, list)}
+        return Choice(**{**plain, **lists, "tiles": tuple(sorted(tiles.items()))})
+    except (ValueError, TypeError):
+        return None

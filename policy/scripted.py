@@ -1,0 +1,64 @@
+"""A policy that reads its answers from files: for demonstrations, for tests of the loop, to grade what others wrote.
+
+`scripted:FOLDER` proposes the kernel files of a folder in the order of their names, each once; a docstring's first line
+serves as the plan. It answers by what the run has asked for before, so a resumed run
+goes on where it was.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from triton_agent.memory.observation import Observation
+from triton_agent.memory.records import Completion
+from triton_agent.policy.answer import write_answer
+from triton_agent.tools.errors import UsageError
+
+
+class Scripted:
+    """Says what it was given, in order."""
+
+    def __init__(self, answers: Sequence[str], *, name: str = "scripted") -> None:
+        self._answers = tuple(answers)
+        self.name = name
+        self.version = hashlib.sha256("\0".join(self._answers).encode()).hexdigest()[:12]
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> Scripted:
+        """Every Python file of a folder that defines ModelNew, by name."""
+        if not folder.is_dir():
+            raise UsageError("no such folder of kernels", where=f"--policy scripted:{folder}")
+        texts = [path.read_text(errors="replace") for path in sorted(folder.glob("*.py"))]
+        files = [text for text in texts if "class ModelNew" in text]
+        if not files:
+            raise UsageError(
+                "no file there defines ModelNew", where=f"--policy scripted:{folder}", remedy="name a folder of kernels"
+            )
+        return cls([write_answer(_first_line(text), text) for text in files], name=f"scripted:{folder.name}")
+
+    async def propose(self, observation: Observation, n: int = 1) -> list[Completion]:
+        """The next answers; the observation says how many were asked for before."""
+        start = observation.attempts_before
+        return [self._completion(text) for text in self._answers[start : start + n]]
+
+    async def propose_many(self, observations: Sequence[Observation]) -> list[Completion | None]:
+        found = [self._answers[item.attempts_before :][:1] for item in observations]
+        return [self._completion(texts[0]) if texts else None for texts in found]
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _completion(self, text: str) -> Completion:
+        return Completion(text=text, policy=self.name, policy_version=self.version)
+
+
+def _first_line(source: str) -> str:
+    with contextlib.suppress(SyntaxError, ValueError):
+        docstring = ast.get_docstring(ast.parse(source))
+        if docstring:
+            return docstring.splitlines()[0]
+    return "A kernel from a file."

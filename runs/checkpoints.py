@@ -1,0 +1,36 @@
+"""Where LangGraph keeps its checkpoints: beside the store, in a database of the same kind. The truth is the store."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+from triton_agent.memory.store import Store
+from triton_agent.tools.errors import UsageError
+
+SUFFIX = "-checkpoints"
+"""After the name of the store's own file."""
+
+
+@contextlib.asynccontextmanager
+async def checkpointer(store: Store) -> AsyncIterator[BaseCheckpointSaver[Any]]:
+    """For the runs of one store."""
+    file = store.database.path
+    if file is not None:
+        async with AsyncSqliteSaver.from_conn_string(f"{file}{SUFFIX}") as saver:
+            await saver.setup()
+            yield saver
+        return
+    try:
+        from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+    except ImportError as error:
+        raise UsageError(
+            "a store on PostgreSQL needs more packages", remedy="pip install 'triton-agent[postgres]'"
+        ) from error
+    async with AsyncPostgresSaver.from_conn_string(store.database.url_for_drivers()) as saver:
+        await saver.setup()
+        yield saver

@@ -1,0 +1,195 @@
+"""`triton-agent optimize`: from a model's file to a drop-in file that is proven right and, on a GPU, measured faster.
+
+Wires what the other folders bring: evaluator, store, policies, loop; then ships the best (`shipping/`), judged once
+more as it is shipped. Everything a run learns is in the store, so `--resume` goes on after a crash, a kill or Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import datetime
+import os
+import secrets
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from triton_agent import __version__
+from triton_agent.agent import search
+from triton_agent.agent.ledger import Ledger
+from triton_agent.agent.loop import Loop
+from triton_agent.agent.settings import MEANS, LoopSettings, StopReason
+from triton_agent.memory.observation import Lesson, ProblemView
+from triton_agent.memory.recall import recall
+from triton_agent.memory.records import Machine, Run, RunEnd, new_run_id
+from triton_agent.memory.store import Store
+from triton_agent.policy.episode import Graded
+from triton_agent.policy.protocol import Policy
+from triton_agent.runs.checkpoints import checkpointer
+from triton_agent.runs.optimize_request import OptimizeRequest
+from triton_agent.runs.optimize_screen import Screen
+from triton_agent.runs.policies import make_policies
+from triton_agent.runs.shipped import Shipped, ship_best
+from triton_agent.tools.errors import UsageError
+from triton_agent.tools.evaluator import Evaluator
+from triton_agent.tools.hardware import gpus
+from triton_agent.tools.problem import ProblemSpec, parse_problem
+
+TRACING = "LANGSMITH_TRACING"
+"""Of langgraph's vendor; nothing is sent anywhere unless the user's own environment says otherwise."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a run ended, and what came of it."""
+
+    run: Run
+    end: RunEnd
+    best: Graded | None
+    shipped: Shipped | None
+    """None where nothing was good enough."""
+
+
+async def optimize(
+    request: OptimizeRequest,
+    store: Store,
+    screen: Screen,
+    *,
+    out: Path | None = None,
+    resume: str | None = None,
+    policies: list[Policy] | None = None,
+) -> Outcome:
+    """A whole run. Policies may be given ready made; else they are what the request names."""
+    os.environ.setdefault(TRACING, "false")
+    spec = parse_problem(request.problem, init=request.init, inputs=request.inputs, inputs_file=request.inputs_file)
+    settings = request.loop()
+    ready = policies if policies is not None else make_policies(request.policy)
+    screen.say(f"reading {spec.name}: running the original, finding sizes to check at")
+    with await asyncio.to_thread(Evaluator, spec, request.judging()) as evaluator:
+        ledger = _ledger(store, spec, evaluator, request, resume)
+        screen.begin(ledger, settings, _title(ledger.run, settings))
+        try:
+            await _drive(ledger, ready, evaluator, settings, store, screen)
+            best = search.best_of(ledger.history())
+            shipped = None
+            if best is not None:
+                folder = out or Path.cwd() / ledger.run.id
+                shipped = await ship_best(spec, ledger.run, best, evaluator, request, folder, screen)
+        finally:
+            screen.close()
+            for policy in ready:
+                await policy.close()
+    end = store.end(ledger.run.id)
+    assert end is not None
+    return Outcome(run=ledger.run, end=end, best=best, shipped=shipped)
+
+
+def _ledger(
+    store: Store, spec: ProblemSpec, evaluator: Evaluator, request: OptimizeRequest, resume: str | None
+) -> Ledger:
+    if resume is not None:
+        ledger = Ledger.take_up(store, resume)
+        if ledger.run.problem.digest != spec.digest:
+            raise UsageError(
+                f"the problem of run {ledger.run.id} has changed since",
+                where=spec.path,
+                remedy="put the file back as it was, or begin a new run",
+            )
+        return ledger
+    now = datetime.datetime.now(datetime.UTC)
+    run = Run(
+        id=new_run_id(now, secrets.token_hex(8)),
+        problem=ProblemView.of(spec, evaluator.facts, Path(spec.path).read_text(encoding="utf-8")),
+        policy=request.policy,
+        settings=request.to_json(),
+        started_at=now,
+        commit=__version__,
+    )
+    return Ledger.begin(store, run)
+
+
+async def _drive(
+    ledger: Ledger,
+    policies: list[Policy],
+    evaluator: Evaluator,
+    settings: LoopSettings,
+    store: Store,
+    screen: Screen,
+) -> None:
+    def lessons() -> tuple[Lesson, ...]:
+        return tuple(recall(store, ledger.run.problem))
+
+    async with checkpointer(store) as saver:
+        machine = machine_here(settings.seed)
+        loop = Loop(ledger, policies, [evaluator], settings, recall=lessons, machine=machine, checkpointer=saver)
+        async with _interruptible(loop, screen):
+            async for event in loop.events():
+                screen.event(event)
+        await saver.adelete_thread(ledger.run.id)  # it has ended; the store knows all that is worth knowing
+
+
+def machine_here(seed: int) -> Machine:
+    """Where gradings are being made."""
+    found = gpus()
+    gpu = found[0] if found else None
+    return Machine(gpu=gpu.name if gpu else "", driver=(gpu.driver or "") if gpu else "", commit=__version__, seed=seed)
+
+
+@contextlib.asynccontextmanager
+async def _interruptible(loop: Loop, screen: Screen) -> AsyncIterator[None]:
+    """The first Ctrl-C ends the run after the evaluations under way; the second ends it at once."""
+    events = asyncio.get_running_loop()
+    before = signal.getsignal(signal.SIGINT)
+
+    def first() -> None:
+        screen.say("finishing what is being evaluated; press Ctrl-C again to stop at once")
+        loop.stop()
+        events.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, before if callable(before) else signal.default_int_handler)
+
+    try:
+        events.add_signal_handler(signal.SIGINT, first)
+        handled = True
+    except (ValueError, RuntimeError, NotImplementedError):  # not in the main thread: whoever is there decides
+        handled = False
+    try:
+        yield
+    finally:
+        if handled:
+            events.remove_signal_handler(signal.SIGINT)
+            signal.signal(signal.SIGINT, before if before is not None else signal.default_int_handler)
+
+
+def _title(run: Run, settings: LoopSettings) -> str:
+    problem = run.problem
+    mode = "library calls allowed beside an own kernel" if settings.rules.allow_library else "own kernels only"
+    floor = f"fewest bytes {problem.floor_bytes:,}, flops {problem.floor_flops:,}"
+    where = "the interpreter (no GPU: what comes out is a draft)" if problem.device == "cpu" else problem.device
+    return "\n".join(
+        (f"{problem.name}  run {run.id}  policy {run.policy}", f"on {where}; {mode}; {floor}", *problem.notes)
+    )
+
+
+def why_it_ended(end: RunEnd) -> str:
+    """In words."""
+    with contextlib.suppress(ValueError):
+        return MEANS[StopReason(end.stop_reason)]
+    return end.stop_reason
+
+
+def as_json(outcome: Outcome) -> dict[str, Any]:
+    """The last line of `--json`."""
+    best, shipped = outcome.best, outcome.shipped
+    speedup = best.standing.speedup if best else None
+    return {
+        "kind": "outcome",
+        "run": outcome.run.id,
+        "stop_reason": outcome.end.stop_reason,
+        "best": best.attempt.key if best else None,
+        "speedup": dataclasses.asdict(speedup) if speedup else None,
+        "file": str(shipped.path) if shipped else None,
+        "draft": shipped.draft if shipped else None,
+    }

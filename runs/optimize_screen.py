@@ -1,0 +1,208 @@
+"""What one sees of a run while it goes on: a live screen in a terminal, plain lines in a pipe, events as JSON lines."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import time
+from typing import Any, Protocol
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from triton_agent.agent import search
+from triton_agent.agent.ledger import Ledger
+from triton_agent.agent.settings import LoopSettings
+from triton_agent.agent.state import Event
+from triton_agent.policy.episode import Graded
+from triton_agent.tools.results import Status, to_json
+
+ROWS_SHOWN = 12
+BLOCKS = "▁▂▃▄▅▆▇█"
+REFRESHES_PER_S = 8
+
+
+class Screen(Protocol):
+    """Whoever is told what happens."""
+
+    def begin(self, ledger: Ledger, settings: LoopSettings, title: str) -> None: ...
+    def event(self, event: Event) -> None: ...
+    def say(self, text: str) -> None: ...
+    def close(self) -> None: ...
+
+
+def make_screen(*, as_json: bool) -> Screen:
+    if as_json:
+        return JsonLines()
+    console = Console(stderr=True, highlight=False)
+    return LiveScreen(console) if console.is_terminal else PlainLines()
+
+
+def figure_of(item: Graded | None) -> str:
+    """The one figure that says how good an attempt is: measured speed, or for a draft what was counted."""
+    if item is None or not item.standing.passed:
+        return ""
+    standing = item.standing
+    if standing.speedup is not None:
+        return f"{standing.speedup.median:.2f}x"
+    traffic = f"{standing.traffic_ratio:.2f}x fewest bytes, " if standing.traffic_ratio is not None else ""
+    beside = f", {standing.left_to_torch} torch operators" if standing.left_to_torch else ""
+    return f"{traffic}{standing.launches} launch{'es' if standing.launches != 1 else ''}{beside}"
+
+
+@dataclasses.dataclass(slots=True)
+class JsonLines:
+    """One JSON object per event on stdout."""
+
+    ledger: Ledger | None = None
+
+    def begin(self, ledger: Ledger, settings: LoopSettings, title: str) -> None:
+        self.ledger = ledger
+        self._print({"kind": "run", "run": ledger.run.id, "problem": ledger.run.problem.name})
+
+    def event(self, event: Event) -> None:
+        extra: dict[str, Any] = {}
+        if event["kind"] == "graded" and self.ledger is not None and self.ledger.is_graded(event["key"]):
+            grading = self.ledger.graded(event["key"]).grading
+            extra = {"evaluation": to_json(grading.evaluation), "failure": to_json(grading.failure)}
+        self._print({**event, **extra})
+
+    def say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        return
+
+    def _print(self, data: dict[str, Any]) -> None:
+        print(json.dumps(data, allow_nan=False), flush=True)
+
+
+@dataclasses.dataclass(slots=True)
+class PlainLines:
+    """A line for each thing worth a line, on stderr."""
+
+    ledger: Ledger | None = None
+    settings: LoopSettings | None = None
+
+    def begin(self, ledger: Ledger, settings: LoopSettings, title: str) -> None:
+        self.ledger, self.settings = ledger, settings
+        self.say(title)
+
+    def event(self, event: Event) -> None:
+        assert self.ledger is not None and self.settings is not None
+        if event["kind"] == "graded" and self.ledger.is_graded(event["key"]):
+            self.say("  " + _line(self.ledger.graded(event["key"])))
+        elif event["kind"] == "turn":
+            self.say(f"turn {event['turn'] + 1} of {self.settings.turns}")
+        elif event["kind"] == "recalled" and event["lessons"]:
+            self.say(f"recalled {event['lessons']} lessons of earlier runs")
+
+    def say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        return
+
+
+class LiveScreen:
+    """A table of attempts that fills, with the best over the turns and what is going on now."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, refresh_per_second=REFRESHES_PER_S, transient=False)
+        self._ledger: Ledger | None = None
+        self._settings: LoopSettings | None = None
+        self._title = ""
+        self._doing: dict[str, str] = {}
+        self._began_s = time.monotonic()
+
+    def begin(self, ledger: Ledger, settings: LoopSettings, title: str) -> None:
+        self._ledger, self._settings, self._title = ledger, settings, title
+        self._live.get_renderable = self._render  # type: ignore[method-assign]
+        self._live.start()
+
+    def event(self, event: Event) -> None:
+        key = event.get("key", "")
+        if event["kind"] in ("proposed", "evaluating"):
+            self._doing[key] = "waiting" if event["kind"] == "proposed" else "evaluating"
+        elif event["kind"] == "stage":
+            self._doing[key] = event["stage"]
+        elif event["kind"] == "graded":
+            self._doing.pop(key, None)
+
+    def say(self, text: str) -> None:
+        self._console.print(text, markup=False)
+
+    def close(self) -> None:
+        if self._live.is_started:
+            self._live.refresh()
+            self._live.stop()
+
+    def _render(self) -> RenderableType:
+        assert self._ledger is not None and self._settings is not None
+        history = self._ledger.history()
+        return Group(Text(self._title), self._table(history), self._foot(history))
+
+    def _table(self, history: list[Graded]) -> Table:
+        table = Table(box=None, pad_edge=False)
+        for heading in ("attempt", "verdict", "", "plan"):
+            table.add_column(heading, overflow="ellipsis", no_wrap=True)
+        best = search.best_of(history)
+        for item in history[-ROWS_SHOWN:]:
+            mark = "[bold green]*[/] " if best and item.attempt.key == best.attempt.key else "  "
+            table.add_row(mark + _short(item.attempt.key), _verdict(item), figure_of(item), escape(_plan(item)))
+        for key, stage in list(self._doing.items())[:ROWS_SHOWN]:
+            table.add_row("  " + _short(key), f"[cyan]{escape(stage)}[/]", "", "")
+        return table
+
+    def _foot(self, history: list[Graded]) -> Text:
+        assert self._settings is not None
+        best = search.best_of(history)
+        turn = max((item.attempt.turn for item in history), default=0) + 1
+        spent = f"turn {turn} of {self._settings.turns}, {time.monotonic() - self._began_s:.0f} s"
+        limit = f" of {self._settings.seconds:.0f} s" if self._settings.seconds else ""
+        return Text(f"best: {figure_of(best) or 'none yet'}  {sparkline(history)}  {spent}{limit}")
+
+
+def sparkline(history: list[Graded]) -> str:
+    """The best speed-up after each turn; empty where nothing was timed."""
+    best: Graded | None = None
+    by_turn: dict[int, float] = {}
+    for item in history:
+        if item.standing.surpasses(best.standing if best else None):
+            best = item
+        if best is not None and best.standing.speedup is not None:
+            by_turn[item.attempt.turn] = best.standing.speedup.median
+    values = list(by_turn.values())
+    if not values:
+        return ""
+    low, high = min([*values, 1.0]), max(values)
+    span = (high - low) or 1.0
+    return "".join(BLOCKS[round((value - low) / span * (len(BLOCKS) - 1))] for value in values)
+
+
+def _line(item: Graded) -> str:
+    evaluation, failure = item.evaluation, item.grading.failure
+    said = "not measured" if failure else str(evaluation.status) if evaluation else ""
+    detail = figure_of(item) or (evaluation.message if evaluation else failure.what if failure else "")
+    return f"{_short(item.attempt.key):6} {said:14} {detail.splitlines()[0][:100] if detail else ''}"
+
+
+def _verdict(item: Graded) -> str:
+    if item.evaluation is None:
+        return "[yellow]not measured[/]"
+    colour = "green" if item.evaluation.status is Status.PASSED else "red"
+    return f"[{colour}]{item.evaluation.status}[/]"
+
+
+def _plan(item: Graded) -> str:
+    text = item.attempt.plan if item.standing.passed else (item.evaluation.message if item.evaluation else "")
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")[:90]
+
+
+def _short(key: str) -> str:
+    return key.rpartition("/")[2]

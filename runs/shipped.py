@@ -1,0 +1,123 @@
+"""Hands the best of a run to the user: the file, judged once more exactly as it is shipped, and the report beside it.
+
+Never slower: with a GPU a file is written only where the shipped text itself, guard included, was measured faster than
+the original in device time and in latency. Without one it is a draft, whose kernels run only when asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime
+from pathlib import Path
+
+from triton_agent import __version__
+from triton_agent.memory.records import Run
+from triton_agent.policy.episode import Graded
+from triton_agent.policy.ranking import standing
+from triton_agent.runs.optimize_request import OptimizeRequest
+from triton_agent.runs.optimize_screen import Screen
+from triton_agent.runs.shipping import call_form
+from triton_agent.runs.shipping.artefact import forced, ship
+from triton_agent.runs.shipping.facts import CallForm, Gpu, ShippedFacts
+from triton_agent.tools.errors import UsageError
+from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.hardware import gpus
+from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.results import Evaluation, Status
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Shipped:
+    """A file in the user's hands."""
+
+    path: Path
+    draft: bool
+    evaluation: Evaluation
+    """Of the text as it is shipped; of a draft, with its kernels switched on."""
+
+
+async def ship_best(
+    spec: ProblemSpec,
+    run: Run,
+    best: Graded,
+    evaluator: Evaluator,
+    request: OptimizeRequest,
+    folder: Path,
+    screen: Screen,
+) -> Shipped | None:
+    """Write it, or say why not."""
+    draft = request.device == "cpu"
+    if not draft and not best.standing.faster_than_original:
+        screen.say("the best kernel is right, but not measurably faster than the original: nothing is shipped")
+        return None
+    screen.say("shipping: judging the file as it will be used")
+    form = await asyncio.to_thread(call_form.find, spec)
+    facts, source = _facts(run, best, evaluator, request, form), best.attempt.source or ""
+    text = ship(spec, source, facts, draft=draft)
+    evaluation = await evaluator.evaluate_async(forced(text))
+    if evaluation.status is Status.PASSED and not draft:
+        evaluation = await asyncio.to_thread(_as_used, spec, evaluator.settings, text)
+    trouble = _trouble(evaluation, draft)
+    if trouble:
+        screen.say(f"{trouble}\n  nothing is shipped")
+        return None
+    if not draft:  # the header states what was measured of the file itself
+        text = ship(spec, source, dataclasses.replace(facts, evaluation=evaluation), draft=False)
+    path = _write(folder, f"{Path(spec.path).stem}_optimized.py", text)
+    return Shipped(path=path, draft=draft, evaluation=evaluation)
+
+
+def _as_used(spec: ProblemSpec, settings: EvaluatorSettings, text: str) -> Evaluation:
+    """At the sizes as given, which are those that its guard lets through."""
+    with Evaluator(spec, dataclasses.replace(settings, shapes="given")) as evaluator:
+        return evaluator.evaluate(text)
+
+
+def _trouble(evaluation: Evaluation, draft: bool) -> str:
+    if evaluation.status is not Status.PASSED:
+        return f"the kernel passed, but not inside the shipped file: {evaluation.message}"
+    if not draft and not standing(evaluation).faster_than_original:
+        return "inside the shipped file, guard included, it is not measurably faster than the original"
+    return ""
+
+
+def _facts(run: Run, best: Graded, evaluator: Evaluator, request: OptimizeRequest, form: CallForm) -> ShippedFacts:
+    assert best.evaluation is not None
+    problem = evaluator.facts
+    promote = f"triton-agent promote {run.id}"
+    return ShippedFacts(
+        call=form,
+        evaluation=best.evaluation,
+        variants=problem.variants,
+        scaled=problem.scaled,
+        gpu=_gpu() if request.device == "cuda" else None,
+        run=run.id,
+        date=datetime.date.today(),
+        version=__version__,
+        author=best.attempt.completion.policy,
+        promote=promote if request.device == "cpu" else "",
+    )
+
+
+def _gpu() -> Gpu | None:
+    card = next(iter(gpus()), None)
+    if card is None or card.compute_capability is None:
+        return None
+    major, minor = card.compute_capability.split(".")
+    return Gpu(name=card.name, capability=(int(major), int(minor)), driver=card.driver or "")
+
+
+def _write(folder: Path, name: str, text: str) -> Path:
+    """Whole or not at all."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / name
+        partial = path.with_suffix(".partial")
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise UsageError(
+            f"the result cannot be written: {error.strerror}", where=str(folder), remedy="name a folder with --out"
+        ) from error
+    return path
