@@ -22,7 +22,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Send
 
-from triton_agent.agent import portfolio, search
+from triton_agent.agent import portfolio, search, sorting
 from triton_agent.agent.ledger import RECALLED, Ledger, graded_like
 from triton_agent.agent.settings import LoopSettings, Spent, StopReason, exhausted, left
 from triton_agent.agent.state import Assignment, Event, LoopState, initial_state
@@ -58,6 +58,7 @@ class Loop:
         self._recall_from_memory = recall
         self._machine = machine or Machine()
         self._checkpointer = checkpointer
+        self._judges = list(judges)
         self._idle: asyncio.Queue[Judge] = asyncio.Queue()
         for slot in range(max(settings.parallel, len(judges))):
             self._idle.put_nowait(judges[slot % len(judges)])
@@ -155,9 +156,7 @@ class Loop:
             observation = self._observe(history, state, turn, parent, asked[name])
             asked[name] += count
             questions.append((name, parent, observation, count))
-        answers = await asyncio.gather(
-            *(self._policies[name].propose(seen, count) for name, _, seen, count in questions)
-        )
+        answers = await asyncio.gather(*(self._answers(name, seen, count) for name, _, seen, count in questions))
         flat: list[tuple[Observation, str | None, Completion]] = [
             (seen, parent, completion)
             for (_, parent, seen, _), completions in zip(questions, answers)
@@ -167,6 +166,18 @@ class Loop:
             make_attempt(self.ledger.run.id, seen, completion, index=index, parent=parent)
             for index, (seen, parent, completion) in enumerate(flat)
         ]
+
+    async def _answers(self, name: str, seen: Observation, count: int) -> list[Completion]:
+        """What a policy says; of a trusted one, with a GPU at hand, the best at first sight of many more."""
+        policy, judge = self._policies[name], self._judges[0]
+        if not (getattr(policy, "trusted", False) and isinstance(judge, sorting.Sketcher) and judge.sketches):
+            return await policy.propose(seen, count)
+        offered = await policy.propose(seen, count * sorting.LOOKS_PER_VERDICT)
+        _say("sorting", offered=len(offered))
+        kept, looks = await sorting.most_promising(offered, judge, count)
+        if looks:
+            await self.ledger.note("sketched", turn=seen.turn, looks=[look.to_plain() for look in looks])
+        return kept
 
     def _observe(
         self, history: list[Graded], state: LoopState, turn: int, parent: str | None, asked: int

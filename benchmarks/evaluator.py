@@ -118,9 +118,12 @@ def measure(problem: Path, options: argparse.Namespace) -> tuple[float, list[Arr
         arrangements = list(_arrangements(evaluator, problem, Path(folder), options))
         for turn in range(options.turns):
             for arrangement in arrangements:
-                _say(f"{problem.name}: turn {turn + 1} of {options.turns}, {arrangement.name} x {arrangement.workers}")
+                if time.perf_counter() - began > options.limit_s:
+                    break
                 arrangement.take_turn(sources)
-    return start_s, arrangements
+                done = f"{arrangement.name} x {arrangement.workers}, {arrangement.per_second:.2f} a second"
+                _say(f"{problem.name}: turn {turn + 1} of {options.turns}, {done}")
+    return start_s, [arrangement for arrangement in arrangements if arrangement.verdicts]
 
 
 def _arrangements(
@@ -128,9 +131,7 @@ def _arrangements(
 ) -> Iterator[Arrangement]:
     cores = len(os.sched_getaffinity(0))
     numbers = itertools.count()
-
-    def judge_fresh(source: str) -> Verdict:
-        return _judge_afresh(problem / "problem.py", source, folder / f"candidate_{next(numbers)}.py", options.device)
+    yield from _fresh_arrangements(problem, folder, options, cores, numbers)
 
     for workers in options.at_once or sorted({1, 4, min(cores, 8)} if options.device == "cuda" else {1, 2, cores}):
         asked = options.candidates if workers > 1 else min(options.candidates, ALONE_AT_MOST)
@@ -142,6 +143,14 @@ def _arrangements(
             yield Arrangement(
                 name=SORTING, workers=workers, judge=lambda source: _sketch_in(evaluator, source), chunk=chunk
             )
+
+
+def _fresh_arrangements(
+    problem: Path, folder: Path, options: argparse.Namespace, cores: int, numbers: Iterator[int]
+) -> Iterator[Arrangement]:
+    def judge_fresh(source: str) -> Verdict:
+        return _judge_afresh(problem / "problem.py", source, folder / f"candidate_{next(numbers)}.py", options.device)
+
     for workers in sorted({1, 2, 4} if options.device == "cuda" else {1, max(1, cores // 2), cores}):
         chunk = max(workers, options.fresh // options.turns)
         yield Arrangement(name="fresh process", workers=workers, judge=judge_fresh, chunk=chunk)
@@ -240,16 +249,18 @@ def show(problem: str, start_s: float, arrangements: list[Arrangement]) -> None:
         cells = [arrangement.name, str(arrangement.workers), str(len(arrangement.verdicts))]
         cells += [f"{arrangement.per_second:.2f}", f"{arrangement.per_second / _best_fresh(arrangements):.1f}x"]
         times_ms = arrangement.times_ms()
-        cells += [f"{statistics.median(times_ms[s]):.0f} / {_p95(times_ms[s]):.0f}" for s in stages]
+        cells += [
+            f"{statistics.median(times_ms[s]):.0f} / {_p95(times_ms[s]):.0f}" if s in times_ms else "" for s in stages
+        ]
         table.add_row(*cells)
     console = Console()
     console.print(table) if console.is_terminal else Console(width=160).print(table)
 
 
 def _say(text: str) -> None:
-    """Progress, for people who wait; not where output goes into a file."""
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+    """Progress, for people who wait: one line that changes, or in a file a line each."""
+    ends = {"end": ""} if sys.stderr.isatty() else {}
+    print(f"\r\033[K{text}" if ends else text, file=sys.stderr, flush=True, **ends)
 
 
 def _options() -> argparse.Namespace:
@@ -267,6 +278,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--fresh", type=int, default=8, help="for each arrangement of fresh processes")
     parser.add_argument("--turns", type=int, default=4, help="turns that the arrangements take")
     parser.add_argument("--quick", action="store_true", help="a short look: few candidates, one turn, one problem")
+    parser.add_argument("--limit-s", type=float, default=3600.0, help="no arrangement takes a turn after this")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "evaluator.csv", help="the CSV file for rows")
     options = parser.parse_args()
     if options.quick:

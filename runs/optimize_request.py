@@ -13,6 +13,8 @@ from triton_agent.runs.policies import DEFAULT
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.evaluator import EvaluatorSettings
 
+COMPARED_WITH = ("compile",)
+"""What a measured speed-up is stated against, beside the original as it is."""
 UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -62,6 +64,7 @@ class OptimizeRequest:
             target=self.target,
             allow_library=not self.own_kernels,
             shapes=self.shapes,
+            baselines=COMPARED_WITH if self.device == "cuda" else (),
             total_timeout_s=self.timeout_s,
             call_timeout_s=min(20.0, self.timeout_s),
             compile_timeout_s=min(60.0, self.timeout_s),

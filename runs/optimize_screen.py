@@ -98,6 +98,8 @@ class PlainLines:
             self.say("  " + _line(self.ledger.graded(event["key"])))
         elif event["kind"] == "turn":
             self.say(f"turn {event['turn'] + 1} of {self.settings.turns}")
+        elif event["kind"] == "sorting":
+            self.say(f"  looking at {event['offered']} variants")
         elif event["kind"] == "recalled" and event["lessons"]:
             self.say(f"recalled {event['lessons']} lessons of earlier runs")
 

@@ -221,12 +221,17 @@ class Evaluator:
                     worker.end(gently=True)
             return self._conclude(source, verdict, workers)
 
+    @property
+    def sketches(self) -> bool:
+        """Whether `sketch` can tell anything: without a GPU there is nothing to sort by."""
+        return self.settings.device == "cuda"
+
     def sketch(self, source: str) -> Sketch:
         """A quick look at a variant of a trusted author's, for sorting: right once, and a short race.
 
         Runs in a worker that has run others, so it proves nothing: what looks best goes through `evaluate`.
         """
-        if self.settings.device != "cuda":
+        if not self.sketches:
             raise NotJudgeableHere("without a GPU there is nothing to sort by", remedy="evaluate the candidates")
         with self._referee.job() as job, self._crew.veteran() as worker:
             job.hand_over(source, (worker.channel.fileno(),), sort=True, warm=worker.files_run > 0)

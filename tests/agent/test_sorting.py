@@ -1,0 +1,81 @@
+"""Quick looks sort what a trusted author offers; verdicts are still given one by one, to the most promising."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+
+from tests.agent.tables import Table, kernel, new_run, passed, script
+from tests.agent.test_loop import go, settings
+
+from triton_agent.agent.ledger import Ledger
+from triton_agent.agent.loop import Loop
+from triton_agent.agent.sorting import LOOKS_PER_VERDICT, most_promising
+from triton_agent.memory.store import Store
+from triton_agent.policy.answer import read_answer
+from triton_agent.tools.errors import WorkerLost
+from triton_agent.tools.evaluator import candidate_id
+from triton_agent.tools.results import Finding
+from triton_agent.tools.verdict import Sketch
+
+
+class Sketching(Table):
+    """A table that takes quick looks, too."""
+
+    sketches = True
+
+    def __init__(self, speeds: dict[str, float]) -> None:
+        super().__init__({source: passed(source, max(speed, 1.0)) for source, speed in speeds.items()})
+        self.speeds = speeds
+        self.looked_at: list[str] = []
+
+    def sketch(self, source: str) -> Sketch:
+        source = source.strip() + "\n"
+        self.looked_at.append(source)
+        speed = self.speeds[source]
+        if speed < 0:
+            raise WorkerLost("gone")
+        wrong = Finding.VALUES if speed == 0 else None
+        timings = () if wrong else passed(source, speed).timings
+        return Sketch(candidate=candidate_id(source), finding=wrong, message="", timings=timings, stages=())
+
+
+def offer(judge: Sketching, keep: int) -> list[str]:
+    answers = asyncio.run(script(list(judge.speeds)).propose(_observation(), len(judge.speeds)))
+    kept, _ = asyncio.run(most_promising(answers, judge, keep))
+    return [(read_answer(answer.text).source or "").strip() + "\n" for answer in kept]
+
+
+def _observation():
+    from triton_agent.memory.observation import BudgetLeft, Observation, Rules
+
+    return Observation(problem=new_run().problem, rules=Rules(), turn=0, seed=0, budget=BudgetLeft())
+
+
+def test_the_fastest_at_first_sight_are_kept() -> None:
+    judge = Sketching({kernel(i): speed for i, speed in enumerate((1.1, 0.0, 1.9, -1.0, 1.5))})
+    assert offer(judge, 2) == [kernel(2), kernel(4)]
+
+
+def test_if_none_is_right_the_first_get_their_verdicts() -> None:
+    judge = Sketching({kernel(i): 0.0 for i in range(4)})
+    assert offer(judge, 2) == [kernel(0), kernel(1)]
+
+
+def test_as_many_as_are_wanted_are_not_looked_at() -> None:
+    judge = Sketching({kernel(i): 1.1 for i in range(2)})
+    assert offer(judge, 2) == [kernel(0), kernel(1)]
+    assert judge.looked_at == []
+
+
+def test_only_a_trusted_policy_is_sorted(store: Store) -> None:
+    speeds = {kernel(i): 1.1 + i / 10 for i in range(LOOKS_PER_VERDICT)}
+    for name, trusted, looks in (("stranger", False, 0), ("trusted", True, len(speeds))):
+        judge, policy = Sketching(speeds), script(list(speeds), name)
+        policy.trusted = trusted
+        ledger = Ledger.begin(store, dataclasses.replace(new_run(), id=f"20260101-000000-{name[:6]}"))
+        go(Loop(ledger, [policy], [judge], settings(turns=1)))
+        assert len(judge.looked_at) == looks
+        assert len(judge.asked) == 1
+        expected = max(speeds, key=speeds.__getitem__) if trusted else kernel(0)
+        assert ledger.history()[0].attempt.source.strip() == expected.strip()
