@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help demo test test-slow lint types layers unit bench cheats wheel clean
+.PHONY: help demo test test-slow lint types layers unit bench bench-loop bench-store cheats wheel clean
 
 help:            ## what there is
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -17,9 +17,10 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $(STAMP)
 
-demo: $(STAMP)   ## judge a right and three wrong kernels on this machine; no GPU, key or weights
-	@$(BIN)/python -m triton_agent evaluate examples/softmax.py examples/softmax_*.py; \
-	  code=$$?; test $$code -eq 1 || { echo "the demo expects exactly the faulty kernels to be refused"; exit 1; }
+demo: $(STAMP)   ## optimize an example end to end on this machine; no GPU, key or weights
+	@$(BIN)/python -m triton_agent optimize examples/softmax.py --turns 3 --out demo --store demo/runs.db
+	@$(BIN)/python -m triton_agent evaluate examples/softmax.py demo/softmax_optimized.py examples/softmax_half.py; \
+	  code=$$?; test $$code -eq 1 || { echo "the demo expects the draft to pass and the faulty kernel to be refused"; exit 1; }
 
 test: lint types layers unit   ## everything CI asks for
 
@@ -44,8 +45,14 @@ cheats: $(STAMP) ## the scoreboard of cheats and honest oddities, with the scree
 bench: $(STAMP)  ## verdicts per second against a fresh process per candidate
 	@$(BIN)/python benchmarks/evaluator.py && $(BIN)/python docs/make_results.py
 
+bench-loop: $(STAMP) ## what the loop itself costs, a turn and a candidate
+	@$(BIN)/python benchmarks/loop.py
+
+bench-store: $(STAMP) ## the store at a million attempts; ten minutes and 10 GB of disk
+	@$(BIN)/python benchmarks/store.py
+
 wheel: $(STAMP)  ## build the wheel and the source archive
 	@$(BIN)/python -m build --outdir dist .
 
 clean:           ## remove the environment and what was built
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache src/*.egg-info
+	rm -rf $(VENV) build dist demo .mypy_cache .ruff_cache .pytest_cache src/*.egg-info

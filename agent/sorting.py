@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import time
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -19,6 +20,8 @@ from triton_agent.tools.verdict import Sketch
 LOOKS_PER_VERDICT = 6
 """Variants looked at for each that is judged."""
 AT_ONCE = 8
+LOOKING_S = 15.0
+"""No look begins after this: where inputs are large, a few looks have to do."""
 
 
 @runtime_checkable
@@ -39,7 +42,7 @@ class Look:
 
     completion: Completion
     sketch: Sketch | None
-    """None where the instrument failed."""
+    """None where the instrument failed, or time was up."""
 
     @property
     def speedup(self) -> float:
@@ -59,17 +62,19 @@ async def most_promising(
     """The fastest at first sight, and all that was seen. If none is right, the first ones, for their verdicts."""
     if len(completions) <= keep:
         return list(completions), []
-    gate = asyncio.Semaphore(AT_ONCE)
-    looks = await asyncio.gather(*(_look(completion, judge, gate) for completion in completions))
+    gate, until_s = asyncio.Semaphore(AT_ONCE), time.monotonic() + LOOKING_S
+    looks = await asyncio.gather(*(_look(completion, judge, gate, until_s) for completion in completions))
     ranked = sorted((look for look in looks if look.speedup > 0), key=lambda look: look.speedup, reverse=True)
     return [look.completion for look in (ranked or looks)[:keep]], list(looks)
 
 
-async def _look(completion: Completion, judge: Sketcher, gate: asyncio.Semaphore) -> Look:
+async def _look(completion: Completion, judge: Sketcher, gate: asyncio.Semaphore, until_s: float) -> Look:
     source = read_answer(completion.text).source
     if source is None:
         return Look(completion=completion, sketch=None)
     async with gate:
+        if time.monotonic() > until_s:
+            return Look(completion=completion, sketch=None)
         try:
             return Look(completion=completion, sketch=await asyncio.to_thread(judge.sketch, source))
         except InstrumentError:  # no verdict is lost: it is judged, or another is

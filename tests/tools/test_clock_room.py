@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from triton_agent.tools.timing.clock_room import ClockRoom
+from triton_agent.tools.timing.clock_room import ClockRoom, Place
+from triton_agent.tools.timing.lease import Mode
 
 
 class Lease:
@@ -89,3 +90,25 @@ def test_a_lease_that_cannot_be_had_leaves_the_room_open() -> None:
     for _ in range(2):
         with pytest.raises(TimeoutError), room.alone():
             pass
+
+
+def test_a_place_is_kept_over_checks_and_given_up_for_the_clock() -> None:
+    log: list[str] = []
+
+    @contextlib.contextmanager
+    def lease(mode: Mode) -> Iterator[None]:
+        log.append(f"take {mode}")
+        yield
+        log.append(f"give {mode}")
+
+    place = Place(lease)
+    for _ in range(3):
+        with place(Mode.SHARED):
+            pass
+    with place(Mode.EXCLUSIVE):
+        assert log == ["take shared", "give shared", "take exclusive"]
+    with place(Mode.SHARED):
+        pass
+    place.leave()
+    place.leave()
+    assert log[3:] == ["give exclusive", "take shared", "give shared"]

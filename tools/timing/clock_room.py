@@ -1,7 +1,8 @@
-"""Those of one process who want the GPU alone have it one after another, under a single lease.
+"""How the candidates of one process share a GPU: side by side while they are checked, one by one under the clock.
 
 Taking an exclusive lease means waiting until everybody else's work on the GPU has drained, during which it stands idle.
-With several candidates at the clock's door that is paid once for all of them, not once each.
+With several candidates at the clock's door that is paid once for all of them, not once each (`ClockRoom`). And whoever
+is inside for a check stays inside for all of them, or would stand behind the clocks of others before each (`Place`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
+
+from triton_agent.tools.timing.lease import Mode
 
 STAY_S = 1.0
 """Others wait meanwhile, a trainer on the same GPU among them; who comes later than this drains it anew."""
@@ -53,3 +56,34 @@ class ClockRoom:
         if self._lease is not None and not (awaited and time.monotonic() - self._taken_s < STAY_S):
             lease, self._lease = self._lease, None
             lease.close()
+
+
+class Place:
+    """One candidate's place at the GPU: kept from its first check to its turn at the clock."""
+
+    def __init__(self, lease: Callable[[Mode], contextlib.AbstractContextManager[None]]) -> None:
+        self._lease = lease
+        self._kept: contextlib.ExitStack | None = None
+
+    @contextlib.contextmanager
+    def __call__(self, mode: Mode) -> Iterator[None]:
+        """Shared, the place is taken if it is not held, and kept; alone, it is given up first."""
+        if mode is Mode.SHARED:
+            self._keep()
+            yield
+            return
+        self.leave()
+        with self._lease(mode):
+            yield
+
+    def _keep(self) -> None:
+        if self._kept is None:
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(self._lease(Mode.SHARED))
+                self._kept = stack.pop_all()
+
+    def leave(self) -> None:
+        """Nothing happens where no place is held."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.close()

@@ -27,7 +27,7 @@ from triton_agent.tools.isolate.conditions import Conditions
 from triton_agent.tools.isolate.wire import Channel, ChannelClosed, error_to_json
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.results import to_json
-from triton_agent.tools.timing.clock_room import ClockRoom
+from triton_agent.tools.timing.clock_room import ClockRoom, Place
 from triton_agent.tools.timing.lease import Mode, lease
 from triton_agent.tools.verify import sorting
 from triton_agent.tools.verify.pipeline import STAGES, Job, JudgeSettings, run
@@ -171,17 +171,21 @@ class Checker:
 
     def _verdict(self, message: dict[str, Any], sessions: list[Session]) -> dict[str, Any]:
         assert self.plan is not None
+        place = Place(self._gpu)
         job = Job(
             source=message["source"],
             plan=self.plan,
             settings=self.judging,
             runner=sessions[0],
             compiler=sessions[1] if len(sessions) > 1 else None,
-            gpu=self._gpu,
+            gpu=place,
             clock=self.clock,
             on_stage=lambda stage: self.reply({"job": message["job"], "stage": stage}),
         )
-        run(job, sorting.STAGES if message.get("sort") else STAGES)
+        try:
+            run(job, sorting.STAGES if message.get("sort") else STAGES)
+        finally:
+            place.leave()
         failure = job.failure
         record = {name: to_json(getattr(job, name)) for name in RECORDED}
         return {
