@@ -31,6 +31,8 @@ from triton_agent.memory.records import Attempt, Completion, Grading, Machine
 from triton_agent.policy.episode import Graded, Judge, grade, make_attempt, observe
 from triton_agent.policy.protocol import Policy
 
+LANES = 16
+"""Parallel evaluations that the graph knows of; beyond that, several go down one. Each costs a checkpoint, 1.5 ms."""
 STEPS_PER_TURN = 3
 """Super-steps of the graph: propose, evaluate, reflect."""
 FRUITLESS_TURNS = 2
@@ -140,7 +142,8 @@ class Loop:
         for attempt in attempts:
             _say("proposed", key=attempt.key, parent=attempt.parent, policy=attempt.completion.policy)
         due = [attempt.key for attempt in attempts]
-        return Command(goto=[Send("evaluate", Assignment(key=key)) for key in due], update={"due": due})
+        lanes = [due[first::LANES] for first in range(min(LANES, len(due)))]
+        return Command(goto=[Send("evaluate", Assignment(keys=keys)) for keys in lanes], update={"due": due})
 
     async def _ask(self, turn: int, state: LoopState) -> list[Attempt]:
         history = self.ledger.history(before_turn=turn)
@@ -195,19 +198,23 @@ class Loop:
         )
 
     async def evaluate(self, state: Assignment) -> dict[str, Any]:
-        """Judge one answer, unless it was judged before a crash, or is another's twin."""
-        key = state["key"]
+        """Judge answers, unless they were judged before a crash, or are others' twins."""
+        done = await asyncio.gather(*map(self._evaluate, state["keys"]))
+        return {"graded": [key for key, graded in zip(state["keys"], done) if graded]}
+
+    async def _evaluate(self, key: str) -> bool:
+        """Whether there is a verdict now."""
         if not self.ledger.is_graded(key):
             async with self._judge() as judge:
                 if self._asked_to_stop:  # it waits for the run to be taken up again
-                    return {}
+                    return False
                 attempt = self.ledger.attempt(key)
                 _say("evaluating", key=key)
                 twin = self.ledger.twin_of(attempt)
                 grading = graded_like(attempt, twin) if twin else await self._grade(attempt, judge)
                 await self.ledger.add_grading(grading)
         _say("graded", key=key)
-        return {"graded": [key]}
+        return True
 
     @contextlib.asynccontextmanager
     async def _judge(self) -> AsyncIterator[Judge]:

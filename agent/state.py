@@ -25,7 +25,7 @@ class LoopState(TypedDict):
 class Assignment(TypedDict):
     """What one parallel `evaluate` is given."""
 
-    key: str
+    keys: list[str]
 
 
 def initial_state(run: str) -> LoopState:

@@ -1,8 +1,8 @@
 """Who writes kernels: the one interface of the built-in author, scripts and language models alike.
 
 A policy keeps nothing between calls: all it may use is in the observation, or a run could not be resumed, replayed or
-forked. It may answer less often than asked, also not at all: then it has nothing more to say. One with a true attribute `trusted`
-writes only what it made up itself, so a quick look in a shared worker may sort its files before they are judged.
+forked. It may answer less often than asked, also not at all: then it has nothing more to say. One with a true attribute
+`trusted` writes only what it made up itself, so a quick look in a shared worker may sort its files before verdicts.
 """
 
 from __future__ import annotations

@@ -21,13 +21,21 @@ MOST_SHOWN = 20
 """Blind spots on the screen; the JSON has all."""
 
 
-def run(problem: str, *, init: str | None, inputs: tuple[str, ...], inputs_file: str | None, json: bool) -> int:
+def run(
+    problem: str,
+    *,
+    init: str | None,
+    inputs: tuple[str, ...],
+    inputs_file: str | None,
+    json: bool,
+    trust: bool = True,
+) -> int:
     """Try the problem; sound ones end well, flagged ones do not."""
     for warning in require_supported().warnings:
         console.progress().print(f"warning: {warning}")
     spec = parse_problem(problem, init=init, inputs=inputs, inputs_file=inputs_file)
     began = time.perf_counter()
-    report = _watched(spec)
+    report = _watched(spec, trust)
     if json:
         print(json_text.dumps(as_json(report), allow_nan=False), flush=True)
     else:
@@ -35,7 +43,7 @@ def run(problem: str, *, init: str | None, inputs: tuple[str, ...], inputs_file:
     return exit_codes.GOOD if report.sound else exit_codes.NOT_PASSED
 
 
-def _watched(spec: ProblemSpec) -> WorthReport:
+def _watched(spec: ProblemSpec, trust: bool) -> WorthReport:
     """With a bar on stderr where someone looks."""
     screen = console.progress()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
@@ -46,7 +54,7 @@ def _watched(spec: ProblemSpec) -> WorthReport:
         def on_progress(tried: int, total: int) -> None:
             bar.update(task, description=f"{spec.name}: wrong answers", completed=tried, total=total)
 
-        return assay(spec, on_progress=on_progress)
+        return assay(spec, on_progress=on_progress, trust=trust)
 
 
 def as_json(report: WorthReport) -> dict[str, Any]:

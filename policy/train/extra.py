@@ -1,0 +1,36 @@
+"""What training needs beyond the rest of the project, and what to do where it is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+from triton_agent.tools.errors import UsageError
+
+MODULES = ("torch", "transformers", "tokenizers", "trl", "accelerate", "datasets", "peft")
+
+
+def missing_modules() -> tuple[str, ...]:
+    """Without importing any."""
+    return tuple(name for name in MODULES if importlib.util.find_spec(name) is None)
+
+
+def require_training() -> None:
+    """Call before anything that trains is imported. Keeps the libraries from phoning home and from shouting."""
+    missing = missing_modules()
+    if missing:
+        raise UsageError(
+            f"training needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed",
+            remedy="pip install 'triton-agent[train]'",
+        )
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+
+
+QUIET = {
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TRL_EXPERIMENTAL_SILENCE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+}
+"""Settings of the environment for the libraries; what a user has set stays."""

@@ -1,0 +1,124 @@
+"""A fresh small policy for those without weights: a current decoder, a tokenizer trained on the data at hand.
+
+It knows nothing, and learns the format and the kernels it is shown. Not a substitute for a pretrained model; a way to
+run, test and understand every step of training on any machine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from triton_agent.tools.errors import UsageError
+
+END_OF_TEXT, TURN_BEGINS, TURN_ENDS = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
+CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' }}"
+    "{% if message['role'] == 'assistant' %}{% generation %}{{ message['content'] + '<|im_end|>' }}{% endgeneration %}"
+    "{% else %}{{ message['content'] + '<|im_end|>' }}{% endif %}{{ '\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+"""ChatML; what the assistant says is marked, so that fine-tuning can take the loss there only."""
+HEAD_SIZE = 64
+"""Of an attention head; engines that serve models refuse smaller ones."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How large a fresh policy is."""
+
+    layers: int
+    width: int
+    heads: int
+    key_value_heads: int
+    vocabulary: int
+    context: int
+
+
+SIZES = {
+    "tiny": Size(layers=2, width=64, heads=2, key_value_heads=1, vocabulary=1024, context=2048),
+    "small": Size(layers=8, width=512, heads=8, key_value_heads=4, vocabulary=8192, context=8192),
+}
+"""`tiny` trains in seconds on two cores and is for tests; `small` writes code-like text after an hour on a GPU."""
+
+
+def make_policy(size: str, texts: Iterable[str], folder: Path, *, seed: int = 0, across_words: bool = False) -> int:
+    """Write model and tokenizer into the folder, in the common format; returns the number of parameters."""
+    import torch
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    if size not in SIZES:
+        raise UsageError(f"no size {size!r}", remedy=f"one of {', '.join(SIZES)}")
+    if folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"{folder} is not empty", remedy="name a new folder: a policy is never written over another")
+    chosen = SIZES[size]
+    tokenizer = make_tokenizer(texts, chosen, across_words=across_words)
+    config = Qwen3Config(
+        vocab_size=_rounded_up(len(tokenizer)),
+        hidden_size=chosen.width,
+        intermediate_size=chosen.width * 3,
+        num_hidden_layers=chosen.layers,
+        num_attention_heads=chosen.heads,
+        num_key_value_heads=chosen.key_value_heads,
+        head_dim=HEAD_SIZE,
+        max_position_embeddings=chosen.context,
+        tie_word_embeddings=True,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=None,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Qwen3ForCausalLM(config)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def make_tokenizer(texts: Iterable[str], size: Size, *, across_words: bool = False) -> Any:
+    """Byte-level BPE: any text can be written, and text like the given takes few tokens.
+
+    With `across_words` a token may span words and lines; where texts are few and much alike, whole passages become one.
+    """
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=not across_words)
+    core.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size.vocabulary,
+        special_tokens=[END_OF_TEXT, TURN_BEGINS, TURN_ENDS],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    core.train_from_iterator(_required(texts), trainer)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        eos_token=TURN_ENDS,
+        pad_token=END_OF_TEXT,
+        padding_side="left",
+        model_max_length=size.context,
+        clean_up_tokenization_spaces=False,
+    )
+    tokenizer.chat_template = CHAT_TEMPLATE
+    return tokenizer
+
+
+def _required(texts: Iterable[str]) -> Iterator[str]:
+    """The texts; none at all is a mistake of the request."""
+    found = False
+    for text in texts:
+        found = True
+        yield text
+    if not found:
+        raise UsageError("there is no text to train a tokenizer on", remedy="name files or folders with --data")
+
+
+def _rounded_up(count: int, step: int = 64) -> int:
+    """Matrices of a round size are faster."""
+    return count + -count % step

@@ -1,0 +1,76 @@
+"""Answers of a model in training, with the tokens and log-probabilities that training on them needs.
+
+For held-out evaluation and for small models; a served engine answers faster and is a policy of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Sampled:
+    """One answer."""
+
+    token_ids: tuple[int, ...]
+    """The token that ends it included."""
+    log_probabilities: tuple[float, ...]
+    finished: bool
+    """False where it was cut at the limit."""
+
+
+@torch.no_grad()
+def sample(
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    *,
+    tokens_at_most: int,
+    end_id: int,
+    pad_id: int,
+    temperature: float = 1.0,
+    batch_size: int = 16,
+) -> list[Sampled]:
+    """One answer to each prompt, by torch's global generator: set its seed for the same answers again."""
+    found = []
+    for start in range(0, len(prompts), batch_size):
+        part = prompts[start : start + batch_size]
+        found += _sample_batch(model, part, tokens_at_most, end_id, pad_id, temperature)
+    return found
+
+
+def _sample_batch(
+    model: Any, prompts: Sequence[Sequence[int]], tokens_at_most: int, end_id: int, pad_id: int, temperature: float
+) -> list[Sampled]:
+    width = max(map(len, prompts))
+    ids = torch.tensor([[pad_id] * (width - len(prompt)) + list(prompt) for prompt in prompts], device=model.device)
+    present = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=model.device)
+    answer = model.generate(
+        input_ids=ids,
+        attention_mask=present,
+        max_new_tokens=tokens_at_most,
+        do_sample=True,
+        temperature=temperature,
+        top_k=0,
+        top_p=1.0,
+        eos_token_id=end_id,
+        pad_token_id=pad_id,
+        return_dict_in_generate=True,
+        output_logits=True,
+    )
+    logits = torch.stack(answer.logits, dim=1).float() / temperature
+    tokens = answer.sequences[:, width:]
+    likely = logits.log_softmax(-1).gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+    return [_until_end(row, lps, end_id) for row, lps in zip(tokens.tolist(), likely.tolist())]
+
+
+def _until_end(tokens: list[int], log_probabilities: list[float], end_id: int) -> Sampled:
+    length = tokens.index(end_id) + 1 if end_id in tokens else len(tokens)
+    return Sampled(
+        token_ids=tuple(tokens[:length]),
+        log_probabilities=tuple(log_probabilities[:length]),
+        finished=end_id in tokens,
+    )

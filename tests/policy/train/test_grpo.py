@@ -1,0 +1,302 @@
+"""The trainer computes what the readable file computes, from what was logged; and a killed run goes on unchanged."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.policy.train.logged import log_runs
+
+from triton_agent.policy.train.credit import Turn, assign
+from triton_agent.policy.train.extra import missing_modules, require_training
+from triton_agent.policy.train.prepared import Limits, Prepared, Row, prepare
+from triton_agent.policy.train.recipes import RECIPES, Recipe
+from triton_agent.policy.train.rewards import Reward
+from triton_agent.policy.train.trajectories import Sample, collect
+from triton_agent.tools.errors import UsageError
+
+pytestmark = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
+
+RECIPE = dataclasses.replace(RECIPES["default"], plan_parts=None, code_parts=None, balance_groups=False)
+RECIPE = dataclasses.replace(RECIPE, favour_difficult=False, potentials={})
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh policy."""
+    require_training()
+    from triton_agent.policy.train.fresh import make_policy
+
+    folder = tmp_path_factory.mktemp("policy") / "tiny"
+    make_policy("tiny", ["import triton\nimport triton.language as tl\n" * 20], folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def samples(tiny: Path) -> Sequence[Sample]:
+    from triton_agent.policy.train.session import load
+
+    model, _ = load(str(tiny))
+    return collect(log_runs(model.eval()), RECIPE).samples
+
+
+def trainer(tiny: Path, rows: Sequence[Row], output: Path, recipe: Recipe = RECIPE, **settings: Any) -> Any:
+    from triton_agent.policy.train.grpo import GRPOSettings, LoggedTrainer
+    from triton_agent.policy.train.session import load
+
+    model, tokenizer = load(str(tiny))
+    chosen = GRPOSettings(output=output, cpu=True, batch_size=len(rows), **settings)
+    return LoggedTrainer(rows, settings=chosen, recipe=recipe, model=model, tokenizer=tokenizer)
+
+
+def logged_turns(samples: Sequence[Sample]) -> list[Any]:
+    from triton_agent.policy.train.grpo_minimal import LoggedTurn
+
+    return [
+        LoggedTurn(
+            group=sample.turn.group,
+            trajectory=sample.turn.key.partition("/")[0],
+            number=sample.turn.number,
+            prompt_ids=sample.prompt_ids,
+            token_ids=sample.token_ids,
+            log_probabilities=sample.log_probabilities or (),
+            chosen=sample.chosen,
+            reward=sample.turn.reward.total or 0.0,
+        )
+        for sample in samples
+    ]
+
+
+def jolt(*models: Any, size: float = 0.02) -> None:
+    """Move all models by the same small random step, so that ratios are not 1."""
+    import torch
+
+    torch.manual_seed(3)
+    with torch.no_grad():
+        for parameters in zip(*(model.parameters() for model in models)):
+            step = torch.randn_like(parameters[0]) * size
+            for parameter in parameters:
+                parameter.add_(step)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_readable_advantages_are_those_of_the_recipe(seed: int) -> None:
+    from triton_agent.policy.train.grpo_minimal import LoggedTurn, advantages
+
+    draw = random.Random(seed)
+    turns, readable = [], []
+    for group in "ab":
+        for run in range(draw.randint(1, 4)):
+            for number in range(draw.randint(1, 3)):
+                name, paid = f"{group}{run}", draw.random()
+                parent = f"{name}/{number - 1}.0" if number else None
+                turns.append(
+                    Turn(
+                        key=f"{name}/{number}.0",
+                        group=group,
+                        number=number,
+                        parent=parent,
+                        reward=Reward.of("r", {"correct": paid}),
+                    )
+                )
+                readable.append(
+                    LoggedTurn(
+                        group=group,
+                        trajectory=name,
+                        number=number,
+                        prompt_ids=[1],
+                        token_ids=[1],
+                        log_probabilities=[0.0],
+                        chosen=[True],
+                        reward=paid,
+                    )
+                )
+    expected = assign(turns, RECIPE).advantages
+    for turn, found in zip(turns, advantages(readable, RECIPE.gamma)):
+        assert found == pytest.approx(expected[turn.key].code if turn.key in expected else 0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("proximal", [False, True])
+def test_the_trainers_loss_is_the_readable_loss(
+    tiny: Path, samples: Sequence[Sample], tmp_path: Path, proximal: bool
+) -> None:
+    from triton_agent.policy.train import grpo_minimal
+    from triton_agent.policy.train.session import load
+
+    prepared = prepare(samples, RECIPE)
+    assert len(prepared.rows) >= 8, "the data must teach something, or this tests nothing"
+    full = trainer(tiny, prepared.rows, tmp_path, proximal=proximal)
+    twin, _ = load(str(tiny))
+    jolt(full.model, twin)
+    full.model.train()
+    full.current_gradient_accumulation_steps = 1
+    batch = full._generate_and_score_completions([{"row": place} for place in range(len(prepared.rows))])
+    loss = full._compute_loss(full.model, batch)
+
+    turns = logged_turns(samples)
+    worth = dict(zip((s.turn.key for s in samples), grpo_minimal.advantages(turns, RECIPE.gamma)))
+    by_key = {sample.turn.key: turn for sample, turn in zip(samples, turns)}
+    kept = [row.key for row in prepared.rows]
+    readable = grpo_minimal.make_batch([by_key[key] for key in kept], [worth[key] for key in kept])
+    expected = grpo_minimal.batch_loss(twin.train(), readable, grpo_minimal.Settings(proximal=proximal))
+    assert abs(float(loss) - float(expected)) < 1e-6
+    assert abs(float(expected)) > 1e-4
+
+    loss.backward()
+    expected.backward()
+    for ours, theirs in zip(full.model.parameters(), twin.parameters()):
+        assert (ours.grad - theirs.grad).abs().max() < 1e-5
+
+
+def test_the_ratios_leave_the_band_so_that_clipping_is_tested(samples: Sequence[Sample], tiny: Path) -> None:
+    from triton_agent.policy.train.session import load, rescorer
+
+    model, _ = load(str(tiny))
+    jolt(model)
+    moved = rescorer(model)(samples)
+    changes = [new - old for s, row in zip(samples, moved) for new, old in zip(row, s.log_probabilities or ())]
+    assert max(changes) > 0.28 and min(changes) < -0.2
+
+
+def test_stored_log_probabilities_are_what_the_trainer_computes(
+    tiny: Path, samples: Sequence[Sample], tmp_path: Path
+) -> None:
+    rows = prepare(samples, RECIPE).rows
+    full = trainer(tiny, rows, tmp_path)
+    batch = full._generate_and_score_completions([{"row": place} for place in range(len(rows))])
+    difference = (full.log_probabilities(batch) - batch["old_per_token_logps"]).abs()
+    assert float((difference * batch["tool_mask"]).max()) < 1e-4
+
+
+def test_rejection_by_ratio_keeps_fresh_data_and_drops_what_a_moved_policy_finds_strange(
+    tiny: Path, samples: Sequence[Sample]
+) -> None:
+    from triton_agent.policy.train.session import load, rescorer
+
+    banded = dataclasses.replace(RECIPE, geometric_band=(0.999, 1.001))
+    model, _ = load(str(tiny))
+    fresh = prepare(samples, banded, rescore=rescorer(model))
+    assert fresh.rows == prepare(samples, RECIPE).rows
+    jolt(model)
+    moved = prepare(samples, banded, rescore=rescorer(model))
+    assert moved.left_out["not as likely as when it was sampled"] > len(fresh.rows) / 2
+
+
+def test_rows_read_back_to_the_last_bit(samples: Sequence[Sample], tmp_path: Path) -> None:
+    prepared = prepare(samples, RECIPE)
+    prepared.save(tmp_path / "rows.jsonl")
+    assert Prepared.load(tmp_path / "rows.jsonl") == prepared
+
+
+def test_stale_and_long_turns_are_left_out_and_still_count_as_rivals(samples: Sequence[Sample]) -> None:
+    half = [dataclasses.replace(s, policy_version="old" if i % 2 else "new") for i, s in enumerate(samples)]
+    everything = {row.key: row for row in prepare(half, RECIPE).rows}
+    fresh = prepare(half, RECIPE, Limits(current_version="new", stale_at_most=0))
+    assert fresh.left_out["too stale"] == len(everything) - len(fresh.rows) > 0
+    assert all(everything[row.key] == row for row in fresh.rows)
+    assert prepare(samples, RECIPE, Limits(tokens_at_most=3)).rows == ()
+
+
+def test_every_row_is_visited_each_epoch_in_an_order_of_its_own() -> None:
+    from triton_agent.policy.train.grpo import EpochOrder
+
+    order = EpochOrder(rows=10, batch=4, slices=2, seed=1)
+    first = list(order)
+    assert len(first) == len(order) == 24 and set(first) == set(range(10))
+    assert first[0:4] == first[4:8], "each batch is named once per slice"
+    order.set_epoch(1)
+    assert list(order) != first
+    order.set_epoch(0)
+    assert list(order) == first
+
+
+def test_an_adapter_trains_and_leaves_the_weights_alone(tiny: Path, samples: Sequence[Sample], tmp_path: Path) -> None:
+    from triton_agent.policy.train.grpo import GRPOSettings
+    from triton_agent.policy.train.session import Adapter, train_grpo
+
+    settings = GRPOSettings(output=tmp_path / "lora", cpu=True, batch_size=4, accumulation=2, steps=2)
+    outcome = train_grpo(str(tiny), prepare(samples, RECIPE), RECIPE, settings, adapter=Adapter(rank=2))
+    assert outcome.steps == 2 and not outcome.stopped
+    assert (outcome.weights / "adapter_model.safetensors").exists()
+    assert not (outcome.weights / "model.safetensors").exists()
+    assert {"reward", "reward/correct", "entropy", "clip_ratio/high_mean"} <= set(outcome.history[0])
+
+
+def test_training_is_begun_once_and_gone_on_with_only_where_there_is_one(
+    tiny: Path, samples: Sequence[Sample], tmp_path: Path
+) -> None:
+    from triton_agent.policy.train.grpo import GRPOSettings
+    from triton_agent.policy.train.session import train_grpo
+
+    settings = GRPOSettings(output=tmp_path / "x", cpu=True)
+    with pytest.raises(UsageError, match="no training to go on"):
+        train_grpo(str(tiny), None, RECIPE, settings, resume=True)
+    with pytest.raises(UsageError, match="nothing to train on: 3 not measured"):
+        train_grpo(
+            str(tiny), Prepared(rows=(), left_out={"not measured": 3}, groups=1, flat_groups=0), RECIPE, settings
+        )
+    (tmp_path / "x").mkdir()
+    prepare(samples, RECIPE).save(tmp_path / "x" / "rows.jsonl")
+    with pytest.raises(UsageError, match="holds a training already"):
+        train_grpo(str(tiny), prepare(samples, RECIPE), RECIPE, settings)
+
+
+WORKER = """
+import dataclasses, sys
+from pathlib import Path
+from triton_agent.policy.train.extra import require_training
+require_training()
+from triton_agent.policy.train.grpo import GRPOSettings
+from triton_agent.policy.train.prepared import Prepared
+from triton_agent.policy.train.recipes import RECIPES
+from triton_agent.policy.train.session import train_grpo
+model, rows, output, resume = sys.argv[1:5]
+settings = GRPOSettings(
+    output=Path(output), cpu=True, batch_size=2, accumulation=2, steps=16, learning_rate=1e-3, save_every=3, seed=4
+)
+train_grpo(model, None if resume == "yes" else Prepared.load(Path(rows)), RECIPES["default"], settings,
+    resume=resume == "yes")
+"""
+
+
+def start(tiny: Path, rows: Path, output: Path, resume: str = "no") -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", WORKER, str(tiny), str(rows), str(output), resume]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.slow
+def test_a_killed_training_goes_on_as_if_nothing_had_happened(
+    tiny: Path, samples: Sequence[Sample], tmp_path: Path
+) -> None:
+    from safetensors.torch import load_file
+
+    from triton_agent.policy.train.checkpoints import whole_checkpoints
+
+    prepared = prepare(samples, RECIPE)
+    rows = tmp_path / "rows.jsonl"
+    prepared.save(rows)
+    assert start(tiny, rows, tmp_path / "undisturbed").wait(timeout=300) == 0
+    victim = start(tiny, rows, tmp_path / "killed")
+    deadline = time.monotonic() + 200
+    while not whole_checkpoints(tmp_path / "killed") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.kill(victim.pid, signal.SIGKILL)
+    victim.wait()
+    assert not (tmp_path / "killed" / "final").exists(), "it must have died on the way"
+    half = tmp_path / "killed" / "checkpoint-99"
+    half.mkdir()
+    assert start(tiny, rows, tmp_path / "killed", resume="yes").wait(timeout=300) == 0
+    assert not half.exists(), "half a checkpoint is never gone on from"
+    ours, theirs = (load_file(tmp_path / name / "final" / "model.safetensors") for name in ("killed", "undisturbed"))
+    begun = load_file(tiny / "model.safetensors")
+    assert max(float((theirs[name] - begun[name]).abs().max()) for name in theirs) > 1e-3, "it must have learned"
+    assert max(float((ours[name] - theirs[name]).abs().max()) for name in theirs) < 1e-4

@@ -1,0 +1,72 @@
+"""Weights and rejections for data that another policy sampled equal their definitions."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+
+import pytest
+
+from triton_agent.policy.train.off_policy import (
+    fresh_enough,
+    importance_weights,
+    kept_by_ratio,
+    kept_by_share,
+    share_keep_probability,
+    staleness,
+    versions_by_age,
+)
+
+SEEDS = range(50)
+BAND = (0.999, 1.001)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_weights_are_truncated_ratios_and_feedback_has_none(seed: int) -> None:
+    draw = random.Random(seed)
+    sampled = [-draw.expovariate(1) for _ in range(12)]
+    trained = [-draw.expovariate(1) for _ in range(12)]
+    mask = [draw.random() < 0.7 for _ in range(12)]
+    found = importance_weights(trained, sampled, mask, cap=1.5)
+    for weight, new, old, chosen in zip(found, trained, sampled, mask):
+        assert weight == pytest.approx(min(math.exp(new) / math.exp(old), 1.5) if chosen else 0.0)
+
+
+def test_a_weight_of_an_absurd_ratio_is_the_cap() -> None:
+    assert importance_weights([0.0], [-2000.0], [True]) == [2.0]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_answers_are_kept_by_the_geometric_mean_of_their_ratios(seed: int) -> None:
+    draw = random.Random(seed)
+    sampled = [-draw.expovariate(1) for _ in range(8)]
+    trained = [value + draw.gauss(0, 0.003) for value in sampled]
+    mask = [True] * 6 + [False] * 2
+    ratios = [math.exp(new) / math.exp(old) for new, old, chosen in zip(trained, sampled, mask) if chosen]
+    assert kept_by_ratio(trained, sampled, mask, BAND) == (BAND[0] <= statistics.geometric_mean(ratios) <= BAND[1])
+
+
+def test_one_impossible_token_vetoes_an_answer_that_is_fine_on_average() -> None:
+    lost = math.log(0.9e-4)
+    assert not kept_by_ratio([lost, -lost], [0.0, 0.0], [True, True], BAND)
+    assert kept_by_ratio([lost, 0.0], [0.0, 0.0], [False, True], BAND), "feedback has no say"
+    assert not kept_by_ratio([0.0], [0.0], [False], BAND), "nothing of the policy's own is in it"
+
+
+def test_small_shares_are_kept_by_chance_and_the_same_ones_each_time() -> None:
+    assert [share_keep_probability(share) for share in (0.0, 0.3, 0.35, 0.4, 1.0)] == pytest.approx([0, 0, 0.5, 1, 1])
+    keys = [f"run/{i}.0" for i in range(4000)]
+    kept = [kept_by_share(0.35, key, seed=3) for key in keys]
+    assert kept == [kept_by_share(0.35, key, seed=3) for key in keys]
+    assert 0.45 < statistics.mean(kept) < 0.55
+    assert not any(kept_by_share(0.3, key) for key in keys)
+    assert all(kept_by_share(0.4, key) and kept_by_share(None, key) for key in keys)
+
+
+def test_staleness_counts_versions_up_to_the_current_one() -> None:
+    order = versions_by_age(["a", "b", "a", "c"], current="b")
+    assert order == ("a", "c", "b")
+    assert [staleness(version, order) for version in ("b", "c", "a", "z")] == [0, 1, 2, None]
+    assert [fresh_enough(version, order, 1) for version in ("b", "c", "a", "z")] == [True, True, False, False]
+    assert fresh_enough("z", order, None)

@@ -1,0 +1,99 @@
+"""`policy init`, `train sft`, `train grpo` and `train eval` from the command line, on a store with runs in it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.policy.train.logged import NOW, log_runs
+
+from triton_agent.memory.records import Run
+from triton_agent.policy.train.extra import MODULES, missing_modules, require_training
+from triton_agent.tools.errors import UsageError
+
+needs_training = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
+
+
+def command(*words: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "triton_agent", *map(str, words)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=300)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def test_a_missing_extra_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triton_agent.policy.train.extra.MODULES", (*MODULES, "no_such_module"))
+    with pytest.raises(UsageError, match="no_such_module") as caught:
+        require_training()
+    assert "triton-agent[train]" in caught.value.remedy
+
+
+def test_help_needs_nothing_heavy() -> None:
+    look = (
+        "import sys; from triton_agent.runs import train_commands;"
+        "print(sorted({'torch', 'transformers', 'trl', 'sqlalchemy'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("text", ["", "all,colour=red", ","])
+def test_a_filter_that_means_nothing_is_refused(text: str) -> None:
+    from triton_agent.runs.train_data import parse_filter
+
+    with pytest.raises(UsageError, match="--runs"):
+        parse_filter(text)
+
+
+def test_a_filter_is_read_word_by_word() -> None:
+    from triton_agent.runs.selection import Selection
+    from triton_agent.runs.train_data import parse_filter
+
+    assert parse_filter("all") == Selection()
+    assert parse_filter("last, problem=softmax,since=7d") == Selection(ids=("last",), problem="softmax", since="7d")
+
+
+@needs_training
+@pytest.mark.slow
+def test_from_nothing_to_a_trained_policy(tmp_path: Path) -> None:
+    from triton_agent.memory.store import Store
+    from triton_agent.policy.train.session import load
+
+    text = tmp_path / "kernels.py"
+    text.write_text("import triton\nimport triton.language as tl\n" * 20)
+    policy, where = tmp_path / "policy", tmp_path / "runs.db"
+    made = json.loads(command("policy", "init", "--out", policy, "--data", text, "--json").stdout)
+    assert made["parameters"] > 100_000
+    assert "not empty" in command("policy", "init", "--out", policy, "--data", text, code=2).stderr
+
+    model, _ = load(str(policy))
+    with Store.open(where) as store:
+        logged = log_runs(model.eval())
+        for name in dict.fromkeys(attempt.run for attempt, _ in logged):
+            view = next(attempt.observation.problem for attempt, _ in logged if attempt.run == name)
+            store.add_run(Run(id=name, problem=view, policy="tiny", settings={}, started_at=NOW))
+        for attempt, gradings in logged:
+            store.add_attempt(attempt, gradings[0])
+
+    out = tmp_path / "grpo"
+    common = ("--store", where, "--cpu", "--batch", "4", "--lr", "1e-3")
+    reinforced = command("train", "grpo", "--model", policy, "--runs", "all", "--out", out, "--steps", "3", *common)
+    assert "turns to train on, of 4 groups" in reinforced.stderr and "3 steps" in reinforced.stdout
+    assert (out / "final" / "model.safetensors").exists()
+    again = command("train", "grpo", "--model", policy, "--runs", "all", "--out", out, *common, code=2)
+    assert "--resume" in again.stderr
+    gone_on = command("train", "grpo", "--model", policy, "--out", out, "--steps", "5", "--resume", "--json", *common)
+    assert json.loads(gone_on.stdout)["steps"] == 5
+
+    rows = tmp_path / "rows.jsonl"
+    row = {"messages": [{"role": "user", "content": "import"}, {"role": "assistant", "content": "triton"}]}
+    rows.write_text(f"{json.dumps(row)}\n" * 4)
+    command("train", "sft", "--model", policy, "--data", rows, "--out", tmp_path / "sft", "--steps", "2", "--cpu")
+    assert (tmp_path / "sft" / "final" / "model.safetensors").exists()
+    rows.write_text('{"messages": []}\n')
+    broken = command("train", "sft", "--model", policy, "--data", rows, "--out", tmp_path / "x", code=2)
+    assert f"{rows}:1" in broken.stderr
+    nowhere = command("train", "grpo", "--model", tmp_path / "no", "--runs", "all", "--out", out / "y", *common, code=2)
+    assert "no model could be loaded" in nowhere.stderr
