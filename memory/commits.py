@@ -144,8 +144,8 @@ class GroupWriter:
     A context manager: leaving it waits for everything that was handed over. Records are written in the order in which
     they come. One that is refused raises from its future and from nowhere else.
 
-    That thread does all the work. If callers prepared their own records, threads would hand the interpreter over several
-    times a record, which was measured to cost more than a second processor brings.
+    That thread does all the work. If callers prepared their own records, threads would hand the interpreter over
+    several times a record, which was measured to cost more than a second processor brings.
     """
 
     def __init__(self, store: Store, *, linger_s: float = 0.02) -> None:

@@ -4,6 +4,9 @@ First rows: every table is walked in the order of its row numbers, around the pa
 run, attempt and grading that is whole and is what was written, by its hashes, is added to the new store like any other,
 so that its indices and counts are right. What is in pieces is left behind and counted. The damaged file is not touched.
 
+Where the page that holds a table together is gone, all of that table is; a tool that reads pages one by one, such as
+`.recover` of the sqlite3 shell, may still find some of it.
+
 PostgreSQL has tools of its own; a backup of such a store is a SQLite file.
 """
 
@@ -18,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Table, select
+from sqlalchemy import Table, func, select
 
 from triton_agent.memory import reading
 from triton_agent.memory.backup import new_file
@@ -27,6 +30,7 @@ from triton_agent.memory.faults import translated
 from triton_agent.memory.preparing import Prepared, Record
 from triton_agent.memory.records import Event, Grading, RunEnd
 from triton_agent.memory.store import Store
+from triton_agent.memory.tables import Answer as AnswerRow
 from triton_agent.memory.tables import Attempt as AttemptRow
 from triton_agent.memory.tables import Base
 from triton_agent.memory.tables import End as EndRow
@@ -62,6 +66,7 @@ def repair(damaged: Path, into: Path) -> Repair:
         _save_rows(damaged, rows, lost)
         with Store.open(rows) as source, Store.open(part) as target:
             _Rescue(source, target, kept, lost).run()
+            lost["attempts"] = max(lost["attempts"], _expected_attempts(source) - kept["attempts"])
         with contextlib.closing(sqlite3.connect(part)) as connection:
             connection.execute("PRAGMA journal_mode = DELETE")
     return Repair(path=into, kept={kind: kept[kind] for kind in _KINDS}, lost={kind: lost[kind] for kind in _KINDS})
@@ -150,6 +155,14 @@ def _beyond_damage(opens: Callable[[int], bool], after: int) -> int | None:
 
 
 # Records
+
+
+def _expected_attempts(rows: Store) -> int:
+    """By what runs and answers say of them, in case their own table is gone."""
+    with rows.reading() as connection:
+        counted = connection.execute(select(func.sum(RunRow.attempts))).scalar() or 0
+        last = connection.execute(select(func.max(AnswerRow.attempt_id))).scalar() or 0
+    return int(max(counted, last))
 
 
 class _Rescue:

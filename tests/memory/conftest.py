@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 import sqlalchemy
 from tests.memory import server
@@ -20,6 +19,7 @@ _numbers = itertools.count()
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """A running server; skips where there can be none."""
+    pytest.importorskip("psycopg", reason="PostgreSQL stores need psycopg")
     try:
         with server.running() as url:
             yield url
@@ -59,6 +59,8 @@ def store(place: str) -> Iterator[Store]:
 
 def new_database(url: str, template: str = "template1") -> str:
     """The URL of a new database of that server."""
+    import psycopg
+
     name = f"store_{next(_numbers)}"
     with psycopg.connect(server.named(url, "postgres"), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
