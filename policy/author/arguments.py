@@ -29,6 +29,9 @@ class Names:
         self._taken.add(name)
         return name
 
+    def release(self, name: str) -> None:
+        self._taken.discard(name)
+
     def is_free(self, name: str) -> bool:
         return name not in self._taken
 

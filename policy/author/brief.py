@@ -21,6 +21,15 @@ class Hardware:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class HeldTensor:
+    """A tensor that is an attribute of a module, and neither parameter nor buffer."""
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
     """One problem as the author sees it."""
 
@@ -31,6 +40,8 @@ class Brief:
     """What a call in evaluation mode runs: at the main sizes first, then at other sizes of the shape family."""
     numbers: tuple[Mapping[str, float], ...] = ()
     """For each of those calls, the plain numbers that modules hold as attributes: `norm.num_groups`, `heads`."""
+    tensors: tuple[HeldTensor, ...] = ()
+    """Tensors that modules hold as plain attributes, at the main sizes."""
     train_graphs: tuple[OperatorGraph, ...] = ()
     """The same in training mode, at the same sizes; empty where the modes run the same operators."""
     allow_library: bool = False
@@ -57,6 +68,20 @@ def numbers_of(model: nn.Module) -> dict[str, float]:
             if type(value) in (int, float) and not name.startswith("_"):
                 found[f"{path}.{name}" if path else name] = value
     return found
+
+
+def tensors_of(model: nn.Module) -> tuple[HeldTensor, ...]:
+    """Tensors among the plain attributes of a module and the modules in it, in the order they were set."""
+    from torch import Tensor
+
+    found = []
+    for path, module in model.named_modules():
+        for name, value in vars(module).items():
+            if isinstance(value, Tensor):
+                full = f"{path}.{name}" if path else name
+                dtype = str(value.dtype).removeprefix("torch.")
+                found.append(HeldTensor(path=full, shape=tuple(value.shape), dtype=dtype))
+    return tuple(found)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

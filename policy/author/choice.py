@@ -36,7 +36,8 @@ class Choice:
     left_to_torch: tuple[int, ...] = ()
     """Operators, by their place in the graph, that no kernel is written for."""
     exact: bool = False
-    """Products of float32 in full precision (`ieee`); else, where the target can, as three products of TF32."""
+    """Products of float32 in full precision (`ieee`); else, where the target can, as three products of TF32. Also keeps
+    the inside of an operator in float32 where it would be rounded for the matrix unit."""
 
     def tiles_of(self, key: str) -> Tiles:
         return dict(self.tiles).get(key, Tiles())

@@ -125,7 +125,7 @@ def _program_of(drafts: Sequence[Draft], kernel: KernelText):  # type: ignore[no
 
 def _with(choice: Choice, kernel: KernelText, tiles: Sequence[Tiles]) -> Iterator[Choice]:
     for one in tiles:
-        yield choice.with_tiles(kernel.kernel.key, one)
+        yield choice.with_tiles(kernel.key, one)
 
 
 def _cut(choice: Choice, drafts: Sequence[Draft], kernel: KernelText) -> Iterator[Choice]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from triton_agent.policy.author.alignment import AlignedGraph
 from triton_agent.policy.author.arguments import Names
-from triton_agent.policy.author.brief import BeyondAuthor
+from triton_agent.policy.author.brief import BeyondAuthor, HeldTensor
 from triton_agent.policy.author.constructor import path_of
 from triton_agent.policy.author.kernel_text import BlockSize, GridEntry, KernelText
 from triton_agent.policy.author.program import VIEWS, Number, Program, Value
@@ -32,6 +32,8 @@ _DIMENSION_NAMES = {
     5: ("batch", "channels", "depth", "height", "width"),
 }
 _INDENT = "        "
+_LONGEST_HEAD = 96
+"""Of a launch with its grid written into it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,22 +56,25 @@ class Forward:
         arguments: ast.arguments | None,
         input_structure: str,
         attributes: Sequence[str],
+        held: Sequence[HeldTensor],
     ) -> None:
         self.graph, self.program = graph, program
-        self.names = Names({"self", "nn", "out"})
+        self.names = Names({"self", "nn", "out", "grid"})
         self.sizes = SizeNames(graph.width)
         self.texts: dict[str, str] = {}
         """How a value is written, where it has a name."""
+        self.in_place: dict[str, str] = {}
+        """Values that are written over the source they replace, and that source."""
         self.limits: list[str] = []
         self.parameters = self._parameters(arguments)
         self._inputs(input_structure)
-        self._owned(attributes)
+        self._owned(attributes, held)
         self._unpacked = self._dimensions()
-        for name, held in graph.numbers.items():
+        for name, values in graph.numbers.items():
             text = path_of(f"p:{name}", graph.main)
-            self.sizes.fractions[text] = tuple(float(value) for value in held)
-            if all(isinstance(value, int) for value in held):
-                self.sizes.attributes[text] = tuple(int(value) for value in held)
+            self.sizes.fractions[text] = tuple(float(value) for value in values)
+            if all(isinstance(value, int) for value in values):
+                self.sizes.attributes[text] = tuple(int(value) for value in values)
         self._derived = self._derived_sizes()
         self._lines: list[str] = []
 
@@ -90,6 +95,8 @@ class Forward:
             kwarg=None if arguments.kwarg is None else _bare(arguments.kwarg),
             defaults=arguments.defaults,
         )
+        owner = (bare.posonlyargs or bare.args)[0]
+        owner.arg = "self"
         self.signature = ast.unparse(bare)
         for name in plain:
             self.names._taken.add(name)
@@ -109,16 +116,23 @@ class Forward:
             if value.operation == "source" and value.function == source:
                 self.texts[value.name] = text
 
-    def _owned(self, attributes: Sequence[str]) -> None:
+    def _owned(self, attributes: Sequence[str], held: Sequence[HeldTensor]) -> None:
         main = self.graph.main
         for source in (*main.parameters, *main.buffers):
             self._texts_of(source, path_of(source, main))
         used = [value.function for value in self._sources() if value.function in main.constants]
-        used = sorted(used, key=lambda name: int(name[1:]))
-        if used and len(attributes) < len(used):
-            raise BeyondAuthor("the model uses a tensor that is no input, parameter or buffer")
-        for source, attribute in zip(used, attributes):
-            self._texts_of(source, f"self.{attribute}")
+        waiting = list(held)
+        rest = list(attributes)
+        for source in sorted(used, key=lambda name: int(name[1:])):
+            meta = main.constants[source]
+            alike = next((t for t in waiting if (t.shape, t.dtype) == (meta.shape, meta.dtype)), None)
+            if alike is not None:
+                waiting.remove(alike)
+                self._texts_of(source, path_of(f"b:{alike.path}", main))
+            elif rest:
+                self._texts_of(source, f"self.{rest.pop(0)}")
+            else:
+                raise BeyondAuthor("the model uses a tensor that is no input, parameter, buffer or attribute")
 
     def _sources(self) -> list[Value]:
         needed = self.program.needed()
@@ -199,7 +213,8 @@ class Forward:
 
     def launch(self, kernel: KernelText) -> None:
         for root in kernel.kernel.roots:
-            self._allocate(root.value)
+            if root.value not in self.in_place:
+                self._allocate(root.value)
         given = kernel.arguments
         passed = [self._tensor_argument(value) for value in given.tensors.values()]
         for name, size in given.sizes.items():
@@ -210,6 +225,9 @@ class Forward:
         options += [f"num_warps={kernel.tiles.warps}"] if kernel.tiles.warps != 4 else []
         options += [f"num_stages={kernel.tiles.stages}"] if kernel.tiles.stages else []
         grid = self._grid(kernel)
+        if len(f"{_INDENT}{kernel.name}[{grid}](") > _LONGEST_HEAD:
+            self.line(f"grid = {grid}")
+            grid = "grid"
         self.line(f"{kernel.name}[{grid}]({', '.join([*passed, *options])})")
 
     def _tensor_argument(self, value: str) -> str:
@@ -235,6 +253,8 @@ class Forward:
     def _block(self, block: BlockSize) -> str:
         if isinstance(block.value, int):
             return str(block.value)
+        if is_constant(block.value):
+            return str(max(block.at_least, 1 << max(0, block.value[0] - 1).bit_length()))
         text = f"triton.next_power_of_2({self.sizes.expression(block.value)})"
         return text if block.at_least == 1 else f"max({block.at_least}, {text})"
 
@@ -261,11 +281,9 @@ class Forward:
         if like is not None:
             self.line(f"{self.texts[value]} = torch.empty_like({like})")
             return
-        first = self._first_tensor()
-        shape = self.shape_text(made.shape)
-        self.line(
-            f"{self.texts[value]} = torch.empty({shape}, dtype={self._dtype(self.program.stored_dtype(value))}, device={first}.device)"
-        )
+        dtype = self._dtype(self.program.stored_dtype(value))
+        options = f"dtype={dtype}, device={self._first_tensor()}.device"
+        self.line(f"{self.texts[value]} = torch.empty({self.shape_text(made.shape)}, {options})")
 
     def _like(self, made: Value) -> str | None:
         """An input of the same shape and dtype that lies row by row."""
@@ -354,6 +372,9 @@ class Forward:
             return f"torch.full({self.shape_text(value.shape)}, {filled}, dtype=torch.{value.dtype}, {device})"
         inner = self.view_text(value.inputs[0])
         if value.operation == "reshape":
+            alike = self._shaped_like(value)
+            if alike is not None:
+                return f"{inner}.reshape({alike}.shape)"
             return f"{inner}.reshape({', '.join(self.sizes.expression(size) for size in value.shape)})"
         if value.operation == "expand":
             return f"{inner}.expand({', '.join(self.sizes.expression(size) for size in value.shape)})"
@@ -365,6 +386,11 @@ class Forward:
         if value.operation == "slice":
             return self._slice_text(value, inner)
         raise BeyondAuthor(f"{value.operation} on the host")
+
+    def _shaped_like(self, value: Value) -> str | None:
+        """An input of the same shape, which says more than its sizes."""
+        alike = (v for v in self._sources() if v.shape == value.shape and v.function.startswith("x") and v.shape)
+        return next((self.texts[v.name] for v in alike if v.name in self.texts), None)
 
     def _slice_text(self, value: Value, inner: str) -> str:
         dim, start, step = value.detail

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from triton_agent.policy.author.kernel_plan import Kernel
+
 from triton_agent.policy.author.arguments import Arguments
 from triton_agent.policy.author.choice import Tiles
-from triton_agent.policy.author.partition import Kernel
 from triton_agent.policy.author.sizes import Size
 
 
@@ -38,13 +39,15 @@ class KernelText:
     arguments: Arguments
     grid: tuple[GridEntry, ...]
     blocks: dict[str, BlockSize]
+    repeats: bool = False
+    """Whether an equal kernel stands in the file already, under the same name."""
+    key: str = ""
+    """Under which a choice names its tiles."""
     tiles: Tiles
     """As they came out, with nothing left open."""
     uses_libdevice: bool = False
     functions: tuple[str, ...] = ()
     """Names of small functions that the file has to define beside it."""
-    partial: str = ""
-    """Name of the scratch tensor of partial results, where it writes one."""
 
     def signature(self) -> list[str]:
         arguments = self.arguments

@@ -8,6 +8,9 @@ from triton_agent.policy.author.program import INTEGERS, Number
 from triton_agent.policy.author.sizes import Shape, Size, constant, is_constant, minus, plus
 from triton_agent.tools.graph import Reference
 
+MOST_PIECES = 8
+"""Tensors that one kernel joins: each element asks for every one of them whether it is in there."""
+
 
 @lowers("zeros", "zeros_like", "new_zeros", "zero", "empty", "empty_like", "new_empty")
 def _zeros(builder: Builder, call: Call) -> str:
@@ -73,6 +76,8 @@ def concat(builder: Builder, names: list[str], dim: int, shape: Shape) -> str:
     value = builder.get(names[0])
     if len(names) == 1:
         return builder.copied(names[0])
+    if len(names) > MOST_PIECES:
+        raise BeyondAuthor("many pieces, which torch moves as well")
     parts = [builder.shape(name)[dim] for name in names]
     if len(set(parts)) > 1:
         template = " + ".join(f"{{{i}}}" for i in range(len(parts)))

@@ -7,6 +7,7 @@ import math
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.lowering import RULES, Builder, Call, lowers
 from triton_agent.policy.author.program import FLOATS, INTEGERS, Number, Operand
+from triton_agent.policy.author.sizes import constant
 
 _SAME_NAME = (
     "neg abs sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan tanh sinh cosh asin acos atan asinh acosh "
@@ -238,6 +239,15 @@ def _threshold(builder: Builder, call: Call) -> str:
     x = call.tensor("self")
     below = builder.point("le", x, call.operand("threshold"), dtype="bool", compute=call.dtype)
     return builder.where(below, call.operand("value"), x, call.dtype)
+
+
+@lowers("glu")
+def _glu(builder: Builder, call: Call) -> str:
+    name, shape = call.tensor("self"), call.shape
+    dim = int(call.plain("dim", -1)) % len(shape)
+    first = builder.slice(name, dim, constant(0, builder.width), shape[dim])
+    gate = builder.point("sigmoid", builder.slice(name, dim, shape[dim], shape[dim]), dtype=call.dtype)
+    return builder.point("mul", first, gate, dtype=call.dtype, hint="gated")
 
 
 @lowers("leaky_relu")

@@ -95,8 +95,9 @@ class Call:
 class Builder:
     """Collects the values of a program; equal ones are made once."""
 
-    def __init__(self, graph: AlignedGraph) -> None:
+    def __init__(self, graph: AlignedGraph, *, exact: bool) -> None:
         self.graph = graph
+        self.exact = exact
         self.width = graph.width
         self.program = Program(width=graph.width)
         self.used = {name for node in graph.main.nodes for name in node.references()}
@@ -323,19 +324,25 @@ def _whole(value: float) -> float:
     return int(value) if float(value).is_integer() else value
 
 
-def lower(graph: AlignedGraph, left_to_torch: frozenset[int] = frozenset()) -> Program:
-    """The whole call; operators at the given places in the graph stay what they are."""
+def lower(graph: AlignedGraph, left_to_torch: frozenset[int] = frozenset(), *, exact: bool = False) -> Program:
+    """The whole call; operators at the given places in the graph stay what they are.
+
+    `exact`: what is computed inside of an operator is not rounded to half precision for the matrix unit.
+    """
     # The rules register themselves when they are imported; here, so that importing this module does not need them.
     from triton_agent.policy.author import (  # noqa: F401
+        lowered_layers,
         lowered_losses,
         lowered_movement,
+        lowered_norms,
         lowered_points,
         lowered_products,
         lowered_reductions,
         lowered_views,
+        lowered_windows,
     )
 
-    builder = Builder(graph)
+    builder = Builder(graph, exact=exact)
     for node in graph.nodes:
         _lower_node(builder, node, left_to_torch)
     program = builder.program

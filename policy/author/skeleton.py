@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+
+from triton_agent.policy.author.kernel_plan import Kernel
 
 from triton_agent.policy.author.arguments import Arguments
 from triton_agent.policy.author.body import Body
 from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.kernel_text import BlockSize, GridEntry, KernelText
-from triton_agent.policy.author.partition import Kernel
 from triton_agent.policy.author.program import Program
 from triton_agent.policy.author.sizes import Size
 from triton_agent.policy.author.tiling import Dimension
@@ -27,6 +28,8 @@ class Setting:
         *,
         tensor_name: Callable[[str], str],
         size_name: Callable[[Size], str | None],
+        in_place: Mapping[str, str],
+        target: str,
         processors: int,
         float32_products: str,
         allow_tf32: bool,
@@ -36,6 +39,9 @@ class Setting:
         self.tiles = tiles
         self.tensor_name = tensor_name
         self.size_name = size_name
+        self.in_place = in_place
+        self.on_cuda = target.startswith("cuda")
+        self.wide_registers = self.on_cuda and int(target.partition(":")[2] or 0) >= 90
         self.processors = processors
         self.float32_products = float32_products
         """`ieee` or `tf32x3`."""
@@ -75,7 +81,8 @@ def stores(body: Body, setting: Setting, roots: list[int] | None = None) -> None
         made = body.text(root.node)
         if len(made.text) > 48:
             made = type(made)(body.named(root.node))
-        pointer = body.arguments.pointer(root.value, setting.tensor_name(root.value))
+        target = setting.in_place.get(root.value, root.value)
+        pointer = body.arguments.pointer(target, setting.tensor_name(target))
         at = body.index(root.index, setting.tensor_name(root.value))
         dimensions = body._names_of(root.index.axes())
         mask = body.mask(dimensions)

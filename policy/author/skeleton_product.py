@@ -7,10 +7,11 @@ the matrix unit as it is and is summed in float32; float32 in full precision or 
 
 from __future__ import annotations
 
+from triton_agent.policy.author.kernel_plan import Kernel
+
 from triton_agent.policy.author.arguments import Arguments
 from triton_agent.policy.author.body import Place, Text
 from triton_agent.policy.author.choice import Tiles
-from triton_agent.policy.author.partition import Kernel
 from triton_agent.policy.author.points import Binding
 from triton_agent.policy.author.program import Number
 from triton_agent.policy.author.skeleton import (
@@ -47,9 +48,12 @@ class _Product:
         self.half = self._operand_dtype() in HALF
         self.tiles = self._tiles()
         self.arguments = Arguments(self.width)
-        for word in ("m", "n", "k", "batch", "start", "tile", "accumulator"):
+        for word in ("m", "n", "k", "batch", "start", "tile", "accumulator", "span", "last"):
             self.arguments.names.new(word)
         dimensions = (self.m, self.n, self.k, *((self.batch,) if kernel.batch else ()))
+        if kernel.part is not None:
+            self.arguments.names.new("part")
+            dimensions = (*dimensions, Dimension(name="part", plural="parts", axes=(kernel.part,)))
         self.body = setting.body(kernel, self.arguments, dimensions)
         self.body.fillers = {i: 0.0 for i, node in enumerate(kernel.nodes) if node.kind == "load"}
 
@@ -78,6 +82,7 @@ class _Product:
         rows, columns, inner = (128, 128, 64) if half else (128, 64, 32)
         rows, columns = (max(SMALLEST, min(most, power_of_two(size))) for most, size in ((rows, m), (columns, n)))
         enough = 1 if self.setting.interpreted else self.setting.processors
+        batches *= 1 if self.kernel.part is None else self.kernel.part.size[0]
         while rows * columns > 32 * 32 and self._count(m, n, batches, rows, columns) < enough:
             if rows >= columns and rows > 32:
                 rows //= 2
@@ -91,9 +96,14 @@ class _Product:
             rows=rows,
             columns=columns,
             inner=inner,
-            warps=wanted.warps or (8 if rows * columns >= 128 * 128 else 4),
-            stages=wanted.stages or (3 if rows * columns >= 128 * 128 else 4),
+            warps=wanted.warps or self._warps(rows * columns),
+            stages=wanted.stages or (2 if not self.setting.on_cuda else 3 if rows * columns >= 128 * 128 else 4),
         )
+
+    def _warps(self, elements: int) -> int:
+        """float32 takes twice the registers, three products of TF32 even more; the newest GPUs hold it all the same."""
+        most = 128 * 128 if self.half or self.setting.wide_registers else 128 * 64
+        return 8 if elements >= most else 4
 
     def _count(self, m: int, n: int, batches: int, rows: int, columns: int) -> int:
         return -(-m // rows) * -(-n // columns) * batches
@@ -121,8 +131,10 @@ class _Product:
             "BLOCK_K": BlockSize(value=tiles.inner),
         }
         grid = [GridEntry(parts=((self.m.size(self.width), "BLOCK_M"), (self.n.size(self.width), "BLOCK_N")))]
-        if self.kernel.batch:
+        if self.kernel.batch or self.kernel.part is not None:
             grid.append(GridEntry(parts=((self.batch.size(self.width), 1),)))
+        if self.kernel.part is not None:
+            grid.append(GridEntry(parts=((self.kernel.part.size, 1),)))
         return KernelText(
             kernel=self.kernel,
             name=self.name,
@@ -168,7 +180,13 @@ class _Product:
     def _inner_loop(self) -> None:
         body, found = self.body, self.kernel.nodes[self.dot]
         body.line("accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)")
-        with body.loop(f"for start in range(0, {self.limits['k']}, BLOCK_K):", "k"):
+        begin, end = "0", self.limits["k"]
+        if self.kernel.part is not None:
+            body.line("part = tl.program_id(2)")
+            body.line(f"span = tl.cdiv({end}, {self.kernel.part.size[0]} * BLOCK_K) * BLOCK_K")
+            body.line(f"last = tl.minimum((part + 1) * span, {end})")
+            begin, end = "part * span", "last"
+        with body.loop(f"for start in range({begin}, {end}, BLOCK_K):", "k"):
             body.line("k = start + tl.arange(0, BLOCK_K)")
             left = self._operand(found.arguments[0], {"m": "[:, None]", "k": "[None, :]"})
             right = self._operand(found.arguments[1], {"k": "[:, None]", "n": "[None, :]"})

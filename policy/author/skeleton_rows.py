@@ -12,11 +12,12 @@ import dataclasses
 import math
 from collections.abc import Iterator
 
+from triton_agent.policy.author.kernel_plan import Kernel
+
 from triton_agent.policy.author.arguments import Arguments
 from triton_agent.policy.author.body import Place, Text, written
 from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.indexing import Index
-from triton_agent.policy.author.partition import Kernel
 from triton_agent.policy.author.points import Binding
 from triton_agent.policy.author.program import FLOATS, INTEGERS
 from triton_agent.policy.author.sizes import is_constant, product
@@ -66,6 +67,9 @@ class _RowKernel:
         for word in ("row", "column", "inside"):
             self.arguments.names.new(word)
         dimensions = (self.row, self.column) if kernel.kept else (self.column,)
+        if kernel.part is not None:
+            self.arguments.names.new("part")
+            dimensions = (*dimensions, Dimension(name="part", plural="parts", axes=(kernel.part,)))
         self.body = setting.body(kernel, self.arguments, dimensions)
         self.body.fillers = self._fillers()
         self.functions: set[str] = set()
@@ -77,6 +81,7 @@ class _RowKernel:
         whole = power_of_two(columns)
         if self._is_across():
             looped = whole > ACROSS if wanted.looped is None else wanted.looped
+            looped = looped or self.kernel.part is not None
             block = wanted.columns or min(whole, ACROSS)
             return Tiles(
                 rows=wanted.rows or min(ACROSS, power_of_two(rows)),
@@ -85,6 +90,7 @@ class _RowKernel:
                 warps=wanted.warps or 4,
             )
         looped = whole > WHOLE_ROW if wanted.looped is None else wanted.looped
+        looped = looped or self.kernel.part is not None
         block = (wanted.columns or min(STEP, whole)) if looped else whole
         many = max(1, min(TILE_ELEMENTS // block, power_of_two(rows), 64))
         taken = wanted.rows or (many if block < TILE_ELEMENTS // 2 else 1)
@@ -95,7 +101,13 @@ class _RowKernel:
     def _is_serial(self) -> bool:
         """A few elements that are not the next ones in memory: the taps of a window, most of all."""
         columns, kept = self.columns, self.kernel.kept
-        if not kept or not is_constant(columns) or columns[0] > FEW or self.rows[0] < FEW:
+        if (
+            not kept
+            or self.kernel.part is not None
+            or not is_constant(columns)
+            or columns[0] > FEW
+            or self.rows[0] < FEW
+        ):
             return False
         return len(self.kernel.reduced) > 1 or self._is_across() or self._overlaps()
 
@@ -154,6 +166,9 @@ class _RowKernel:
         else:
             self._at_once()
         grid = GridEntry(parts=((self.rows, 1 if self.single else "BLOCK_ROWS"),) if self.kernel.kept else ())
+        grids = [grid]
+        if self.kernel.part is not None:
+            grids.append(GridEntry(parts=((self.kernel.part.size, 1),)))
         blocks: dict[str, BlockSize] = {}
         if not self.single and self.kernel.kept:
             blocks["BLOCK_ROWS"] = BlockSize(value=self.tiles.rows)
@@ -166,7 +181,7 @@ class _RowKernel:
             comment=self.comment,
             lines=tuple(self.body.scope.lines),
             arguments=self.arguments,
-            grid=(grid,),
+            grid=tuple(grids),
             blocks=blocks,
             tiles=self.tiles,
             uses_libdevice="libdevice" in self.body.helpers,
@@ -189,6 +204,20 @@ class _RowKernel:
         else:
             body.line(f"row = ({program_id(0, wide)} * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS))[:, None]")
         body.place = Place(mask=self._mask)
+        self.end, self.begin = self.limit, "0"
+        if self.kernel.part is not None:
+            self._part_bounds()
+
+    def _part_bounds(self) -> None:
+        """Which columns are this program's."""
+        assert self.kernel.part is not None
+        parts, body = self.kernel.part.size[0], self.body
+        for word in ("span", "last"):
+            self.arguments.names.new(word)
+        body.line("part = tl.program_id(1)")
+        body.line(f"span = tl.cdiv({self.limit}, {parts} * BLOCK_COLUMNS) * BLOCK_COLUMNS")
+        body.line(f"last = tl.minimum((part + 1) * span, {self.limit})")
+        self.begin, self.end = "part * span", "last"
 
     def _mask(self, dimensions: frozenset[str]) -> str:
         if self.serial:
@@ -327,7 +356,7 @@ class _RowKernel:
             with self.body.loop(f"for column in range({self.limit}):", "column"):
                 yield
             return
-        with self.body.loop(f"for start in range(0, {self.limit}, BLOCK_COLUMNS):", "column"):
+        with self.body.loop(f"for start in range({self.begin}, {self.end}, BLOCK_COLUMNS):", "column"):
             self._column_line("start")
             yield
 

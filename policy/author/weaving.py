@@ -28,6 +28,18 @@ from triton_agent.policy.author.program import Number, Operand, Program, Value, 
 from triton_agent.policy.author.sizes import Size, constant, is_constant, minus, plus
 
 
+class MustStore(Exception):
+    """This value has to be stored before the kernel that is being planned can be."""
+
+    def __init__(self, value: str) -> None:
+        super().__init__(value)
+        self.value = value
+
+
+DEEPEST = 64
+"""Values computed one from another in one kernel; beyond, the compiler takes longer than the kernel saves."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Guard:
     """Holds where `0 <= index < size`; a side that always holds is not asked about."""
@@ -82,6 +94,7 @@ class Weaver:
         self._stored = stored
         self._expensive = expensive
         self._known: dict[Node, int] = {}
+        self._depth = 0
         self._done: dict[tuple[str, Indices, tuple[Guard, ...]], int] = {}
 
     def add(self, node: Node) -> int:
@@ -96,10 +109,21 @@ class Weaver:
         if key not in self._done or own:
             value = self.program.values[name]
             stored = value.operation in ("source", "torch") or (name in self._stored and not own)
-            self._done[key] = self._load(value, at, guards) if stored else self._computed(value, at, guards)
-            if not stored:
+            if stored:
+                self._done[key] = self._load(value, at, guards)
+            else:
+                self._done[key] = self._deeper(value, at, guards)
                 self.met.setdefault(name, []).append((at, self._done[key]))
         return self._done[key]
+
+    def _deeper(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        if self._depth > DEEPEST and value.name not in self._stored and value.operation == "point":
+            raise MustStore(value.name)
+        self._depth += 1
+        try:
+            return self._computed(value, at, guards)
+        finally:
+            self._depth -= 1
 
     def _load(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
         strides = self.program.strides.get(value.name)
@@ -177,11 +201,10 @@ class Weaver:
 
     def _window(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
         lead, steps, spread = value.detail
-        count, width = len(steps), self.program.width
+        count = len(steps)
         place = list(at[:lead])
         for k in range(count):
-            position = scaled(at[lead + k], constant(steps[k], width))
-            place.append(added(position, scaled(at[lead + count + k], constant(spread[k], width))))
+            place.append(added(scaled(at[lead + k], steps[k]), scaled(at[lead + count + k], spread[k])))
         return self.weave(value.inputs[0], tuple(place), guards)
 
     # -- pieces ----------------------------------------------------------------------------------------------------

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from triton_agent.policy.author.kernel_plan import Kernel
 from triton_agent.policy.author.kernel_text import KernelText
-from triton_agent.policy.author.partition import Kernel
 from triton_agent.policy.author.program import EXPENSIVE, Program
 
 _NAMES = {
@@ -83,10 +83,11 @@ def _listed(words: Sequence[str]) -> str:
 def plan_text(drafts: Sequence[Sequence[KernelText]], limits: Sequence[str]) -> str:
     """What was decided, for people."""
     lines = []
-    count = sum(len(kernels) for kernels in drafts)
-    lines.append(f"{count} kernel{'s' if count != 1 else ''}.")
-    for kernels in drafts:
-        for kernel in kernels:
+    every = [kernel for kernels in drafts for kernel in kernels]
+    count = sum(not kernel.repeats for kernel in every)
+    lines.append(f"{count} kernel{'s' if count != 1 else ''}, {len(every)} launch{'es' if len(every) != 1 else ''}.")
+    for kernel in every:
+        if not kernel.repeats:
             said = kernel.comment[0].rstrip(".") if kernel.comment else kernel.name
             lines.append(f"- {kernel.name}: {said}; {_tiles(kernel)}.")
     lines += [f"Left out: {limit}." for limit in limits]

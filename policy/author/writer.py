@@ -15,12 +15,15 @@ from triton_agent.policy.author.brief import Answer, BeyondAuthor, Brief
 from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.constructor import ModelText, tree_of_parameters
 from triton_agent.policy.author.forward import Forward
+from triton_agent.policy.author.kernel_plan import Kernel, Stuck
 from triton_agent.policy.author.kernel_text import KernelText
 from triton_agent.policy.author.layout import formatted, wrapped
 from triton_agent.policy.author.lowering import lower
-from triton_agent.policy.author.partition import Kernel, Partition, Stuck
-from triton_agent.policy.author.program import VIEWS, Program, Value
+from triton_agent.policy.author.partition import Partition
+from triton_agent.policy.author.program import INTEGERS, VIEWS, Number, Program, Value
+from triton_agent.policy.author.repetition import Written
 from triton_agent.policy.author.skeleton import Setting
+from triton_agent.policy.author.splitting import parts_of, split
 from triton_agent.policy.author.tiling import collapsed
 from triton_agent.policy.author.wording import kernel_comment, kernel_name, plan_text
 from triton_agent.tools.graph import OperatorGraph
@@ -60,11 +63,11 @@ def describe_limits(brief: Brief, choice: Choice | None = None) -> list[str]:
 def drafts_of(brief: Brief, choice: Choice) -> list[Draft]:
     """One for evaluation, and one for training where that runs other operators."""
     model = ModelText(brief.source, brief.class_name)
-    names = Names({"ModelNew", "nn"})
+    names, known = Names({"ModelNew", "nn"}), Written()
     if not brief.train_graphs:
-        return [draft(brief, choice, model, brief.graphs, names, "forward")]
-    evaluated = draft(brief, choice, model, brief.graphs, names, "_evaluate")
-    return [evaluated, draft(brief, choice, model, brief.train_graphs, names, "_train")]
+        return [draft(brief, choice, model, brief.graphs, names, known, "forward")]
+    evaluated = draft(brief, choice, model, brief.graphs, names, known, "_evaluate")
+    return [evaluated, draft(brief, choice, model, brief.train_graphs, names, known, "_train")]
 
 
 def _limits(drafts: Sequence[Draft]) -> list[str]:
@@ -72,19 +75,25 @@ def _limits(drafts: Sequence[Draft]) -> list[str]:
 
 
 def draft(
-    brief: Brief, choice: Choice, model: ModelText, graphs: Sequence[OperatorGraph], names: Names, method: str
+    brief: Brief,
+    choice: Choice,
+    model: ModelText,
+    graphs: Sequence[OperatorGraph],
+    names: Names,
+    known: Written,
+    method: str,
 ) -> Draft:
     """One forward; an operator that no kernel can be found for is left to torch, and the rest is tried again."""
     aligned = align(graphs, brief.numbers)
     left = set(choice.left_to_torch)
-    for _ in range(len(aligned.nodes) + 1):
-        program = lower(aligned, frozenset(left))
+    for _ in range(len(aligned.nodes) + 2):
+        program = lower(aligned, frozenset(left), exact=choice.exact)
         try:
-            return _drafted(brief, choice, model, aligned, program, names, method)
+            return _drafted(brief, choice, model, aligned, program, names, known, method)
         except Stuck as stuck:
             place = program.origins.get(stuck.value, (-1, ""))[0]
-            if place < 0 or place in left:
-                raise
+            if place < 0 or place in left:  # nothing that could be told: all of the rest is left to torch
+                left |= {node.node.index for node in aligned.nodes}
             left.add(place)
     raise BeyondAuthor("no operator is left to leave to torch")
 
@@ -96,27 +105,39 @@ def _drafted(
     aligned: AlignedGraph,
     program: Program,
     names: Names,
+    known: Written,
     method: str,
 ) -> Draft:
-    forward = Forward(
-        aligned, program, model.forward_arguments(), brief.input_structure, model.tensors_kept_as_attributes()
-    )
+    kept = model.tensors_kept_as_attributes()
+    forward = Forward(aligned, program, model.forward_arguments(), brief.input_structure, kept, brief.tensors)
     wanted = _wanted(program) | {name for name in choice.stored if name in program.values}
-    partition = Partition(program, wanted, merge=choice.merge)
+    partition = Partition(program, wanted, merge=choice.merge, processors=brief.hardware.processors)
     steps = _in_order(program, partition)
+    _write_in_place(program, forward, steps)
     forward.name_outputs(root.value for step in steps if isinstance(step, Kernel) for root in step.roots)
     written: list[KernelText] = []
     for step in steps:
         if isinstance(step, Kernel):
-            text = _kernel_text(brief, choice, program, forward, step, names)
-            written.append(text)
-            forward.launch(text)
+            try:
+                texts = _kernel_texts(brief, choice, program, forward, step, names)
+            except BeyondAuthor as reason:
+                raise Stuck(step.key, str(reason)) from reason
+            for fresh in texts:
+                text = known.once(fresh)
+                if text.repeats:
+                    names.release(fresh.name)
+                written.append(text)
+                forward.launch(text)
         elif step.function == "output":
             forward.torch_output(step)
         else:
             forward.call_torch(step)
     for source, value in program.updates.items():
-        forward.line(f"{forward.texts[source]}.copy_({forward.view_text(value)})")
+        more = _counted_up(program, source, value)
+        if more is not None:
+            forward.line(f"{forward.texts[source]}.add_({more})")
+        elif value not in forward.in_place:
+            forward.line(f"{forward.texts[source]}.copy_({forward.view_text(value)})")
     outputs = _filled(aligned.main.output_structure, [forward.view_text(name) for name in program.outputs])
     loaded = {tensor for text in written for tensor in text.arguments.tensors.values()}
     contiguous = [
@@ -137,11 +158,40 @@ def _drafted(
     )
 
 
+def _counted_up(program: Program, source: str, value: str) -> int | None:
+    """By how much a single whole number goes up: a count of batches, which takes no kernel."""
+    made = program.values[value]
+    if made.operation != "point" or made.function != "add" or made.shape or made.operands[0] != source:
+        return None
+    more = made.operands[1]
+    return int(more.values[0]) if isinstance(more, Number) and more.fixed and made.dtype in INTEGERS else None
+
+
+def _write_in_place(program: Program, forward: Forward, steps: Sequence[Kernel | Value]) -> None:
+    """New contents go straight over the old ones where one kernel reads those, element by element."""
+    for source, value in program.updates.items():
+        made, old = program.values[value], program.values[source]
+        readers = [step for step in steps if source in _reads(program, step)]
+        writers = [step for step in steps if isinstance(step, Kernel) and value in {r.value for r in step.roots}]
+        if len(writers) != 1 or readers not in ([], writers) or value in program.outputs or source in program.strides:
+            continue
+        (root,) = (root for root in writers[0].roots if root.value == value)
+        places = {node.index for node in writers[0].nodes if node.kind == "load" and node.tensor == source}
+        if places <= {root.index} and made.shape == old.shape and program.stored_dtype(value) == old.dtype:
+            forward.texts[value] = forward.texts[source]
+            forward.in_place[value] = source
+
+
+def _reads(program: Program, step: Kernel | Value) -> set[str]:
+    return set(step.loads) if isinstance(step, Kernel) else _needs(program, step)
+
+
 def _wanted(program: Program) -> set[str]:
     """What has to be stored whatever the kernels are: results, updates, and what torch works on."""
     needed = program.needed()
     found: set[str] = set()
-    for name in (*program.outputs, *program.updates.values()):
+    counted = {v for s, v in program.updates.items() if _counted_up(program, s, v) is not None} - set(program.outputs)
+    for name in (*program.outputs, *(v for v in program.updates.values() if v not in counted)):
         found |= _base(program, name, whole=False)
     for value in program.values.values():
         if value.name in needed and value.operation == "torch":
@@ -198,23 +248,51 @@ def _needs(program: Program, step: Kernel | Value) -> set[str]:
     return found
 
 
-def _kernel_text(
+def _kernel_texts(
     brief: Brief, choice: Choice, program: Program, forward: Forward, kernel: Kernel, names: Names
+) -> list[KernelText]:
+    """One kernel; two where it is cut into parts."""
+    wanted = choice.tiles_of(kernel.key)
+    name, comment = kernel_name(program, kernel), kernel_comment(program, kernel)
+    small = collapsed(kernel)
+    parts = parts_of(program, small, wanted, brief.hardware.processors)
+    if parts < 2:
+        return [_kernel_text(brief, choice, program, forward, small, names.new(name), comment, kernel.key)]
+    first, second = split(program, small, parts)
+    forward.name_outputs(root.value for root in first.roots)
+    plain = name.removesuffix("_kernel")
+    put_together = (f"{comment[0].split(':')[0]}: the parts put together.",)
+    return [
+        _kernel_text(brief, choice, program, forward, first, names.new(f"{plain}_parts_kernel"), comment, kernel.key),
+        _kernel_text(
+            brief, choice, program, forward, collapsed(second), names.new(name), put_together, f"{kernel.key}/parts"
+        ),
+    ]
+
+
+def _kernel_text(
+    brief: Brief,
+    choice: Choice,
+    program: Program,
+    forward: Forward,
+    kernel: Kernel,
+    name: str,
+    comment: tuple[str, ...],
+    key: str,
 ) -> KernelText:
     setting = Setting(
         program,
-        choice.tiles_of(kernel.key),
+        choice.tiles_of(key),
         tensor_name=forward.tensor_name,
         size_name=forward.size_name,
         processors=brief.hardware.processors,
         interpreted=brief.device == "cpu",
+        in_place=forward.in_place,
+        target=brief.target,
         float32_products="ieee" if choice.exact or not brief.target.startswith("cuda") else "tf32x3",
         allow_tf32=brief.allow_tf32,
     )
-    name = names.new(kernel_name(program, kernel))
-    comment = kernel_comment(program, kernel)
-    small = collapsed(kernel)
-    return _SKELETONS[kernel.kind](small, setting, name, comment)
+    return dataclasses.replace(_SKELETONS[kernel.kind](kernel, setting, name, comment), key=key)
 
 
 def _filled(structure: str, texts: Sequence[str]) -> str:
@@ -227,7 +305,7 @@ def _filled(structure: str, texts: Sequence[str]) -> str:
 
 
 def _file(brief: Brief, model: ModelText, drafts: Sequence[Draft]) -> str:
-    kernels = [kernel for one in drafts for kernel in one.kernels]
+    kernels = [kernel for one in drafts for kernel in one.kernels if not kernel.repeats]
     try:
         imports, helpers, header, constructor = model.header()
     except BeyondAuthor:

@@ -1,0 +1,349 @@
+"""The plan of one kernel, and how it is made: which axes it runs over, what it loads, computes and stores.
+
+An attempt may find that an axis has to be cut in two (`AxisMustSplit`), that a value has to be stored by another
+kernel first (`MustStore`), or that there is no way (`BeyondAuthor`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from triton_agent.policy.author.brief import BeyondAuthor
+from triton_agent.policy.author.indexing import (
+    Axis,
+    AxisTable,
+    Index,
+    Indices,
+    fixed,
+    flat,
+    is_count_up,
+    linear,
+    of,
+    plain_axes,
+    regrouped,
+)
+from triton_agent.policy.author.program import VIEWS, Value, register_dtype
+from triton_agent.policy.author.sizes import Shape, Size, constant, contiguous_strides, product
+from triton_agent.policy.author.weaving import Guard, MustStore, Node, Weaver
+
+if TYPE_CHECKING:
+    from triton_agent.policy.author.partition import Partition
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Root:
+    """A value that a kernel stores."""
+
+    value: str
+    node: int
+    index: Index
+    """Where its elements go."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """One kernel: what it stores, from what, over which axes."""
+
+    kind: str
+    """`points`, `rows` (with reductions or scans along the reduced axes) or `product`."""
+    roots: tuple[Root, ...]
+    nodes: tuple[Node, ...]
+    kept: tuple[Axis, ...]
+    reduced: tuple[Axis, ...] = ()
+    batch: tuple[Axis, ...] = ()
+    rows: tuple[Axis, ...] = ()
+    columns: tuple[Axis, ...] = ()
+    """Of a product: the axes of its leading dimensions, of m and of n; the reduced ones are those of k."""
+    part: Axis | None = None
+    """Where the reduced axes are cut into parts, each of which is a result: the axis that counts them."""
+    covers: frozenset[str] = frozenset()
+    """Values that are computed in it."""
+
+    @property
+    def key(self) -> str:
+        return self.roots[0].value
+
+    @property
+    def loads(self) -> tuple[str, ...]:
+        """Tensors it reads, in the order they are met."""
+        used = self.live()
+        return tuple(
+            dict.fromkeys(node.tensor for i, node in enumerate(self.nodes) if node.kind == "load" and i in used)
+        )
+
+    def live(self) -> set[int]:
+        """Nodes that a root depends on."""
+        waiting = [root.node for root in self.roots]
+        found: set[int] = set()
+        while waiting:
+            node = waiting.pop()
+            if node not in found:
+                found.add(node)
+                waiting.extend(self.nodes[node].inputs)
+        return found
+
+
+class Stuck(BeyondAuthor):
+    """No kernel was found for this value."""
+
+    def __init__(self, value: str, why: str) -> None:
+        super().__init__(f"{value}: {why}")
+        self.value = value
+        self.why = why
+
+
+LONG_ROW = 16384
+"""Elements beyond which a row does not fit into the registers of one program."""
+_DIMENSION, _REDUCED, _INNER = "d", "r", "k"
+
+
+class Attempt:
+    """One try at a kernel with these roots; it may find that an axis has to be split or a value stored first."""
+
+    def __init__(self, partition: Partition, roots: list[str], table: AxisTable) -> None:
+        self.partition = partition
+        self.program = partition.program
+        self.width = self.program.width
+        self.roots = roots
+        self.table = table
+        self.cone = partition.cone(roots)
+        self.first = self.program.values[roots[0]]
+        self.at: Indices = tuple(table.index(f"{_DIMENSION}{i}", size) for i, size in enumerate(self.first.shape))
+        self.kept: list[Axis] = []
+        self.along = fixed(constant(0, self.width))
+        """Position along the reduced axes."""
+        self.length: Size = constant(1, self.width)
+        self.alone = False
+        """Whether the kernel may hold one reduction only."""
+        self.anchor = ""
+
+    def kernel(self) -> Kernel:
+        anchors = self._anchors()
+        if not anchors:
+            self.kept = self.table.axes(_DIMENSION)
+            return self._finish("points", self._nothing_expensive)
+        anchor = max((value for value, _ in anchors), key=lambda value: self.partition._order[value.name])
+        places = {at for value, at in anchors if value.name == anchor.name}
+        if len(places) > 1:
+            raise self._store(anchor)
+        plan: dict[str, Callable[[Value, Indices], Kernel]] = {
+            "reduce": self._rows,
+            "scan": self._scan,
+            "dot": self._product,
+        }
+        if anchor.operation not in plan:
+            raise Stuck(anchor.name, f"no kernel for {anchor.operation}")
+        return plan[anchor.operation](anchor, places.pop())
+
+    def _anchors(self) -> list[tuple[Value, Indices]]:
+        """Expensive values that the first root meets first on the way back."""
+        found: list[tuple[Value, Indices]] = []
+
+        def note(weaver: Weaver, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+            if guards:
+                raise self._store(value)
+            found.append((value, at))
+            return weaver.add(Node(kind="number", dtype=register_dtype(value.dtype), hint=value.name))
+
+        Weaver(self.program, self.partition.stored, note).weave(self.first.name, self.at, own=True)
+        return found
+
+    def _store(self, value: Value) -> MustStore:
+        """What to store so that this expensive value is there."""
+        name = self.partition.last_of_chain(value.name)
+        return MustStore(value.name if name in self.roots or name in self.partition.stored else name)
+
+    def _nothing_expensive(self, weaver: Weaver, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        raise self._store(value)
+
+    # -- rows ------------------------------------------------------------------------------------------------------
+
+    def _rows(self, anchor: Value, at: Indices) -> Kernel:
+        kept = plain_axes(flat(at, anchor.shape, self.width))
+        if kept is None:
+            raise self._store(anchor)
+        own = self.table.axes(_DIMENSION)
+        rest = [axis for axis in own if axis not in kept]
+        sizes = self._reduced_sizes(anchor)
+        self.length = product(sizes, self.width)
+        if rest and product((axis.size for axis in rest), self.width) != self.length:
+            raise self._store(anchor)
+        if rest:
+            self.along = self._count_up(rest)
+        else:
+            parts = [self.table.index(f"{_REDUCED}{i}", size) for i, size in enumerate(sizes)]
+            self.along = flat(parts, sizes, self.width)
+        self.kept = [axis for axis in own if axis in kept]
+        self.alone = self._too_few_rows()
+        if self.alone and rest:
+            raise self._store(anchor)
+        self.anchor = anchor.name
+        return self._finish("rows", self._in_row)
+
+    def _too_few_rows(self) -> bool:
+        """Long rows, and fewer of them than the GPU has processors: each reduction is better off cut into parts."""
+        rows = product((axis.size for axis in self.kept), self.width)[0]
+        return rows < self.partition.processors and self.length[0] > LONG_ROW
+
+    def _scan(self, anchor: Value, at: Indices) -> Kernel:
+        dim = anchor.detail
+        along = is_count_up(at[dim])
+        others = tuple(index for i, index in enumerate(at) if i != dim)
+        shape = tuple(size for i, size in enumerate(anchor.shape) if i != dim)
+        kept = plain_axes(flat(others, shape, self.width))
+        own = self.table.axes(_DIMENSION)
+        if along is None or kept is None or set(own) != {*along, *kept}:
+            raise self._store(anchor)
+        self.length, self.along = anchor.shape[dim], at[dim]
+        self.kept = [axis for axis in own if axis in kept]
+        return self._finish("rows", self._in_row)
+
+    def _in_row(self, weaver: Weaver, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        """A reduction or scan that runs along the kernel's own rows is taken in."""
+        source = value.inputs[0]
+        if self.alone and value.name != self.anchor and value.name not in self.roots:
+            raise self._store(value)
+        if guards or value.operation not in ("reduce", "scan") or self.partition.leaks(value.name, self.cone):
+            raise self._store(value)
+        if value.operation == "scan":
+            others = tuple(index for i, index in enumerate(at) if i != value.detail)
+            shape = tuple(size for i, size in enumerate(value.shape) if i != value.detail)
+            if at[value.detail] != self.along or not self._is_kept(flat(others, shape, self.width)):
+                raise self._store(value)
+            inner = weaver.weave(source, at)
+        else:
+            sizes = self._reduced_sizes(value)
+            if product(sizes, self.width) != self.length or not self._is_kept(flat(at, value.shape, self.width)):
+                raise self._store(value)
+            inner = weaver.weave(source, self._with_reduced(value, at, sizes))
+        return weaver.add(
+            Node(
+                kind=value.operation,
+                function=value.function,
+                arguments=(inner,),
+                index=self.along if value.function.startswith("arg") else None,
+                dtype=register_dtype(value.dtype),
+                hint=value.hint,
+            )
+        )
+
+    def _is_kept(self, index: Index) -> bool:
+        axes = plain_axes(index)
+        return axes is not None and set(axes) == set(self.kept)
+
+    def _with_reduced(self, value: Value, at: Indices, sizes: Shape) -> Indices:
+        along = iter(regrouped((self.along,), (self.length,), sizes, self.width))
+        kept = iter(at)
+        rank = len(self.program.values[value.inputs[0]].shape)
+        return tuple(next(along) if dim in value.detail else next(kept) for dim in range(rank))
+
+    def _reduced_sizes(self, value: Value) -> Shape:
+        shape = self.program.values[value.inputs[0]].shape
+        return tuple(shape[dim] for dim in value.detail)
+
+    def _count_up(self, axes: list[Axis]) -> Index:
+        strides = contiguous_strides(tuple(axis.size for axis in axes), self.width)
+        return linear([of(axis) for axis in axes], strides, self.width)
+
+    # -- products --------------------------------------------------------------------------------------------------
+
+    def _product(self, anchor: Value, at: Indices) -> Kernel:
+        batch = plain_axes(flat(at[:-2], anchor.shape[:-2], self.width))
+        rows, columns = plain_axes(at[-2]), plain_axes(at[-1])
+        own = self.table.axes(_DIMENSION)
+        if (
+            batch is None
+            or rows is None
+            or columns is None
+            or sorted(own, key=str) != sorted([*batch, *rows, *columns], key=str)
+        ):
+            raise self._store(anchor)
+        if self.partition.leaks(anchor.name, self.cone):
+            raise self._store(anchor)
+        for name in anchor.inputs:
+            self._require_plain(name)
+        inner = self.table.index(_INNER, self.program.values[anchor.inputs[0]].shape[-1])
+        self.kept = own
+
+        def take_in(weaver: Weaver, value: Value, place: Indices, guards: tuple[Guard, ...]) -> int:
+            if value.name != anchor.name or guards:
+                raise self._store(value)
+            left = weaver.weave(value.inputs[0], (*place[:-1], inner))
+            right = weaver.weave(value.inputs[1], (*place[:-2], inner, place[-1]))
+            return weaver.add(
+                Node(kind="dot", function=value.dtype, arguments=(left, right), dtype="float32", hint="total")
+            )
+
+        kernel = self._finish("product", take_in)
+        return dataclasses.replace(kernel, batch=tuple(batch), rows=tuple(rows), columns=tuple(columns))
+
+    def _require_plain(self, name: str) -> None:
+        """An operand of a product is read again for every tile: what it takes to compute it is better done once."""
+        value = self.program.values[name]
+        while value.operation in (*VIEWS, "window", "pad") or (value.operation == "point" and value.function == "cast"):
+            if value.name in self.partition.stored:
+                return
+            value = self.program.values[value.inputs[0]]
+        if value.operation not in ("source", "torch") and value.name not in self.partition.stored:
+            raise MustStore(value.name)
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def _finish(self, kind: str, expensive: Callable[[Weaver, Value, Indices, tuple[Guard, ...]], int]) -> Kernel:
+        stored = self.partition.stored - set(self.roots)
+        weaver = Weaver(self.program, stored, expensive)
+        roots = [self._root(weaver, name) for name in self.roots]
+        for name in self._could_take_over(weaver):
+            wider = Weaver(self.program, stored - {name}, expensive)
+            cone, self.cone = self.cone, self.partition.cone([*self.roots, name])
+            try:
+                tried = [*(self._root(wider, root.value) for root in roots), self._root(wider, name)]
+            except (MustStore, BeyondAuthor):
+                self.cone = cone
+                continue
+            weaver, roots, stored = wider, tried, stored - {name}
+            self.roots = [*self.roots, name]
+        reduced = [axis for axis in self.table.axes(_DIMENSION, _REDUCED, _INNER) if axis not in self.kept]
+        return Kernel(
+            kind=kind,
+            roots=tuple(roots),
+            nodes=tuple(weaver.nodes),
+            kept=tuple(self.kept),
+            reduced=tuple(reduced),
+            covers=frozenset(weaver.met),
+        )
+
+    def _root(self, weaver: Weaver, name: str) -> Root:
+        value = self.program.values[name]
+        at = self._place(value)
+        node = weaver.weave(name, at, own=True)
+        return Root(value=name, node=node, index=flat(at, value.shape, self.width))
+
+    def _place(self, value: Value) -> Indices:
+        """Where a further root's elements are computed: all axes, or the kept ones."""
+        if value.shape == self.first.shape:
+            return self.at
+        elements = product(value.shape, self.width)
+        if elements == product(self.first.shape, self.width):
+            return regrouped(self.at, self.first.shape, value.shape, self.width)
+        if elements == product((axis.size for axis in self.kept), self.width):
+            return regrouped((self._count_up(self.kept),), (elements,), value.shape, self.width)
+        raise BeyondAuthor("roots of different sizes")
+
+    def _could_take_over(self, weaver: Weaver) -> list[str]:
+        """Values that it would read back element by element, and could as well compute and store itself."""
+        places: dict[str, list[Index]] = {}
+        for node in weaver.nodes:
+            if node.kind == "load" and node.index is not None:
+                places.setdefault(node.tensor, []).append(node.index)
+        whole = self.at and flat(self.at, self.first.shape, self.width)
+        found = []
+        for name, indices in places.items():
+            if name not in self.partition.stored or not self.partition.pending(name) or indices != [whole]:
+                continue
+            others = (other for other in places if other != name)
+            if not any(name in self.partition.ancestors(other) for other in others):
+                found.append(name)
+        return sorted(found, key=self.partition._order.__getitem__, reverse=True)

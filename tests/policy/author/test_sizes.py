@@ -1,0 +1,48 @@
+"""Sizes are known by their values, and written as what they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from triton_agent.policy.author.sizes import SizeNames, number_expression
+
+
+@pytest.fixture
+def names() -> SizeNames:
+    made = SizeNames(3)
+    made.add("batch", (4, 5, 1))
+    made.add("length", (16, 33, 70))
+    made.add("width", (512, 512, 512))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        ((4, 5, 1), "batch"),
+        ((64, 165, 70), "batch * length"),
+        ((2, 2, 2), "2"),
+        ((512, 512, 512), "width"),
+        ((24, 24, 24), "24"),
+        ((8, 10, 2), "2 * batch"),
+        ((19, 36, 73), "length + 3"),
+        ((20, 38, 71), "batch + length"),
+        ((36, 70, 144), "2 * length + 4"),
+    ],
+)
+def test_a_size_is_written_as_what_it_is_at_all_sizes(names: SizeNames, size: tuple[int, ...], text: str) -> None:
+    made = names.expression(size)
+    assert made == text
+    for i, value in enumerate(size):
+        assert eval(made, {name: values[i] for name, values in names.names.items()}) == value
+
+
+def test_a_size_without_an_expression_is_told(names: SizeNames) -> None:
+    assert names.expression((97, 1031, 13)) == "97"
+    assert names.guessed == [(97, 1031, 13)]
+
+
+def test_a_scale_is_found_by_its_function(names: SizeNames) -> None:
+    assert number_expression([16**-0.5, 33**-0.5, 70**-0.5], names) == "1.0 / math.sqrt(length)"
+    assert number_expression([0.1 / 15, 0.1 / 32, 0.1 / 69], names) == "0.1 / (length - 1)"
+    assert number_expression([0.123, 4.56, 7.89], names) is None
