@@ -12,10 +12,9 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from triton_agent.policy.author.kernel_plan import Kernel
-
 from triton_agent.policy.author.arguments import Arguments
 from triton_agent.policy.author.indexing import Axis, Index, Lookup, Piece
+from triton_agent.policy.author.kernel_plan import Kernel
 from triton_agent.policy.author.points import POINTS, Binding
 from triton_agent.policy.author.program import FLOATS, INTEGERS, Number
 from triton_agent.policy.author.sizes import Size, is_constant
