@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from triton_agent.policy.author.kernel_plan import Kernel
-
 from triton_agent.policy.author.arguments import Arguments
 from triton_agent.policy.author.choice import Tiles
+from triton_agent.policy.author.kernel_plan import Kernel
 from triton_agent.policy.author.sizes import Size
 
 

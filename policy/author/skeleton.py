@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from triton_agent.policy.author.kernel_plan import Kernel
-
 from triton_agent.policy.author.arguments import Arguments
 from triton_agent.policy.author.body import Body
 from triton_agent.policy.author.choice import Tiles
+from triton_agent.policy.author.kernel_plan import Kernel
 from triton_agent.policy.author.kernel_text import BlockSize, GridEntry, KernelText
 from triton_agent.policy.author.program import Program
 from triton_agent.policy.author.sizes import Size

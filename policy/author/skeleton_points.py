@@ -7,12 +7,11 @@ result and an input lie contiguously, where these differ: a transposition.
 
 from __future__ import annotations
 
-from triton_agent.policy.author.kernel_plan import Kernel
-
 from triton_agent.policy.author.arguments import Arguments
 from triton_agent.policy.author.body import Body, Place
 from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.indexing import Axis
+from triton_agent.policy.author.kernel_plan import Kernel
 from triton_agent.policy.author.skeleton import (
     BlockSize,
     GridEntry,

@@ -7,11 +7,10 @@ the matrix unit as it is and is summed in float32; float32 in full precision or 
 
 from __future__ import annotations
 
-from triton_agent.policy.author.kernel_plan import Kernel
-
 from triton_agent.policy.author.arguments import Arguments
 from triton_agent.policy.author.body import Place, Text
 from triton_agent.policy.author.choice import Tiles
+from triton_agent.policy.author.kernel_plan import Kernel
 from triton_agent.policy.author.points import Binding
 from triton_agent.policy.author.program import Number
 from triton_agent.policy.author.skeleton import (
@@ -28,6 +27,8 @@ from triton_agent.policy.author.tiling import Dimension
 HALF = ("float16", "bfloat16")
 SMALLEST = 16
 """The matrix unit takes no smaller tile."""
+_OWN_WORDS = ("start", "accumulator", "span", "last", "tile", "tiles_n", "tile_m", "tile_n", "first_tile", "group_rows")
+"""Variables of the skeleton, which nothing else in a kernel may be called."""
 GROUP = 8
 """Rows of tiles that are worked through together."""
 
@@ -48,7 +49,7 @@ class _Product:
         self.half = self._operand_dtype() in HALF
         self.tiles = self._tiles()
         self.arguments = Arguments(self.width)
-        for word in ("m", "n", "k", "batch", "start", "tile", "accumulator", "span", "last"):
+        for word in ("m", "n", "k", "batch", *_OWN_WORDS):
             self.arguments.names.new(word)
         dimensions = (self.m, self.n, self.k, *((self.batch,) if kernel.batch else ()))
         if kernel.part is not None:
@@ -160,10 +161,10 @@ class _Product:
             )
             body.line("tile = tl.program_id(0)")
             body.line(f"tiles_n = tl.cdiv({columns}, BLOCK_N)")
-            body.line(f"first = tile // ({GROUP} * tiles_n) * {GROUP}")
-            body.line(f"height = tl.minimum(tl.cdiv({rows}, BLOCK_M) - first, {GROUP})")
-            body.line(f"tile_m = first + tile % ({GROUP} * tiles_n) % height")
-            body.line(f"tile_n = tile % ({GROUP} * tiles_n) // height")
+            body.line(f"first_tile = tile // ({GROUP} * tiles_n) * {GROUP}")
+            body.line(f"group_rows = tl.minimum(tl.cdiv({rows}, BLOCK_M) - first_tile, {GROUP})")
+            body.line(f"tile_m = first_tile + tile % ({GROUP} * tiles_n) % group_rows")
+            body.line(f"tile_n = tile % ({GROUP} * tiles_n) // group_rows")
         else:
             body.line(f"tiles_n = tl.cdiv({columns}, BLOCK_N)")
             body.line("tile_m = tl.program_id(0) // tiles_n")

@@ -12,12 +12,11 @@ import dataclasses
 import math
 from collections.abc import Iterator
 
-from triton_agent.policy.author.kernel_plan import Kernel
-
 from triton_agent.policy.author.arguments import Arguments
 from triton_agent.policy.author.body import Place, Text, written
 from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.indexing import Index
+from triton_agent.policy.author.kernel_plan import Kernel
 from triton_agent.policy.author.points import Binding
 from triton_agent.policy.author.program import FLOATS, INTEGERS
 from triton_agent.policy.author.sizes import is_constant, product
@@ -41,6 +40,8 @@ TILE_ELEMENTS = 2048
 FEW = 64
 """Elements of a row that are few, and rows that are not."""
 SERIAL_ROWS = 512
+INTERPRETED_ROWS = 16384
+"""The same in the interpreter, where each step costs the same however wide it is; 32 for each thread of 16 warps."""
 ACROSS = 64
 """Rows next to each other in memory that a program takes where the reduced dimension is not the contiguous one."""
 
@@ -64,7 +65,7 @@ class _RowKernel:
         self.tiles = self._serial_tiles() if self.serial else self._tiles()
         self.single = self.tiles.rows == 1 and not self.serial
         self.arguments = Arguments(self.width)
-        for word in ("row", "column", "inside"):
+        for word in ("row", "column", "inside", "start"):
             self.arguments.names.new(word)
         dimensions = (self.row, self.column) if kernel.kept else (self.column,)
         if kernel.part is not None:
@@ -126,8 +127,9 @@ class _RowKernel:
 
     def _serial_tiles(self) -> Tiles:
         wanted = self.setting.tiles
-        rows = wanted.rows or min(4096 if self.setting.interpreted else SERIAL_ROWS, power_of_two(self.rows[0]))
-        return Tiles(rows=rows, columns=1, looped=True, warps=wanted.warps or 4)
+        most = INTERPRETED_ROWS if self.setting.interpreted else SERIAL_ROWS
+        rows = wanted.rows or min(most, power_of_two(self.rows[0]))
+        return Tiles(rows=rows, columns=1, looped=True, warps=wanted.warps or max(4, rows // 1024))
 
     def _is_across(self) -> bool:
         """Whether rows, not the elements of a row, are next to each other in memory."""

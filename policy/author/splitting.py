@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from triton_agent.policy.author.kernel_plan import LONG_ROW, Kernel, Root
-
 from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.indexing import Axis, Base, Index, Lookup, Piece, added, linear, of, scaled
+from triton_agent.policy.author.kernel_plan import LONG_ROW, Kernel, Root
 from triton_agent.policy.author.program import Program, Value
 from triton_agent.policy.author.sizes import Size, constant, contiguous_strides, product
 from triton_agent.policy.author.weaving import Guard, Node

@@ -12,9 +12,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from triton_agent.policy.author.kernel_plan import Kernel, Root
-
 from triton_agent.policy.author.indexing import Axis, Base, Index, Piece
+from triton_agent.policy.author.kernel_plan import Kernel, Root
 from triton_agent.policy.author.sizes import Size, constant, product, times
 from triton_agent.policy.author.weaving import Guard, Node
 
