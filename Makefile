@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help demo test test-slow lint types layers unit bench bench-loop bench-store cheats wheel clean
+.PHONY: help demo test test-slow corpus lint types layers unit bench bench-loop bench-store cheats wheel clean
 
 help:            ## what there is
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
@@ -38,6 +38,9 @@ unit: $(STAMP)   ## tests, but the slow ones
 
 test-slow: $(STAMP)  ## the slow tests
 	@$(BIN)/python -m pytest -q -m slow
+
+corpus: $(STAMP)  ## right and wrong kernels over all operators: the slow part of it
+	@$(BIN)/python -m pytest -q -m slow tests/tools/test_corpus.py
 
 cheats: $(STAMP) ## the scoreboard of cheats and honest oddities, with the screen on and off
 	@$(BIN)/python -m tests.scoreboard && $(BIN)/python -m tests.scoreboard --no-screen

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from triton_agent.policy.author.brief import BeyondAuthor, Brief
 from triton_agent.policy.author.choice import Choice, Tiles
 from triton_agent.policy.author.kernel_text import KernelText
+from triton_agent.policy.author.program import Program
 from triton_agent.policy.author.writer import Draft, drafts_of
 
 MOST_NEIGHBOURS = 24
@@ -119,7 +120,7 @@ def _kernels(drafts: Sequence[Draft]) -> Iterator[KernelText]:
         yield from one.kernels
 
 
-def _program_of(drafts: Sequence[Draft], kernel: KernelText):  # type: ignore[no-untyped-def]
+def _program_of(drafts: Sequence[Draft], kernel: KernelText) -> Program:
     return next(one.program for one in drafts if kernel in one.kernels)
 
 

@@ -147,7 +147,8 @@ class Attempt:
             found.append((value, at))
             return weaver.add(Node(kind="number", dtype=register_dtype(value.dtype), hint=value.name))
 
-        Weaver(self.program, self.partition.stored, note).weave(self.first.name, self.at, own=True)
+        stored = self.partition.stored - set(self.roots)
+        Weaver(self.program, stored, note).weave(self.first.name, self.at, own=True)
         return found
 
     def _store(self, value: Value) -> MustStore:

@@ -27,10 +27,21 @@ _SPLITS_AT_MOST = 64
 class Partition:
     """Plans kernels until everything that is wanted is stored."""
 
-    def __init__(self, program: Program, wanted: Iterable[str], *, merge: bool = True, processors: int = 1) -> None:
+    def __init__(
+        self,
+        program: Program,
+        wanted: Iterable[str],
+        *,
+        apart: Iterable[str] = (),
+        merge: bool = True,
+        processors: int = 1,
+    ) -> None:
+        """`apart`: values that are stored on purpose, so that what makes them and what takes them stay two kernels."""
         self.program = program
         self.processors = processors
-        self.stored = set(wanted)
+        self.apart = frozenset(apart)
+        self.wanted = frozenset(wanted) | self.apart
+        self.stored = set(self.wanted)
         self.kernels: list[Kernel] = []
         self._order = {name: i for i, name in enumerate(program.values)}
         self._live = program.needed()
@@ -85,28 +96,39 @@ class Partition:
         return elements[0] == elements[1]
 
     def _follows_rows(self, rows: Kernel, after: Kernel) -> bool:
-        """Whether `after` goes on with one number for each row, and with nothing else that depends on the rows."""
+        """Whether `after` goes on with the rows or with one number for each, and with nothing else made of them."""
         made = {root.value for root in rows.roots}
         width = self.program.width
-        sizes = [product((axis.size for axis in k.kept), width) for k in (rows, after)]
+        size = product((axis.size for axis in after.kept), width)
+        fits = size in (
+            product((axis.size for axis in rows.kept), width),
+            product((axis.size for axis in (*rows.kept, *rows.reduced)), width),
+        )
         between = (name for name in after.loads if name not in made)
         return (
             rows.kind == "rows"
+            and not made & self.apart
             and after.kind == "points"
-            and sizes[0] == sizes[1]
+            and fits
             and not any(made & self._ancestors(name) for name in between)
         )
 
     def _merge_two(self, a: Kernel, b: Kernel) -> bool:
         roots = sorted((root.value for root in (*a.roots, *b.roots)), key=self._elements, reverse=True)
+        others = {name for k in self.kernels if k is not a and k is not b for name in k.loads}
+        dropped = {name for name in roots if name not in self.wanted and name not in others}
+        roots = [name for name in roots if name not in dropped]
+        self.stored -= dropped
         try:
             kernel = self._kernel(roots)
         except (MustStore, BeyondAuthor):
+            self.stored |= dropped
             return False
         same = product((axis.size for axis in kernel.kept), self.program.width) in (
             product((axis.size for axis in k.kept), self.program.width) for k in (a, b)
         )
         if not same or {root.value for root in kernel.roots} != set(roots):
+            self.stored |= dropped
             return False
         self.kernels = [kernel if k is a else k for k in self.kernels if k is not b]
         return True

@@ -110,8 +110,13 @@ def _drafted(
 ) -> Draft:
     kept = model.tensors_kept_as_attributes()
     forward = Forward(aligned, program, model.forward_arguments(), brief.input_structure, kept, brief.tensors)
-    wanted = _wanted(program) | {name for name in choice.stored if name in program.values}
-    partition = Partition(program, wanted, merge=choice.merge, processors=brief.hardware.processors)
+    partition = Partition(
+        program,
+        _wanted(program),
+        apart=(name for name in choice.stored if name in program.values),
+        merge=choice.merge,
+        processors=brief.hardware.processors,
+    )
     steps = _in_order(program, partition)
     _write_in_place(program, forward, steps)
     forward.name_outputs(root.value for step in steps if isinstance(step, Kernel) for root in step.roots)
