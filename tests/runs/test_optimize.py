@@ -44,6 +44,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_problem_becomes_a_draft_that_passes_and_a_report(tmp_path: Path) -> None:
     done = run(PROBLEM, "--turns", 1, "--parallel", 1, "--out", tmp_path / "out", "--store", tmp_path / "db", "--json")
     assert done.returncode == 0, done.stderr
