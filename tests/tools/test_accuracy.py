@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -60,6 +61,41 @@ def test_half_precision_accumulation_is_imprecise_and_one_rounding_is_not() -> N
     for k in range(0, 256, 16):
         total += (a[:, k : k + 16].float() @ b[k : k + 16].float()).half()
     assert judge(total, yard).finding is Finding.PRECISION
+
+
+def lane_sums(x: torch.Tensor, lanes: int) -> torch.Tensor:
+    """Row sums as a kernel makes them: a vector of partial sums, added up by halves."""
+    parts = x.reshape(len(x), -1, lanes)
+    total = torch.zeros(len(x), lanes)
+    for step in range(parts.shape[1]):
+        total = total + parts[:, step]
+    while total.shape[1] > 1:
+        half = total.shape[1] // 2
+        total = total[:, :half] + total[:, half:]
+    return total[:, 0]
+
+
+@pytest.mark.parametrize(
+    ("exact", "mine"),
+    [
+        (lambda x: x.sum(-1), lambda x: lane_sums(x, 128)),
+        (lambda x: (x**3).mean(), lambda x: lane_sums((x * x * x).reshape(1, -1), 128)[0] / x.numel()),
+        (lambda x: x * x.sum(-1, keepdim=True), lambda x: x * lane_sums(x, 128)[:, None]),
+    ],
+    ids=["one sum", "a loss", "a sum that all elements share"],
+)
+def test_a_sum_is_not_refused_because_the_original_was_lucky(exact: Any, mine: Any) -> None:
+    for seed in range(40):
+        x = torch.randn(1, 16384, generator=torch.Generator().manual_seed(seed))
+        assert judge(mine(x), yard_of(exact, x)).ok, seed
+
+
+def test_a_single_sum_of_half_precision_numbers_is_still_seen() -> None:
+    seen = 0
+    for seed in range(20):
+        x = torch.randn(1, 16384, generator=torch.Generator().manual_seed(seed))
+        seen += not judge(lane_sums(x.half().float(), 128), yard_of(lambda t: t.sum(-1), x)).ok
+    assert seen >= 18
 
 
 def test_one_wrong_element_of_a_million_is_seen() -> None:

@@ -8,9 +8,11 @@ Three measures of an error field e against truth t, since each is blind to somet
 
 A candidate may reach a small factor times the larger of two errors: the original's, and what one rounding of the
 inputs does to the exact answer (`nudged`: without it an original that is lucky, or a function that magnifies its
-input's rounding, such as exp, would set a limit no float32 kernel can meet). A floor of a few units in the last place
-covers originals that are exact; in float32 it is taken at the scale of the outputs on the inputs as given. Lower
-precision than the original's is hundreds of units away in float32. In half precision it is a factor of two or three:
+input's rounding, such as exp, would set a limit no float32 kernel can meet). Both are draws from what rounding may do,
+and where few elements bear them, or one sum that all elements share, a draw says little: there inputs are rounded in
+more ways, and further is allowed. A floor of a few units in the last place covers originals that are exact; in float32
+it is taken at the scale of the outputs on the inputs as given. Lower precision than the original's is hundreds of units
+away in float32. In half precision it is a factor of two or three:
 there an honest kernel computes in float32 and rounds once, and errs exactly as the original does.
 
 Integers and booleans must equal the truth, the original, or what a rounding of inputs makes of them, one by one; where
@@ -22,6 +24,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import statistics
 
 import torch
 
@@ -60,6 +63,13 @@ MISMATCH_FACTOR = 3.0
 RARE_FLIPS = 0.01
 """Up to this share, flips are accidents of rounding. Beyond, they are ties in the data, and each of them is known."""
 
+AGREE = 1.25
+"""Two roundings of the inputs that err alike within this factor have told how large such errors are."""
+BY_CHANCE = 4.0
+"""So many standard deviations more than expected an honest error may be, for its number of independent parts."""
+ONE_PART = 0.75
+"""Standard deviation over mean of the size of a single normal number."""
+
 LOOKS_LIKE_PRECISION = 0.03
 """Relative l2 error up to which a refused answer is called imprecise rather than wrong; bfloat16 chains reach 0.02."""
 A_FEW = 0.001
@@ -77,7 +87,7 @@ class Yardstick:
     original: torch.Tensor
     """In its own dtype."""
     nudged: tuple[torch.Tensor, ...]
-    """The truth for inputs that differ by one rounding, one way and the other; empty where it is not known."""
+    """The truth for inputs that differ by one rounding, each in ways of its own; empty where it is not known."""
     scale: float
     """Root mean square of this output on the inputs as given; 0 where unknown."""
     coarse: tuple[torch.Tensor, ...] = ()
@@ -99,6 +109,14 @@ class Judgement:
     @property
     def ok(self) -> bool:
         return self.finding is None
+
+
+def left_to_chance(truth: torch.Tensor, nudged: list[torch.Tensor]) -> bool:
+    """Whether these few roundings of the inputs do not tell how large such errors are."""
+    if truth.numel() < FEW_ELEMENTS:
+        return truth.numel() > 0
+    sizes = [float((other - truth).abs().nan_to_num(posinf=0.0).norm()) for other in nudged]
+    return bool(sizes) and max(sizes) > AGREE * min(sizes)
 
 
 def judge(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
@@ -183,13 +201,28 @@ def _worst_measure(
     stretch = {"l2": given / rms if rms else 1.0, "max": max(1.0, given), "small": 1.0}
     candidates = []
     for metric, factor in allowance.factor.items():
-        own, *yardsticks = (_measure(metric, error, t, rms, given, unit) for error in errors)
-        floor = allowance.units[metric] * unit * stretch[metric]
-        fine = len(yardsticks) - len(coarse)
-        limit = max(factor * max(yardsticks[:fine]), COARSE[metric] * max(yardsticks[fine:], default=0.0), floor)
-        candidates.append((own / limit, metric, own, yardsticks[0], limit))
+        own, its, *others = (_measure(metric, error, t, rms, given, unit) for error in errors)
+        moved, coarser = others[: len(nudged)], others[len(nudged) :]
+        limit = max(
+            factor * its,
+            factor * _chance(t.numel(), moved) * max(moved, default=0.0),
+            COARSE[metric] * max(coarser, default=0.0),
+            allowance.units[metric] * unit * stretch[metric],
+        )
+        candidates.append((own / limit, metric, own, its, limit))
     _, metric, error, original_error, limit = max(candidates)
     return Judgement(metric=metric, error=error, original_error=original_error, limit=limit, finding=None, detail="")
+
+
+def _chance(count: int, errors: list[float]) -> float:
+    """How many times its usual size an honest error may have by chance: once for many parts, five times for one.
+
+    What sums share one rounding is not known; that errors scatter from one rounding of the inputs to the next tells.
+    """
+    shared = 0.0
+    if len(errors) > 2 and max(errors) > 0:
+        shared = statistics.stdev(errors) / statistics.fmean(errors) / ONE_PART
+    return 1.0 + BY_CHANCE * max(1.0 / math.sqrt(count), min(1.0, shared))
 
 
 def _measure(metric: str, error: torch.Tensor, t: torch.Tensor, rms: float, given: float, unit: float) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -68,34 +69,48 @@ def _double(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.double().clone() if tensor.is_floating_point() else tensor.clone()
 
 
-def nudge_value(value: Any, relative: float) -> Any:
-    """Every float changed by one rounding, up or down; equal values alike, so that what was tied stays tied."""
-    if isinstance(value, torch.Tensor):
+@dataclasses.dataclass(frozen=True, slots=True)
+class Nudge:
+    """A rounding of every float: which way depends on the value alone, so that what was tied stays tied."""
+
+    relative: float
+    draw: int
+    """Another number sends other values up and others down."""
+
+    def __call__(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return self._moved(value)
+        if isinstance(value, (list, tuple)):
+            return type(value)(self(item) for item in value)
+        if isinstance(value, dict):
+            return {key: self(item) for key, item in value.items()}
+        return value
+
+    def _moved(self, value: torch.Tensor) -> torch.Tensor:
         if not (value.is_floating_point() and value.numel()):
             return value
-        mixed = value.contiguous().view(torch.int64) * SCRAMBLE
-        return value * (1 + relative * torch.where(mixed < 0, -1.0, 1.0))
-    if isinstance(value, (list, tuple)):
-        return type(value)(nudge_value(item, relative) for item in value)
-    if isinstance(value, dict):
-        return {key: nudge_value(item, relative) for key, item in value.items()}
-    return value
+        mixed = value.contiguous().view(torch.int64) + self.draw
+        for _ in range(2):  # one product leaves draws alike
+            mixed = (mixed ^ (mixed >> 29)) * SCRAMBLE
+        return value * (1 + self.relative * torch.where(mixed < 0, -1.0, 1.0))
 
 
 SCRAMBLE = 0x9E3779B97F4A7C15 - (1 << 64)
-"""An odd number without a pattern; the top bit of a product with it looks random and depends on the value alone."""
+"""An odd number without a pattern; the top bit of a product with it looks random."""
 
 
-def run_lifted(model: torch.nn.Module, args: list[Any], *, nudge: float = 0.0) -> tuple[Any, torch.nn.Module] | None:
+def run_lifted(
+    model: torch.nn.Module, args: list[Any], *, nudge: Nudge | None = None
+) -> tuple[Any, torch.nn.Module] | None:
     """Outputs of the module in float64 and the lifted module after the call; None where it cannot be lifted."""
     try:
         with lifting():
             exact = copy.deepcopy(model).double()
             inputs = lift_value(args)
-            if nudge:
-                inputs = nudge_value(inputs, nudge)
+            if nudge is not None:
+                inputs = nudge(inputs)
                 for parameter in exact.parameters():
-                    parameter.copy_(nudge_value(parameter.detach(), nudge))
+                    parameter.copy_(nudge(parameter.detach()))
             return exact(*inputs), exact
     except (RuntimeError, TypeError, NotImplementedError, ValueError, AssertionError):
         return None
