@@ -79,4 +79,4 @@ class Engine(Protocol):
 
 
 class EngineError(InstrumentError):
-    """The engine gave no answer, and asking again would not help: it is down, refuses the key, or knows no such model."""
+    """No answer, and asking again would not help: it is down, refuses the key, or knows no such model."""
