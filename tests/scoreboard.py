@@ -1,13 +1,15 @@
 """`make cheats`: every cheat and every honest oddity against the evaluator, with the screen on and off.
 
     python -m tests.scoreboard [--no-screen] [--device cuda] [--only NAME] [--json FILE]
+    python -m tests.scoreboard --corpus --rounds 10     right and wrong kernels, ten times: is any verdict left to chance?
 
-Exit code 0 when every cheat was caught with a status of the decision table and no honest kernel refused.
+Seeds are secret and new in every round. Exit code 0 when every cheat was caught with a status of the decision table and no honest kernel refused.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -15,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.grading import Specimen, cheats, grade, honest, spoken
+from tests.grading import Specimen, cheats, corpus, grade, honest, spoken
 from triton_agent.tools.evaluator import EvaluatorSettings
 
 CALL_TIMEOUT_S, TOTAL_TIMEOUT_S = 10.0, 60.0
@@ -34,9 +36,11 @@ def main() -> int:
         total_timeout_s=TOTAL_TIMEOUT_S,
     )
     places = ("both", "gpu") if arguments.device == "cuda" else ("both", "cpu")
-    chosen = [item for item in (*cheats(), *honest()) if item.where in places and arguments.only in item.name]
+    everything = corpus() if arguments.corpus else [*cheats(), *honest()]
+    chosen = [item for item in everything if item.where in places and arguments.only in item.name]
     rows, console = [], Console(highlight=False, width=160)
-    for item, outcome in grade(chosen, settings, jobs=arguments.jobs):
+    rounds = (grade(chosen, settings, jobs=arguments.jobs) for _ in range(arguments.rounds))
+    for item, outcome in itertools.chain.from_iterable(rounds):
         rows.append((item, spoken(outcome), item.meets(outcome)))
         if not item.meets(outcome):
             console.print(f"[red]unexpected[/] {item.name}: {spoken(outcome)}, expected {'|'.join(item.expected)}")
@@ -52,6 +56,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-screen", dest="screen", action="store_false", help="leave out the reading of the text")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--corpus", action="store_true", help="ordinary kernels, right and wrong, in place of cheats")
+    parser.add_argument("--rounds", type=int, default=1, help="how many times each is judged, with new seeds")
     parser.add_argument("--only", default="", help="part of a name")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", help="write the rows there, too")
