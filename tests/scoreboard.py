@@ -1,9 +1,10 @@
 """`make cheats`: every cheat and every honest oddity against the evaluator, with the screen on and off.
 
     python -m tests.scoreboard [--no-screen] [--device cuda] [--only NAME] [--json FILE]
-    python -m tests.scoreboard --corpus --rounds 10     right and wrong kernels, ten times: is any verdict left to chance?
+    python -m tests.scoreboard --corpus --rounds 10     ordinary kernels, ten times: is a verdict left to chance?
 
-Seeds are secret and new in every round. Exit code 0 when every cheat was caught with a status of the decision table and no honest kernel refused.
+Seeds are secret, and new in every round. Exit code 0 when every cheat was caught with a status of the decision table
+and no honest kernel refused.
 """
 
 from __future__ import annotations
