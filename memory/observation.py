@@ -11,6 +11,7 @@ import enum
 from typing import Any
 
 from triton_agent.tools.evaluator import ProblemFacts
+from triton_agent.tools.module_attributes import HeldTensor
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Diagnosis, Finding, Interval, KernelResources, Status
 
@@ -31,11 +32,14 @@ class ProblemView:
     signature: str = ""
     """Equal for graphs of the same structure, shapes and strides."""
     graphs: tuple[dict[str, Any], ...] = ()
-    """Operator graphs as plain data: at the sizes as given (or scaled down), then at variants of the shape family."""
+    """Operator graphs as plain data: at the sizes as given (or scaled down), at variants of the shape family, on few
+    inputs at a time."""
     train_graphs: tuple[dict[str, Any], ...] = ()
     """The same in training mode; empty where the modes run the same operators, or training is not checked."""
     numbers: tuple[dict[str, float], ...] = ()
     """For each of the graphs, the plain numbers that modules hold as attributes: `norm.num_groups`, `heads`."""
+    tensors: tuple[HeldTensor, ...] = ()
+    """Tensors that modules hold as plain attributes, at the sizes of the first graph."""
     input_structure: str = ""
     """How the arguments of a call are nested, a star for each tensor: `[*, [*, *], 5]`."""
     variants: tuple[str, ...] = ()
@@ -60,6 +64,7 @@ class ProblemView:
             graphs=facts.graphs,
             train_graphs=facts.train_graphs,
             numbers=facts.numbers,
+            tensors=facts.tensors,
             input_structure=facts.input_structure,
             variants=facts.variants,
             floor_bytes=facts.floor_bytes_main,

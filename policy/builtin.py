@@ -10,7 +10,6 @@ Not covered: learning across problems, beyond what memory recalls; graphs that c
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -44,7 +43,7 @@ class Builtin:
 
     async def propose(self, observation: Observation, n: int = 1) -> list[Completion]:
         """The most promising files that were not tried yet."""
-        brief = _brief(_frozen(observation.problem), observation.rules)
+        brief = _brief(observation.problem, observation.rules)
         if brief is None:
             return []
         tried = {choice for item in observation.tried for choice in [_decided(item.plan)] if choice is not None}
@@ -123,30 +122,23 @@ def _feedback(parent: Tried) -> Feedback:
 # -- what the author is told of the problem --------------------------------------------------------------------------
 
 
-def _frozen(problem: ProblemView) -> str:
-    """As a key: views hold graphs, which are plain dictionaries."""
-    fields = ("spec", "source", "graphs", "train_graphs", "numbers", "input_structure", "device")
-    return json.dumps({name: getattr(problem, name) for name in fields}, sort_keys=True)
-
-
-@functools.lru_cache(maxsize=16)
-def _brief(problem: str, rules: Rules) -> Brief | None:
-    """The same problem is asked about many times in a run. None where there is no graph to read."""
-    view = json.loads(problem)
-    if not view["graphs"]:
+def _brief(problem: ProblemView, rules: Rules) -> Brief | None:
+    """None where there is no graph to read."""
+    if not problem.graphs:
         return None
-    spec = ProblemSpec.from_json(view["spec"])
+    spec = ProblemSpec.from_json(problem.spec)
     return Brief(
-        source=view["source"],
+        source=problem.source,
         class_name=spec.class_name or "Model",
-        graphs=tuple(OperatorGraph.from_json(graph) for graph in view["graphs"]),
-        train_graphs=tuple(OperatorGraph.from_json(graph) for graph in view["train_graphs"]),
-        numbers=tuple(view["numbers"]),
-        input_structure=view["input_structure"],
+        graphs=tuple(OperatorGraph.from_json(graph) for graph in problem.graphs),
+        train_graphs=tuple(OperatorGraph.from_json(graph) for graph in problem.train_graphs),
+        numbers=problem.numbers,
+        tensors=problem.tensors,
+        input_structure=problem.input_structure,
         allow_library=rules.allow_library,
         allow_tf32=rules.precision == "tf32",
         target=rules.target,
-        device="cpu" if view["device"] == "cpu" else "cuda",
+        device="cpu" if problem.device == "cpu" else "cuda",
     )
 
 

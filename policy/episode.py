@@ -111,8 +111,8 @@ def _condensed(item: Graded, role: Role) -> Tried:
 
 
 def _against_original(evaluation: Evaluation | None, kind: str) -> Timing | None:
-    timings = evaluation.timings if evaluation else ()
-    return next((item for item in timings if item.kind == kind and item.baseline.startswith("eager")), None)
+    timings = evaluation.against("eager", kind) if evaluation else ()
+    return timings[0] if timings else None
 
 
 def predecessor(history: Sequence[Graded], *, turn: int, index: int) -> str | None:

@@ -77,7 +77,7 @@ def standing(evaluation: Evaluation | None) -> Standing:
     """The place of a verdict; one that could not be reached stands below all others."""
     if evaluation is None or evaluation.status is not Status.PASSED:
         return Standing(passed=False)
-    against = [item.speedup for item in evaluation.timings if item.baseline.startswith("eager")]
+    against = [item.speedup for item in evaluation.timings if item.opponent == "eager"]
     diagnosis = evaluation.diagnosis
     return Standing(
         passed=True,

@@ -23,6 +23,7 @@ from triton_agent.tools.distrust import cell_for, require_layers
 from triton_agent.tools.errors import NotJudgeableHere, WorkerNeverReady
 from triton_agent.tools.isolate.conditions import Conditions
 from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.module_attributes import HeldTensor
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.referee import Referee
 from triton_agent.tools.results import DECISIONS, Environment, Evaluation, Finding, Status, to_json
@@ -105,6 +106,8 @@ class ProblemFacts:
     """The same in training mode; empty where that is not checked, or runs the same operators."""
     numbers: tuple[dict[str, float], ...]
     """For each graph, the plain numbers that the original's modules hold as attributes: `norm.num_groups`."""
+    tensors: tuple[HeldTensor, ...]
+    """Tensors that the original's modules hold as plain attributes, at the main sizes."""
     input_structure: str
     """How the arguments of a call are nested, a star for each tensor: `[*, [*, *], 5]`."""
     floor_bytes: int
@@ -305,6 +308,7 @@ def _in_its_own_words(error: WorkerNeverReady, workers: list[Worker]) -> WorkerN
 
 def _facts(reported: dict[str, Any]) -> ProblemFacts:
     facts: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in reported.items()}
+    facts["tensors"] = tuple(HeldTensor(**{**held, "shape": tuple(held["shape"])}) for held in facts["tensors"])
     return ProblemFacts(**facts, triton=importlib.metadata.version("triton"))
 
 

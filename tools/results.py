@@ -220,6 +220,11 @@ class Timing:
     method: str
     clocks_mhz: tuple[int, ...] = ()
 
+    @property
+    def opponent(self) -> str:
+        """Whom it ran against, whatever the mode: `eager` for the original as it stands, `compile`."""
+        return self.baseline.split(" ")[0].split("-")[0]
+
 
 class Determinism(enum.StrEnum):
     """Whether the same call gives the same bits; honest sums by atomics do not, and that is no fault."""
@@ -314,6 +319,10 @@ class Evaluation:
             raise ValueError("a case failed, so the candidate cannot have passed")
         if self.timings and not passed:
             raise ValueError("only what passed is timed")
+
+    def against(self, opponent: str, kind: str) -> tuple[Timing, ...]:
+        """Measurements against `eager` (the original as it stands) or `compile`, of one kind of time."""
+        return tuple(item for item in self.timings if item.opponent == opponent and item.kind == kind)
 
 
 def to_json(value: Any) -> Any:

@@ -73,9 +73,8 @@ class LeftOut:
 
 def speedup_of(evaluation: Evaluation | None) -> Interval | None:
     """Over the original as it stands, in device time; None where nothing was timed."""
-    timings = evaluation.timings if evaluation is not None else ()
-    device = (timing for timing in timings if timing.kind == "device" and timing.baseline.startswith("eager"))
-    return next((timing.speedup for timing in device), None)
+    timings = evaluation.against("eager", "device") if evaluation is not None else ()
+    return timings[0].speedup if timings else None
 
 
 # -- examples to imitate -----------------------------------------------------------------------------------------------

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from triton_agent.tools.graph import OperatorGraph
-
-if TYPE_CHECKING:
-    from torch import nn
+from triton_agent.tools.module_attributes import HeldTensor
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,15 +15,6 @@ class Hardware:
 
     processors: int = 132
     bytes_per_s: float = 4.8e12
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class HeldTensor:
-    """A tensor that is an attribute of a module, and neither parameter nor buffer."""
-
-    path: str
-    shape: tuple[int, ...]
-    dtype: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,30 +46,6 @@ class Brief:
             raise ValueError("a brief needs the graph of at least one call")
         if self.numbers and len(self.numbers) != len(self.graphs):
             raise ValueError("numbers have to be given for every graph or for none")
-
-
-def numbers_of(model: nn.Module) -> dict[str, float]:
-    """Whole and other numbers among the attributes of a module and the modules in it, by their path."""
-    found: dict[str, float] = {}
-    for path, module in model.named_modules():
-        for name, value in vars(module).items():
-            if type(value) in (int, float) and not name.startswith("_"):
-                found[f"{path}.{name}" if path else name] = value
-    return found
-
-
-def tensors_of(model: nn.Module) -> tuple[HeldTensor, ...]:
-    """Tensors among the plain attributes of a module and the modules in it, in the order they were set."""
-    from torch import Tensor
-
-    found = []
-    for path, module in model.named_modules():
-        for name, value in vars(module).items():
-            if isinstance(value, Tensor):
-                full = f"{path}.{name}" if path else name
-                dtype = str(value.dtype).removeprefix("torch.")
-                found.append(HeldTensor(path=full, shape=tuple(value.shape), dtype=dtype))
-    return tuple(found)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

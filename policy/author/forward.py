@@ -10,7 +10,7 @@ from typing import Any
 
 from triton_agent.policy.author.alignment import AlignedGraph
 from triton_agent.policy.author.arguments import Names
-from triton_agent.policy.author.brief import BeyondAuthor, HeldTensor
+from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.constructor import path_of
 from triton_agent.policy.author.kernel_text import BlockSize, GridEntry, KernelText
 from triton_agent.policy.author.program import VIEWS, Number, Program, Value
@@ -23,6 +23,7 @@ from triton_agent.policy.author.sizes import (
     number_expression,
     plus,
 )
+from triton_agent.tools.module_attributes import HeldTensor
 
 _DIMENSION_NAMES = {
     1: ("length",),

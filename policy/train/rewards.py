@@ -142,11 +142,7 @@ def _launched_name(call: ast.Call) -> str | None:
 
 def speedup_over(evaluation: Evaluation, opponent: str) -> Interval | None:
     """Device-time speed-up over `eager` or `compile`, over the strongest of several; None where it was not timed."""
-    found = [
-        timing.speedup
-        for timing in evaluation.timings
-        if timing.kind == "device" and timing.baseline.split(" ")[0].split("-")[0] == opponent
-    ]
+    found = [timing.speedup for timing in evaluation.against(opponent, "device")]
     return min(found, key=lambda speedup: speedup.low, default=None)
 
 

@@ -60,8 +60,9 @@ class RunView:
 
 
 def timing(evaluation: Evaluation | None, kind: str) -> Timing | None:
-    """The measurement against the first opponent, the original as it is."""
-    return next((item for item in evaluation.timings if item.kind == kind), None) if evaluation else None
+    """The measurement against the original as it is."""
+    timings = evaluation.against("eager", kind) if evaluation else ()
+    return timings[0] if timings else None
 
 
 def anchor(attempt: Attempt) -> str:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import math
+from typing import Any
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from triton_agent.tools.errors import NotJudgeableHere, ProblemError
-from triton_agent.tools.floor import floor_of
-from triton_agent.tools.graph import OperatorGraph, extract
-from triton_agent.tools.graph_call import structure_of
 from triton_agent.tools.isolate.watch import OperatorWatch
 from triton_agent.tools.operators import kind_of
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.verify.authorship import ARITHMETIC
 from triton_agent.tools.verify.distributions import DISTRIBUTIONS, draw
 from triton_agent.tools.verify.expectation import OriginalFailed, pack, unpack_trusted
+from triton_agent.tools.verify.facts import NOTHING, Call, at_other_batches, facts_of
 from triton_agent.tools.verify.footprint import TooLarge, prove
 from triton_agent.tools.verify.plan import Plan, PlanSettings, Trial, make_trial, make_verifier_trial, secret_seed
 from triton_agent.tools.verify.reference import load
@@ -50,7 +48,7 @@ def prepare_plan(spec: ProblemSpec, settings: PlanSettings) -> Plan:
             continue
         trials.append(trial)
         originals.append(original)
-    order = sorted(range(len(trials)), key=lambda i: len(trials[i].cases[0].expectation.packed_inputs))
+    order = _by_size(trials)
     ordered = tuple(trials[i] for i in order)
     facts = {
         "name": spec.name,
@@ -59,12 +57,7 @@ def prepare_plan(spec: ProblemSpec, settings: PlanSettings) -> Plan:
         "cases": sum(len(trial.cases) for trial in trials),
         "scaled": scaled,
         "notes": list(dict.fromkeys(notes)),
-        **_graph_facts([_graph(*pair) for pair in zip(originals, trials)], smallest=order[0]),
-        "train_graphs": _train_graphs(originals, trials),
-        "numbers": [_module_numbers(original) for original in originals if original is not None],
-        "input_structure": structure_of(unpack_trusted(trials[0].cases[0].expectation.packed_inputs))
-        if originals[0] is not None
-        else "",
+        **_known(spec, variants[0], trials, originals),
     }
     return Plan(
         timing_sets=_timing_sets(spec, variants[0]) if settings.device == "cuda" else (),
@@ -108,49 +101,25 @@ def _require_a_run(spec: ProblemSpec, seed: int) -> None:
         prove(reference, seed, limits=INTERPRETER)
 
 
-def _graph(original: torch.nn.Module | None, trial: Trial, *, train: bool = False) -> OperatorGraph | None:
-    if original is None:
-        return None
-    before = original.training
-    try:
-        return extract(original.train(train), unpack_trusted(trial.cases[0].expectation.packed_inputs))
-    finally:
-        original.train(before)
+def _known(
+    spec: ProblemSpec, variant: Variant, trials: list[Trial], originals: list[torch.nn.Module | None]
+) -> dict[str, Any]:
+    """Facts of the original at every variant, and at the smallest, whose inputs are the fewest bytes, the floor."""
+    pairs = [(original, trial) for original, trial in zip(originals, trials) if original is not None]
+    if not pairs:
+        return NOTHING
+    trains = any(case.train for case in trials[0].cases)
+    calls = [
+        Call(original, unpack_trusted(trial.cases[0].expectation.packed_inputs), train=trains)
+        for original, trial in pairs
+    ]
+    calls += at_other_batches(spec, variant.constants, calls[0])
+    return facts_of(calls, smallest=_by_size(trials)[0])
 
 
-def _train_graphs(originals: list[torch.nn.Module | None], trials: list[Trial]) -> list[dict[str, object]]:
-    """What calls in training mode run, where that is checked and differs."""
-    if not any(case.train for case in trials[0].cases):
-        return []
-    pairs = [(_graph(*pair), _graph(*pair, train=True)) for pair in zip(originals, trials)]
-    differs = any(a and b and a.signature() != b.signature() for a, b in pairs)
-    return [graph.to_json() for _, graph in pairs if graph is not None] if differs else []
-
-
-def _module_numbers(original: torch.nn.Module) -> dict[str, float]:
-    """Attributes of modules that are plain numbers: a graph has them baked in, an author may want to name them."""
-    return {
-        f"{prefix}.{name}" if prefix else name: value
-        for prefix, module in original.named_modules()
-        for name, value in vars(module).items()
-        if type(value) in (int, float) and not name.startswith("_") and math.isfinite(value)
-    }
-
-
-def _graph_facts(graphs: list[OperatorGraph | None], smallest: int) -> dict[str, object]:
-    """Structure and floors: at the main sizes, which come first, and at the smallest, where traffic is counted."""
-    known = [graph for graph in graphs if graph is not None]
-    main, least = graphs[0], graphs[smallest]
-    floor, floor_main = (floor_of(graph) if graph is not None else None for graph in (least, main))
-    return {
-        "fingerprint": main.fingerprint() if main else "",
-        "signature": main.signature() if main else "",
-        "graphs": [graph.to_json() for graph in known],
-        "floor_bytes": floor.bytes_moved if floor else 0,
-        "floor_flops": floor.flops if floor else 0,
-        "floor_bytes_main": floor_main.bytes_moved if floor_main else 0,
-        "floor_flops_main": floor_main.flops if floor_main else 0,
-    }
+def _by_size(trials: list[Trial]) -> list[int]:
+    """Variants, the quickest to try first."""
+    return sorted(range(len(trials)), key=lambda i: len(trials[i].cases[0].expectation.packed_inputs))
 
 
 def _work_elements(original: torch.nn.Module | None, trial: Trial) -> int:

@@ -7,10 +7,11 @@ import dataclasses
 import textwrap
 from pathlib import Path
 
-from triton_agent.policy.author.brief import Brief, numbers_of, tensors_of
+from triton_agent.policy.author.brief import Brief
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph import extract
 from triton_agent.tools.graph_call import structure_of
+from triton_agent.tools.module_attributes import numbers_of, tensors_of
 from triton_agent.tools.problem import ProblemSpec, parse_problem
 from triton_agent.tools.verify.reference import load
 from triton_agent.tools.verify.variants import INTERPRETER, Variant, family, scaled_down

@@ -1,0 +1,95 @@
+"""What is known of an original once it has run: its operator graphs, floors, and what its modules hold.
+
+For authors and for memory. Nothing of this decides about a candidate.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.floor import floor_of
+from triton_agent.tools.graph import extract
+from triton_agent.tools.graph_call import structure_of
+from triton_agent.tools.isolate.tensors import nested_tensors
+from triton_agent.tools.module_attributes import numbers_of, tensors_of
+from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.verify.input_tensors import map_tensors
+from triton_agent.tools.verify.reference import load
+
+TELLING_BATCHES = (2, 3)
+"""Leading sizes that tell dimensions apart which the sizes as given may have alike. Equal to none that is usual."""
+
+
+class Call:
+    """What the original does with inputs of one variant."""
+
+    def __init__(self, original: torch.nn.Module, inputs: list[Any], *, train: bool) -> None:
+        """Runs it, also in training mode where that is checked. Model and inputs are as before afterwards."""
+        self.original, self.inputs = original, inputs
+        before = original.training
+        try:
+            self.graph = extract(original.train(False), inputs)
+            self.train_graph = extract(original.train(True), inputs) if train else None
+        finally:
+            original.train(before)
+
+
+def at_other_batches(spec: ProblemSpec, constants: Mapping[str, int], main: Call) -> list[Call]:
+    """The same original on few inputs at a time, where it runs on them."""
+    device = next((tensor.device for tensor in nested_tensors(main.inputs)), torch.device("cpu"))
+    calls = []
+    for batch in TELLING_BATCHES:
+        with contextlib.suppress(ProblemError):
+            reference = load(spec, constants, batch=batch)
+            inputs = map_tensors(reference.make_inputs(0), lambda tensor: tensor.to(device))
+            with reference.running("forward"):
+                calls.append(Call(main.original, inputs, train=main.train_graph is not None))
+    return calls
+
+
+def facts_of(calls: Sequence[Call], *, smallest: int) -> dict[str, Any]:
+    """Of an original at the main sizes, which come first, and at others; `smallest` is where traffic is counted."""
+    main = calls[0].graph
+    floor, floor_main = floor_of(calls[smallest].graph), floor_of(main)
+    return {
+        "fingerprint": main.fingerprint(),
+        "signature": main.signature(),
+        "graphs": [call.graph.to_json() for call in calls],
+        "train_graphs": _train_graphs(calls),
+        "numbers": [numbers_of(call.original) for call in calls],
+        "tensors": [dataclasses.asdict(held) for held in tensors_of(calls[0].original)],
+        "input_structure": structure_of(calls[0].inputs),
+        "floor_bytes": floor.bytes_moved,
+        "floor_flops": floor.flops,
+        "floor_bytes_main": floor_main.bytes_moved,
+        "floor_flops_main": floor_main.flops,
+    }
+
+
+NOTHING: dict[str, Any] = {
+    "fingerprint": "",
+    "signature": "",
+    "graphs": [],
+    "train_graphs": [],
+    "numbers": [],
+    "tensors": [],
+    "input_structure": "",
+    "floor_bytes": 0,
+    "floor_flops": 0,
+    "floor_bytes_main": 0,
+    "floor_flops_main": 0,
+}
+"""The same for a problem that has only a verifier."""
+
+
+def _train_graphs(calls: Sequence[Call]) -> list[Any]:
+    """What calls in training mode run, where that is checked and differs."""
+    pairs = [(call.graph, call.train_graph) for call in calls if call.train_graph is not None]
+    differs = any(a.signature() != b.signature() for a, b in pairs)
+    return [trained.to_json() for _, trained in pairs] if differs else []
