@@ -20,9 +20,10 @@ from pathlib import Path
 
 from triton_agent.tools.errors import WorkerLost
 from triton_agent.tools.isolate.cgroup import CgroupBox, delegated_group
+from triton_agent.tools.isolate.holdings import MAPPINGS_AT_ONCE
 from triton_agent.tools.isolate.processes import Child, Zygote
 from triton_agent.tools.isolate.sandbox import Confinement, Limits
-from triton_agent.tools.isolate.watchdog import Watch, watchdog
+from triton_agent.tools.isolate.watchdog import Lent, Watch, nothing, watchdog
 from triton_agent.tools.isolate.wire import Channel
 from triton_agent.tools.results import Finding, to_json
 from triton_agent.tools.timing.lease import Mode, lease
@@ -55,9 +56,11 @@ class CrewSettings:
 class Crew:
     """All workers of one evaluator. Every method may be called from any thread."""
 
-    def __init__(self, zygotes: dict[str, Zygote], settings: CrewSettings) -> None:
+    def __init__(self, zygotes: dict[str, Zygote], settings: CrewSettings, lent: Lent = nothing) -> None:
+        """`lent`: the files in memory that the checker hands to workers."""
         self._zygotes = zygotes
         self._settings = settings
+        self._lent = lent
         self._spares: list[Worker] = []
         self._veterans: list[Worker] = []
         self._busy = 0
@@ -113,7 +116,7 @@ class Crew:
             self._spares += [self._fork(self._settings.modes[0]) for _ in range(missing)]
 
     def _fork(self, mode: str) -> Worker:
-        return Worker(self._zygotes[mode], mode, self._settings)
+        return Worker(self._zygotes[mode], mode, self._settings, self._lent)
 
     def _dismiss(self, worker: Worker) -> None:
         """End it: at once, or behind our back where that takes the GPU's driver a while."""
@@ -140,7 +143,7 @@ class Crew:
 class Worker:
     """One candidate worker: its end of the channel, its scratch folder, its end."""
 
-    def __init__(self, zygote: Zygote, mode: str, settings: CrewSettings) -> None:
+    def __init__(self, zygote: Zygote, mode: str, settings: CrewSettings, lent: Lent = nothing) -> None:
         self.status: int | None = None
         """How it ended; this and the next two are known after `end`."""
         self.out_of_memory = False
@@ -155,19 +158,20 @@ class Worker:
             self.box = _box(settings, stack)
             self.channel, theirs = Channel.pair()
             stack.callback(self.channel.sock.close)
-            self.child: Child | None = zygote.fork("worker", theirs, self._told(mode, settings))
+            self.child: Child | None = zygote.fork("worker", theirs, self._told(mode, settings, lent))
             stack.callback(self._reap)
             if self.box is None:
                 limit = settings.memory_bytes + settings.copies_bytes
-                watching = watchdog().watching(self.child.pid, scratch=self.scratch, limit_bytes=limit)
+                watching = watchdog().watching(self.child.pid, scratch=self.scratch, limit_bytes=limit, lent=lent)
                 self.watch = stack.enter_context(watching)
             self._stack = stack.pop_all()
 
-    def _told(self, mode: str, settings: CrewSettings) -> dict[str, object]:
+    def _told(self, mode: str, settings: CrewSettings, lent: Lent) -> dict[str, object]:
+        mapped = MAPPINGS_AT_ONCE * sum(lent().values())
         confinement = Confinement(
             scratch=self.scratch,
             gpu=mode == "gpu",
-            limits=Limits(memory_bytes=settings.memory_bytes, cpu_s=settings.cpu_s),
+            limits=Limits(memory_bytes=settings.memory_bytes, mapped_bytes=mapped, cpu_s=settings.cpu_s),
             cgroup=str(self.box.path) if self.box else "",
         )
         return {

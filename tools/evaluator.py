@@ -27,15 +27,18 @@ from triton_agent.tools.module_attributes import HeldTensor
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.referee import Referee
 from triton_agent.tools.results import DECISIONS, Environment, Evaluation, Finding, Status, to_json
-from triton_agent.tools.timing.opponents import COMPILED
+from triton_agent.tools.timing.opponents import OPPONENTS
 from triton_agent.tools.verdict import Sketch, evaluation_from, sketch_from
 
 DEFAULT_TARGET = "cuda:90"
 """What the interpreter pretends to be where no target is named."""
 COPIES_IN_A_WORKER = 4
-"""Of inputs and outputs on their way between processes: as sent, as bytes, as tensors, and once more outbound."""
+"""Of inputs and outputs where they travel as bytes: as sent, as received, as tensors, and once more outbound."""
 CPU_SLACK_S = 30
 """Of processor time, beyond the wall time of a verdict: compilers may use several cores at once."""
+CALL_TIMEOUT_S = 20.0
+"""One call in the interpreter takes a second or two; longer than this is a loop without an end."""
+COMPILE_TIMEOUT_S = 60.0
 GRADER = "1"
 """Version of the rules by which verdicts are reached; raised whenever an old verdict could come out otherwise."""
 
@@ -59,13 +62,13 @@ class EvaluatorSettings:
     autocast: str = ""
     """`float16` or `bfloat16`: forward is called under autocast, the original's and the candidate's."""
     baselines: tuple[str, ...] = ()
-    """Beside the original as it is: `compile`, `compile-reduce-overhead`, `compile-max-autotune`; on a GPU."""
+    """Beside the original as it is: names of `timing/opponents.py`; on a GPU."""
     max_memory_ratio: float | None = None
     """How many times the original's device memory a call may take; None for any."""
     profile: bool = False
     """After a pass on a GPU, see where the device time goes; takes seconds."""
-    call_timeout_s: float = 20.0
-    compile_timeout_s: float = 60.0
+    call_timeout_s: float = CALL_TIMEOUT_S
+    compile_timeout_s: float = COMPILE_TIMEOUT_S
     total_timeout_s: float = 120.0
     memory_bytes: int = 4 << 30
     """What one candidate may use on the host."""
@@ -76,6 +79,11 @@ class EvaluatorSettings:
     require_sandbox: bool = False
     """Refuse to go on where an essential layer of the sandbox is missing."""
 
+    def within(self, total_s: float) -> Self:
+        """The same where all of a verdict may take this long; no stage of it may take longer."""
+        call_s, compile_s = min(CALL_TIMEOUT_S, total_s), min(COMPILE_TIMEOUT_S, total_s)
+        return dataclasses.replace(self, call_timeout_s=call_s, compile_timeout_s=compile_s, total_timeout_s=total_s)
+
     @property
     def conditions(self) -> Conditions:
         """Under which the original, its baselines and the candidate run."""
@@ -83,8 +91,8 @@ class EvaluatorSettings:
 
     def __post_init__(self) -> None:
         _ = self.conditions  # refuses what is none
-        if unknown := set(self.baselines) - set(COMPILED):
-            raise ValueError(f"no baselines: {sorted(unknown)}; there are {', '.join(COMPILED)}")
+        if unknown := set(self.baselines) - set(OPPONENTS):
+            raise ValueError(f"no baselines: {sorted(unknown)}; there are {', '.join(OPPONENTS)}")
         if self.max_memory_ratio is not None and not self.max_memory_ratio > 0:
             raise ValueError(f"a ratio of memory is above zero, not {self.max_memory_ratio}")
 
@@ -163,7 +171,7 @@ class Evaluator:
         self._referee.begin()
         zygotes = {mode: self._nursery.mode(mode, target) for mode in needed_modes(self.settings)}
         self.facts = _facts(self._referee.facts())
-        self._crew = Crew(zygotes, self._crew_settings(target))
+        self._crew = Crew(zygotes, self._crew_settings(target), lent=lambda: self._referee.lent)
         self._stack.callback(self._crew.close)
 
     def _crew_settings(self, target: str) -> CrewSettings:

@@ -112,6 +112,22 @@ def _gpu(row: dict[str, str], sm_count: int | None, l2_bytes: int | None) -> Gpu
     )
 
 
+def card_facts(uuid: str) -> tuple[str, ...]:
+    """What a kernel's author can use of a card, in words; empty where the card is not among those here."""
+    gpu = next((card for card in gpus() if card.uuid == uuid), None)
+    if gpu is None:
+        return ()
+    told = (
+        (gpu.compute_capability, "compute capability {}"),
+        (gpu.sm_count, "{} multiprocessors"),
+        (gpu.l2_bytes and gpu.l2_bytes >> 20, "{} MiB of L2"),
+        (gpu.memory_bytes and gpu.memory_bytes >> 30, "{} GiB of memory"),
+        (gpu.max_sm_clock_mhz, "multiprocessors at up to {} MHz"),
+        (gpu.max_memory_clock_mhz, "memory at up to {} MHz"),
+    )
+    return tuple(words.format(fact) for fact, words in told if fact)
+
+
 def query_gpus(*fields: str, gpu: str | None = None) -> list[dict[str, str]]:
     """One row of `nvidia-smi --query-gpu` for each card, or for `gpu` alone; what the card does not tell is missing.
 

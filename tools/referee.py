@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from triton_agent.tools.errors import InstrumentError, WorkerLost
+from triton_agent.tools.isolate.holdings import File
 from triton_agent.tools.isolate.processes import Child, Nursery
 from triton_agent.tools.isolate.wire import Channel, ChannelClosed, ChannelTimeout, error_from_json
 
@@ -43,6 +44,8 @@ class Referee:
         self._lost = "the checker was never begun"
         self._deaths = 0
         self._closed = False
+        self.lent: dict[File, int] = {}
+        """The checker's files in memory that workers are handed, with their sizes; known once `facts` are."""
 
     def begin(self) -> None:
         """Fork the checker and have it load the problem; `facts` waits for that."""
@@ -63,6 +66,7 @@ class Referee:
         except ChannelClosed as error:
             raise WorkerLost(f"the checker died while it loaded the problem:\n{self._nursery.log_tail()}") from error
         raise_reported(reply)
+        self.lent = {(device, number): size for device, number, size in reply["lent"]}
         with self._lock:
             self._lost = ""
         threading.Thread(target=self._listen, args=(self._channel,), daemon=True).start()

@@ -1,17 +1,25 @@
-"""Which Python, torch and triton go together, told before anything heavy is imported."""
+"""Which Python, torch and triton go together, told before anything heavy is imported; and what version this is."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib.metadata
 import re
+import subprocess
 import sys
+from pathlib import Path
 
+import triton_agent
 from triton_agent.tools.errors import UsageError
 
 TORCH_OLDEST, TORCH_NEWEST_TESTED = (2, 11), (2, 13)
 TRITON_OLDEST, TRITON_BELOW = (3, 6), (3, 8)
 """3.9 removed block pointers, 3.8 was not tried; 3.5 and older know other compile entry points."""
+
+
+GIT_TIMEOUT_S = 10.0
+"""It answers in milliseconds; a repository on a network drive may take a second."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +59,36 @@ def require_supported() -> Versions:
     if numbers(torch) > TORCH_NEWEST_TESTED:
         warnings.append(f"torch {torch} is newer than what was tested (2.11 to 2.13)")
     return Versions(python=sys.version.split()[0], torch=torch, triton=triton, warnings=tuple(warnings))
+
+
+@functools.cache
+def project_version() -> str:
+    """Of this project, with its commit where it runs from a clone; git is asked once a process."""
+    return version_at(Path(triton_agent.__file__).resolve().parents[2])
+
+
+def version_at(root: Path) -> str:
+    """`0.1.0`; of a clone `0.1.0+g0a1b2c3d4e5f`, with `.dirty` where files differ from the commit.
+
+    What was installed as a wheel lies in no clone of this project, whatever is around it.
+    """
+    if not (root / ".git").exists() or not (root / "src" / "triton_agent").is_dir():
+        return triton_agent.__version__
+    commit = _git(root, "rev-parse", "--short=12", "HEAD")
+    if not commit:
+        return triton_agent.__version__
+    changed = _git(root, "status", "--porcelain", "--untracked-files=no")
+    return f"{triton_agent.__version__}+g{commit}{'.dirty' if changed else ''}"
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """What git says, empty where there is none; it must not wait for the lock of somebody else's commit."""
+    argv = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=GIT_TIMEOUT_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
 
 
 def numbers(version: str) -> tuple[int, int]:

@@ -113,6 +113,13 @@ def test_a_card_is_described_as_nvidia_smi_tells(stand_in: PutCard) -> None:
     assert gpu.sm_count is None  # no driver library knows this card
 
 
+def test_an_author_is_told_what_the_card_tells(stand_in: PutCard) -> None:
+    stand_in(clocks__max__memory="[N/A]")
+    told = hardware.card_facts(UUID)
+    assert told == ("compute capability 9.0", "140 GiB of memory", "multiprocessors at up to 1980 MHz")
+    assert hardware.card_facts("GPU-another") == ()
+
+
 def test_what_a_card_does_not_tell_is_none_and_not_zero(stand_in: PutCard) -> None:
     stand_in(
         memory__total="[N/A]", clocks__max__sm="[Not Supported]", ecc__errors__uncorrected__volatile__total="[N/A]"

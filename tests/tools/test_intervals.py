@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from triton_agent.tools.errors import InstrumentError
-from triton_agent.tools.timing.intervals import chance_of_wins, is_faster, median_interval, paired_ratio
+from triton_agent.tools.timing.intervals import is_faster, median_interval, paired_ratio
 from triton_agent.tools.timing.sequential import LOOKS, Outcome, SequentialComparison
 
 Noise = Callable[[random.Random, int], list[float]]
@@ -135,12 +135,6 @@ def test_what_is_no_time_is_the_clocks_failure(broken: float) -> None:
 def test_sides_of_different_length_are_no_pairs() -> None:
     with pytest.raises(ValueError, match="not pairs"):
         is_faster([1.0, 1.0], [1.0])
-
-
-def test_chance_of_wins_is_a_probability_also_for_many_pairs() -> None:
-    assert chance_of_wins(0, 10) == 1
-    assert chance_of_wins(10, 10) == 2**-10
-    assert chance_of_wins(2000, 4000) == pytest.approx(0.5, abs=0.01)
 
 
 def compared(pairs: tuple[list[float], list[float]], comparison: SequentialComparison) -> Outcome:

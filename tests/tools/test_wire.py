@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import socket
 import threading
 import time
 
@@ -93,6 +94,28 @@ def test_what_is_no_message_is_refused(written: bytes) -> None:
     left.close()
     with pytest.raises((ChannelGarbled, ChannelClosed)):
         right.receive(2)
+
+
+def test_descriptors_that_come_with_garbage_or_unasked_are_closed() -> None:
+    left, right = Channel.pair()
+    reader, writer = os.pipe()
+    before = len(os.listdir("/proc/self/fd"))
+    left.send({"op": "x"}, fds=(writer, writer))
+    right.receive(5)
+    socket.send_fds(left.sock, [HEADER.pack(10, 2**31, 0)], [reader, writer])
+    with pytest.raises(ChannelGarbled):
+        right.receive_with_fds(5)
+    assert len(os.listdir("/proc/self/fd")) == before
+    for descriptor in (reader, writer):
+        os.close(descriptor)
+
+
+def test_received_descriptors_are_not_passed_on_to_programs() -> None:
+    left, right = Channel.pair()
+    left.send({"op": "x"}, fds=(left.fileno(),))
+    _, _, (descriptor,) = right.receive_with_fds(5)
+    assert not os.get_inheritable(descriptor)
+    os.close(descriptor)
 
 
 @pytest.mark.parametrize("error", [ProblemError("no Model", where="a.py:3", remedy="add one"), NotJudgeableHere("x")])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 PRECISIONS = ("same", "tf32")
@@ -35,6 +36,20 @@ class Conditions:
 
             torch.backends.cuda.matmul.allow_tf32 = True
             torch.backends.cudnn.allow_tf32 = True
+
+    @contextlib.contextmanager
+    def settled(self) -> Iterator[None]:
+        """The same for a block: for a baseline under other conditions than the rest of its process."""
+        import torch
+
+        switches: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
+        before = [switch.allow_tf32 for switch in switches]
+        self.settle()
+        try:
+            yield
+        finally:
+            for switch, value in zip(switches, before):
+                switch.allow_tf32 = value
 
     def calling(self, device: str) -> contextlib.AbstractContextManager[Any]:
         """The surroundings of one call of a module."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 
 from triton_agent.tools.isolate.reach import SHARED_MEMORY
@@ -23,8 +23,14 @@ LIBRARIES_BYTES = 3 << 30
 """Of mapped files, up to here those of torch and CUDA; only what goes beyond counts."""
 ENTRIES_AT_MOST = 20_000
 """Of the scratch folder, looked at in one go."""
+MAPPINGS_AT_ONCE = 4
+"""Of one file lent to a candidate's process: a question is asked three times over at most while the inputs of earlier
+calls are kept, and the next mapping is there before an old one goes."""
 _BLOCK_BYTES = 512
 """Unit of `st_blocks`, whatever the file system."""
+
+File = tuple[int, int]
+"""Device and number, by which the kernel names a file that has no name."""
 
 
 class Family:
@@ -59,13 +65,24 @@ class Family:
             shared += held.get("RssShmem", 0)
         return private, shared
 
-    def nameless_bytes(self) -> int:
+    def lent_bytes(self, files: Mapping[File, int]) -> int:
+        """How much of the shared bytes are pages of these files, which others made and pay for.
+
+        Where the kernel does not show it, the most that it can be.
+        """
+        try:
+            return sum(_resident_of(pid, files) for pid in self.members())
+        except OSError:
+            return MAPPINGS_AT_ONCE * sum(files.values())
+
+    def nameless_bytes(self, besides: Container[File] = ()) -> int:
         """Open files without a name, and a /dev/shm that is the family's own; one that is mapped is shared, too."""
-        sizes: dict[tuple[int, int], int] = {}
+        sizes: dict[File, int] = {}
         for pid in self.members():
             for state in _open_files(pid):
-                if stat.S_ISREG(state.st_mode) and state.st_nlink == 0:
-                    sizes[state.st_dev, state.st_ino] = state.st_blocks * _BLOCK_BYTES
+                file = state.st_dev, state.st_ino
+                if stat.S_ISREG(state.st_mode) and state.st_nlink == 0 and file not in besides:
+                    sizes[file] = state.st_blocks * _BLOCK_BYTES
         return sum(sizes.values()) + max(map(_own_shared_memory, self._members), default=0)
 
 
@@ -92,6 +109,20 @@ def memory_of(pid: int) -> dict[str, int]:
         lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
         return {line.split(":")[0]: 1024 * int(line.split()[1]) for line in lines if line.startswith("Rss")}
     return {}
+
+
+def _resident_of(pid: int, files: Container[File]) -> int:
+    """Resident pages of mapped files that are the files' own; what the process wrote instead is its private memory."""
+    total, counts = 0, False
+    lines = Path(f"/proc/{pid}/smaps").read_text(errors="replace").split("\n")  # splitlines() would cut files' names
+    for line in filter(None, lines):
+        first, *rest = line.split(maxsplit=5)
+        if not first.endswith(":"):
+            major, minor = (int(part, 16) for part in rest[2].split(":"))
+            counts = (os.makedev(major, minor), int(rest[3])) in files
+        elif counts and first in ("Rss:", "Anonymous:"):
+            total += (1024 if first == "Rss:" else -1024) * int(rest[0])
+    return total
 
 
 def folder_bytes(folder: str) -> int:

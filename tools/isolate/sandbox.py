@@ -52,6 +52,8 @@ class Limits:
     cpu_s: int = 300
     memory_bytes: int = 8 * GIB
     """Host memory beyond what the process holds at entry. Not in force with a GPU, where drivers map at will."""
+    mapped_bytes: int = 0
+    """Of inputs that it will map: other processes' memory, though the kernel's limit counts it."""
     file_bytes: int = GIB
     """Of any one file it writes."""
     processes: int = 1024
@@ -170,7 +172,7 @@ def _set_limits(confinement: Confinement, available: frozenset[str]) -> Iterator
     _lower(resource.RLIMIT_NOFILE, limits.open_files)
     yield layers.LIMITS
     if not confinement.gpu:
-        _lower(resource.RLIMIT_DATA, _data_bytes() + limits.memory_bytes)
+        _lower(resource.RLIMIT_DATA, _data_bytes() + limits.memory_bytes + limits.mapped_bytes)
     if confinement.cgroup:
         yield layers.CGROUP
     if confinement.cgroup or not confinement.gpu:

@@ -27,6 +27,8 @@ SEALED = (
     *("triton_agent.tools.isolate.worker", "triton_agent.tools.isolate.worker.Worker"),
     *("triton_agent.tools.isolate.tensors", "triton_agent.tools.isolate.launches", "triton_agent.tools.isolate.wire"),
     *("triton_agent.tools.isolate.wire.Channel", "triton_agent.tools.isolate.launches.InterpretedLaunches"),
+    *("triton_agent.tools.isolate.payloads", "triton_agent.tools.isolate.payloads.Payload"),
+    *("triton_agent.tools.isolate.answers", "triton_agent.tools.isolate.memory_files"),
     *("triton_agent.tools.isolate.launches.GpuLaunches", "triton_agent.tools.isolate.guard.Guard"),
     *("triton_agent.tools.isolate.stopwatch", "triton_agent.tools.timing.clock.Clock"),
     *("triton_agent.tools.emulate.interpreter.Interpreter", "json", "struct", "time", "socket.socket", "builtins"),

@@ -40,16 +40,16 @@ def describe(tensor: torch.Tensor) -> dict[str, Any]:
     }
 
 
-def raw(tensor: torch.Tensor) -> bytes:
-    """The values, row-major."""
+def row(tensor: torch.Tensor) -> torch.Tensor:
+    """The values as bytes, row-major, where they lie; no copy unless another order or a lazy sign asks for one."""
     if tensor.layout is not torch.strided or tensor.device.type == "meta" or tensor.is_quantized:
         raise Foreign(f"a {tensor.layout} tensor on {tensor.device}")
-    flat = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
-    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+    flat = tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
+    return flat.view(torch.uint8) if flat.numel() else torch.empty(0, dtype=torch.uint8)
 
 
-def unpack(description: dict[str, Any], data: bytes, device: str = "cpu") -> torch.Tensor:
-    """A tensor from description and bytes."""
+def unpack(description: dict[str, Any], data: torch.Tensor, device: str = "cpu") -> torch.Tensor:
+    """A tensor from description and a row of bytes; on the host it is a view of these."""
     try:
         dtype = DTYPES[description["dtype"]]
         shape = [int(size) for size in description["shape"]]
@@ -60,11 +60,11 @@ def unpack(description: dict[str, Any], data: bytes, device: str = "cpu") -> tor
         if size < 0:
             raise Malformed("a negative size")
         count *= size
-    if count * dtype.itemsize != len(data):
-        raise Malformed(f"{len(data)} bytes cannot be {description['dtype']}{shape}")
+    if count * dtype.itemsize != data.numel():
+        raise Malformed(f"{data.numel()} bytes cannot be {description['dtype']}{shape}")
     if count == 0:
         return torch.empty(shape, dtype=dtype, device=device)
-    return torch.frombuffer(bytearray(data), dtype=torch.uint8).view(dtype).reshape(shape).to(device)
+    return data.view(dtype).reshape(shape).to(device)
 
 
 def flatten(value: Any, on_tensor: Callable[[torch.Tensor], Any]) -> Any:

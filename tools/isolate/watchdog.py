@@ -15,20 +15,28 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
-from triton_agent.tools.isolate.holdings import Family, folder_bytes, started
+from triton_agent.tools.isolate.holdings import Family, File, folder_bytes, started
 
 POLL_S = 0.05
 FILES_EVERY = 4
 """Files are looked at only every so many looks: they take longer to make, and to count."""
 
+Lent = Callable[[], Mapping[File, int]]
+"""Files that were put into a worker's hands, and their sizes: their pages are not the candidate's."""
+
+
+def nothing() -> Mapping[File, int]:
+    return {}
+
 
 class Watch:
     """One worker under watch."""
 
-    def __init__(self, pid: int, scratch: str, limit_bytes: int) -> None:
+    def __init__(self, pid: int, scratch: str, limit_bytes: int, lent: Lent = nothing) -> None:
         self.family = Family(pid)
+        self.lent = lent
         self.scratch = scratch
         self.limit_bytes = limit_bytes
         self.exceeded_bytes = 0
@@ -39,8 +47,12 @@ class Watch:
         """Kill it if it holds too much."""
         private, shared = self.family.process_bytes()
         if turn % FILES_EVERY == 0:
-            self._files_bytes, self._nameless_bytes = folder_bytes(self.scratch), self.family.nameless_bytes()
+            self._files_bytes = folder_bytes(self.scratch)
+            self._nameless_bytes = self.family.nameless_bytes(besides=self.lent())
         held = private + max(shared, self._nameless_bytes) + self._files_bytes
+        if held > self.limit_bytes:  # only then is it worth the time to see which of the shared pages are ours
+            own = max(0, shared - self.family.lent_bytes(self.lent()))
+            held = private + max(own, self._nameless_bytes) + self._files_bytes
         if held > self.limit_bytes:
             self.exceeded_bytes = held
             self._kill()
@@ -63,9 +75,9 @@ class Watchdog:
         self._running = False
 
     @contextlib.contextmanager
-    def watching(self, pid: int, *, scratch: str, limit_bytes: int) -> Iterator[Watch]:
+    def watching(self, pid: int, *, scratch: str, limit_bytes: int, lent: Lent = nothing) -> Iterator[Watch]:
         """Watch a worker for the length of the block; after it, nothing is ever sent to that number."""
-        watch = Watch(pid, scratch, limit_bytes)
+        watch = Watch(pid, scratch, limit_bytes, lent)
         with self._changed:
             self._watches.add(watch)
             if not self._running:

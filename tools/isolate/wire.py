@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import array
 import contextlib
+import errno
 import json
 import os
 import socket
 import struct
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from triton_agent.tools.errors import KINDS, InstrumentError, TritonAgentError
@@ -23,7 +25,7 @@ HEADER = struct.Struct("!IIQ")
 JSON_LIMIT_BYTES = 16 << 20
 BLOB_LIMIT_BYTES = 8 << 30
 BLOBS_AT_MOST = 4096
-FDS_AT_MOST = 4
+FDS_AT_MOST = 8
 
 
 class ChannelClosed(Exception):
@@ -68,11 +70,15 @@ class Channel:
         self.sock.close()
 
     def send(
-        self, message: dict[str, Any], blobs: list[bytes | memoryview] | None = None, fds: tuple[int, ...] = ()
+        self,
+        message: dict[str, Any],
+        blobs: Sequence[bytes | bytearray | memoryview] = (),
+        fds: tuple[int, ...] = (),
     ) -> None:
         """Send one message; `fds` are duplicated into the receiving process."""
-        blobs = blobs or []
-        lengths = [len(blob) if isinstance(blob, bytes) else blob.nbytes for blob in blobs]
+        if len(fds) > FDS_AT_MOST:
+            raise ValueError(f"{len(fds)} descriptors in one message")
+        lengths = [memoryview(blob).nbytes for blob in blobs]
         body = json.dumps({"m": message, "b": lengths}).encode()
         head = HEADER.pack(len(body), len(blobs), sum(lengths))
         self.sock.settimeout(None)
@@ -84,23 +90,35 @@ class Channel:
                 for blob in blobs:
                     self.sock.sendall(blob)
         except OSError as error:
+            if error.errno == errno.ETOOMANYREFS:
+                raise InstrumentError("this user has too many descriptors under way between processes") from error
             raise ChannelClosed(str(error)) from error
 
-    def receive(self, timeout_s: float | None = None) -> tuple[dict[str, Any], list[bytes]]:
+    def receive(self, timeout_s: float | None = None) -> tuple[dict[str, Any], list[bytearray]]:
         """The next message and its blobs."""
         message, blobs, fds = self.receive_with_fds(timeout_s)
         for fd in fds:
             os.close(fd)
         return message, blobs
 
-    def receive_with_fds(self, timeout_s: float | None = None) -> tuple[dict[str, Any], list[bytes], list[int]]:
+    def receive_with_fds(self, timeout_s: float | None = None) -> tuple[dict[str, Any], list[bytearray], list[int]]:
+        """The descriptors are the caller's to close, unless this raises."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        head, fds = self._receive_head(deadline)
+        fds: list[int] = []
+        try:
+            message, blobs = self._receive_parts(self._receive_head(deadline, fds), deadline)
+        except BaseException:
+            for fd in fds:
+                os.close(fd)
+            raise
+        return message, blobs, fds
+
+    def _receive_parts(self, head: bytes, deadline: float | None) -> tuple[dict[str, Any], list[bytearray]]:
         json_bytes, blob_count, blob_bytes = HEADER.unpack(head)
         if json_bytes > JSON_LIMIT_BYTES or blob_count > BLOBS_AT_MOST or blob_bytes > BLOB_LIMIT_BYTES:
             raise ChannelGarbled("a message larger than any that is sent")
         try:
-            body = json.loads(bytes(self._exactly(json_bytes, deadline)))
+            body = json.loads(self._exactly(json_bytes, deadline))
             message, lengths = body["m"], body["b"]
             if not isinstance(message, dict) or len(lengths) != blob_count or sum(lengths) != blob_bytes:
                 raise ValueError("lengths contradict one another")
@@ -108,26 +126,26 @@ class Channel:
                 raise ValueError("not a length")
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ChannelGarbled(str(error)) from error
-        return message, [bytes(self._exactly(length, deadline)) for length in lengths], fds
+        return message, [self._exactly(length, deadline) for length in lengths]
 
-    def _receive_head(self, deadline: float | None) -> tuple[bytes, list[int]]:
-        """The header, and the descriptors that travel with its first byte."""
+    def _receive_head(self, deadline: float | None, fds: list[int]) -> bytes:
+        """The header; the descriptors that travel with its first byte are added to `fds`."""
         self._wait(deadline)
+        room = socket.CMSG_SPACE(FDS_AT_MOST * 4)
         try:
-            data, ancillary, _, _ = self.sock.recvmsg(HEADER.size, socket.CMSG_SPACE(FDS_AT_MOST * 4))
+            data, ancillary, _, _ = self.sock.recvmsg(HEADER.size, room, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
         except TimeoutError as error:
             raise ChannelTimeout("no answer in time") from error
         except OSError as error:
             raise ChannelClosed(str(error)) from error
-        if not data:
-            raise ChannelClosed("end of stream")
-        fds: list[int] = []
         for level, kind, payload in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 fds.extend(array.array("i", payload[: len(payload) - len(payload) % 4]))
+        if not data:
+            raise ChannelClosed("end of stream")
         if len(data) < HEADER.size:
             data += bytes(self._exactly(HEADER.size - len(data), deadline))
-        return data, fds
+        return data
 
     def _wait(self, deadline: float | None) -> None:
         if deadline is None:

@@ -1,6 +1,6 @@
 """The candidate worker: a one-shot process that runs one candidate and answers the checker's requests.
 
-It decides nothing and knows nothing worth stealing: it gets copies of inputs and hands back bytes. It says READY
+It decides nothing and knows nothing worth stealing: it gets inputs of its own and hands back bytes. It says READY
 before it has seen the candidate; if it dies before that the fault is ours, after that the candidate's. Requests are
 `load`, `build`, `parameters`, `call`, `read`, `state`, in a compiler worker `compile`, on a GPU `profile` and those of
 the stopwatch.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
-import io
 import os
 import sys
 import time
@@ -22,11 +21,13 @@ from typing import Any
 import torch
 
 from triton_agent.tools.isolate import sandbox
+from triton_agent.tools.isolate.answers import hand_over
 from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
 from triton_agent.tools.isolate.guard import Guard
 from triton_agent.tools.isolate.launches import launches_for
+from triton_agent.tools.isolate.payloads import Payload, received
 from triton_agent.tools.isolate.reports import report_of
-from triton_agent.tools.isolate.tensors import Foreign, aliases, describe, flatten, nested_tensors, raw
+from triton_agent.tools.isolate.tensors import Foreign, aliases, describe, flatten, nested_tensors, row
 from triton_agent.tools.isolate.watch import OperatorWatch
 from triton_agent.tools.isolate.wire import Channel
 from triton_agent.tools.timing.lease import SharedDoor
@@ -36,7 +37,8 @@ CANDIDATE_MODULE = "candidate"
 HOLD_UP_CYCLES = 100_000_000
 """Some 50 ms: longer than the host needs to come back, whatever it does."""
 
-Reply = tuple[dict[str, Any], list[bytes | memoryview]]
+Reply = tuple[dict[str, Any], list[list[torch.Tensor]]]
+"""What is said, and the tensors that go with it, as rows of bytes; see `answers.py` for how they are grouped."""
 
 
 class CandidateRaised(Exception):
@@ -95,12 +97,12 @@ def main(channel: Channel, settings: dict[str, Any]) -> None:
         worker = Worker(scratch=scratch, mode=settings["mode"], target=settings["target"])
     channel.send({"ready": True, "layers": list(layers)})
     while True:
-        message, blobs = channel.receive()
+        message, blobs, files = channel.receive_with_fds()
         try:
-            reply, data = worker.handle(message, blobs)
+            reply, tensors = worker.handle(message, received(message, blobs, files))
         except CandidateRaised as error:
-            reply, data = {"raised": error.report}, []
-        channel.send({**reply, **worker.misdeeds()}, data)
+            reply, tensors = {"raised": error.report}, []
+        hand_over(channel, {**reply, **worker.misdeeds()}, tensors)
 
 
 def _own_output(path: str) -> None:
@@ -149,8 +151,8 @@ class Worker:
         importlib.import_module("triton.runtime.driver").driver.active.get_current_device()
         self.stopwatch = importlib.import_module("triton_agent.tools.isolate.stopwatch").Stopwatch()
 
-    def handle(self, message: dict[str, Any], blobs: list[bytes]) -> Reply:
-        requests: dict[str, Callable[[dict[str, Any], list[bytes]], Reply]] = {
+    def handle(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
+        requests: dict[str, Callable[[dict[str, Any], list[Payload]], Reply]] = {
             "load": self._load,
             "build": self._build,
             "parameters": self._parameters,
@@ -161,7 +163,7 @@ class Worker:
             "time": self._time,
             "profile": self._profile,
         }
-        return requests[message["op"]](message, blobs)
+        return requests[message["op"]](message, payloads)
 
     def misdeeds(self) -> dict[str, Any]:
         """What the guard saw so far. Ahead-of-time compilation replaces functions itself, so has no seal."""
@@ -171,7 +173,7 @@ class Worker:
 
     # -- the candidate's file and its class ------------------------------------------------------------------------
 
-    def _load(self, message: dict[str, Any], blobs: list[bytes]) -> Reply:
+    def _load(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         with open(self.path, "w", encoding="utf-8") as file:
             file.write(message["source"])
         module = types.ModuleType(CANDIDATE_MODULE)
@@ -196,19 +198,19 @@ class Worker:
         self.guard.refuse_overrides(made)
         return {"ok": True}, []
 
-    def _build(self, message: dict[str, Any], blobs: list[bytes]) -> Reply:
+    def _build(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         """Make ModelNew for one variant under the name the checker will call it by."""
         assert self.model_class is not None
-        args, kwargs = self._from_checker(blobs[0])
+        args, kwargs = self._from_checker(payloads[0])
         self.launches.begin(silenced=bool(message["silenced"]))
         with self._candidate("construct"):
             torch.manual_seed(int(message["seed"]))  # the original was made under this seed: equal defaults are fair
             self.models[message["model"]] = torch.nn.Module.to(self.model_class(*args, **kwargs), self.device)
         return {"ok": True}, []
 
-    def _parameters(self, message: dict[str, Any], blobs: list[bytes]) -> Reply:
+    def _parameters(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         """Write new values into parameters and buffers, in place, as a training step or load_state_dict would."""
-        wanted: dict[str, torch.Tensor] = self._from_checker(blobs[0])
+        wanted: dict[str, torch.Tensor] = self._from_checker(payloads[0])
         with self._candidate("construct"):
             own = self._state_of(message["model"])
             misfits = [name for name in wanted if name in own and own[name].shape != wanted[name].shape]
@@ -225,10 +227,10 @@ class Worker:
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
-    def _call(self, message: dict[str, Any], blobs: list[bytes]) -> Reply:
+    def _call(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         """Run forward once; inputs are fresh tensors, or overwrite in place those of an earlier slot."""
         model = self.models[message["model"]]
-        slot = self._slot(self._from_checker(blobs[0]), message["overwrite"])
+        slot = self._slot(self._from_checker(payloads[0]), message["overwrite"])
         self.slots[message["slot"]] = slot
         began = time.perf_counter()
         self.launches.begin(silenced=bool(message["silenced"]))
@@ -301,24 +303,23 @@ class Worker:
         inputs = nested_tensors(slot.args)
         reply["aliases"] = aliases(slot.outputs, inputs, model)
         reply["inputs"] = [describe(tensor) for tensor in inputs]
-        blobs: list[bytes | memoryview] = [raw(tensor) for tensor in (*slot.outputs, *inputs)]
-        return reply, blobs
+        return reply, [[row(tensor) for tensor in group] for group in (slot.outputs, inputs)]
 
-    def _read(self, message: dict[str, Any], blobs: list[bytes]) -> Reply:
+    def _read(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         """The outputs of an earlier call as they are now."""
         outputs = self.slots[message["slot"]].outputs
-        return {"tensors": [describe(tensor) for tensor in outputs]}, [raw(tensor) for tensor in outputs]
+        return {"tensors": [describe(tensor) for tensor in outputs]}, [[row(tensor) for tensor in outputs]]
 
-    def _state(self, message: dict[str, Any], blobs: list[bytes]) -> Reply:
+    def _state(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         """Parameters and buffers as they are now."""
         own = self._state_of(message["model"])
-        return {"state": {name: describe(item) for name, item in own.items()}}, [raw(item) for item in own.values()]
+        return {"state": {name: describe(item) for name, item in own.items()}}, [[row(item) for item in own.values()]]
 
     # -- compiling and timing --------------------------------------------------------------------------------------
 
-    def _compile(self, message: dict[str, Any], blobs: list[bytes]) -> Reply:
+    def _compile(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         """Trace the candidate's host code so that every launch compiles; report resources or why one does not."""
-        args = self._from_checker(blobs[0])
+        args = self._from_checker(payloads[0])
         failure: dict[str, Any] | None = None
         raised: dict[str, Any] | None = None
         try:
@@ -334,21 +335,21 @@ class Worker:
         kernels = [{**dataclasses.asdict(kernel), "constants": constants} for kernel, constants in found]
         return {"kernels": kernels, "failure": failure, "raised_in_host_code": raised}, []
 
-    def _time(self, message: dict[str, Any], blobs: list[bytes]) -> Reply:
+    def _time(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         """What the stopwatch is asked for; see `stopwatch.py`."""
         if "sets" in message:
             model = self.models[message["model"]].train(bool(message["train"]))
             with self._candidate("forward"):
-                sets = [self._from_checker(blob) for blob in blobs]
+                sets = [self._from_checker(payload) for payload in payloads]
                 return self.stopwatch.set_up(model, sets, self.conditions), []
         with self._candidate("forward"):
             return self.stopwatch.answer(message), []
 
-    def _profile(self, message: dict[str, Any], blobs: list[bytes]) -> Reply:
+    def _profile(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         """Where the device time of a call goes."""
         profiling = importlib.import_module("triton_agent.tools.isolate.profiling")
         model = self.models[message["model"]].train(bool(message["train"]))
-        args = self._from_checker(blobs[0])
+        args = self._from_checker(payloads[0])
 
         def call() -> object:
             with torch.no_grad(), self.conditions.calling(self.device):
@@ -379,9 +380,11 @@ class Worker:
         if self.guard is not None and self.mode != "compiler" and not self._broken_seal:
             self._broken_seal = self.guard.seals.broken()
 
-    def _from_checker(self, blob: bytes) -> Any:
-        """What the trusted side packed with torch.save."""
-        return torch.load(io.BytesIO(blob), map_location=self.device, weights_only=False)
+    def _from_checker(self, payload: Payload) -> Any:
+        """What the trusted side packed; the descriptor is gone before the candidate has its turn."""
+        values = payload.unpack(self.device)
+        payload.close()
+        return values
 
 
 def _refill(old: Any, new: Any) -> Any:

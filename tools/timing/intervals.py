@@ -18,12 +18,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from triton_agent.tools.errors import InstrumentError
+from triton_agent.tools.estimates import RESAMPLES, between, chance_of_wins
 from triton_agent.tools.results import Interval
 
 MARGIN = 0.02
 """A win must exceed this. A rerun of one version moves by one to two percent on a quiet GPU."""
-RESAMPLES = 2000
-"""Enough for the second digit of a 95% bound; the cost stays in the milliseconds."""
 
 
 def median_interval(samples: Sequence[float], confidence: float = 0.95) -> Interval:
@@ -52,9 +51,7 @@ def paired_ratio(
     ratio = float(np.median(baseline) / np.median(candidate))
     draws = np.random.default_rng(seed).integers(0, len(baseline), size=(resamples, len(baseline)))
     ratios = np.median(baseline[draws], axis=1) / np.median(candidate[draws], axis=1)
-    tail = (1 - confidence) / 2
-    low, high = (float(bound) for bound in np.quantile(ratios, [tail, 1 - tail]))
-    return Interval(median=ratio, low=min(low, ratio), high=max(high, ratio))
+    return between(ratio, ratios, confidence)
 
 
 def is_faster(
@@ -73,13 +70,6 @@ def is_faster(
     if chance_of_wins(wins, len(baseline)) > 1 - confidence:
         return False
     return paired_ratio(baseline_ms, candidate_ms, confidence).low > 1 + margin
-
-
-def chance_of_wins(wins: int, pairs: int) -> float:
-    """The probability that fair coins give at least `wins` heads in `pairs` throws."""
-    heads = sum(math.comb(pairs, count) for count in range(wins, pairs + 1))
-    # Whole numbers until the last step: both sides leave the range of a float beyond a thousand pairs.
-    return float(heads / 2**pairs)
 
 
 def positive(samples: Sequence[float]) -> list[float]:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import enum
 
-from triton_agent.tools.timing.intervals import MARGIN, chance_of_wins, positive
+from triton_agent.tools.estimates import chance_of_wins
+from triton_agent.tools.timing.intervals import MARGIN, positive
 
 LOOKS = (10, 14, 20, 28, 40)
 """Pair counts at which to decide. Ten pairs, all of one sign, are the fewest that five looks at 99% can accept."""

@@ -108,13 +108,14 @@ class Checker:
             trouble = device_trouble(error)
             return {"error": error_to_json(trouble)} if trouble else {"bug": traceback.format_exc()}
         return {
+            "lent": [payload.identity() for payload in self.plan.payloads() if payload.file is not None],
             "facts": {
                 **to_json(self.plan.facts),
                 "torch": torch.__version__,
                 "python": platform.python_version(),
                 "device": _device_name(self.planning.device),
                 "gpu": self.gpu_key,
-            }
+            },
         }
 
     def assay(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ are what counts; what else the worker says (aliases, launches) can only speak ag
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -27,12 +28,13 @@ class Answer:
 
     tree: Any
     tensors: tuple[torch.Tensor, ...]
-    data: tuple[bytes, ...]
+    data: tuple[torch.Tensor, ...]
+    """The outputs as they came, each a row of bytes."""
     inputs_after: tuple[torch.Tensor, ...]
     aliases: frozenset[tuple[int, str]]
 
 
-def read_answer(reply: dict[str, Any], blobs: list[bytes], device: str = "cpu") -> Answer:
+def read_answer(reply: dict[str, Any], blobs: list[torch.Tensor], device: str = "cpu") -> Answer:
     """Outputs and inputs as the worker handed them back; anything odd is the candidate's doing."""
     if "foreign" in reply:
         raise Failed(Finding.DISGUISED_TENSOR, f"forward returned {reply['foreign']}; plain tensors are expected")
@@ -192,19 +194,27 @@ def check_aliases(case: Case, answer: Answer) -> None:
         )
 
 
-def check_held(earlier: Case, held: tuple[bytes, ...], now: list[bytes]) -> None:
+def check_held(earlier: Case, held: Sequence[torch.Tensor], now: Sequence[torch.Tensor]) -> None:
     """The outputs of an earlier call must still be what they were after a later one."""
-    if list(held) != list(now):
+    if not same_bytes(held, now):
         raise Failed(
             Finding.SHARED_OUTPUT,
             f"the outputs of case {earlier.name} changed when forward was called again; allocate outputs anew per call",
         )
 
 
-def check_state(case: Case, reply: dict[str, Any], blobs: list[bytes], device: str = "cpu") -> None:
+def same_bytes(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> bool:
+    """Whether two answers are equal to the bit."""
+    return len(a) == len(b) and all(torch.equal(one, other) for one, other in zip(a, b))
+
+
+def check_state(case: Case, reply: dict[str, Any], blobs: list[torch.Tensor], device: str = "cpu") -> None:
     """Buffers after the call: changed as the original changes them, and nothing else changed."""
     expectation = case.expectation
-    state = {str(name): unpack(item, blob, device) for (name, item), blob in zip(reply["state"].items(), blobs)}
+    try:
+        state = {str(name): unpack(item, blob, device) for (name, item), blob in zip(reply["state"].items(), blobs)}
+    except (Malformed, AttributeError, TypeError, ValueError) as error:
+        raise Failed(Finding.TAMPERED, f"the worker's answer contradicts itself ({error})") from error
     changed = {output.name.removeprefix("buffer "): output for output in expectation.state_after}
     for name, before in expectation.state_before.items():
         got = state.get(name)
@@ -224,7 +234,8 @@ def explain_wrong(
     failure: Failed, case: Case, answer: Answer, earlier: Answer | None, other: Expectation | None
 ) -> Failed:
     """Wrong values after an overwrite may be the right answer to what is no longer asked."""
-    if earlier is not None and case.overwrite and answer.data == earlier.data and any(answer.data):
+    anything = any(row.numel() for row in answer.data)
+    if earlier is not None and case.overwrite and anything and same_bytes(answer.data, earlier.data):
         return Failed(
             Finding.STALE_OUTPUT,
             f"case {case.name}: the inputs were overwritten in place and the answer to the earlier contents came back",
@@ -242,8 +253,9 @@ def _answers(answer: Answer, expectation: Expectation) -> bool:
 
 
 def ask_verifier(case: Case, verify: Verify, answer: Answer) -> tuple[list[CaseAccuracy], Failed | None]:
-    """A problem without a reference judges by itself; any output it accepts is right."""
-    right = verify(case.expectation.packed_inputs, unflatten(answer.tree, list(answer.tensors)))
+    """A problem without a reference judges by itself; any output it accepts is right. It may write into its copies."""
+    outputs = unflatten(answer.tree, [tensor.clone() for tensor in answer.tensors])
+    right = verify(case.expectation.packed_inputs, outputs)
     row = CaseAccuracy(
         variant=case.variant,
         distribution=case.distribution,

@@ -16,11 +16,11 @@ from typing import Any
 import torch
 
 from triton_agent.tools.errors import ProblemError
-from triton_agent.tools.isolate.tensors import describe, flatten, nested_tensors, raw
+from triton_agent.tools.isolate.tensors import describe, flatten, nested_tensors, row
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.distributions import AS_GIVEN, draw, randomise
-from triton_agent.tools.verify.expectation import OriginalFailed, state_of, unpack_trusted
+from triton_agent.tools.verify.expectation import OriginalFailed, state_of
 from triton_agent.tools.verify.plan import ONE_CHANGED, Case, PlanSettings, Trial, make_trial, secret_seed
 from triton_agent.tools.verify.reference import Reference, load
 from triton_agent.tools.verify.session import Failed
@@ -52,7 +52,7 @@ class Bench:
         """The original as it is in this case, under a mode, or on other inputs."""
         subject = copy.deepcopy(self.original).train(case.train)
         _set_state(subject, case.expectation.state_before)
-        args = unpack_trusted(case.expectation.packed_inputs) if inputs is None else inputs
+        args = case.expectation.packed_inputs.unpack() if inputs is None else inputs
         with self.reference.running("forward"), torch.no_grad(), mode or contextlib.nullcontext():
             outputs = subject(*args)
         return Run(outputs=outputs, inputs_after=args, state_after=state_of(subject), module=subject)
@@ -134,7 +134,7 @@ def refusal(case: Case, run: Run) -> Failed | None:
         checks.check_form(case, answer)
         failure = checks.measure(case, answer)[1]
         checks.check_inputs(case, answer)
-        checks.check_state(case, {"state": state}, [raw(tensor) for tensor in run.state_after.values()])
+        checks.check_state(case, {"state": state}, [row(tensor) for tensor in run.state_after.values()])
     except Failed as failed:
         return failed
     return failure

@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import io
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 
+from triton_agent.tools.isolate.payloads import Payload, pack
 from triton_agent.tools.isolate.tensors import Foreign, aliases, flatten, leaves, nested_tensors
 from triton_agent.tools.verify.accuracy import Yardstick, left_to_chance
 from triton_agent.tools.verify.tensor_cores import Around
@@ -43,7 +44,7 @@ class Output:
 class Expectation:
     """The original's behaviour in one case."""
 
-    packed_inputs: bytes
+    packed_inputs: Payload
     tree: Any
     """The outputs' nesting as `tensors.flatten` gives it."""
     outputs: tuple[Output, ...]
@@ -57,29 +58,44 @@ class Expectation:
     lifted: bool
     """Whether the truth is float64; else it is the original in its own precision."""
 
+    @property
+    def answer_bytes(self) -> int:
+        """Outputs and inputs afterwards, as the original leaves them."""
+        return _bytes_of([*self.inputs_after, *(output.yard.original for output in self.outputs)])
+
+    @property
+    def state_bytes(self) -> int:
+        """Parameters and buffers."""
+        return _bytes_of(self.state_before.values())
+
+
+def _bytes_of(tensors: Iterable[torch.Tensor]) -> int:
+    """If they were dense, as an answer is."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
 
 def expect(
     model: torch.nn.Module,
-    args: list[Any],
+    args: list[Any] | Payload,
     *,
     scales: dict[str, float] | None = None,
     around: Around = contextlib.nullcontext,
     coarse: Around | None = None,
 ) -> Expectation:
-    """Run the original on one set of inputs; `model` itself is left as it was.
+    """Run the original on one set of inputs, packed or not; `model` itself is left as it was.
 
     `around` are the surroundings that the user runs it in; `coarse` others that are right there, too, and err more.
     """
-    packed = pack(args)
+    packed = args if isinstance(args, Payload) else pack(args)
     subject = copy.deepcopy(model)
     before = state_of(subject)
-    own_args = unpack_trusted(packed)
+    own_args = packed.unpack()
     with around():
         outputs = _run(subject, own_args)
     if not _same_again(model, packed, outputs, around):
         raise OriginalFailed("the original gives another answer each time (dropout or sampling)")
     tensors, tree = _tensors_of(outputs)
-    fresh_args = unpack_trusted(packed)
+    fresh_args = packed.unpack()
     exact = run_lifted(model, fresh_args)
     nudged = _nudged(model, fresh_args, tensors, exact[0]) if exact else []
     after = state_of(subject)
@@ -109,11 +125,11 @@ def _run(model: torch.nn.Module, args: list[Any]) -> Any:
         raise OriginalFailed(f"the original raises {type(error).__name__}: {error}") from error
 
 
-def _same_again(model: torch.nn.Module, packed: bytes, outputs: Any, around: Around) -> bool:
+def _same_again(model: torch.nn.Module, packed: Payload, outputs: Any, around: Around) -> bool:
     """Whether another run, with other random numbers, agrees bit by bit (or nearly: atomics may reorder sums)."""
     torch.manual_seed(torch.seed() % 2**63)
     with around():
-        again = _run(copy.deepcopy(model), unpack_trusted(packed))
+        again = _run(copy.deepcopy(model), packed.unpack())
     first, second = list(nested_tensors(outputs)), list(nested_tensors(again))
     return len(first) == len(second) and all(_near(a, b) for a, b in zip(first, second))
 
@@ -178,9 +194,9 @@ def _yardstick(original: torch.Tensor, truth: torch.Tensor, nudged: list[torch.T
     return Yardstick(truth=truth.clone(), original=original.clone(), nudged=same_shape, scale=scale)
 
 
-def _with_coarse(yards: list[Yardstick], model: torch.nn.Module, packed: bytes, coarse: Around) -> list[Yardstick]:
+def _with_coarse(yards: list[Yardstick], model: torch.nn.Module, packed: Payload, coarse: Around) -> list[Yardstick]:
     with coarse():
-        outputs = nested_tensors(_run(copy.deepcopy(model), unpack_trusted(packed)))
+        outputs = nested_tensors(_run(copy.deepcopy(model), packed.unpack()))
     pairs = zip(yards, outputs)
     return [
         dataclasses.replace(yard, coarse=(other,) if other.shape == yard.truth.shape else ()) for yard, other in pairs
@@ -211,14 +227,3 @@ def state_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Copies of all parameters and buffers, each name of a tied one included."""
     named = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}
     return {name: value.detach().clone() for name, value in named.items()}
-
-
-def pack(value: Any) -> bytes:
-    """Trusted values for a process of ours; strides and aliasing survive."""
-    buffer = io.BytesIO()
-    torch.save(value, buffer)
-    return buffer.getvalue()
-
-
-def unpack_trusted(data: bytes) -> Any:
-    return torch.load(io.BytesIO(data), weights_only=False)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.isolate.tensors import nested_tensors
-from triton_agent.tools.verify.expectation import Expectation, unpack_trusted
+from triton_agent.tools.verify.expectation import Expectation
 from triton_agent.tools.verify.precision_mistakes import BFLOAT16, FLOAT16, Rounding, coarser_than
 from triton_agent.tools.worth import Family
 
@@ -119,7 +119,7 @@ _BLIND = (
 
 
 def _returning(question: Question) -> list[Impostor]:
-    inputs = nested_tensors(unpack_trusted(question.expectation.packed_inputs))
+    inputs = nested_tensors(question.expectation.packed_inputs.unpack())
     shapes = {tensor.shape for tensor in question.right}
     fitting = [i for i, tensor in enumerate(inputs) if shapes == {tensor.shape}]
     return [
@@ -134,7 +134,7 @@ def _returning(question: Question) -> list[Impostor]:
 
 def _returning_input(index: int) -> Callable[[Question], Outputs]:
     def answer(question: Question) -> Outputs:
-        given = nested_tensors(unpack_trusted(question.expectation.packed_inputs))[index]
+        given = nested_tensors(question.expectation.packed_inputs.unpack())[index]
         return [given.to(tensor.dtype).clone() for tensor in question.right if tensor.shape == given.shape]
 
     return answer

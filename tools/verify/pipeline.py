@@ -16,8 +16,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
+import traceback
 from collections.abc import Callable, Iterable
 from typing import Any
+
+import torch
 
 from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
 from triton_agent.tools.kernel_profile import Profile, Roofline
@@ -105,6 +108,7 @@ def run(job: Job, stages: Iterable[Stage]) -> None:
             stage(job)
         except Failed as failure:
             job.failure = failure
+            traceback.clear_frames(failure.__traceback__)  # they hold answers, and would until the next collection
             return
         finally:
             job.stages.append(StageTime(stage=name, wall_ms=(time.perf_counter() - began) * 1e3))
@@ -183,16 +187,17 @@ def call_again(job: Job) -> None:
     trial = job.plan.trials[job.plan.main]
     case = trial.cases[0]
     replies = []
-    answers = set()
+    answers: list[tuple[torch.Tensor, ...]] = []
     with job.gpu(Mode.SHARED):
         for number in range(SAME_CALLS):
             _set_parameters(job, job.runner, trial, case.version)
             answer, reply = _call(job, trial, case, slot=SAME_AGAIN + number, measure=True)
             _judge(job, case, answer)
-            answers.add(answer.data)
+            answers.append(answer.data)
             replies.append(reply)
         job.roofline = job.clock.roofline()
-    job.determinism = Determinism.IDENTICAL if len(answers) == 1 else Determinism.DIFFERS
+    identical = all(checks.same_bytes(answers[0], answer) for answer in answers[1:])
+    job.determinism = Determinism.IDENTICAL if identical else Determinism.DIFFERS
     job.resources = _resources(replies[-1])
     job.peak_bytes = min(max(0, int(reply["peak_bytes"])) for reply in replies)  # the first may hold what stays
     job.original_peak_bytes = job.clock.original_peak_bytes
@@ -313,7 +318,7 @@ def _set_parameters(job: Job, session: Session, trial: Trial, version: int) -> N
 
 def _run_trial(job: Job, trial: Trial, *, done: int) -> None:
     version, earlier = 0, None
-    held: list[tuple[int, Case, tuple[bytes, ...]]] = []
+    held: list[tuple[int, Case, tuple[torch.Tensor, ...]]] = []
     for slot, case in enumerate(trial.cases):
         if slot < done:
             continue
@@ -326,12 +331,13 @@ def _run_trial(job: Job, trial: Trial, *, done: int) -> None:
         if trial is job.plan.trials[job.plan.main]:  # at other sizes an honest file may step aside
             _check_authorship(job, case, called)
         if stateful or slot == 0:
-            reply, blobs = job.runner.ask("state", model=trial.variant)
+            size = case.expectation.state_bytes
+            reply, blobs = job.runner.ask("state", model=trial.variant, expected_bytes=size)
             checks.check_state(case, reply, blobs, job.settings.device)
         earlier = (case, answer)
         held.append((slot, case, answer.data))
     for slot, case, data in held[:-1]:
-        _, blobs = job.runner.ask("read", slot=slot)
+        _, blobs = job.runner.ask("read", slot=slot, expected_bytes=case.expectation.answer_bytes)
         checks.check_held(case, data, blobs)
 
 
@@ -350,6 +356,7 @@ def _call(
     reply, blobs = job.runner.ask(
         "call",
         [case.expectation.packed_inputs],
+        expected_bytes=case.expectation.answer_bytes,
         model=trial.variant,
         slot=slot,
         overwrite=overwrite,

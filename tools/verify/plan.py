@@ -9,29 +9,22 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
+from triton_agent.tools.isolate.payloads import Payload, pack
 from triton_agent.tools.isolate.tensors import nested_tensors
 from triton_agent.tools.verify.distributions import DISTRIBUTIONS, draw, randomise
-from triton_agent.tools.verify.expectation import (
-    Expectation,
-    OriginalFailed,
-    expect,
-    pack,
-    scales_of,
-    state_of,
-    unpack_trusted,
-)
+from triton_agent.tools.verify.expectation import Expectation, OriginalFailed, expect, scales_of, state_of
 from triton_agent.tools.verify.input_tensors import map_tensors
 from triton_agent.tools.verify.reference import Reference
 from triton_agent.tools.verify.tensor_cores import as_the_user_runs_it, at_the_coarsest
 
-Verify = Callable[[bytes, Any], bool]
+Verify = Callable[[Payload, Any], bool]
 """Packed inputs and outputs -> whether the problem accepts them."""
 
 AS_GIVEN = DISTRIBUTIONS[0]
@@ -64,9 +57,9 @@ class Trial:
     """One variant: how to build the module, its parameters' versions, its cases in order."""
 
     variant: str
-    packed_init: bytes
+    packed_init: Payload
     build_seed: int
-    states: tuple[bytes, ...]
+    states: tuple[Payload, ...]
     cases: tuple[Case, ...]
 
 
@@ -80,10 +73,18 @@ class Plan:
     """Index of the trial closest to the problem as given."""
     original_elements: int
     """Elements the original's arithmetic touches in the cheapest case; a multiply-add counts as one."""
-    timing_sets: tuple[bytes, ...]
+    timing_sets: tuple[Payload, ...]
     """Packed inputs of the main trial for the clock to rotate through; empty where nothing is timed."""
     facts: dict[str, Any]
     """What people want to know of the problem; plain data."""
+
+    def payloads(self) -> Iterator[Payload]:
+        """All that is sent to candidates."""
+        yield from self.timing_sets
+        for trial in self.trials:
+            yield trial.packed_init
+            yield from trial.states
+            yield from (case.expectation.packed_inputs for case in trial.cases)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +133,8 @@ def make_trial(
 def make_verifier_trial(reference: Reference, name: str) -> Trial:
     """A problem that judges by itself: fresh inputs, three times over, and nothing to compare with."""
 
-    def verify(packed_inputs: bytes, outputs: Any) -> bool:
-        return reference.verify(unpack_trusted(packed_inputs), outputs)
+    def verify(packed_inputs: Payload, outputs: Any) -> bool:
+        return reference.verify(packed_inputs.unpack(), outputs)
 
     return Trial(
         variant=name,
@@ -256,7 +257,7 @@ class _CaseMaker:
             version=version,
             overwrite=overwrite,
             expectation=expectation,
-            stale=self._expect(self.models[0].train(train), inputs) if version else None,
+            stale=self._expect(self.models[0].train(train), expectation.packed_inputs) if version else None,
         )
 
     def _draw(self, distribution: str) -> list[Any]:
@@ -267,7 +268,7 @@ class _CaseMaker:
         self.last = [map_tensors(value, lambda tensor: tensor.to(self.settings.device)) for value in inputs]
         return self.last
 
-    def _expect(self, model: torch.nn.Module, inputs: list[Any]) -> Expectation:
+    def _expect(self, model: torch.nn.Module, inputs: list[Any] | Payload) -> Expectation:
         try:
             with self.reference.running("forward"):
                 chosen = self.settings.conditions, self.settings.device

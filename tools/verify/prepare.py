@@ -9,12 +9,13 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from triton_agent.tools.errors import NotJudgeableHere, ProblemError
+from triton_agent.tools.isolate.payloads import Payload, pack
 from triton_agent.tools.isolate.watch import OperatorWatch
 from triton_agent.tools.operators import kind_of
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.verify.authorship import ARITHMETIC
 from triton_agent.tools.verify.distributions import DISTRIBUTIONS, draw
-from triton_agent.tools.verify.expectation import OriginalFailed, pack, unpack_trusted
+from triton_agent.tools.verify.expectation import OriginalFailed
 from triton_agent.tools.verify.facts import NOTHING, Call, at_other_batches, facts_of
 from triton_agent.tools.verify.footprint import TooLarge, prove
 from triton_agent.tools.verify.plan import Plan, PlanSettings, Trial, make_trial, make_verifier_trial, secret_seed
@@ -68,7 +69,7 @@ def prepare_plan(spec: ProblemSpec, settings: PlanSettings) -> Plan:
     )
 
 
-def _timing_sets(spec: ProblemSpec, variant: Variant) -> tuple[bytes, ...]:
+def _timing_sets(spec: ProblemSpec, variant: Variant) -> tuple[Payload, ...]:
     """A few draws of the inputs as given."""
     reference = load(spec, variant.constants, batch=variant.batch)
     return tuple(pack(draw(reference, DISTRIBUTIONS[0], secret_seed())) for _ in range(TIMING_SETS))
@@ -110,8 +111,7 @@ def _known(
         return NOTHING
     trains = any(case.train for case in trials[0].cases)
     calls = [
-        Call(original, unpack_trusted(trial.cases[0].expectation.packed_inputs), train=trains)
-        for original, trial in pairs
+        Call(original, trial.cases[0].expectation.packed_inputs.unpack(), train=trains) for original, trial in pairs
     ]
     calls += at_other_batches(spec, variant.constants, calls[0])
     return facts_of(calls, smallest=_by_size(trials)[0])
@@ -119,14 +119,14 @@ def _known(
 
 def _by_size(trials: list[Trial]) -> list[int]:
     """Variants, the quickest to try first."""
-    return sorted(range(len(trials)), key=lambda i: len(trials[i].cases[0].expectation.packed_inputs))
+    return sorted(range(len(trials)), key=lambda i: trials[i].cases[0].expectation.packed_inputs.size_bytes)
 
 
 def _work_elements(original: torch.nn.Module | None, trial: Trial) -> int:
     """Elements the original's arithmetic touches, a multiply-add counted as one."""
     if original is None:
         return 0
-    inputs = unpack_trusted(trial.cases[0].expectation.packed_inputs)
+    inputs = trial.cases[0].expectation.packed_inputs.unpack()
     watch, counter = OperatorWatch(), FlopCounterMode(display=False)
     with torch.no_grad(), counter, watch:
         original(*inputs)

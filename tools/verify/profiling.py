@@ -32,7 +32,6 @@ from triton_agent.tools.kernel_profile import (
     roofline,
 )
 from triton_agent.tools.results import KernelLaunch, KernelResources
-from triton_agent.tools.verify.expectation import unpack_trusted
 from triton_agent.tools.verify.plan import Plan
 from triton_agent.tools.verify.reference import Reference
 
@@ -49,7 +48,7 @@ def original_on_gpu(reference: Reference, plan: Plan) -> torch.nn.Module:
     """A copy of its own for each who asks, with the parameters that candidates are checked with."""
     trial = plan.trials[plan.main]
     original = reference.make_model(trial.build_seed).to("cuda").train(trial.cases[0].train)
-    state = unpack_trusted(trial.states[0])
+    state = trial.states[0].unpack()
     with torch.no_grad():
         for name, value in {**dict(original.named_parameters()), **dict(original.named_buffers())}.items():
             value.copy_(state[name])
@@ -58,7 +57,7 @@ def original_on_gpu(reference: Reference, plan: Plan) -> torch.nn.Module:
 
 def least_time(reference: Reference, plan: Plan, conditions: Conditions) -> Roofline:
     """The floor of the main trial's call against the ceilings of this GPU."""
-    inputs = unpack_trusted(plan.trials[plan.main].cases[0].expectation.packed_inputs)
+    inputs = plan.trials[plan.main].cases[0].expectation.packed_inputs.unpack()
     with reference.running("forward"):
         least = floor_of(extract(original_on_gpu(reference, plan), inputs))
     return against(least.bytes_moved, least.flops_by_unit, ceilings("cuda"), conditions)

@@ -7,9 +7,14 @@ before READY, or whose harness (not its candidate) raised, is an `InstrumentErro
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from triton_agent.tools.errors import NotJudgeableHere, WorkerNeverReady
+from triton_agent.tools.isolate.answers import collect
+from triton_agent.tools.isolate.payloads import Payload, announced
 from triton_agent.tools.isolate.wire import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
 from triton_agent.tools.results import Finding
 from triton_agent.tools.verify.condense import condense
@@ -60,14 +65,27 @@ class Session:
         self.phase = "ready"
 
     def ask(
-        self, op: str, blobs: list[bytes | memoryview] | None = None, *, timeout_s: float | None = None, **fields: Any
-    ) -> tuple[Reply, list[bytes]]:
-        """One request and its reply; raises Failed when the candidate failed at it."""
+        self,
+        op: str,
+        payloads: Sequence[Payload] = (),
+        *,
+        timeout_s: float | None = None,
+        expected_bytes: int = 0,
+        **fields: Any,
+    ) -> tuple[Reply, list[torch.Tensor]]:
+        """One request and its reply; raises Failed when the candidate failed at it.
+
+        `expected_bytes`: how large the right answer is, where that is known.
+        """
         self.phase = op
-        limit_s = min(timeout_s or self.call_timeout_s, max(0.05, self.deadline - time.monotonic()))
+        began = time.monotonic()
+        limit_s = min(timeout_s or self.call_timeout_s, max(0.05, self.deadline - began))
+        kinds, blobs, files = announced(payloads)
         try:
-            self.channel.send({"op": op, **fields}, blobs)
+            self.channel.send({"op": op, **kinds, **fields}, blobs, tuple(files))
             reply, data = self.channel.receive(limit_s)
+            left_s = max(0.05, limit_s - (time.monotonic() - began))
+            rows = collect(self.channel, reply, data, expected_bytes=expected_bytes, timeout_s=left_s)
         except ChannelClosed as error:
             raise Failed(Finding.CRASHED, f"the process ended during {op}", worker_died=True) from error
         except ChannelTimeout as error:
@@ -80,7 +98,7 @@ class Session:
             raise Failed(Finding.TAMPERED, f"the candidate replaced {reply['broken_seal']}")
         if reply.get("raised"):
             self._raise(reply["raised"])
-        return Reply(reply), data
+        return Reply(reply), rows
 
     def _raise(self, report: dict[str, Any]) -> None:
         kinds = [str(kind) for kind in report.get("kinds", ())]

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
+from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.results import Finding, Timing
 from triton_agent.tools.timing import intervals
 from triton_agent.tools.timing.clock import Clock, ClockSettings
@@ -57,6 +58,8 @@ class Opponent:
     name: str
     """With its precision mode."""
     subject: Subject
+    conditions: Conditions = DEFAULT
+    """Settled while it races."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,16 +82,17 @@ class Racetrack:
         self.clock = Clock("cuda", ClockSettings(cold_l2=settings.cold_l2))
         self.opponents: list[Opponent] = []
 
-    def add(self, name: str, model: Any, sets: list[list[Any]]) -> None:
-        """An opponent over the given sets of inputs."""
-        subject = Subject([functools.partial(_call, model, args, self.conditions) for args in sets])
-        self.clock.warm_up(subject)
-        self.opponents.append(Opponent(name=name, subject=subject))
+    def add(self, name: str, model: Any, sets: list[list[Any]], conditions: Conditions | None = None) -> None:
+        """An opponent over the given sets of inputs; under conditions of its own, where they are given."""
+        chosen = conditions or self.conditions
+        subject = Subject([functools.partial(_call, model, args, chosen) for args in sets])
+        with chosen.settled():
+            self.clock.warm_up(subject)
+        self.opponents.append(Opponent(name=name, subject=subject, conditions=chosen))
 
-    def enter(self, session: Session, packed_sets: list[bytes], *, model: str, train: bool) -> Entrant:
+    def enter(self, session: Session, packed_sets: list[Payload], *, model: str, train: bool) -> Entrant:
         """Bring the candidate to the start: compiled, warm, its clock calibrated. Others may use the GPU meanwhile."""
-        blobs: list[bytes | memoryview] = list(packed_sets)
-        reply, _ = session.ask("time", blobs, sets=len(packed_sets), model=model, train=train)
+        reply, _ = session.ask("time", packed_sets, sets=len(packed_sets), model=model, train=train)
         method = f"original: {self.clock.method}; candidate in its own process: {reply['method']}"
         return Entrant(session=session, overheads=Overheads(**reply["overheads"]), method=method)
 
@@ -97,7 +101,8 @@ class Racetrack:
         entrant.session.ask("time", batch=WARM_UP_CALLS)
         timings = []
         for opponent in self.opponents:
-            samples = self._turns(opponent, entrant)
+            with opponent.conditions.settled():
+                samples = self._turns(opponent, entrant)
             self._bound(entrant.session, samples, entrant.overheads)
             timings += [samples.timing(opponent.name, kind) for kind in ("device", "latency")]
         return timings

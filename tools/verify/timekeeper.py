@@ -17,12 +17,13 @@ import torch
 
 from triton_agent.tools.ceilings import ceilings
 from triton_agent.tools.isolate.conditions import Conditions
+from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.isolate.tensors import nested_tensors
 from triton_agent.tools.kernel_profile import Roofline
 from triton_agent.tools.results import Timing
+from triton_agent.tools.timing.opponents import COMPILED, EAGER_TF32
 from triton_agent.tools.timing.vigil import Vigil, undisturbed
 from triton_agent.tools.verify.baselines import compiled, keep_what_is_compiled
-from triton_agent.tools.verify.expectation import unpack_trusted
 from triton_agent.tools.verify.input_tensors import map_tensors
 from triton_agent.tools.verify.plan import Plan
 from triton_agent.tools.verify.profiling import least_time, original_on_gpu
@@ -66,7 +67,7 @@ class Timekeeper:
                 self._roofline = least_time(self._reference, self._plan, self._conditions)
             return self._roofline
 
-    def enter(self, session: Session, packed_sets: list[bytes], *, model: str, train: bool) -> Entrant:
+    def enter(self, session: Session, packed_sets: list[Payload], *, model: str, train: bool) -> Entrant:
         """Bring a candidate to the start; needs no exclusive lease."""
         return self._track.enter(session, packed_sets, model=model, train=train)
 
@@ -97,15 +98,20 @@ class Timekeeper:
         """The clock, and the opponents: the original as it is, then what was asked for."""
         floor = plan.facts["floor_bytes_main"] / ceilings("cuda").copy_bytes_per_s * 1e3
         track = Racetrack(SpeedSettings(), floor, self._conditions)
-        sets = [[_to_gpu(value) for value in unpack_trusted(packed)] for packed in plan.timing_sets]
+        sets = [[_to_gpu(value) for value in packed.unpack()] for packed in plan.timing_sets]
         original = original_on_gpu(reference, plan)
         mode = precision_mode(self._conditions)
         with reference.running("forward"):
             track.add(f"eager ({mode})", original, sets)
             self.original_peak_bytes = self._peak_bytes(original, sets[0])
-            if baselines:
+            if set(baselines) & set(COMPILED):
                 keep_what_is_compiled()
-            for name in baselines:
+            if EAGER_TF32 in baselines:
+                allowed = dataclasses.replace(self._conditions, precision="tf32")
+                with allowed.settled():
+                    name = f"{EAGER_TF32} ({precision_mode(allowed)})"
+                track.add(name, original, sets, allowed)
+            for name in (name for name in baselines if name in COMPILED):
                 module, trouble = compiled(name, original_on_gpu(reference, plan), sets[0], self._call)
                 if trouble:
                     self._notes.append(trouble)

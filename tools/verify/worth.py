@@ -19,7 +19,6 @@ from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.results import Finding
 from triton_agent.tools.verify.court import Bench, Court, convene, outputs_refused, refusal
 from triton_agent.tools.verify.distributions import draw
-from triton_agent.tools.verify.expectation import unpack_trusted
 from triton_agent.tools.verify.impostors import Impostor, Question, impostors_for, verifier_attempts
 from triton_agent.tools.verify.mutants import MOST_MUTANTS, Mutant, Mutation, Observer, same_bits, spread
 from triton_agent.tools.verify.plan import Case, PlanSettings, make_verifier_trial, secret_seed
@@ -233,7 +232,7 @@ def _assay_verifier(spec: ProblemSpec, on_progress: OnProgress | None) -> WorthR
     cases = make_verifier_trial(reference, "as given").cases
     shown = []
     for case in cases:
-        inputs = unpack_trusted(case.expectation.packed_inputs)
+        inputs = case.expectation.packed_inputs.unpack()
         others = draw(reference, case.distribution, secret_seed())
         shown.append((case, verifier_attempts(inputs, others)))
     names = [what for what, _ in shown[0][1]]

@@ -1,0 +1,84 @@
+"""Workers that a thread of the test plays, for what passes between checker and worker; and tensors of all sorts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import torch
+
+from triton_agent.tools.isolate import answers
+from triton_agent.tools.isolate.payloads import LARGE_BYTES, received
+from triton_agent.tools.isolate.tensors import DTYPES, describe, row
+from triton_agent.tools.isolate.wire import Channel, ChannelClosed
+from triton_agent.tools.verify.session import Session
+
+
+def filler() -> torch.Tensor:
+    """Enough that what holds it travels in a file."""
+    return torch.arange(LARGE_BYTES, dtype=torch.int32)
+
+
+def of_every_dtype() -> list[torch.Tensor]:
+    bits = torch.arange(96, dtype=torch.uint8) % 2
+    return [bits.bool() if dtype is torch.bool else bits.clone().view(dtype) for dtype in DTYPES.values()]
+
+
+def of_every_form() -> list[torch.Tensor]:
+    base = torch.arange(60.0)
+    return [
+        torch.empty(0),
+        torch.empty(3, 0, 2, dtype=torch.int64),
+        torch.tensor(2.5),
+        base.reshape(5, 12).t(),
+        base[7:50:3],
+        torch.ones(1).expand(4, 6),
+        torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
+        torch.randn(4, dtype=torch.complex64).conj(),
+        torch.randn(4, dtype=torch.complex64).imag,
+        torch.nn.Parameter(torch.ones(2)),
+    ]
+
+
+def honest(channel: Channel) -> None:
+    """Hands back what it is given, by the code that workers run."""
+    with contextlib.suppress(ChannelClosed):
+        while True:
+            message, blobs, files = channel.receive_with_fds()
+            values = received(message, blobs, files)[0].unpack()
+            answers.hand_over(channel, {"tensors": [describe(t) for t in values]}, [[row(t) for t in values]])
+
+
+@contextlib.contextmanager
+def played_by(worker: Callable[[Channel], None]) -> Iterator[Session]:
+    """A session with a worker that a thread plays; what the thread raises is raised here."""
+    ours, theirs = Channel.pair()
+    raised: list[BaseException] = []
+
+    def play() -> None:
+        try:
+            worker(theirs)
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=play)
+    thread.start()
+    try:
+        yield Session(ours, call_timeout_s=20, deadline=time.monotonic() + 20, ready=True)
+    finally:
+        ours.close()
+        thread.join()
+        theirs.close()
+    assert not raised, raised
+
+
+def descriptors() -> set[str]:
+    """Of this process, with what they lead to."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            found.add(f"{name} -> {os.readlink(f'/proc/self/fd/{name}')}")
+    return found

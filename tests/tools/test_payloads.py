@@ -1,0 +1,307 @@
+"""What workers are sent arrives complete, is seen by nobody else once they write to it, and is never in their way."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import mmap
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.tools.played_workers import descriptors, filler, honest, of_every_dtype, of_every_form, played_by
+
+from triton_agent.tools.crew import CrewSettings, Worker
+from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.isolate import cgroup, memory_files
+from triton_agent.tools.isolate.conditions import DEFAULT
+from triton_agent.tools.isolate.holdings import Family
+from triton_agent.tools.isolate.payloads import Payload, announced, pack, received
+from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.isolate.tensors import row
+from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.results import Finding, Status
+from triton_agent.tools.verify import checks
+from triton_agent.tools.verify.session import Failed, Session
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this system has no files in memory")
+
+MIB = 1 << 20
+
+
+# -- packed and unpacked -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["as bytes", "in a file"])
+def test_tensors_of_every_dtype_and_form_arrive_as_packed(large: bool) -> None:
+    given = [*of_every_dtype(), *of_every_form(), *([filler()] if large else [])]
+    payload = pack(given)
+    assert (payload.file is not None) == large
+    arrived = payload.unpack()
+    for want, got in zip(given, arrived, strict=True):
+        assert (type(want), want.dtype, want.stride()) == (type(got), got.dtype, got.stride())
+        assert torch.equal(row(want), row(got))
+
+
+def test_tensors_that_share_memory_still_do() -> None:
+    base = filler()
+    one, other, apart = pack([base[10:20], base[15:30], base.clone()]).unpack()
+    one[5] = -7
+    assert other[0] == -7
+    assert apart[15] == 15
+
+
+def test_plain_values_travel_with_the_tensors() -> None:
+    given: dict[str, Any] = {"x": [1, None, "ü", (2.5, True)], "large": filler()}
+    arrived = pack(given).unpack()
+    assert arrived["x"] == given["x"]
+    assert torch.equal(arrived["large"], given["large"])
+
+
+def test_every_unpacking_has_memory_of_its_own() -> None:
+    payload = pack(filler())
+    mine, yours = payload.unpack(), payload.unpack()
+    mine.zero_()
+    assert torch.equal(yours, filler())
+    assert torch.equal(payload.unpack(), filler())
+
+
+def test_nobody_writes_to_a_payload_not_even_who_made_it() -> None:
+    payload = pack(filler())
+    file = payload.file
+    assert file is not None
+    with pytest.raises(PermissionError):
+        os.pwrite(file, b"x", 0)
+    with pytest.raises(PermissionError):
+        os.ftruncate(file, 0)
+    with pytest.raises(PermissionError):
+        mmap.mmap(file, 4096)
+    with pytest.raises(PermissionError), open(f"/proc/self/fd/{file}", "r+b", buffering=0) as again:
+        again.write(b"x")
+
+
+def test_where_there_are_no_files_in_memory_everything_goes_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    payload = pack([filler()])
+    assert payload.file is None
+    with played_by(honest) as session:
+        _, rows = session.ask("echo", [payload])
+    assert torch.equal(rows[0].view(torch.int32), filler())
+
+
+def test_what_does_not_fit_into_a_file_goes_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_files, "write", no_room)
+    before = descriptors()
+    payload = pack([filler()])
+    assert payload.file is None
+    assert torch.equal(payload.unpack()[0], filler())
+    assert descriptors() == before
+
+
+def test_a_file_that_somebody_has_marked_is_not_handed_on() -> None:
+    payload = pack([filler()])
+    assert payload.file is not None
+    payload.unpack()
+    assert announced([payload])[0] == {"as_files": [True]}
+    time.sleep(0.02)  # older kernels tell times apart by their clock's ticks only
+    os.fchmod(payload.file, 0)
+    assert torch.equal(payload.unpack()[0], filler())
+    kinds, blobs, files = announced([payload])
+    assert (kinds, files) == ({"as_files": [False]}, [])
+    assert torch.equal(Payload(bytes(blobs[0])).unpack()[0], filler())
+
+
+def no_room(*_: object) -> None:
+    raise OSError(28, "no space left")
+
+
+def test_announced_payloads_are_the_ones_received() -> None:
+    small, large = pack([1]), pack([filler()])
+    kinds, blobs, files = announced([small, large, small])
+    arrived = received(kinds, [bytes(blob) for blob in blobs], [os.dup(file) for file in files])
+    assert [payload.file is not None for payload in arrived] == [False, True, False]
+    assert [arrived[0].unpack(), arrived[2].unpack()] == [[1], [1]]
+    assert torch.equal(arrived[1].unpack()[0], filler())
+
+
+# -- with real workers ---------------------------------------------------------------------------------------------
+
+CANDIDATE = """
+import torch
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        {work}
+"""
+
+
+@contextlib.contextmanager
+def working(
+    nursery: Nursery, folder: Path, work: str, payloads: list[Payload], memory_bytes: int = 1 << 30
+) -> Iterator[tuple[Worker, Session]]:
+    """A confined worker that holds a candidate; `payloads` are those that it will be sent."""
+    settings = CrewSettings(
+        modes=("interpreter",),
+        target="cuda:90",
+        folder=folder,
+        memory_bytes=memory_bytes,
+        copies_bytes=sum(payload.size_bytes for payload in payloads),  # an answer holds the inputs afterwards
+        cpu_s=60,
+    )
+    lent = {payload.identity()[:2]: payload.size_bytes for payload in payloads if payload.file is not None}
+    worker = Worker(nursery.mode("interpreter", "cuda:90"), "interpreter", settings, lambda: lent)
+    session = Session(worker.channel, call_timeout_s=60, deadline=time.monotonic() + 60)
+    try:
+        session.await_ready()
+        session.ask("load", source=CANDIDATE.format(work=work), conditions=dataclasses.asdict(DEFAULT))
+        session.ask("build", [pack(([], {}))], model="m", seed=0, silenced=False)
+        yield worker, session
+    finally:
+        worker.end()
+
+
+def call(session: Session, payload: Payload, slot: int = 0, overwrite: int | None = None) -> checks.Answer:
+    told = {"train": False, "silenced": False, "salt": 0, "prove": False, "measure": False}
+    size = 2 * payload.size_bytes
+    reply, rows = session.ask("call", [payload], expected_bytes=size, model="m", slot=slot, overwrite=overwrite, **told)
+    return checks.read_answer(reply, rows)
+
+
+def test_a_workers_writes_reach_neither_us_nor_the_next_worker(nursery: Nursery, tmp_path: Path) -> None:
+    payload = pack([filler()])
+    for _ in range(2):
+        with working(nursery, tmp_path, "return x.add_(1).clone()", [payload]) as (_, session):
+            answer = call(session, payload)
+            assert torch.equal(answer.tensors[0], filler() + 1)
+            assert torch.equal(answer.inputs_after[0], filler() + 1)
+    assert torch.equal(payload.unpack()[0], filler())
+
+
+def test_overwritten_inputs_hold_the_new_contents_and_the_old_can_be_asked_again(
+    nursery: Nursery, tmp_path: Path
+) -> None:
+    one, other = pack([filler()]), pack([filler() * 3])
+    with working(nursery, tmp_path, "return x.clone()", [one, other]) as (_, session):
+        first = call(session, one)
+        second = call(session, other, slot=1, overwrite=0)
+        again = call(session, one, slot=2)
+        _, held = session.ask("read", slot=0)
+    assert torch.equal(first.tensors[0], filler())
+    assert torch.equal(second.tensors[0], filler() * 3)
+    assert torch.equal(again.tensors[0], filler())
+    assert checks.same_bytes(first.data, held)
+
+
+def test_a_worker_keeps_no_descriptor_of_what_it_was_sent(nursery: Nursery, tmp_path: Path) -> None:
+    payload = pack([filler()])
+    with working(nursery, tmp_path, "return x.clone()", [payload]) as (worker, session):
+        call(session, payload)
+        assert worker.child is not None
+        family = Family(worker.child.pid).members()
+        maps = [line for pid in family for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+        files = [os.readlink(link) for pid in family for link in Path(f"/proc/{pid}/fd").iterdir()]
+    assert {line.split()[1] for line in maps if "memfd:payload" in line} == {"rw-p"}
+    assert not [line for line in maps if "memfd:answer" in line]
+    assert files and not [file for file in files if "memfd:" in file]
+
+
+def test_pages_that_were_only_read_are_told_from_those_that_were_written() -> None:
+    payload = pack([torch.arange(8 * MIB, dtype=torch.uint8)])
+    family, lent = Family(os.getpid()), {payload.identity()[:2]: payload.size_bytes}
+    assert family.lent_bytes(lent) == 0
+    (tensor,) = payload.unpack()
+    tensor.sum()
+    assert 8 * MIB <= family.lent_bytes(lent) <= 9 * MIB
+    tensor[: 4 * MIB] = 1
+    assert 4 * MIB - 64 * 1024 <= family.lent_bytes(lent) <= 5 * MIB
+    assert family.lent_bytes({(device, number + 1_000_000): size for (device, number), size in lent.items()}) == 0
+
+
+@pytest.mark.skipif(cgroup.delegated_group()[0] is not None, reason="here the kernel itself counts, in a control group")
+def test_three_hundred_megabytes_cost_a_worker_nothing_until_it_writes_to_them(
+    nursery: Nursery, tmp_path: Path
+) -> None:
+    payload = pack([torch.arange(75_000_000, dtype=torch.int32)])
+    with working(nursery, tmp_path, "return x[:: x.numel() - 1].clone()", [payload], 128 * MIB) as (worker, session):
+        answer = call(session, payload)
+        assert answer.tensors[0].tolist() == [0, 74_999_999]
+        assert torch.equal(answer.inputs_after[0], payload.unpack()[0])
+        assert torch.equal(call(session, payload, slot=1).data[0], answer.data[0])  # mapped twice over now
+        time.sleep(0.3)  # several looks of the watchdog
+        session.ask("state", model="m")
+    assert not worker.out_of_memory
+    greedy = "y = x.clone()\n        for _ in range(1000): x.add_(y)\n        return x"
+    with working(nursery, tmp_path, greedy, [payload], 128 * MIB) as (worker, session), pytest.raises(Failed) as failed:
+        call(session, payload)
+    assert failed.value.worker_died
+    assert worker.out_of_memory
+
+
+# -- whole verdicts ------------------------------------------------------------------------------------------------
+PROBLEM = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x + x
+
+def get_inputs():
+    return [torch.randn(1 << 16)]
+"""
+
+KERNEL = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def double(x_ptr, y_ptr, count, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < count)
+    tl.store(y_ptr + offsets, {value}, mask=offsets < count)
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        double[(triton.cdiv(x.numel(), 1 << 14),)](x, y, x.numel(), BLOCK=1 << 14)
+        return y
+"""
+
+
+def judged(nursery: Nursery, folder: Path, candidates: int) -> tuple[list[Finding | None], list[int]]:
+    """Findings of so many candidates, every other one wrong, and the checker's descriptors after each."""
+    (folder / "problem.py").write_text(PROBLEM)
+    settings = EvaluatorSettings(target=None, shapes="given", modes=("eval",))
+    findings, counts = [], []
+    with Evaluator(parse_problem(str(folder / "problem.py")), settings, nursery=nursery) as evaluator:
+        assert evaluator._referee.lent, "nothing was large enough to travel in a file"
+        assert evaluator._referee._child is not None
+        for number in range(candidates):
+            verdict = evaluator.evaluate(
+                KERNEL.format(value="x + x" if number % 2 == 0 else "x + x + x") + f"#{number}"
+            )
+            assert verdict.status is not Status.CHEATED, verdict.message
+            findings.append(verdict.finding)
+            counts.append(len(os.listdir(f"/proc/{evaluator._referee._child.pid}/fd")))
+    return findings, counts
+
+
+def test_verdicts_on_large_inputs_are_right_and_the_checker_keeps_no_descriptor(
+    nursery: Nursery, tmp_path: Path
+) -> None:
+    findings, counts = judged(nursery, tmp_path, 4)
+    assert findings == [None, Finding.VALUES] * 2
+    assert max(counts) <= counts[0] + 1
+
+
+@pytest.mark.slow
+def test_a_checker_keeps_no_descriptor_over_two_hundred_candidates(nursery: Nursery, tmp_path: Path) -> None:
+    findings, counts = judged(nursery, tmp_path, 200)
+    assert findings == [None, Finding.VALUES] * 100
+    assert max(counts) <= counts[0] + 1
