@@ -27,6 +27,8 @@ class RunFilter:
     state: RunState | None = None
     since: datetime.datetime | None = None
     """Started then or later."""
+    continues: str | None = None
+    """Id of a run: only those that were forked from one of its attempts."""
     before: str | None = None
     """Id of a run: only what is older than that, for the next page."""
     limit: int | None = 50

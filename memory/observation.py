@@ -11,6 +11,7 @@ import enum
 from typing import Any
 
 from triton_agent.tools.evaluator import ProblemFacts
+from triton_agent.tools.hardware import card_facts
 from triton_agent.tools.module_attributes import HeldTensor
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Diagnosis, Finding, Interval, KernelResources, Status
@@ -50,6 +51,8 @@ class ProblemView:
     device: str = "cpu"
     """`cpu` for the interpreter; else the name of the GPU."""
     notes: tuple[str, ...] = ()
+    hardware: tuple[str, ...] = ()
+    """What the GPU is, in words; empty where there is none."""
 
     @classmethod
     def of(cls, spec: ProblemSpec, facts: ProblemFacts, source: str) -> ProblemView:
@@ -71,6 +74,7 @@ class ProblemView:
             floor_flops=facts.floor_flops_main,
             device=facts.device,
             notes=(*((facts.scaled,) if facts.scaled else ()), *facts.notes),
+            hardware=card_facts(facts.gpu) if facts.gpu else (),
         )
 
 

@@ -127,6 +127,9 @@ def _run_conditions(connection: Connection, wanted: RunFilter) -> Iterator[Colum
         yield RunRow.ended_us.is_(None) if wanted.state is RunState.OPEN else RunRow.ended_us.is_not(None)
     if wanted.since is not None:
         yield RunRow.started_us >= microseconds(wanted.since)
+    if wanted.continues is not None:
+        key = column_text(f"{wanted.continues}/")
+        yield and_(RunRow.forked_from >= key, RunRow.forked_from < key + _AFTER_ALL_TEXT)
     if wanted.before is not None:
         query = select(RunRow.started_us, RunRow.seq).where(RunRow.id == find_run(connection, wanted.before))
         then, seq = connection.execute(query).one()

@@ -97,6 +97,11 @@ def attempt_key(run: str, turn: int, index: int) -> str:
     return f"{run}/{turn}.{index}"
 
 
+def run_of(key: str) -> str:
+    """Id of the run that an attempt's key is of."""
+    return key.rpartition("/")[0]
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class InstrumentFailure:
     """We could not measure. Stored as such; never a verdict, never a reward."""

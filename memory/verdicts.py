@@ -48,25 +48,31 @@ class Standing:
 
 
 def _standing_of(evaluation: Evaluation, graded_us: int, before: Standing) -> Standing:
-    passed, speedup, device = evaluation.status is Status.PASSED, speedup_of(evaluation), evaluation.environment.device
-    if passed and speedup is None and before.passed and before.speedup is not None:
+    good, speedup, device = passed(evaluation), speedup_of(evaluation), evaluation.environment.device
+    if good and speedup is None and before.passed and before.speedup is not None:
         return dataclasses.replace(before, graded_us=graded_us)
     return Standing(
         graded_us=graded_us,
         status=evaluation.status.value,
         finding=evaluation.finding.value if evaluation.finding is not None else None,
-        failure_key=failure_key(evaluation) if not passed else None,
+        failure_key=failure_key(evaluation) if not good else None,
         speedup=speedup.median if speedup else None,
         speedup_low=speedup.low if speedup else None,
         speedup_high=speedup.high if speedup else None,
         device=device,
-        merit=merit_of(evaluation, speedup) if passed else None,
+        merit=merit_of(evaluation, speedup) if good else None,
     )
 
 
-def speedup_of(evaluation: Evaluation) -> Interval | None:
-    """Over the original, in device time; None where nothing was timed."""
-    return next((timing.speedup for timing in evaluation.timings if timing.kind == DEVICE_TIME), None)
+def passed(evaluation: Evaluation | None) -> bool:
+    """Whether there is a verdict, and a good one."""
+    return evaluation is not None and evaluation.status is Status.PASSED
+
+
+def speedup_of(evaluation: Evaluation | None) -> Interval | None:
+    """Over the original as it stands, in device time; None where nothing was timed."""
+    timings = evaluation.against("eager", DEVICE_TIME) if evaluation is not None else ()
+    return timings[0].speedup if timings else None
 
 
 def merit_of(evaluation: Evaluation, speedup: Interval | None) -> float:

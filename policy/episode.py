@@ -179,6 +179,8 @@ async def step(
 def no_answer(attempt: Attempt) -> Evaluation:
     """The verdict on an answer without a file; nothing had to be run for it."""
     complaint = read_answer(attempt.completion.text).complaint
+    if attempt.completion.finish_reason == "length":
+        complaint = f"{complaint} (it had reached the limit of tokens for an answer)"
     nowhere = Environment(
         mode="none", device="", python="", torch="", triton="", target=None, sandbox=(), grader=GRADER
     )

@@ -17,7 +17,8 @@ from typing import Any
 
 from triton_agent.memory.observation import Observation
 from triton_agent.memory.records import Attempt, Message
-from triton_agent.tools.results import Evaluation, Interval, Status
+from triton_agent.memory.verdicts import passed, speedup_of
+from triton_agent.tools.results import Evaluation, Interval
 
 Render = Callable[[Observation], Sequence[Message]]
 """Shows an observation to a language model; for answers of authors that read the observation itself."""
@@ -54,7 +55,7 @@ class Judged:
 
     @property
     def passed(self) -> bool:
-        return self.evaluation is not None and self.evaluation.status is Status.PASSED
+        return passed(self.evaluation)
 
     @property
     def speedup(self) -> Interval | None:
@@ -69,12 +70,6 @@ class LeftOut:
 
     def count(self, reason: str) -> None:
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
-
-
-def speedup_of(evaluation: Evaluation | None) -> Interval | None:
-    """Over the original as it stands, in device time; None where nothing was timed."""
-    timings = evaluation.against("eager", "device") if evaluation is not None else ()
-    return timings[0].speedup if timings else None
 
 
 # -- examples to imitate -----------------------------------------------------------------------------------------------
@@ -165,7 +160,7 @@ def grpo_row(attempt: Attempt, evaluation: Evaluation) -> dict[str, Any]:
         "truncated": said.finish_reason == "length",
         "status": evaluation.status.value,
         "finding": evaluation.finding.value if evaluation.finding else "",
-        "passed": evaluation.status is Status.PASSED,
+        "passed": passed(evaluation),
         **_speed(speedup_of(evaluation)),
         "group": group_of(attempt),
         "attempt": attempt.key,

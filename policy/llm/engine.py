@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from triton_agent.memory.records import Message
 from triton_agent.tools.errors import InstrumentError
@@ -24,6 +24,8 @@ class Sampling:
     """Of one answer."""
     seed: int = 0
     """The same seed and question give the same answers where the engine can promise that."""
+    pattern: str = ""
+    """A regular expression that the whole answer is held to; trouble where the engine cannot do that."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +38,20 @@ class Question:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """Why a question has no answer. It says nothing about the model, so it never becomes an attempt."""
+
+    what: str
+    remedy: str = ""
+    too_long: bool = False
+    """Question and answer do not fit into the context: a shorter question would get an answer."""
+    context_tokens: int | None = None
+    """What does fit, where that was said."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sampled:
-    """One answer as it was drawn."""
+    """One answer as it was drawn, or the trouble that kept it from coming."""
 
     text: str
     finish_reason: str = "stop"
@@ -51,6 +65,10 @@ class Sampled:
     completion_tokens: int = 0
     cost: float = 0.0
     wall_s: float = 0.0
+    version: str = ""
+    """Of the weights that drew it, where that is told with the answer; else it is the engine's."""
+    trouble: Trouble | None = None
+    """Then there is no text; other answers of the same batch may have come."""
 
 
 class Engine(Protocol):
@@ -76,6 +94,14 @@ class Engine(Protocol):
 
     async def close(self) -> None:
         """Let go of whatever it holds."""
+
+
+@runtime_checkable
+class Preparable(Protocol):
+    """An engine that has to look around before its `context_tokens` and `version` can be relied on."""
+
+    async def prepare(self) -> None:
+        """Called before they are read; quick where nothing is to be done, and no failure where nothing is found."""
 
 
 class EngineError(InstrumentError):

@@ -6,7 +6,6 @@ Pure statistics. What could not be measured is no failure: it is counted, and st
 from __future__ import annotations
 
 import dataclasses
-import math
 import random
 import statistics
 from collections import defaultdict
@@ -14,10 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from triton_agent.policy.train.recipes import Recipe, grade
 from triton_agent.policy.train.rewards import Facts, launches_triton, speedup_over
+from triton_agent.tools.estimates import RESAMPLES, between, pass_at
 from triton_agent.tools.results import Evaluation, Finding, Interval, Status
-
-CONFIDENCE = 0.95
-RESAMPLES = 2000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,12 +114,6 @@ def gain(before: Sequence[Judged], after: Sequence[Judged], score: Score) -> Int
     return _interval(statistics.fmean(_mean(b) - _mean(a) for a, b in pairs), draw)
 
 
-def pass_at(k: int, row: Sequence[float]) -> float:
-    """The chance that at least one of k answers is right, estimated from all of them without bias."""
-    wrong = sum(value == 0.0 for value in row)
-    return 1.0 - math.comb(wrong, k) / math.comb(len(row), k)
-
-
 def interval(table: Sequence[Sequence[float]], estimate: Callable[[Sequence[float]], float]) -> Interval:
     """Mean of the problems' estimates; answers are drawn again within each problem.
 
@@ -137,9 +128,7 @@ def interval(table: Sequence[Sequence[float]], estimate: Callable[[Sequence[floa
 
 def _interval(estimate: float, draw: Callable[[random.Random], float]) -> Interval:
     source = random.Random(0)
-    drawn = sorted(draw(source) for _ in range(RESAMPLES))
-    edge = int(RESAMPLES * (1 - CONFIDENCE) / 2)
-    return Interval(median=estimate, low=min(drawn[edge], estimate), high=max(drawn[-edge - 1], estimate))
+    return between(estimate, [draw(source) for _ in range(RESAMPLES)])
 
 
 def _again(source: random.Random, row: Sequence[float]) -> Sequence[float]:

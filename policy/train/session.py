@@ -51,22 +51,34 @@ class Outcome:
     history: tuple[Mapping[str, Any], ...]
 
 
+def load_tokenizer(model: str) -> Any:
+    """By folder or hub name."""
+    transformers.logging.set_verbosity_error()
+    try:
+        return AutoTokenizer.from_pretrained(model, padding_side="left")
+    except (OSError, ValueError) as error:
+        raise _not_loaded(model, error) from None
+
+
+def _not_loaded(model: str, error: Exception) -> UsageError:
+    return UsageError(
+        f"no model could be loaded: {str(error).strip().splitlines()[0]}",
+        where=model,
+        remedy="name a folder with a model in the Hugging Face format, or make one with `policy init`",
+    )
+
+
 def load(model: str, *, bf16: bool = False, cpu: bool = False) -> tuple[Any, Any]:
     """Model and tokenizer by folder or hub name. In float32 unless asked: small steps vanish in fewer bits."""
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     datasets.disable_progress_bars()
+    tokenizer = load_tokenizer(model)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")
         kind = torch.bfloat16 if bf16 else torch.float32
         loaded = AutoModelForCausalLM.from_pretrained(model, dtype=kind)
     except (OSError, ValueError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise UsageError(
-            f"no model could be loaded: {first}",
-            where=model,
-            remedy="name a folder with a model in the Hugging Face format, or make one with `policy init`",
-        ) from None
+        raise _not_loaded(model, error) from None
     if cpu:
         loaded = loaded.to("cpu")
     return loaded, tokenizer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.policy.train.evaluations import KERNEL, failed, passed, timing
 
-from triton_agent.policy.train.figures import Judged, figures, gain, interval, pass_at, scores
+from triton_agent.policy.train.figures import Judged, figures, gain, interval, scores
 from triton_agent.policy.train.recipes import RECIPES
 from triton_agent.policy.train.signals import Alarms, collapse
 from triton_agent.policy.train.start import Checkpoint, choose
@@ -21,13 +20,6 @@ RECIPE = RECIPES["default"]
 
 def judged(problem: str, *verdicts: Evaluation | None) -> list[Judged]:
     return [Judged(problem=problem, source=KERNEL, evaluation=verdict) for verdict in verdicts]
-
-
-def test_pass_at_k_is_the_share_of_draws_that_hold_a_right_answer() -> None:
-    row = [1.0, 0.0, 0.0, 1.0, 0.0]
-    for k in range(1, 6):
-        draws = list(itertools.combinations(row, k))
-        assert pass_at(k, row) == pytest.approx(sum(any(draw) for draw in draws) / len(draws))
 
 
 def test_problems_count_alike_however_many_answers_each_got() -> None:

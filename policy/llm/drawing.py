@@ -1,0 +1,116 @@
+"""Draws answers from a causal language model in memory, token by token, for several conversations at once.
+
+Written out rather than left to the library's `generate`: each row has a generator of its own, so that an answer does
+not depend on its neighbours' luck; only the log-probability of the drawn token is kept, where the library would keep
+those of the whole vocabulary; and it can be stopped between two tokens. Not covered: beams, guesses ahead.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One answer to be drawn."""
+
+    prompt_ids: tuple[int, ...]
+    tokens_at_most: int
+    temperature: float
+    """0: always the likeliest token; its log-probability is then that at temperature 1."""
+    top_p: float
+    seed: int
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Drawn:
+    """One answer; grows while it is drawn."""
+
+    token_ids: list[int] = dataclasses.field(default_factory=list)
+    """The one that ends it included."""
+    log_probabilities: list[float] = dataclasses.field(default_factory=list)
+    finish_reason: str = ""
+    """`stop` or `length`; empty while it is drawn."""
+
+
+class Stopped(Exception):
+    """Nobody wants the answers any more."""
+
+
+@torch.inference_mode()
+def draw(model: Any, rows: Sequence[Row], *, end_ids: frozenset[int], stop: threading.Event) -> list[Drawn]:
+    """All rows as one batch, padded on the left; each stops at its own end or limit."""
+    device = model.device
+    width = max(len(row.prompt_ids) for row in rows)
+    ids = torch.tensor([[0] * (width - len(row.prompt_ids)) + list(row.prompt_ids) for row in rows], device=device)
+    present = torch.tensor([[0] * (width - len(r.prompt_ids)) + [1] * len(r.prompt_ids) for r in rows], device=device)
+    positions = (present.cumsum(-1) - 1).clamp(min=0)  # padding takes no place
+    sampler = _Sampler(rows, device)
+    drawn = [Drawn() for _ in rows]
+    narrow = {"logits_to_keep": 1} if "logits_to_keep" in inspect.signature(model.forward).parameters else {}
+    cache = None
+    while not all(answer.finish_reason for answer in drawn):
+        if stop.is_set():
+            raise Stopped
+        seen = model(
+            input_ids=ids,
+            attention_mask=present,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+            **narrow,
+        )
+        cache = seen.past_key_values
+        tokens, likely = sampler.next_tokens(seen.logits[:, -1])
+        for answer, row, token, value in zip(drawn, rows, tokens.tolist(), likely.tolist()):
+            _append(answer, row, token, value, end_ids)
+        ids = tokens.unsqueeze(1)
+        present = torch.cat([present, torch.ones_like(ids)], dim=1)
+        positions = positions[:, -1:] + 1
+    return drawn
+
+
+def _append(answer: Drawn, row: Row, token: int, likely: float, end_ids: frozenset[int]) -> None:
+    if answer.finish_reason:
+        return  # finished; its place in the batch is filled until the others are, too
+    answer.token_ids.append(token)
+    answer.log_probabilities.append(likely)
+    if token in end_ids:
+        answer.finish_reason = "stop"
+    elif len(answer.token_ids) == row.tokens_at_most:
+        answer.finish_reason = "length"
+
+
+class _Sampler:
+    """The rows' temperatures, cut-offs and generators."""
+
+    def __init__(self, rows: Sequence[Row], device: torch.device) -> None:
+        self.greedy = torch.tensor([row.temperature == 0 for row in rows], device=device)
+        self.temperature = torch.tensor([row.temperature or 1.0 for row in rows], device=device)
+        self.top_p = torch.tensor([row.top_p if row.temperature else 1.0 for row in rows], device=device)
+        self.cut = any(row.top_p < 1 for row in rows)
+        self.generators = [torch.Generator(device).manual_seed(row.seed) for row in rows]
+
+    def next_tokens(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """A token for each row, and its log-probability in the distribution it was drawn from."""
+        scaled = logits.float() / self.temperature.unsqueeze(1)
+        if self.cut:
+            scaled = _nucleus(scaled, self.top_p.unsqueeze(1))
+        likely = scaled.log_softmax(-1)
+        chances = likely.exp()
+        tokens = torch.cat([torch.multinomial(row, 1, generator=g) for row, g in zip(chances, self.generators)])
+        tokens = torch.where(self.greedy, likely.argmax(-1), tokens)
+        return tokens, likely.gather(1, tokens.unsqueeze(1)).squeeze(1)
+
+
+def _nucleus(scaled: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
+    """Leaves the fewest likeliest tokens that together reach `top_p`."""
+    ordered, order = scaled.sort(dim=-1, descending=True)
+    before = ordered.softmax(-1).cumsum(-1) - ordered.softmax(-1)
+    return scaled.masked_fill(torch.zeros_like(scaled, dtype=torch.bool).scatter(1, order, before >= top_p), -torch.inf)

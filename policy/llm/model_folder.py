@@ -1,0 +1,76 @@
+"""A model in a local folder: whether it is one, which version of it, how much fits into its context.
+
+Only file names and two small JSON files are read; no weights, no library.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from triton_agent.tools.errors import UsageError
+
+WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.gguf")
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json")
+"""One of these is in every folder whose model comes with a tokenizer."""
+CONTEXT_NAMES = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
+CONTEXT_UNKNOWN = 8192
+"""Taken where a folder does not say: most current models have more."""
+ENDLESS = 10**9
+"""Tokenizers that know no limit say more than this."""
+PLAIN_TEMPLATE = (
+    "{% for message in messages %}{{ '### ' + message['role'].capitalize() + '\n' + message['content'] + '\n\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '### Assistant\n' }}{% endif %}"
+)
+"""For models without a form of conversation of their own: headings, then the words."""
+
+
+def require_model(folder: Path, where: str) -> None:
+    """A UsageError that says what is missing, where the folder cannot be a model."""
+    if not folder.is_dir():
+        raise UsageError("no such folder", where=where, remedy="a folder with config.json, weights and a tokenizer")
+    if not ((folder / "config.json").is_file() or (folder / "adapter_config.json").is_file()):
+        raise UsageError("no config.json there: not a model", where=where, remedy=f"{folder} has {_listing(folder)}")
+    if not any(path for pattern in WEIGHTS for path in folder.glob(pattern)):
+        raise UsageError("no weights there", where=where, remedy=f"{folder} has {_listing(folder)}")
+    if not any((folder / name).is_file() for name in TOKENIZERS):
+        raise UsageError(
+            "the model there has no tokenizer", where=where, remedy="save its tokenizer into the same folder"
+        )
+
+
+def version_of(folder: Path) -> str:
+    """Changes whenever a file of weights does: by names, sizes and times, since weights are too large to read."""
+    digest = hashlib.sha256()
+    for path in sorted({path for pattern in (*WEIGHTS, "*config.json") for path in folder.glob(pattern)}):
+        facts = path.stat()
+        digest.update(f"{path.name}/{facts.st_size}/{facts.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:12]
+
+
+def context_of(folder: Path) -> int:
+    """Tokens that question and answer may have together, by the model's own files."""
+    config = _json_of(folder / "config.json")
+    parts = (config, config.get("text_config") or {})
+    stated = [part[name] for part in parts for name in CONTEXT_NAMES if name in part]
+    limit = _json_of(folder / "tokenizer_config.json").get("model_max_length")
+    limits = [int(value) for value in (*stated, limit) if isinstance(value, (int, float)) and 0 < value < ENDLESS]
+    return min(limits, default=CONTEXT_UNKNOWN)
+
+
+def _json_of(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot be read: {error}", where=str(path)) from error
+    return found if isinstance(found, dict) else {}
+
+
+def _listing(folder: Path, most: int = 6) -> str:
+    names = sorted(path.name for path in folder.iterdir())
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return (", ".join(names[:most]) + more) or "nothing in it"

@@ -1,0 +1,160 @@
+"""What a server means when it does not answer: whether to ask again, when, and how else to ask.
+
+Read from the status, the headers and whatever words stand in the body; servers agree on little beyond that. Not
+covered: requests that got no response at all; see `exchange.py`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import email.utils
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+WORDS_SHOWN = 300
+"""Of what a server says; some answer with a page."""
+RETRIED = frozenset({408, 409, 425, 429})
+"""Beside everything from 500 on: of the moment, as the standard has them."""
+OVERFLOW_STATUSES = frozenset({400, 413, 422, 500})
+OVERFLOW = re.compile(
+    r"context[ _](?:length|size|window|limit)|maximum context|exceed_context|prompt is too long|too many tokens", re.I
+)
+CONTEXT_IS = re.compile(r"context (?:length|size|window|limit)(?: of| is)?(?: only)?:? ?\(?(\d+)", re.I)
+FIELDS_REFUSED = frozenset({400, 422})
+OPTIONAL_FIELDS = (
+    "return_token_ids",
+    "stream_options",
+    "logprobs",
+    "top_p",
+    "temperature",
+    "seed",
+    "stream",
+    "max_tokens",
+    "system role",
+)
+"""What a request can do without or, in the last two cases, say otherwise."""
+NO_CREDIT = ("insufficient_quota", "billing")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why there is no answer, and what helps."""
+
+    what: str
+    remedy: str = ""
+    again: bool = False
+    """It may be different in a moment."""
+    retry_after_s: float | None = None
+    """When to ask again, as the server says."""
+    too_long: bool = False
+    context_tokens: int | None = None
+    fields: tuple[str, ...] = ()
+    """Of the request, which the server does not take."""
+
+
+class NoReply(Exception):
+    """A request that brought no answer; stays between this folder's files."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.what)
+        self.refusal = refusal
+
+
+def read_refusal(status: int, headers: Mapping[str, str], body: str, *, model: str, key_name: str) -> Refusal:
+    """A response other than 200."""
+    details = _details(body)
+    said = _words(details, body)
+    what = f"{status}: {said}" if said else f"{status} without a word"
+    if 300 <= status < 400:
+        return _redirect(status, headers.get("location", ""))
+    if status in OVERFLOW_STATUSES and OVERFLOW.search(f"{said} {details.get('code')} {details.get('type')}"):
+        return Refusal(what=what, too_long=True, context_tokens=_context(details, said))
+    if status in (401, 403):
+        return Refusal(what=what, remedy=f"put a valid key into {key_name}, or name another with --api-key-env")
+    if status == 402 or any(word in f"{details.get('code')} {details.get('type')}" for word in NO_CREDIT):
+        return Refusal(what=what, remedy="the account has no credit left")
+    if status == 404:
+        return Refusal(what=what, remedy=f"is {model} what the server calls its model, and --base-url its address?")
+    if status in FIELDS_REFUSED:
+        fields = _fields(f"{said} {details.get('param') or ''}")
+        return Refusal(what=what, fields=fields, remedy="try a lower --max-answer-tokens" if "max_" in said else "")
+    if status in RETRIED or status >= 500:
+        return Refusal(what=what, again=True, retry_after_s=_retry_after(headers))
+    return Refusal(what=what)
+
+
+def read_error_event(error: Any, *, model: str, key_name: str) -> Refusal:
+    """An error in the middle of a stream that began well: as if it had been the status, where it names one."""
+    details = error if isinstance(error, dict) else {"message": str(error)}
+    code = details.get("code")
+    status = code if isinstance(code, int) and 400 <= code < 600 else 500
+    return read_refusal(status, {}, json.dumps({"error": details}), model=model, key_name=key_name)
+
+
+def _details(body: str) -> dict[str, Any]:
+    """The part of an error response that says something, wherever this server puts it."""
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return {}
+    if isinstance(found, list) and found:
+        found = found[0]
+    if not isinstance(found, dict):
+        return {}
+    for name in ("error", "detail"):
+        inner = found.get(name)
+        if isinstance(inner, dict):
+            return inner
+        if inner:
+            return {**found, "message": inner if isinstance(inner, str) else json.dumps(inner)}
+    return found
+
+
+def _words(details: dict[str, Any], body: str) -> str:
+    message = details.get("message")
+    text = message if isinstance(message, str) and message else re.sub(r"<[^>]*>", " ", body)
+    return " ".join(text.split())[:WORDS_SHOWN]
+
+
+def _redirect(status: int, location: str) -> Refusal:
+    to = location.partition("?")[0] or "nowhere"
+    return Refusal(
+        what=f"{status}: it points to {to}",
+        remedy="name the right address with --base-url; questions and keys are not sent on",
+    )
+
+
+def _context(details: dict[str, Any], said: str) -> int | None:
+    told = details.get("n_ctx")
+    found = CONTEXT_IS.search(said)
+    tokens = told if isinstance(told, int) else int(found[1]) if found else 0
+    return tokens if tokens > 0 else None
+
+
+def _fields(said: str) -> tuple[str, ...]:
+    named = [name for name in OPTIONAL_FIELDS if re.search(rf"\b{name}\b", said, re.I)]
+    return tuple(name for name in named if name != "max_tokens" or "max_completion_tokens" in said)
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds, milliseconds under a name of its own, or a date."""
+    for name, unit_s in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        text = headers.get(name, "").strip()
+        if re.fullmatch(r"\d{1,9}(\.\d*)?", text):
+            return float(text) * unit_s
+        if text and unit_s == 1.0:
+            return _until(text)
+    return None
+
+
+def _until(date: str) -> float | None:
+    try:
+        then = email.utils.parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    if then.tzinfo is None:
+        then = then.replace(tzinfo=datetime.UTC)
+    return max(0.0, (then - datetime.datetime.now(datetime.UTC)).total_seconds())

@@ -1,0 +1,230 @@
+"""A vLLM engine behind two pipes: JSON lines in, JSON lines out. Run under any interpreter that has vLLM.
+
+Imports nothing of this project, and vLLM only once it is told to start, so that it works in another environment and
+another version of Python. The first line says how to start; each later one asks, names another adapter, or cancels.
+Questions are batched by vLLM itself, whenever they come. The end of its input ends it, and everything it started.
+
+Not covered: several machines; images.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+ENDS = "</end of input>"
+
+
+class Refused(Exception):
+    """What was asked cannot be done; the engine is well."""
+
+
+def prompt_ids(tokenizer: Any, messages: Sequence[Mapping[str, str]], plain_template: str) -> list[int]:
+    """The conversation in the form the model was trained on, or in the plain one where its tokenizer has none."""
+    template = None if getattr(tokenizer, "chat_template", None) else plain_template
+    try:
+        text = _rendered(tokenizer, messages, template)
+    except Exception:  # templates raise what they like; many know no system role
+        text = _rendered(tokenizer, _without_system(messages), template)
+    ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return ids
+
+
+def _rendered(tokenizer: Any, messages: Sequence[Mapping[str, str]], template: str | None) -> str:
+    text: str = tokenizer.apply_chat_template(
+        list(messages), add_generation_prompt=True, tokenize=False, **({"chat_template": template} if template else {})
+    )
+    return text
+
+
+def _without_system(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """The same words, with those of the system before the first ones of the user."""
+    system = [message["content"] for message in messages if message["role"] == "system"]
+    rest = [dict(message) for message in messages if message["role"] != "system"]
+    if system and rest:
+        rest[0]["content"] = "\n\n".join([*system, rest[0]["content"]])
+    return rest
+
+
+def text_of(tokenizer: Any, token_ids: Sequence[int]) -> str:
+    """What the tokens say; marks of the format, such as the end of a turn, are left out."""
+    text: str = tokenizer.decode(list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    return text
+
+
+class Served:
+    """The engine, its tokenizer, and the adapter in use."""
+
+    def __init__(self, start: Mapping[str, Any]) -> None:
+        from vllm import AsyncEngineArgs
+        from vllm.v1.engine.async_llm import AsyncLLM
+
+        self.engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**start["engine"]))
+        self.tokenizer = self.engine.get_tokenizer()
+        self.plain_template = start["plain_template"]
+        self.adapter: Any = None
+        self.adapters = 0
+        self.requests = 0
+        if start["adapter"]:
+            self.adapt(start["adapter"])
+
+    @property
+    def context_tokens(self) -> int:
+        return int(self.engine.model_config.max_model_len)
+
+    def adapt(self, folder: str) -> None:
+        """Answer with this low-rank adapter from now on."""
+        from vllm.lora.request import LoRARequest
+
+        self.adapters += 1  # the engine caches by number: a new one for every set of weights
+        self.adapter = LoRARequest(f"adapter-{self.adapters}", self.adapters, folder)
+
+    async def ask(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """One answer for each seed."""
+        ids = prompt_ids(self.tokenizer, asked["messages"], self.plain_template)
+        room = self.context_tokens - len(ids)
+        if room < 1:
+            raise Refused(f"the question takes {len(ids)} tokens and the model {self.context_tokens} in all")
+        limit = min(asked["max_tokens"], room)
+        return list(await asyncio.gather(*(self._draw(ids, asked, limit, seed) for seed in asked["seeds"])))
+
+    async def _draw(self, ids: list[int], asked: Mapping[str, Any], limit: int, seed: int) -> dict[str, Any]:
+        self.requests += 1
+        final = None
+        params = self._params(asked, limit, seed)
+        prompt: Any = {"prompt_token_ids": ids}
+        async for output in self.engine.generate(prompt, params, f"q{self.requests}", lora_request=self.adapter):
+            final = output
+        if final is None:
+            raise Refused("the engine gave no answer")
+        drawn = final.outputs[0]
+        tokens = list(drawn.token_ids)
+        return {
+            "text": text_of(self.tokenizer, tokens),
+            "finish_reason": drawn.finish_reason or "stop",
+            "prompt_ids": ids,
+            "token_ids": tokens,
+            "log_probabilities": [at[token].logprob for at, token in zip(drawn.logprobs, tokens)],
+        }
+
+    def _params(self, asked: Mapping[str, Any], limit: int, seed: int) -> Any:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
+
+        form = StructuredOutputsParams(regex=asked["pattern"]) if asked["pattern"] else None
+        return SamplingParams(
+            temperature=asked["temperature"],
+            top_p=asked["top_p"],
+            max_tokens=limit,
+            seed=seed,
+            logprobs=0,  # of the sampled token, and of no other
+            detokenize=False,  # the whole answer is turned into text at once: exact, and cheaper
+            output_kind=RequestOutputKind.FINAL_ONLY,
+            structured_outputs=form,
+        )
+
+
+class Worker:
+    """Reads, answers, cancels, until its input ends."""
+
+    def __init__(self, served: Served, answers: Any) -> None:
+        self.served = served
+        self.answers = answers
+        self.tasks: dict[int, asyncio.Task[None]] = {}
+
+    async def serve(self, lines: asyncio.Queue[str]) -> None:
+        while (line := await lines.get()) != ENDS:
+            request = json.loads(line)
+            if "cancel" in request:
+                task = self.tasks.get(request["cancel"])
+                if task:
+                    task.cancel()
+                continue
+            self.tasks[request["id"]] = asyncio.ensure_future(self._answer(request))
+
+    async def _answer(self, request: Mapping[str, Any]) -> None:
+        reply: dict[str, Any]
+        try:
+            if "adapt" in request:
+                self.served.adapt(request["adapt"])
+                reply = {"done": True}
+            else:
+                reply = {"answers": await self.served.ask(request["ask"])}
+        except asyncio.CancelledError:
+            reply = {"cancelled": True}
+        except Exception as error:  # the edge of a request: whatever it was, the other requests go on
+            reply = {"error": f"{type(error).__name__}: {error}"[:2000], "dead": self.served.engine.errored}
+            if isinstance(error, Refused):
+                reply = {"refused": str(error)}
+        self.tasks.pop(request["id"], None)
+        _say(self.answers, {"id": request["id"]} | reply)
+
+
+def _say(answers: Any, reply: Mapping[str, Any]) -> None:
+    answers.write(json.dumps(reply, allow_nan=False) + "\n")
+    answers.flush()
+
+
+class Input:
+    """Lines as they come. Where they end before there is an engine, nobody is left to start it for."""
+
+    def __init__(self) -> None:
+        self.lines: asyncio.Queue[str] = asyncio.Queue()
+        self.serving = False
+
+    def read(self, loop: asyncio.AbstractEventLoop) -> None:
+        for line in sys.stdin:
+            loop.call_soon_threadsafe(self.lines.put_nowait, line)
+        if not self.serving:
+            end_group()
+        loop.call_soon_threadsafe(self.lines.put_nowait, ENDS)
+
+
+def end_group() -> None:
+    """Nothing that was started stays behind: this process leads a group of its own."""
+    if os.getpgid(0) == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+async def run(answers: Any) -> None:
+    start = json.loads(sys.stdin.readline())
+    given = Input()
+    threading.Thread(target=given.read, args=(asyncio.get_running_loop(),), daemon=True).start()
+    try:
+        import vllm
+
+        served = Served(start)
+    except BaseException as error:
+        _say(answers, {"failed": f"{type(error).__name__}: {error}"[:2000]})
+        raise
+    given.serving = True
+    _say(answers, {"ready": {"vllm": vllm.__version__, "context_tokens": served.context_tokens}})
+    try:
+        await Worker(served, answers).serve(given.lines)
+    finally:
+        served.engine.shutdown()
+
+
+def main() -> None:
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != FOLDER]  # its neighbours are not ours
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print must not mix with answers
+    try:
+        asyncio.run(run(answers))
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        end_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,290 @@
+"""A chat server that misbehaves on order: real sockets, one behaviour for each question, the last one again and again.
+
+Knows enough HTTP for what is asked of it, and keeps every request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import socket
+import struct
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+from triton_agent.policy.answer import write_answer
+
+KERNEL = write_answer("a plan", "class ModelNew:\n    answer = 1\n")
+LONG_S = 60.0
+"""Longer than any test waits."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request as it came in."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: Any
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Line:
+    """The way back to whoever asked."""
+
+    writer: asyncio.StreamWriter
+    asked: Asked
+
+    def send(self, text: str | bytes) -> None:
+        self.writer.write(text.encode() if isinstance(text, str) else text)
+
+    async def head(self, status: int = 200, kind: str = "text/event-stream", **headers: str) -> None:
+        """The beginning of a response whose body comes in chunks."""
+        named = {"Content-Type": kind, "Transfer-Encoding": "chunked", "Connection": "close"}
+        named |= {name.replace("_", "-"): value for name, value in headers.items()}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in named.items())
+        self.send(f"HTTP/1.1 {status} Because\r\n{lines}\r\n")
+        await self.writer.drain()
+
+    async def chunk(self, text: str | bytes) -> None:
+        data = text.encode() if isinstance(text, str) else text
+        self.send(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+        await self.writer.drain()
+
+    async def event(self, data: Any) -> None:
+        await self.chunk(f"data: {json.dumps(data) if not isinstance(data, str) else data}\n\n")
+
+    async def end(self) -> None:
+        self.send("0\r\n\r\n")
+        await self.writer.drain()
+
+    async def whole(self, status: int, body: Any, kind: str = "application/json", **headers: str) -> None:
+        await self.head(status, kind, **headers)
+        await self.chunk(body if isinstance(body, (str, bytes)) else json.dumps(body))
+        await self.end()
+
+    def reset(self) -> None:
+        """Not even a goodbye."""
+        raw = self.writer.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
+
+
+Behaviour = Callable[[Line], Awaitable[None]]
+
+
+def piece(text: str, *, finish: str | None = None, **extra: Any) -> dict[str, Any]:
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": finish, **extra}
+    return {"id": "x", "object": "chat.completion.chunk", "model": "served", "choices": [choice]}
+
+
+USAGE = {"choices": [], "usage": {"prompt_tokens": 70, "completion_tokens": 30}}
+
+
+def saying(text: str, *, finish: str = "stop", usage: bool = True) -> Behaviour:
+    """A good stream."""
+
+    async def say(line: Line) -> None:
+        await line.head()
+        await line.chunk(": keep-alive\n\n")
+        for start in range(0, len(text), 16):
+            await line.event(piece(text[start : start + 16]))
+        await line.event(piece("", finish=finish))
+        if usage:
+            await line.event(USAGE)
+        await line.event("[DONE]")
+        await line.end()
+
+    return say
+
+
+good = saying(KERNEL)
+
+
+def refusing(status: int, message: str, code: str | None = None, **headers: str) -> Behaviour:
+    async def refuse(line: Line) -> None:
+        await line.whole(status, {"error": {"message": message, "code": code}}, **headers)
+
+    return refuse
+
+
+def answering(body: Any, kind: str = "application/json") -> Behaviour:
+    async def answer(line: Line) -> None:
+        await line.whole(200, body, kind)
+
+    return answer
+
+
+def streaming(*data: Any) -> Behaviour:
+    async def stream(line: Line) -> None:
+        await line.head()
+        for item in data:
+            await line.event(item)
+        await line.end()
+
+    return stream
+
+
+async def hang(line: Line) -> None:
+    """Takes the question and says nothing."""
+    await asyncio.sleep(LONG_S)
+
+
+async def hang_after_the_headers(line: Line) -> None:
+    await line.head()
+    await asyncio.sleep(LONG_S)
+
+
+async def hang_in_the_middle(line: Line) -> None:
+    await line.head()
+    await line.event(piece("a pl"))
+    await asyncio.sleep(LONG_S)
+
+
+async def think_unheard(line: Line) -> None:
+    """Begins, is silent for long, then says all at once."""
+    await line.head()
+    await line.event(piece(""))
+    await asyncio.sleep(0.3)
+    await line.event(piece(KERNEL, finish="stop"))
+    await line.end()
+
+
+async def hang_at_the_end(line: Line) -> None:
+    """Says all there is to say, and forgets to stop."""
+    await line.head()
+    await line.event(piece(KERNEL, finish="stop"))
+    await asyncio.sleep(LONG_S)
+
+
+async def half_a_stream(line: Line) -> None:
+    """Dies in the middle: the connection ends, the body does not."""
+    await line.head()
+    await line.event(piece("a pl"))
+    line.writer.close()
+
+
+async def half_a_stream_that_looks_whole(line: Line) -> None:
+    """A proxy in between ends the body tidily."""
+    await line.head()
+    await line.event(piece("a pl"))
+    await line.end()
+
+
+async def reset(line: Line) -> None:
+    line.reset()
+
+
+async def reset_in_the_middle(line: Line) -> None:
+    await line.head()
+    await line.event(piece("a pl"))
+    line.reset()
+
+
+async def slow_bytes(line: Line) -> None:
+    """Never silent for long, never done."""
+    await line.head()
+    with contextlib.suppress(ConnectionError):
+        while True:
+            await line.event(piece("x"))
+            await asyncio.sleep(0.02)
+
+
+async def endless(line: Line) -> None:
+    """As fast as it can."""
+    await line.head()
+    with contextlib.suppress(ConnectionError):
+        while True:
+            await line.event(piece("spam " * 200))
+
+
+async def one_endless_line(line: Line) -> None:
+    """No event ever ends."""
+    await line.head()
+    with contextlib.suppress(ConnectionError):
+        await line.chunk("data: ")
+        while True:
+            await line.chunk(b"a" * 4096)
+
+
+class FaultServer:
+    """Listens in a thread of its own."""
+
+    def __init__(self, *behaviours: Behaviour, models: Any = None) -> None:
+        self.behaviours = behaviours
+        self.models = models
+        """What the list of models says; None: it is not found."""
+        self.asked: list[Asked] = []
+        """Questions, in order."""
+        self.looked: list[Asked] = []
+        """Requests for the list of models, and whatever else."""
+        self.open_connections = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> FaultServer:
+        self._thread.start()
+        starting = asyncio.run_coroutine_threadsafe(asyncio.start_server(self._serve, "127.0.0.1", 0), self._loop)
+        self._server = starting.result(10)
+        self.port = self._server.sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}/v1"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+    async def _end(self) -> None:
+        self._server.close()
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.open_connections += 1
+        try:
+            line = Line(writer=writer, asked=await _read(reader))
+            await self._answer(reader, line)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            self.open_connections -= 1
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, line: Line) -> None:
+        if not line.asked.path.endswith("/chat/completions"):
+            self.looked.append(line.asked)
+            await (refusing(404, "no list here") if self.models is None else answering(self.models))(line)
+            return
+        self.asked.append(line.asked)
+        behaviour = self.behaviours[min(len(self.asked), len(self.behaviours)) - 1]
+        acting, gone = asyncio.ensure_future(behaviour(line)), asyncio.ensure_future(reader.read(1))
+        try:
+            await asyncio.wait({acting, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            acting.cancel()
+            gone.cancel()
+            await asyncio.gather(acting, gone, return_exceptions=True)
+
+
+async def _read(reader: asyncio.StreamReader) -> Asked:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+    method, path, _ = head[0].split(" ")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:]) if name}
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    return Asked(method=method, path=path, headers=headers, body=json.loads(body) if body else None)
+
+
+@contextlib.contextmanager
+def dead_port() -> Iterator[int]:
+    """A port that nobody listens on, and nobody else gets meanwhile."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
