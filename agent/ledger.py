@@ -1,7 +1,8 @@
 """One run as its loop sees it: what was asked, answered and graded; in the store before anything goes on.
 
 The store is the truth. A run that is taken up again reads itself from it, so every answer is asked for once and every
-attempt graded once, whatever a checkpoint says.
+attempt graded once, whatever a checkpoint says. A run that continues an attempt of another one knows what that one knew
+when the attempt had been judged, and counts its turns on from there; what it finds itself is its own alone.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Ledger:
         self._unwritten: list[tuple[Grading, asyncio.Future[None]]] = []
         self._writing: asyncio.Task[None] | None = None
         self._structures: dict[str, str] = {}
+        self._inherited = _inherited(store, run)
 
     @classmethod
     def begin(cls, store: Store, run: Run) -> Ledger:
@@ -71,6 +73,15 @@ class Ledger:
             return list(self._history)
         return [item for item in self._history if item.attempt.turn < before_turn]
 
+    def past(self, before_turn: int) -> list[Graded]:
+        """The history, after that of the run which this one continues."""
+        return [*self._inherited, *self.history(before_turn)]
+
+    @property
+    def first_turn(self) -> int:
+        """0, or the one after the turn that this run continues."""
+        return self._inherited[-1].attempt.turn + 1 if self._inherited else 0
+
     def of_turn(self, turn: int) -> list[Attempt]:
         """The answers of a turn that were given already, in order."""
         found = [attempt for attempt in self._attempts.values() if attempt.turn == turn]
@@ -78,7 +89,9 @@ class Ledger:
 
     def asked(self, policy: str, before_turn: int) -> int:
         """How many answers a policy was asked for in earlier turns."""
-        return sum(a.completion.policy == policy and a.turn < before_turn for a in self._attempts.values())
+        earlier = [attempt for attempt in self._attempts.values() if attempt.turn < before_turn]
+        earlier += [item.attempt for item in self._inherited]
+        return sum(attempt.completion.policy == policy for attempt in earlier)
 
     def twin_of(self, attempt: Attempt) -> Graded | None:
         """An earlier graded attempt with the same file, but for names and layout."""
@@ -130,6 +143,15 @@ class Ledger:
     def noted(self, kind: str) -> list[Event]:
         return [event for event in self._store.events(self.run.id) if event.kind == kind]
 
+    def ended(self) -> RunEnd | None:
+        """How the run ended when it was last under way; None where it did not."""
+        return self._store.end(self.run.id)
+
+    def seconds_before(self) -> float:
+        """What an earlier end says that was used of the time."""
+        end = self.ended()
+        return float(end.summary.get("spent", {}).get("seconds", 0.0)) if end is not None else 0.0
+
     async def end(self, stop_reason: str, best: str | None, summary: dict[str, Any]) -> RunEnd:
         now = datetime.datetime.now(datetime.UTC)
         ended = RunEnd(run=self.run.id, stop_reason=stop_reason, best=best, ended_at=now, summary=summary)
@@ -146,6 +168,22 @@ class Ledger:
         bisect.insort(self._history, known, key=lambda item: (item.attempt.turn, item.attempt.index))
         if attempt.source is not None and grading.evaluation is not None:
             self._structures.setdefault(structure_of(attempt.source), attempt.key)
+
+
+def _inherited(store: Store, run: Run) -> tuple[Graded, ...]:
+    """What was known, over all the runs that led there, when the attempt that this run continues had been judged."""
+    found: list[Graded] = []
+    origin, seen = run.forked_from, {run.id}
+    while origin is not None and store.has_attempt(origin):  # a run that was imported may have come without the other
+        attempt = store.attempt(origin)
+        if attempt.run in seen:  # only a file from elsewhere tells of a circle
+            break
+        seen.add(attempt.run)
+        earlier = [item for item in store.attempts(attempt.run) if item.turn <= attempt.turn]
+        judged = ((item, store.gradings(item.key)) for item in earlier)
+        found = [*(Graded(attempt=item, grading=gradings[-1]) for item, gradings in judged if gradings), *found]
+        origin = store.run(attempt.run).forked_from
+    return tuple(found)
 
 
 def graded_like(attempt: Attempt, twin: Graded) -> Grading:

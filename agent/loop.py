@@ -23,6 +23,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Send
 
 from triton_agent.agent import portfolio, search, sorting
+from triton_agent.agent.authors import Authors
 from triton_agent.agent.ledger import RECALLED, Ledger, graded_like
 from triton_agent.agent.settings import LoopSettings, Spent, StopReason, exhausted, left
 from triton_agent.agent.state import Assignment, Event, LoopState, initial_state
@@ -56,7 +57,7 @@ class Loop:
         """Several judges share the evaluations: one for each GPU."""
         self.ledger = ledger
         self.settings = settings
-        self._policies = {policy.name: policy for policy in policies}
+        self._authors = Authors(policies, self._tell)
         self._recall_from_memory = recall
         self._machine = machine or Machine()
         self._checkpointer = checkpointer
@@ -72,6 +73,7 @@ class Loop:
     def stop(self) -> None:
         """End after the evaluations under way, with what there is."""
         self._asked_to_stop = True
+        self._authors.stop()
 
     # -- the graph -------------------------------------------------------------------------------------------------
 
@@ -102,7 +104,7 @@ class Loop:
             known = await graph.aget_state(config)
             if known.next:  # killed in the middle of it
                 self._seconds_before, start = known.values["seconds"], None
-                self._recalled = self._recalled_before()
+                self._recalled = self._recalled_before() or ()
         kept: Literal["sync"] | None = "sync" if self._checkpointer else None  # without one, langgraph fails over it
         async for event in graph.astream(start, config, stream_mode="custom", durability=kept):
             yield event
@@ -110,24 +112,28 @@ class Loop:
     def _start(self) -> LoopState:
         """Where the ledger says the run stands: at its beginning, or where an earlier end left it."""
         turns = {attempt.turn for attempt in self.ledger.attempts()}
-        turn = max(turns, default=0)
+        turn = max(turns, default=self.ledger.first_turn)
         if turns and all(self.ledger.is_graded(attempt.key) for attempt in self.ledger.of_turn(turn)):
             turn += 1
-        return {**initial_state(self.ledger.run.id), "turn": turn}
+        self._seconds_before = self.ledger.seconds_before()
+        return {**initial_state(self.ledger.run.id), "turn": turn, "seconds": self._seconds_before}
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
     async def recall(self, state: LoopState) -> dict[str, Any]:
         """What earlier runs teach about a problem like this one."""
-        self._recalled = self._recalled_before()
-        if not self.ledger.noted(RECALLED):
-            self._recalled = tuple(await asyncio.to_thread(self._recall_from_memory))
-            await self.ledger.note(RECALLED, lessons=[dataclasses.asdict(lesson) for lesson in self._recalled])
+        before = self._recalled_before()
+        if before is None:
+            lessons = tuple(await asyncio.to_thread(self._recall_from_memory))
+            await self.ledger.note(RECALLED, lessons=[dataclasses.asdict(lesson) for lesson in lessons])
+        self._recalled = lessons if before is None else before
         _say("recalled", lessons=len(self._recalled))
         return {}
 
-    def _recalled_before(self) -> tuple[Lesson, ...]:
-        return tuple(Lesson(**lesson) for event in self.ledger.noted(RECALLED) for lesson in event.data["lessons"])
+    def _recalled_before(self) -> tuple[Lesson, ...] | None:
+        """What memory said when the run began; None where it was not asked yet."""
+        noted = self.ledger.noted(RECALLED)
+        return tuple(Lesson(**lesson) for event in noted for lesson in event.data["lessons"]) if noted else None
 
     async def propose(self, state: LoopState) -> Command[Literal["evaluate", "finish"]]:
         """Ask for the turn's answers, unless they were given before a crash."""
@@ -138,7 +144,8 @@ class Loop:
             attempts = await self._ask(turn, state)
             await self.ledger.add_attempts(attempts)
         if not attempts:
-            return Command(goto="finish", update={"stop": StopReason.POLICY_DONE.value})
+            stop = self._why_nothing_is_said(state)
+            return Command(goto="finish", update={"stop": stop.value, "seconds": self._seconds()})
         for attempt in attempts:
             _say("proposed", key=attempt.key, parent=attempt.parent, policy=attempt.completion.policy)
         due = [attempt.key for attempt in attempts]
@@ -146,14 +153,22 @@ class Loop:
         return Command(goto=[Send("evaluate", Assignment(keys=keys)) for keys in lanes], update={"due": due})
 
     async def _ask(self, turn: int, state: LoopState) -> list[Attempt]:
-        history = self.ledger.history(before_turn=turn)
-        n = self.settings.parallel
-        names = portfolio.assign(history, list(self._policies), n=n, seed=f"{self.settings.seed}/{turn}")
-        parents = search.choose_parents(history, self.settings, turn=turn, n=n)
+        """The turn's answers. Where those who were asked have none, the others are asked for them."""
+        history, able = self.ledger.past(before_turn=turn), self._authors.able(turn)
+        while able and not self._asked_to_stop:
+            names = portfolio.assign(history, able, n=self.settings.parallel, seed=f"{self.settings.seed}/{turn}")
+            attempts = await self._ask_of(names, history, turn, state)
+            if attempts:
+                return attempts
+            able = [name for name in able if name not in names]
+        return []
+
+    async def _ask_of(self, names: list[str], history: list[Graded], turn: int, state: LoopState) -> list[Attempt]:
+        parents = self._parents(history, turn)
         groups: dict[tuple[str, str | None], int] = {}
         for name, parent in zip(names, parents):
             groups[name, parent] = groups.get((name, parent), 0) + 1
-        asked = {name: self.ledger.asked(name, turn) for name in self._policies}
+        asked = {name: self.ledger.asked(name, turn) for name in names}
         questions: list[tuple[str, str | None, Observation, int]] = []
         for (name, parent), count in groups.items():
             observation = self._observe(history, state, turn, parent, asked[name])
@@ -170,11 +185,18 @@ class Loop:
             for index, (seen, parent, completion) in enumerate(flat)
         ]
 
+    def _parents(self, history: list[Graded], turn: int) -> list[str | None]:
+        """Those that the search chooses; of a run that continues an attempt, that attempt comes first."""
+        origin, n = self.ledger.run.forked_from, self.settings.parallel
+        if origin is not None and turn == self.ledger.first_turn:
+            return [origin] * n
+        return search.choose_parents(history, self.settings, turn=turn, n=n)
+
     async def _answers(self, name: str, seen: Observation, count: int) -> list[Completion]:
         """What a policy says; of a trusted one, with a GPU at hand, the best at first sight of many more."""
-        policy, judge = self._policies[name], self._judges[0]
+        policy, judge = self._authors[name], self._judges[0]
         if not (getattr(policy, "trusted", False) and isinstance(judge, sorting.Sketcher) and judge.sketches):
-            return await policy.propose(seen, count)
+            return await self._authors.ask(name, seen, count)
         offered = await policy.propose(seen, count * sorting.LOOKS_PER_VERDICT)
         _say("sorting", offered=len(offered))
         kept, looks = await sorting.most_promising(offered, judge, count)
@@ -253,8 +275,10 @@ class Loop:
         """Write down how it ended."""
         best = search.best_of(self.ledger.history())
         key = best.attempt.key if best else None
-        spent = dataclasses.asdict(self._spent(state))
-        await self.ledger.end(state["stop"], key, {"spent": spent})
+        summary: dict[str, Any] = {"spent": dataclasses.asdict(self._spent(state))}
+        if self._authors.failures:
+            summary["failed"] = self._authors.failures
+        await self.ledger.end(state["stop"], key, summary)
         _say("finished", stop=state["stop"], best=key)
         return {"seconds": self._seconds()}
 
@@ -273,6 +297,14 @@ class Loop:
         if used_up is not None:
             return used_up
         return StopReason.NO_PROGRESS if self._no_progress(history, state["turn"]) else None
+
+    def _why_nothing_is_said(self, state: LoopState) -> StopReason:
+        if self._asked_to_stop:
+            return StopReason.INTERRUPTED
+        used_up = exhausted(left(self.settings, self._spent(state)))
+        if used_up is not None:
+            return used_up
+        return StopReason.POLICY_FAILED if self._authors.failures else StopReason.POLICY_DONE
 
     def _near_floor(self, history: list[Graded]) -> bool:
         """Measured, or for a draft counted: one launch that moves hardly more than the fewest bytes."""
@@ -305,6 +337,11 @@ class Loop:
             tokens=sum(usage.prompt_tokens + usage.completion_tokens for usage in usages),
             cost=sum(usage.cost for usage in usages),
         )
+
+    async def _tell(self, kind: str, **data: Any) -> None:
+        """Whoever watches and whoever looks back."""
+        await self.ledger.note(kind, **data)
+        _say(kind, **data)
 
 
 def _fruitless(history: list[Graded], turn: int) -> bool:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
 from triton_agent.agent.settings import LoopSettings, Search
 from triton_agent.policy.episode import Graded, predecessor
+from triton_agent.policy.ranking import Standing
 from triton_agent.tools.results import Status
 from triton_agent.tools.source_identity import structure_of
 
@@ -20,9 +22,20 @@ HOPELESS = frozenset({Status.CHEATED, Status.NO_ANSWER})
 """Nothing to repair there."""
 
 
-def best_of(history: Sequence[Graded]) -> Graded | None:
+class Ranked(Protocol):
+    """Whatever has a place among others."""
+
+    @property
+    def standing(self) -> Standing:
+        """Its place."""
+
+
+Item = TypeVar("Item", bound=Ranked)
+
+
+def best_of(history: Sequence[Item]) -> Item | None:
     """The one that stands when each has challenged the one before it."""
-    best: Graded | None = None
+    best: Item | None = None
     for item in history:
         if item.standing.surpasses(best.standing if best else None):
             best = item

@@ -24,7 +24,12 @@ class StopReason(enum.StrEnum):
     INTERRUPTED = "interrupted"
     INSTRUMENT = "instrument"
     """Turn after turn, nothing could be measured."""
+    POLICY_FAILED = "policy_failed"
+    """No policy could be asked any more: a server is down, refuses the key, or knows no such model."""
 
+
+GO_ON = frozenset({StopReason.INTERRUPTED, StopReason.INSTRUMENT, StopReason.POLICY_FAILED})
+"""Ends that a run which is taken up again goes on from; after any other it has said all it had to say."""
 
 MEANS = {
     StopReason.TURNS: "all turns were used",
@@ -36,6 +41,7 @@ MEANS = {
     StopReason.POLICY_DONE: "the policy has nothing more to propose",
     StopReason.INTERRUPTED: "interrupted",
     StopReason.INSTRUMENT: "nothing could be measured",
+    StopReason.POLICY_FAILED: "no policy could be asked any more",
 }
 
 

@@ -18,7 +18,7 @@ import typer
 
 from triton_agent import __version__
 from triton_agent.memory.errors import StoreError
-from triton_agent.runs import exit_codes, history_commands, train_commands
+from triton_agent.runs import bench_commands, exit_codes, history_commands, model_options, train_commands
 from triton_agent.tools.errors import InstrumentError, TritonAgentError, UsageError
 
 app = typer.Typer(
@@ -106,7 +106,7 @@ def evaluate(
         typer.Option(
             "--baseline",
             metavar="NAME",
-            help="Time against it, too: compile, compile-reduce-overhead, compile-max-autotune; repeat for more.",
+            help="Time against it, too: tf32-eager, compile, compile-reduce-overhead, compile-max-autotune; repeat.",
         ),
     ] = None,
     max_memory_ratio: Annotated[
@@ -167,7 +167,12 @@ def optimize(
     inputs: INPUT = None,
     inputs_file: INPUTS = None,
     policy: Annotated[
-        str, typer.Option("--policy", help="Who writes: builtin, scripted:FOLDER; several separated by commas.")
+        str,
+        typer.Option(
+            "--policy",
+            help="Who writes: builtin, scripted:DIR, openai:MODEL, vllm:MODEL, hf:DIR, chat:PROVIDER:MODEL, "
+            "own:FILE.py:CLASS; several by commas.",
+        ),
     ] = "builtin",
     device: Annotated[
         str, typer.Option("--device", help="cpu: interpreter, the result is a draft; cuda: measured; auto.")
@@ -176,11 +181,26 @@ def optimize(
     own_kernels: Annotated[
         bool, typer.Option("--own-kernels", help="No library calls beside own kernels, as in training and benchmarks.")
     ] = False,
+    parts: Annotated[
+        bool, typer.Option("--parts", help="Optimize the model's hot submodules one by one, then put them together.")
+    ] = False,
     turns: Annotated[int, typer.Option("--turns", help="Rounds of proposals at most.")] = 12,
     parallel: Annotated[int, typer.Option("--parallel", help="Proposals in a round, and evaluations at once.")] = 4,
     budget: Annotated[str | None, typer.Option("--budget", metavar="TIME", help="As in 90s, 10m, 1h.")] = None,
     max_tokens: Annotated[int | None, typer.Option("--max-tokens", help="Of a language model, in all.")] = None,
-    max_cost: Annotated[float | None, typer.Option("--max-cost", help="In the policy's currency.")] = None,
+    max_cost: Annotated[float | None, typer.Option("--max-cost", help="In the currency of --price.")] = None,
+    base_url: model_options.BASE_URL = None,
+    api_key_env: model_options.API_KEY_ENV = None,
+    temperature: model_options.TEMPERATURE = None,
+    max_answer_tokens: model_options.MAX_ANSWER_TOKENS = None,
+    context_tokens: model_options.CONTEXT_TOKENS = None,
+    price: model_options.PRICE = None,
+    vllm_python: model_options.VLLM_PYTHON = None,
+    adapter: model_options.ADAPTER = None,
+    speculate: model_options.SPECULATE = None,
+    gpu_memory: model_options.GPU_MEMORY = None,
+    model_dtype: model_options.MODEL_DTYPE = None,
+    structured: model_options.STRUCTURED = False,
     seed: Annotated[int, typer.Option("--seed", help="Equal seeds search alike.")] = 0,
     timeout: Annotated[float, typer.Option("--timeout", metavar="S", help="Seconds a kernel may take in all.")] = 120.0,
     out: OUT = None,
@@ -200,11 +220,24 @@ def optimize(
         "device": device,
         "target": target,
         "own_kernels": own_kernels,
+        "parts": parts,
         "turns": turns,
         "parallel": parallel,
         "budget": budget,
         "max_tokens": max_tokens,
         "max_cost": max_cost,
+        "base_url": base_url,
+        "api_key_env": api_key_env,
+        "temperature": temperature,
+        "max_answer_tokens": max_answer_tokens,
+        "context_tokens": context_tokens,
+        "price": price,
+        "vllm_python": vllm_python,
+        "adapter": adapter,
+        "speculate": speculate,
+        "gpu_memory": gpu_memory,
+        "model_dtype": model_dtype,
+        "structured": structured,
         "seed": seed,
         "timeout_s": timeout,
     }
@@ -262,6 +295,7 @@ def doctor(json: JSON = False) -> None:
 
 history_commands.attach(app)
 train_commands.attach(app)
+bench_commands.attach(app)
 
 
 WRONG_USAGE: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")

@@ -26,7 +26,7 @@ from triton_agent.tools.hardware import gpus
 from triton_agent.tools.isolate.conditions import AUTOCASTS, PRECISIONS
 from triton_agent.tools.problem import parse_problem
 from triton_agent.tools.results import Evaluation, Status, to_json
-from triton_agent.tools.timing.opponents import COMPILED
+from triton_agent.tools.timing.opponents import OPPONENTS
 from triton_agent.tools.versions import require_supported
 
 MODES = {"eval": ("eval",), "train": ("train",), "both": ("eval", "train")}
@@ -66,8 +66,8 @@ def run(request: EvaluateRequest) -> int:
     """Evaluate every kernel; the exit code is that of the worst."""
     for warning in require_supported().warnings:
         console.progress().print(f"warning: {warning}")
-    settings = _settings(request)
-    sources = [(path, forced(_read(path))) for path in request.kernels]  # of a shipped file, it is its kernels
+    settings = settings_from(request)
+    sources = [(path, forced(read_kernel(path))) for path in request.kernels]  # of a shipped file, it is its kernels
     spec = parse_problem(request.problem, init=request.init, inputs=request.inputs, inputs_file=request.inputs_file)
     began = time.perf_counter()
     with _Screen(len(sources)) as screen, Evaluator(spec, settings) as evaluator:
@@ -82,7 +82,7 @@ def run(request: EvaluateRequest) -> int:
     return _exit_code([verdict for _, verdict in verdicts])
 
 
-def _settings(request: EvaluateRequest) -> EvaluatorSettings:
+def settings_from(request: EvaluateRequest) -> EvaluatorSettings:
     if request.mode not in MODES:
         raise UsageError(f"--mode {request.mode}", remedy=f"one of {', '.join(MODES)}")
     if request.shapes not in ("family", "given"):
@@ -102,16 +102,13 @@ def _settings(request: EvaluateRequest) -> EvaluatorSettings:
         shapes=request.shapes,
         require_sandbox=request.require_sandbox,
         screen=request.screen,
-        total_timeout_s=request.timeout_s,
-        call_timeout_s=min(20.0, request.timeout_s),
-        compile_timeout_s=min(60.0, request.timeout_s),
         precision=request.precision,
         autocast=request.autocast or "",
         baselines=request.baselines,
         max_memory_ratio=request.max_memory_ratio,
         profile=request.profile,
         trust=request.trust,
-    )
+    ).within(request.timeout_s)
 
 
 def _require_known(request: EvaluateRequest) -> None:
@@ -120,8 +117,8 @@ def _require_known(request: EvaluateRequest) -> None:
     if request.autocast is not None and request.autocast not in AUTOCASTS:
         raise UsageError(f"--autocast {request.autocast}", remedy=" or ".join(AUTOCASTS))
     for name in request.baselines:
-        if name not in COMPILED:
-            remedy = f"{', '.join(COMPILED)}; the original as it is is always among them"
+        if name not in OPPONENTS:
+            remedy = f"{', '.join(OPPONENTS)}; the original as it is is always among them"
             raise UsageError(f"--baseline {name}", remedy=remedy)
     if request.max_memory_ratio is not None and not 0 < request.max_memory_ratio < math.inf:
         remedy = "how many times the original's device memory a call may take, such as 1.5"
@@ -137,7 +134,7 @@ def choose_device(wanted: str) -> str:
     return "cuda" if found else "cpu"
 
 
-def _read(path: str) -> str:
+def read_kernel(path: str) -> str:
     try:
         raw = sys.stdin.buffer.read() if path == "-" and sys.stdin is not None else Path(path).read_bytes()
         return raw.decode("utf-8-sig")

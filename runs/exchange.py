@@ -13,7 +13,7 @@ from rich.text import Text
 from triton_agent.memory.exchange import jsonl
 from triton_agent.memory.exchange.entries import Entry, Remembered, entries, read_entries
 from triton_agent.memory.exchange.intake import require_sound, take_in
-from triton_agent.memory.exchange.trl import Judged, LeftOut, Shape, Which, grpo_rows, sft_rows
+from triton_agent.memory.exchange.trl import Judged, LeftOut, Render, Shape, Which, grpo_rows, sft_rows
 from triton_agent.memory.listing import AttemptFilter
 from triton_agent.memory.store import Store
 from triton_agent.runs import console, exit_codes
@@ -23,6 +23,8 @@ from triton_agent.runs.selection import Selection, select_runs
 from triton_agent.runs.store_option import open_store
 from triton_agent.tools.errors import UsageError
 
+PROMPT_TOKENS = 16_384
+"""Of a prompt in a row to train on, where none was stored; no model is at hand to say how long one may be."""
 FORMS = ("jsonl", "parquet", "trl-sft", "trl-grpo")
 
 
@@ -55,11 +57,23 @@ def export_runs(request: ExportRequest, *, store: str | None, json: bool) -> int
             count = write(entries(opened, map(opened.run, chosen)), path)
         else:
             judged = _judged(opened, chosen)
-            rows = grpo_rows(judged, left_out) if form == "trl-grpo" else sft_rows(judged, which, shape, left_out)
+            rows = (
+                grpo_rows(judged, left_out)
+                if form == "trl-grpo"
+                else sft_rows(judged, which, shape, left_out, _as_messages())
+            )
             count = _write_rows(rows, path, left_out)
     told = {"file": str(path), "format": form, "runs": len(chosen), "records": count, "left_out": left_out.reasons}
     _tell_export(told, path, json)
     return exit_codes.GOOD
+
+
+def _as_messages() -> Render:
+    """For answers of authors that were shown no messages: what a language model would have been shown."""
+    from triton_agent.policy.llm.prompt import as_messages
+    from triton_agent.policy.llm.token_bound import token_bound
+
+    return as_messages(budget_tokens=PROMPT_TOKENS, count=token_bound)
 
 
 def _destination(request: ExportRequest) -> tuple[Path, str]:

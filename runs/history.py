@@ -9,11 +9,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from triton_agent.memory.exchange.trl import speedup_of
+from triton_agent.agent import search
 from triton_agent.memory.records import Attempt, Grading, Run, RunEnd
-from triton_agent.policy.ranking import standing
+from triton_agent.memory.verdicts import passed, speedup_of
+from triton_agent.policy.ranking import Standing, standing
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.results import Evaluation, Interval, Status
+from triton_agent.tools.results import Evaluation, Interval
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +46,16 @@ class Graded:
 
     @property
     def passed(self) -> bool:
-        return self.evaluation is not None and self.evaluation.status is Status.PASSED
+        return passed(self.evaluation)
 
     @property
     def speedup(self) -> Interval | None:
         return speedup_of(self.evaluation)
+
+    @property
+    def standing(self) -> Standing:
+        """How it compares with others of the same run."""
+        return standing(self.evaluation)
 
     @property
     def status(self) -> str:
@@ -70,10 +76,10 @@ class History:
 
     @property
     def best(self) -> Graded | None:
-        """What was shipped; where the run has not ended, the best so far."""
+        """What was shipped; where the run has not ended, what its search holds for the best so far."""
         if self.end is not None:
             return next((item for item in self.attempts if item.key == self.end.best), None)
-        return best_of(self.attempts)
+        return search.best_of(self.attempts)
 
     def attempt(self, name: str) -> Graded:
         """By `2.1`, by its whole key, or `best`."""
@@ -98,12 +104,6 @@ class History:
         while (parent := known.get(path[-1].attempt.parent or "")) is not None and parent not in path:
             path.append(parent)
         return tuple(reversed(path))
-
-
-def best_of(attempts: Sequence[Graded]) -> Graded | None:
-    """The highest in standing of those that passed; of equals the first."""
-    passed = [item for item in attempts if item.passed]
-    return max(passed, key=lambda item: standing(item.evaluation), default=None)
 
 
 def newest_verdict(gradings: Sequence[Grading]) -> Evaluation | None:

@@ -5,9 +5,11 @@ Only their words and options stand here; each imports what it does when it runs.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from triton_agent.tools.errors import UsageError
 
 STORE = Annotated[
     str | None,
@@ -212,14 +214,48 @@ def replay(
     regrade: Annotated[
         bool, typer.Option("--regrade", help="Like --verify, and keep the new verdicts beside the old.")
     ] = False,
+    fork: Annotated[
+        str | None, typer.Option("--fork", metavar="A", help="Go on from this one as a new run: 2.1, or best.")
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option("--policy", help="With --fork: who writes; like what follows, else as it was.")
+    ] = None,
+    turns: Annotated[int | None, typer.Option("--turns", help="With --fork: how many more.")] = None,
+    parallel: Annotated[int | None, typer.Option("--parallel", help="With --fork: proposals in a round.")] = None,
+    budget: Annotated[str | None, typer.Option("--budget", metavar="TIME", help="With --fork: as in 90s, 10m.")] = None,
+    max_tokens: Annotated[int | None, typer.Option("--max-tokens", help="With --fork: in all.")] = None,
+    max_cost: Annotated[float | None, typer.Option("--max-cost", help="With --fork: in the policy's currency.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="With --fork: another search.")] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="DIR", help="With --fork: where file and report go; default: ./RUN.")
+    ] = None,
     device: DEVICE = "auto",
     jobs: JOBS = 0,
     store: STORE = None,
     json: JSON = False,
 ) -> None:
-    """Play a run back step by step (n, p, q, arrows); needs no GPU, no policy, no network."""
+    """Play a run back step by step (n, p, q, arrows; no GPU, policy or network), or go on from one of its steps."""
     from triton_agent.runs.replay import ReplayRequest, run_replay
 
+    changes: dict[str, Any] = {
+        "policy": policy,
+        "turns": turns,
+        "parallel": parallel,
+        "budget": budget,
+        "max_tokens": max_tokens,
+        "max_cost": max_cost,
+        "seed": seed,
+    }
+    if fork is not None:
+        from triton_agent.runs.fork import Overrides, run_fork
+
+        if attempt is not None or plain or verify or regrade:
+            raise UsageError("--fork goes on from an attempt; it neither plays nor judges the run again")
+        overrides = Overrides(**changes, device=None if device == "auto" else device)
+        raise typer.Exit(run_fork(run, fork, overrides, out=out, store=store, json=json))
+    idle = [f"--{name.replace('_', '-')}" for name, value in (changes | {"out": out}).items() if value is not None]
+    if idle:
+        raise UsageError(f"{', '.join(idle)}: only with --fork", remedy="--fork A names the attempt to go on from")
     request = ReplayRequest(
         run=run,
         attempt=attempt,

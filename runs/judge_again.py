@@ -14,8 +14,8 @@ import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
-from triton_agent.memory.exchange.trl import speedup_of
 from triton_agent.memory.observation import Rules
+from triton_agent.memory.verdicts import speedup_of
 from triton_agent.runs.history import Graded
 from triton_agent.tools.emulate.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, UsageError

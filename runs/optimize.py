@@ -13,33 +13,38 @@ import datetime
 import os
 import secrets
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from triton_agent import __version__
 from triton_agent.agent import search
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.loop import Loop
-from triton_agent.agent.settings import MEANS, LoopSettings, StopReason
+from triton_agent.agent.settings import GO_ON, MEANS, LoopSettings, StopReason
 from triton_agent.memory.observation import Lesson, ProblemView
 from triton_agent.memory.recall import recall
-from triton_agent.memory.records import Machine, Run, RunEnd, new_run_id
+from triton_agent.memory.records import Machine, Run, RunEnd, new_run_id, run_of
 from triton_agent.memory.store import Store
 from triton_agent.policy.episode import Graded
 from triton_agent.policy.protocol import Policy
 from triton_agent.runs.checkpoints import checkpointer
 from triton_agent.runs.optimize_request import OptimizeRequest
 from triton_agent.runs.optimize_screen import Screen
+from triton_agent.runs.parts import choosing
+from triton_agent.runs.parts.tally import Tally
 from triton_agent.runs.policies import make_policies
-from triton_agent.runs.shipped import Shipped, ship_best
+from triton_agent.runs.shipped import Shipped, output_folder, ship_best
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.evaluator import Evaluator
 from triton_agent.tools.hardware import gpus
-from triton_agent.tools.problem import ProblemSpec, parse_problem
+from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.versions import project_version
 
 TRACING = "LANGSMITH_TRACING"
 """Of langgraph's vendor; nothing is sent anywhere unless the user's own environment says otherwise."""
+
+
+Preparation = Callable[[Ledger, LoopSettings], Awaitable[tuple[list[Policy], LoopSettings]]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +56,8 @@ class Outcome:
     best: Graded | None
     shipped: Shipped | None
     """None where nothing was good enough."""
+    parts: Tally | None = None
+    """Of a whole model by parts."""
 
 
 async def optimize(
@@ -60,23 +67,38 @@ async def optimize(
     *,
     out: Path | None = None,
     resume: str | None = None,
+    fork: str | None = None,
     policies: list[Policy] | None = None,
+    prepare: Preparation | None = None,
+    shipping: bool = True,
 ) -> Outcome:
-    """A whole run. Policies may be given ready made; else they are what the request names."""
+    """A whole run, also from where an earlier one stands (`resume`), or as a new one from one of its attempts (`fork`).
+
+    Policies may be given ready made; else they are what the request names. `prepare` is called once the run is in the
+    store, and says who writes instead, and within what settings. Without `shipping` the best stays in the store.
+    """
     os.environ.setdefault(TRACING, "false")
-    spec = parse_problem(request.problem, init=request.init, inputs=request.inputs, inputs_file=request.inputs_file)
+    spec = request.spec()
+    origin = run_of(fork) if fork else resume
+    if origin is not None:
+        _require_unchanged(store.run(origin), spec)
     settings = request.loop()
-    ready = policies if policies is not None else make_policies(request.policy)
+    ready = policies if policies is not None else make_policies(request.policy, request.model_options())
     screen.say(f"reading {spec.name}: running the original, finding sizes to check at")
     with await asyncio.to_thread(Evaluator, spec, request.judging()) as evaluator:
-        ledger = _ledger(store, spec, evaluator, request, resume)
+        ledger = Ledger.take_up(store, resume) if resume else _begin(store, spec, evaluator, request, fork)
+        if prepare is not None:
+            ready, settings = await prepare(ledger, settings)
         screen.begin(ledger, settings, _title(ledger.run, settings))
+        suggestion = choosing.suggestion(ledger.run.problem.graphs)
+        if suggestion and not (request.parts or request.part_of or request.own_kernels):
+            screen.say(suggestion)
         try:
             await _drive(ledger, ready, evaluator, settings, store, screen)
             best = search.best_of(ledger.history())
             shipped = None
-            if best is not None:
-                folder = out or Path.cwd() / ledger.run.id
+            if best is not None and shipping:
+                folder = output_folder(out, ledger.run)
                 shipped = await ship_best(spec, ledger.run, best, evaluator, request, folder, screen)
         finally:
             screen.close()
@@ -87,18 +109,16 @@ async def optimize(
     return Outcome(run=ledger.run, end=end, best=best, shipped=shipped)
 
 
-def _ledger(
-    store: Store, spec: ProblemSpec, evaluator: Evaluator, request: OptimizeRequest, resume: str | None
-) -> Ledger:
-    if resume is not None:
-        ledger = Ledger.take_up(store, resume)
-        if ledger.run.problem.digest != spec.digest:
-            raise UsageError(
-                f"the problem of run {ledger.run.id} has changed since",
-                where=spec.path,
-                remedy="put the file back as it was, or begin a new run",
-            )
-        return ledger
+def _require_unchanged(earlier: Run, spec: ProblemSpec) -> None:
+    if earlier.problem.digest != spec.digest:
+        raise UsageError(
+            f"the problem of run {earlier.id} has changed since",
+            where=spec.path,
+            remedy="put the file back as it was, or begin a new run",
+        )
+
+
+def _begin(store: Store, spec: ProblemSpec, evaluator: Evaluator, request: OptimizeRequest, fork: str | None) -> Ledger:
     now = datetime.datetime.now(datetime.UTC)
     run = Run(
         id=new_run_id(now, secrets.token_hex(8)),
@@ -106,7 +126,8 @@ def _ledger(
         policy=request.policy,
         settings=request.to_json(),
         started_at=now,
-        commit=__version__,
+        forked_from=fork,
+        commit=project_version(),
     )
     return Ledger.begin(store, run)
 
@@ -119,6 +140,11 @@ async def _drive(
     store: Store,
     screen: Screen,
 ) -> None:
+    end = ledger.ended()
+    if end is not None and end.stop_reason not in GO_ON:
+        screen.say(f"the run has ended: {why_it_ended(end)}; what is left is to ship its best")
+        return
+
     def lessons() -> tuple[Lesson, ...]:
         return tuple(recall(store, ledger.run.problem))
 
@@ -135,7 +161,9 @@ def machine_here(seed: int) -> Machine:
     """Where gradings are being made."""
     found = gpus()
     gpu = found[0] if found else None
-    return Machine(gpu=gpu.name if gpu else "", driver=(gpu.driver or "") if gpu else "", commit=__version__, seed=seed)
+    return Machine(
+        gpu=gpu.name if gpu else "", driver=(gpu.driver or "") if gpu else "", commit=project_version(), seed=seed
+    )
 
 
 @contextlib.asynccontextmanager
@@ -180,6 +208,16 @@ def why_it_ended(end: RunEnd) -> str:
     return end.stop_reason
 
 
+def spent_on_models(end: RunEnd, run: Run) -> str:
+    """Tokens and money, where there were any."""
+    spent = end.summary.get("spent", {})
+    if not spent.get("tokens"):
+        return ""
+    known = run.settings.get("price") is not None
+    cost = f"cost {spent['cost']:.4g}" if known else "cost unknown without --price"
+    return f"asked and answered: {spent['tokens']:,} tokens, {cost}"
+
+
 def as_json(outcome: Outcome) -> dict[str, Any]:
     """The last line of `--json`."""
     best, shipped = outcome.best, outcome.shipped
@@ -192,4 +230,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "speedup": dataclasses.asdict(speedup) if speedup else None,
         "file": str(shipped.path) if shipped else None,
         "draft": shipped.draft if shipped else None,
+        "parts": dataclasses.asdict(outcome.parts) if outcome.parts else None,
+        "spent": outcome.end.summary.get("spent", {}),
+        "failed": outcome.end.summary.get("failed", {}),
     }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import functools
 import json as json_text
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,10 +17,13 @@ from triton_agent.agent.settings import StopReason
 from triton_agent.memory.store import Store
 from triton_agent.runs import console, exit_codes
 from triton_agent.runs.evaluate import choose_device
-from triton_agent.runs.optimize import Outcome, as_json, optimize, why_it_ended
+from triton_agent.runs.optimize import Outcome, as_json, optimize, spent_on_models, why_it_ended
+from triton_agent.runs.optimize_parts import optimize_by_parts
 from triton_agent.runs.optimize_request import OptimizeRequest, parse_seconds
-from triton_agent.runs.optimize_screen import figure_of, make_screen
+from triton_agent.runs.optimize_screen import Screen, figure_of, make_screen
 from triton_agent.runs.promote import promote
+from triton_agent.runs.shipped import output_folder
+from triton_agent.runs.store_option import run_id
 from triton_agent.runs.written_report import write_report
 from triton_agent.tools.emulate.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, UsageError
@@ -32,33 +37,47 @@ def run(given: Mapping[str, Any], *, out: str | None, resume: str | None, store:
         console.progress().print(f"warning: {warning}")
     screen = make_screen(as_json=json)
     with Store.open(store) as opened:
-        request, run_id = _stored_request(opened, resume) if resume else (_request(given), None)
-        outcome = asyncio.run(optimize(request, opened, screen, out=Path(out) if out else None, resume=run_id))
-        if outcome.end.stop_reason == StopReason.INSTRUMENT:
-            raise InstrumentError(
-                "nothing could be measured, several turns in a row",
-                remedy=f"see `triton-agent runs show {outcome.run.id}`",
-            )
-        report = write_report(opened, outcome, Path(out) if out else Path.cwd() / outcome.run.id)
-    if json:
-        print(json_text.dumps(as_json(outcome) | {"report": str(report)}, allow_nan=False))
-    else:
-        _show(outcome, report)
-    return exit_codes.GOOD if outcome.shipped else exit_codes.NOT_PASSED
+        known = opened.run(run_id(opened, resume)) if resume else None
+        request = _moved(OptimizeRequest.from_json(known.settings), given) if known else _request(given)
+        folder, taken_up = Path(out) if out else None, known.id if known else None
+        outcome = asyncio.run(_optimized(request, opened, screen, folder, taken_up, json))
+        return hand_over(opened, outcome, out=out, json=json)
+
+
+async def _optimized(
+    request: OptimizeRequest, store: Store, screen: Screen, folder: Path | None, resume: str | None, json: bool
+) -> Outcome:
+    """The model as one, or by parts."""
+    if not request.parts:
+        return await optimize(request, store, screen, out=folder, resume=resume)
+    another = functools.partial(make_screen, as_json=json)
+    return await optimize_by_parts(request, store, screen, another_screen=another, out=folder, resume=resume)
 
 
 def run_promote(name: str, *, out: str | None, store: str | None, json: bool) -> int:
     """`triton-agent promote`."""
     screen = make_screen(as_json=json)
     with Store.open(store) as opened:
-        run_id = opened.find_run(name)
-        folder = Path(out) if out else Path.cwd() / run_id
-        outcome = asyncio.run(promote(opened, run_id, screen, folder))
-        report = write_report(opened, outcome, folder)
+        known = opened.run(run_id(opened, name))
+        folder = output_folder(out, known)
+        outcome = asyncio.run(promote(opened, known.id, screen, folder))
+        return hand_over(opened, outcome, out=out, json=json)
+
+
+def hand_over(store: Store, outcome: Outcome, *, out: str | None, json: bool) -> int:
+    """The report, the last words, and the exit code of a run that has ended."""
+    if outcome.end.stop_reason == StopReason.INSTRUMENT:
+        raise InstrumentError(
+            "nothing could be measured, several turns in a row",
+            remedy=f"see `triton-agent runs show {outcome.run.id}`",
+        )
+    report = write_report(store, outcome, output_folder(out, outcome.run))
     if json:
         print(json_text.dumps(as_json(outcome) | {"report": str(report)}, allow_nan=False))
     else:
         _show(outcome, report)
+    if outcome.shipped is None and outcome.end.stop_reason == StopReason.POLICY_FAILED:
+        return exit_codes.NOT_MEASURED
     return exit_codes.GOOD if outcome.shipped else exit_codes.NOT_PASSED
 
 
@@ -71,14 +90,21 @@ def _request(given: Mapping[str, Any]) -> OptimizeRequest:
     return OptimizeRequest(**fields | {"device": device, "seconds": parse_seconds(given["budget"])})
 
 
-def _stored_request(store: Store, resume: str) -> tuple[OptimizeRequest, str]:
-    known = store.run(resume)
-    return OptimizeRequest.from_json(known.settings), known.id
+def _moved(request: OptimizeRequest, given: Mapping[str, Any]) -> OptimizeRequest:
+    """A run that is taken up goes on as it was asked for; only a server, and where its key is, may have changed."""
+    changed = {name: given[name] for name in ("base_url", "api_key_env") if given.get(name) is not None}
+    return dataclasses.replace(request, **changed)
 
 
 def _show(outcome: Outcome, report: Path) -> None:
     screen, best, shipped = console.results(), outcome.best, outcome.shipped
     screen.print(f"\nended: {why_it_ended(outcome.end)}; run {outcome.run.id}")
+    for name, what in outcome.end.summary.get("failed", {}).items():
+        screen.print(f"{name} could not be asked: {what}", markup=False)
+    if outcome.end.stop_reason == StopReason.POLICY_FAILED:
+        screen.print(f"once it can: triton-agent optimize --resume {outcome.run.id}", markup=False)
+    if spent := spent_on_models(outcome.end, outcome.run):
+        screen.print(spent, markup=False)
     if best is None:
         screen.print(
             f"no kernel passed; the attempts and their verdicts: triton-agent runs show {outcome.run.id}", markup=False

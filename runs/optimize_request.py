@@ -9,9 +9,11 @@ from typing import Any
 
 from triton_agent.agent.settings import LoopSettings
 from triton_agent.memory.observation import Rules
-from triton_agent.runs.policies import DEFAULT
+from triton_agent.runs.model_options import ModelOptions
+from triton_agent.runs.policies import DEFAULT, asks_models
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.evaluator import EvaluatorSettings
+from triton_agent.tools.problem import ProblemSpec, parse_problem
 
 COMPARED_WITH = ("compile",)
 """What a measured speed-up is stated against, beside the original as it is."""
@@ -38,6 +40,33 @@ class OptimizeRequest:
     seed: int = 0
     timeout_s: float = 120.0
     shapes: str = "family"
+    parts: bool = False
+    """Whether the model is optimized by its submodules."""
+    part_of: str = ""
+    """The run of the whole model, where this one is about a part of it."""
+    base_url: str | None = None
+    api_key_env: str | None = None
+    temperature: float | None = None
+    max_answer_tokens: int | None = None
+    context_tokens: int | None = None
+    price: str | None = None
+    vllm_python: str | None = None
+    adapter: str | None = None
+    speculate: int | None = None
+    gpu_memory: float | None = None
+    model_dtype: str | None = None
+    structured: bool = False
+
+    def model_options(self) -> ModelOptions:
+        """How language models are asked."""
+        if self.max_cost is not None and self.price is None and asks_models(self.policy):
+            raise UsageError(f"--max-cost {self.max_cost} without a price", remedy="--price IN,OUT per million tokens")
+        names = [field.name for field in dataclasses.fields(ModelOptions)]
+        return ModelOptions(**{name: getattr(self, name) for name in names})
+
+    def spec(self) -> ProblemSpec:
+        """The problem as it was asked for."""
+        return parse_problem(self.problem, init=self.init, inputs=self.inputs, inputs_file=self.inputs_file)
 
     def loop(self) -> LoopSettings:
         """How to search."""
@@ -65,10 +94,7 @@ class OptimizeRequest:
             allow_library=not self.own_kernels,
             shapes=self.shapes,
             baselines=COMPARED_WITH if self.device == "cuda" else (),
-            total_timeout_s=self.timeout_s,
-            call_timeout_s=min(20.0, self.timeout_s),
-            compile_timeout_s=min(60.0, self.timeout_s),
-        )
+        ).within(self.timeout_s)
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self) | {"inputs": list(self.inputs), "problem": str(_absolute(self.problem))}
@@ -76,7 +102,9 @@ class OptimizeRequest:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> OptimizeRequest:
         known = {field.name for field in dataclasses.fields(cls)}
-        return cls(**{key: value for key, value in data.items() if key in known} | {"inputs": tuple(data["inputs"])})
+        return cls(
+            **{key: value for key, value in data.items() if key in known} | {"inputs": tuple(data.get("inputs", ()))}
+        )
 
 
 def _absolute(target: str) -> str:

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from triton_agent.agent import search
+from triton_agent.agent import authors, search
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.settings import LoopSettings
 from triton_agent.agent.state import Event
@@ -38,7 +38,7 @@ class Screen(Protocol):
 def make_screen(*, as_json: bool) -> Screen:
     if as_json:
         return JsonLines()
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False, emoji=False)
     return LiveScreen(console) if console.is_terminal else PlainLines()
 
 
@@ -52,6 +52,15 @@ def figure_of(item: Graded | None) -> str:
     traffic = f"{standing.traffic_ratio:.2f}x fewest bytes, " if standing.traffic_ratio is not None else ""
     beside = f", {standing.left_to_torch} torch operators" if standing.left_to_torch else ""
     return f"{traffic}{standing.launches} launch{'es' if standing.launches != 1 else ''}{beside}"
+
+
+def trouble_of(event: Event) -> str:
+    """Of a policy that could not answer, or not as often as it was asked to."""
+    if event["kind"] == authors.FAILED:
+        return f"  {event['policy']} could not be asked: {event['what']}"
+    if event["kind"] == authors.SHORT:
+        return f"  {event['policy']} gave {event['given']} of {event['asked']} answers: {event['what']}"
+    return ""
 
 
 @dataclasses.dataclass(slots=True)
@@ -102,6 +111,8 @@ class PlainLines:
             self.say(f"  looking at {event['offered']} variants")
         elif event["kind"] == "recalled" and event["lessons"]:
             self.say(f"recalled {event['lessons']} lessons of earlier runs")
+        elif told := trouble_of(event):
+            self.say(told)
 
     def say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
@@ -135,6 +146,8 @@ class LiveScreen:
             self._doing[key] = event["stage"]
         elif event["kind"] == "graded":
             self._doing.pop(key, None)
+        elif told := trouble_of(event):
+            self.say(told)
 
     def say(self, text: str) -> None:
         self._console.print(text, markup=False)

@@ -33,7 +33,7 @@ from triton_agent.tools.evaluator import GRADER, EvaluatorSettings
 from triton_agent.tools.hardware import gpus
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Evaluation
-from triton_agent.tools.versions import require_supported
+from triton_agent.tools.versions import project_version, require_supported
 
 COLOURS = {Agreement.SAME: "green", Agreement.DIFFERS: "red", Agreement.NOT_MEASURED: "magenta", Agreement.NEW: "cyan"}
 
@@ -65,7 +65,7 @@ def _grading(outcome: Outcome, key: str) -> Grading:
         attempt=key,
         evaluation=outcome.now if isinstance(outcome.now, Evaluation) else None,
         failure=InstrumentFailure.of(outcome.now) if isinstance(outcome.now, InstrumentError) else None,
-        machine=Machine(gpu=device.name if device and not failed else ""),
+        machine=Machine(gpu=device.name if device and not failed else "", commit=project_version()),
         grader=GRADER,
         graded_at=datetime.datetime.now(datetime.UTC),
     )

@@ -10,7 +10,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from triton_agent.memory.exchange.plain import to_plain
-from triton_agent.memory.listing import RunState, RunSummary
+from triton_agent.memory.listing import RunFilter, RunState, RunSummary
 from triton_agent.memory.observation import ProblemView
 from triton_agent.runs import console, exit_codes
 from triton_agent.runs.attempt_page import attempt_page, coloured, interval, table
@@ -153,23 +153,33 @@ def _attempt_json(item: Graded) -> dict[str, Any]:
 
 
 def tree(name: str, *, store: str | None, json: bool) -> int:
-    """The attempts under the ones they set out from."""
+    """The attempts under the ones they set out from, and under them the runs that went on from them."""
     with open_store(store) as opened:
         history = load_history(opened, name)
+        forks = opened.runs(RunFilter(continues=history.run.id, limit=None))
     children = _children(history)
     if json:
         told = [_branch_json(item, children) for item in children.get(None, [])]
-        print(json_text.dumps({"run": history.run.id, "tree": told}, allow_nan=False))
+        beside = {"forked_from": history.run.forked_from, "forks": {run.id: run.forked_from for run in forks}}
+        print(json_text.dumps({"run": history.run.id, **beside, "tree": told}, allow_nan=False))
         return exit_codes.GOOD
-    best = history.best
-    root = Tree(Text(f"{history.run.id}  {legible(history.run.problem.name)}", style="bold"))
+    _draw(history, children, forks)
+    return exit_codes.GOOD
+
+
+def _draw(history: History, children: dict[str | None, list[Graded]], forks: Sequence[RunSummary]) -> None:
+    best, origin = history.best, history.run.forked_from
+    title = Text(f"{history.run.id}  {legible(history.run.problem.name)}", style="bold")
+    root = Tree(title.append(f"  forked from {legible(origin)}" if origin else "", style="not bold"))
     waiting = [(root, item) for item in reversed(children.get(None, []))]
     while waiting:
         above, item = waiting.pop()
         branch = above.add(_label(item, best))
+        for fork in forks:
+            if fork.forked_from == item.key:
+                branch.add(Text(f"run {fork.id}  {fork.attempts} attempts  {interval(fork.speedup)}", style="cyan"))
         waiting += [(branch, child) for child in reversed(children.get(item.key, []))]
     console.results().print(root)
-    return exit_codes.GOOD
 
 
 def _children(history: History) -> dict[str | None, list[Graded]]:

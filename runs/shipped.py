@@ -37,6 +37,11 @@ class Shipped:
     """Of the text as it is shipped; of a draft, with its kernels switched on."""
 
 
+def output_folder(out: str | Path | None, run: Run) -> Path:
+    """Where a run's file and report go: what `--out` names, else a folder of the run's name right here."""
+    return Path(out) if out else Path.cwd() / run.id
+
+
 async def ship_best(
     spec: ProblemSpec,
     run: Run,

@@ -67,16 +67,20 @@ def sft(
     require_training()
     if not data and not runs:
         raise UsageError("nothing says what to train on", remedy="add --data FILE, or --runs all")
-    from triton_agent.policy.train.session import Adapter
+    from triton_agent.policy.llm.prompt import as_messages
+    from triton_agent.policy.train.session import Adapter, load_tokenizer
     from triton_agent.policy.train.sft import SFTSettings, read_rows, train_sft
     from triton_agent.runs.train_data import imitable, records
 
     rows = [row for path in data for row in read_rows(Path(path))]
+    chosen = SFTSettings(output=Path(out), **_given(settings))
     if runs:
-        found, left_out = imitable(records(store, runs))
+        tokenizer = load_tokenizer(model)
+        half = chosen.tokens_at_most // 2  # the other half is for the answer
+        render = as_messages(budget_tokens=half, count=lambda text: len(tokenizer.encode(text)))
+        found, left_out = imitable(records(store, runs), render)
         rows += found
         _note(left_out)
-    chosen = SFTSettings(output=Path(out), **_given(settings))
     adapter = Adapter(rank=lora) if lora else None
     with _shown("sft", chosen.batch_size * chosen.accumulation) as watch:
         outcome = train_sft(model, rows, chosen, adapter=adapter, resume=resume, callbacks=[watch])

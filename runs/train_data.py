@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from triton_agent.memory.exchange.trl import Judged, LeftOut, Shape, Which, sft_rows
+from triton_agent.memory.exchange.trl import Judged, LeftOut, Render, Shape, Which, sft_rows
 from triton_agent.memory.listing import AttemptFilter
 from triton_agent.memory.records import Attempt, Grading, Message
 from triton_agent.policy.train.trajectories import latest_evaluation
@@ -54,11 +54,14 @@ def records(where: str | None, runs: str) -> list[Record]:
         return list(store.iterate(AttemptFilter(runs=ids)))
 
 
-def imitable(found: Sequence[Record]) -> tuple[list[dict[str, Any]], dict[str, int]]:
-    """Conversations that ended in a candidate that passed, and why others are left out."""
+def imitable(found: Sequence[Record], render: Render | None = None) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """Conversations that ended in a candidate that passed, and why others are left out.
+
+    `render` makes the prompt for answers of authors that were shown no messages, the built-in one among them.
+    """
     left_out = LeftOut()
     judged = [Judged(attempt=attempt, evaluation=latest_evaluation(gradings)) for attempt, gradings in found]
-    return list(sft_rows(judged, Which.PASSED, Shape.PROMPT_COMPLETION, left_out)), left_out.reasons
+    return list(sft_rows(judged, Which.PASSED, Shape.PROMPT_COMPLETION, left_out, render)), left_out.reasons
 
 
 def texts(paths: Sequence[str]) -> Iterator[str]:

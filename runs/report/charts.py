@@ -10,11 +10,21 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 
+from triton_agent.runs.report.drawing import (
+    BOTTOM,
+    HEIGHT,
+    LEFT,
+    RIGHT,
+    TOP,
+    WIDTH,
+    grid_row,
+    stroke,
+    svg,
+    ticks,
+    words_at,
+)
 from triton_agent.runs.report.markup import Html, join, tag
 from triton_agent.tools.results import Interval
-
-WIDTH, HEIGHT = 720, 280
-LEFT, RIGHT, TOP, BOTTOM = 64, 24, 24, 44
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,30 +70,6 @@ class Spot:
     best: bool
 
 
-def _svg(width: float, height: float, title: str, description: str, parts: Sequence[object]) -> Html:
-    box = f"0 0 {width:g} {height:g}"
-    inner = join([tag("title", title), tag("desc", description), *parts])
-    drawing = tag("svg", inner, viewBox=box, width=f"{width:g}", height=f"{height:g}", role="img", aria_label=title)
-    return tag("div", drawing, class_="wide drawing", tabindex="0", role="region", aria_label=title)
-
-
-def _text(x: float, y: float, words: object, *, anchor: str = "start", class_: str | None = None) -> Html:
-    return tag("text", words, x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor, class_=class_)
-
-
-def _line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Html:
-    return tag("line", x1=f"{x1:.1f}", y1=f"{y1:.1f}", x2=f"{x2:.1f}", y2=f"{y2:.1f}", class_=class_)
-
-
-def ticks(low: float, high: float, wanted: int = 5) -> list[float]:
-    """Round numbers between two, both ends covered as far as round numbers go."""
-    span = (high - low) or 1.0
-    step = 10.0 ** math.floor(math.log10(span / wanted))
-    step *= next((factor for factor in (1, 2, 5) if span / (step * factor) <= wanted), 10)
-    first = math.ceil(low / step - 1e-9)
-    return [round(n * step, 12) for n in range(first, math.floor(high / step + 1e-9) + 1)]
-
-
 def speed_over_turns(marks: Sequence[Mark]) -> Html:
     """Every measured attempt with its interval, and the best so far as a stair."""
     timed = [(mark, mark.speedup) for mark in marks if mark.speedup is not None]
@@ -97,33 +83,28 @@ def speed_over_turns(marks: Sequence[Mark]) -> Html:
     def y(value: float) -> float:
         return HEIGHT - BOTTOM - (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
 
-    parts: list[object] = [_grid_row(y(value), f"{value:g}x", value == 1) for value in sorted({1.0, *ticks(low, high)})]
+    parts: list[object] = [grid_row(y(value), f"{value:g}x", value == 1) for value in sorted({1.0, *ticks(low, high)})]
     every = max(1, (turns + 1) // 12)
-    parts += [_text(x(turn), HEIGHT - BOTTOM + 18, turn, anchor="middle") for turn in range(0, turns + 1, every)]
-    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, "turn", anchor="middle"))
-    parts.append(_text(LEFT - 52, 14, "times as fast as the original, device time"))
+    parts += [words_at(x(turn), HEIGHT - BOTTOM + 18, turn, anchor="middle") for turn in range(0, turns + 1, every)]
+    parts.append(words_at((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, "turn", anchor="middle"))
+    parts.append(words_at(LEFT - 52, 14, "times as fast as the original, device time"))
     parts.append(_stair(timed, x, y, turns))
     for mark, speedup in timed:
         at = x(mark.turn + _aside(mark, marks))
-        whisker = _line(at, y(speedup.low), at, y(speedup.high), "whisker")
+        whisker = stroke(at, y(speedup.low), at, y(speedup.high), "whisker")
         said = tag("title", f"{mark.name}: {speedup.median:.2f}x [{speedup.low:.2f}, {speedup.high:.2f}]")
         dot = _node(at, y(speedup.median), mark, 5)
         parts.append(tag("a", said, whisker, dot, href=mark.href))
     top = max(timed, key=lambda item: item[1].median)
     fastest = f"the fastest is {top[0].name}, {top[1].median:.2f} times"
     about = f"{len(timed)} measured attempts in {turns + 1} turns; {fastest}"
-    return _svg(WIDTH, HEIGHT, "Speed-up over the turns", about, parts)
+    return svg(WIDTH, HEIGHT, "Speed-up over the turns", about, parts)
 
 
 def _aside(mark: Mark, marks: Sequence[Mark]) -> float:
     """Attempts of one turn stand side by side."""
     together = [other.name for other in marks if other.turn == mark.turn]
     return (together.index(mark.name) - (len(together) - 1) / 2) * 0.7 / max(4, len(together))
-
-
-def _grid_row(y: float, label: str, strong: bool) -> Html:
-    line = _line(LEFT, y, WIDTH - RIGHT, y, "one" if strong else "grid")
-    return join([line, _text(LEFT - 8, y + 4, label, anchor="end")])
 
 
 def _stair(
@@ -161,22 +142,22 @@ def times(bars: Sequence[Bar], unit: str = "ms") -> Html:
 
     parts: list[object] = []
     for tick in ticks(0, high):
-        parts.append(_line(x(tick), TOP - 8, x(tick), height - 34, "grid"))
-        parts.append(_text(x(tick), height - 18, f"{tick:g}", anchor="middle"))
+        parts.append(stroke(x(tick), TOP - 8, x(tick), height - 34, "grid"))
+        parts.append(words_at(x(tick), height - 18, f"{tick:g}", anchor="middle"))
     for index, bar in enumerate(bars):
         y, value = TOP + row * index + row / 2, bar.value
         width = max(1.0, x(value.high) - x(value.low))
         colour = "own" if bar.own else "other"
         parts += [
-            _text(left - 12, y + 4, bar.label, anchor="end"),
-            _line(x(0), y, x(value.low), y, "lead"),
+            words_at(left - 12, y + 4, bar.label, anchor="end"),
+            stroke(x(0), y, x(value.low), y, "lead"),
             tag("rect", x=f"{x(value.low):.1f}", y=f"{y - 7:.1f}", width=f"{width:.1f}", height="14", class_=colour),
-            _line(x(value.median), y - 11, x(value.median), y + 11, "median"),
-            _text(x(value.high) + 10, y + 4, f"{value.median:.4g} {unit}"),
+            stroke(x(value.median), y - 11, x(value.median), y + 11, "median"),
+            words_at(x(value.high) + 10, y + 4, f"{value.median:.4g} {unit}"),
         ]
-    parts.append(_text(WIDTH - 20, height - 18, unit, anchor="end"))
+    parts.append(words_at(WIDTH - 20, height - 18, unit, anchor="end"))
     said = "; ".join(f"{bar.label}: {bar.value.median:.4g} {unit}" for bar in bars)
-    return _svg(WIDTH, height, "Times, median and confidence interval", said, parts)
+    return svg(WIDTH, height, "Times, median and confidence interval", said, parts)
 
 
 def roofline(spots: Sequence[Spot], bytes_per_s: float | None, roofs: Sequence[Roof]) -> Html:
@@ -195,13 +176,13 @@ def roofline(spots: Sequence[Spot], bytes_per_s: float | None, roofs: Sequence[R
     def y(value: float) -> float:
         return HEIGHT - BOTTOM - (math.log10(value) - y_low) / (y_high - y_low) * (HEIGHT - TOP - BOTTOM)
 
-    parts: list[object] = [_grid_row(y(10.0**n), _short(10.0**n), False) for n in range(y_low, y_high + 1)]
-    parts.append(_text(LEFT, 14, "operations per second"))
+    parts: list[object] = [grid_row(y(10.0**n), _short(10.0**n), False) for n in range(y_low, y_high + 1)]
+    parts.append(words_at(LEFT, 14, "operations per second"))
     parts += [
-        _text(x(10.0**n), HEIGHT - BOTTOM + 18, f"{10.0**n:g}", anchor="middle") for n in range(x_low, x_high + 1)
+        words_at(x(10.0**n), HEIGHT - BOTTOM + 18, f"{10.0**n:g}", anchor="middle") for n in range(x_low, x_high + 1)
     ]
     parts.append(
-        _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, "operations per byte of the least traffic", anchor="middle")
+        words_at((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, "operations per byte of the least traffic", anchor="middle")
     )
     parts += _roofs(bytes_per_s, roofs, (10.0**x_low, 10.0**x_high), (10.0**y_low, 10.0**y_high), x, y)
     for spot in spots:
@@ -209,7 +190,7 @@ def roofline(spots: Sequence[Spot], bytes_per_s: float | None, roofs: Sequence[R
         said = tag("title", f"{spot.name}: {_short(spot.flops_per_s)} operations per second")
         parts.append(tag("g", said, _node(x(spot.flops_per_byte), y(spot.flops_per_s), kind, 5)))
     about = f"{len(spots)} kernels at {places[0]:.3g} operations per byte"
-    return _svg(WIDTH, HEIGHT, "Roofline", about, parts)
+    return svg(WIDTH, HEIGHT, "Roofline", about, parts)
 
 
 def _roofs(
@@ -225,16 +206,16 @@ def _roofs(
     for index, roof in enumerate(ordered):
         start, height = max(places[0], roof.flops_per_s / bytes_per_s if bytes_per_s else 0.0), y(roof.flops_per_s)
         crowded = index + 1 < len(ordered) and height - y(ordered[index + 1].flops_per_s) < 18
-        parts.append(_line(x(start), height, x(places[1]), height, "roof"))
+        parts.append(stroke(x(start), height, x(places[1]), height, "roof"))
         words = f"{roof.name}: {_short(roof.flops_per_s)}"
-        parts.append(_text(x(places[1]) - 6, height + (14 if crowded else -5), words, anchor="end"))
+        parts.append(words_at(x(places[1]) - 6, height + (14 if crowded else -5), words, anchor="end"))
     if bytes_per_s:
         low, high = max(places[0], rates[0] / bytes_per_s), min(places[1], rates[1] / bytes_per_s)
         high = min(high, max((roof.flops_per_s for roof in roofs), default=rates[1]) / bytes_per_s)
-        parts.append(_line(x(low), y(low * bytes_per_s), x(high), y(high * bytes_per_s), "roof"))
+        parts.append(stroke(x(low), y(low * bytes_per_s), x(high), y(high * bytes_per_s), "roof"))
         middle = math.sqrt(low * high)
         words = f"memory: {bytes_per_s / 1e9:,.0f} GB/s"
-        parts.append(_text(x(middle) + 12, y(middle * bytes_per_s) + 14, words))
+        parts.append(words_at(x(middle) + 12, y(middle * bytes_per_s) + 14, words))
     return parts
 
 
@@ -260,7 +241,7 @@ def tree(marks: Sequence[Mark]) -> Html:
     width = 2 * margin + column * (len(rows) - 1) + 20
     height = 40 + row * max(len(items) for items in rows.values())
     parts: list[object] = [
-        _text(margin + column * i, 14, f"turn {turn}", anchor="middle") for i, turn in enumerate(sorted(rows))
+        words_at(margin + column * i, 14, f"turn {turn}", anchor="middle") for i, turn in enumerate(sorted(rows))
     ]
     for mark in marks:
         for parent in mark.parents:
@@ -271,8 +252,8 @@ def tree(marks: Sequence[Mark]) -> Html:
                 parts.append(tag("path", d=path, class_="edge"))
     for mark in marks:
         x, y = place[mark.name]
-        label = _text(x, y + 22, mark.name, anchor="middle", class_="strong" if mark.best else None)
+        label = words_at(x, y + 22, mark.name, anchor="middle", class_="strong" if mark.best else None)
         said = tag("title", f"{mark.name}: {mark.status}{' (best)' if mark.best else ''}")
         parts.append(tag("a", said, _node(x, y, mark, 7), label, href=mark.href))
     about = "; ".join(f"{mark.name} {mark.status}" for mark in marks[:60])
-    return _svg(max(width, 240), height, "Tree of attempts", about, parts)
+    return svg(max(width, 240), height, "Tree of attempts", about, parts)

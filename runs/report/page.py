@@ -12,8 +12,8 @@ from triton_agent import __version__
 from triton_agent.runs.history import Graded
 from triton_agent.runs.report import attempts, charts
 from triton_agent.runs.report.code import highlighted
-from triton_agent.runs.report.markup import POLICY, Html, facts, folded, join, tag
-from triton_agent.runs.report.style import STYLE
+from triton_agent.runs.report.document import document
+from triton_agent.runs.report.markup import Html, facts, folded, join, tag
 from triton_agent.runs.report.view import RunView, anchor, timing
 from triton_agent.tools.results import Evaluation, Timing
 
@@ -31,25 +31,7 @@ def render_report(run: RunView) -> str:
         ("environment", "Environment", _environment(run)),
     ]
     title = f"{run.run.problem.name}: run {run.run.id}"
-    links = [tag("li", tag("a", name, href=f"#{key}")) for key, name, _ in sections]
-    body = [
-        tag("a", "To the content", href="#content", class_="skip"),
-        tag("header", tag("h1", run.run.problem.name), tag("p", _subtitle(run), class_="soft")),
-        tag("nav", tag("ul", *links), aria_label="Sections"),
-        tag(
-            "main",
-            *(tag("section", tag("h2", name), *content, aria_label=name, id=key) for key, name, content in sections),
-            id="content",
-        ),
-    ]
-    head = [
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", title),
-        tag("style", Html(STYLE)),
-    ]
-    return f"<!doctype html>\n{tag('html', tag('head', *head), tag('body', *body), lang='en')}\n"
+    return document(title, run.run.problem.name, _subtitle(run), sections)
 
 
 def _subtitle(run: RunView) -> str:

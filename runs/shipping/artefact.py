@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dataclasses
 import hashlib
 import json
 import re
@@ -33,12 +34,17 @@ SWITCH = 'ModelNew.use_kernels = "always"'
 
 def ship(problem: ProblemSpec, candidate_source: str, facts: ShippedFacts, *, draft: bool) -> str:
     """The text of `<name>_optimized.py`. A draft's kernels run only when asked for."""
-    machinery = Parts(Path(__file__).with_name("machinery.py").read_text(encoding="utf-8"))
+    machinery = _machinery()
     candidate = Parts(candidate_source)
-    reserved = _reserved(machinery, problem.class_name or "Model")
-    changes = _changes(candidate, reserved)
-    taken = {**reserved, **{changes.get(name, name): target for name, target in _bound(candidate).items()}}
-    original = take_out(problem, taken)
+    reserved = reserved_names(problem)
+    original = take_out(problem, reserved)
+    if brings_original(candidate, original):
+        changes = _changes(candidate, {name: reserved[name] for name in reserved.keys() - original.bound})
+        original = dataclasses.replace(original, text="")
+    else:
+        changes = _changes(candidate, reserved)
+        taken = {**reserved, **{changes.get(name, name): target for name, target in bound_names(candidate).items()}}
+        original = take_out(problem, taken)
     docstring = _docstring(problem, facts, original, draft=draft)
     imports = _imports(candidate, changes, original, machinery)
     sections = [
@@ -65,13 +71,28 @@ def forced(text: str) -> str:
 # -- names -------------------------------------------------------------------------------------------------------------
 
 
-def _reserved(machinery: Parts, class_name: str) -> dict[str, str]:
+def _machinery() -> Parts:
+    return Parts(Path(__file__).with_name("machinery.py").read_text(encoding="utf-8"))
+
+
+def reserved_names(problem: ProblemSpec) -> dict[str, str]:
     """Names that neither the candidate nor the original may take: builtins, the machinery's, the class's."""
-    names = dict.fromkeys(dir(builtins), "") | _bound(machinery)
-    return names | dict.fromkeys((class_name, KERNELS, ORIGINAL, "ModelNew"), "")
+    names = dict.fromkeys(dir(builtins), "") | bound_names(_machinery())
+    return names | dict.fromkeys((problem.class_name or "Model", KERNELS, ORIGINAL, "ModelNew"), "")
 
 
-def _bound(parts: Parts) -> dict[str, str]:
+def brings_original(candidate: Parts, original: Original) -> bool:
+    """Whether a candidate holds the original's very text, as one put together of parts does, and leaves it alone."""
+    start = f"\n{candidate.text}".find(f"\n{original.text}\n") if original.text else -1
+    if start < 0:
+        return False
+    first = candidate.text.count("\n", 0, start) + 1
+    last = first + original.text.count("\n")
+    own = original.bound - {item.local for item in original.imports}
+    return all(first <= part.line <= last for part in candidate.parts if not part.imports and part.binds & own)
+
+
+def bound_names(parts: Parts) -> dict[str, str]:
     """Names of the top level, with what they are imports of."""
     names = {name: "" for part in parts.parts if not part.imports for name in part.binds}
     return names | {item.local: item.target for part in parts.parts for item in part.imports}
@@ -79,7 +100,7 @@ def _bound(parts: Parts) -> dict[str, str]:
 
 def _changes(candidate: Parts, reserved: dict[str, str]) -> dict[str, str]:
     """What the candidate has to call otherwise."""
-    bound, changes = _bound(candidate), {"ModelNew": KERNELS}
+    bound, changes = bound_names(candidate), {"ModelNew": KERNELS}
     for name, target in bound.items():
         if name in reserved and name != "ModelNew" and not (target and reserved[name] == target):
             new = f"kernels_{name.lstrip('_')}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import builtins
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from triton_agent.runs.shipping.names import renamed
@@ -19,6 +19,7 @@ from triton_agent.runs.shipping.source_parts import Import, Part, Parts, is_docs
 from triton_agent.tools import problem_source
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
+from triton_agent.tools.problem_source import SourceFile
 
 ORIGINAL = "OriginalModel"
 """What the original's class is called in a shipped file."""
@@ -51,10 +52,11 @@ class Original:
 class _Unit:
     """One file of the project, and what of it is needed."""
 
-    def __init__(self, path: Path, root: Path) -> None:
+    def __init__(self, path: Path, root: Path, unmade: frozenset[str] = frozenset()) -> None:
         self.path = path.resolve()
         self.root = root
-        self.parts = Parts(problem_source.read(path).text)
+        source = problem_source.read(path)
+        self.parts = Parts(_without_constructors(source, unmade) if unmade else source.text)
         self.package = ".".join(self.path.parent.relative_to(root).parts) if self.path.is_relative_to(root) else ""
         self.needed: list[Part] = []
         self.imports: list[Import] = []
@@ -314,3 +316,100 @@ def _imported(unit: _Unit, name: str, package: str, reason: str) -> Original:
         bound=frozenset({ORIGINAL}),
         notes=(note,),
     )
+
+
+# -- several at once ---------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A class or function of a file's top level."""
+
+    path: Path
+    root: Path
+    """The folder that imports of this file start from."""
+    name: str
+
+
+def _without_constructors(source: SourceFile, unmade: frozenset[str]) -> str:
+    """The file's text less the constructors of these classes."""
+    lines, dropped = source.text.split("\n"), set[int]()
+    for name, node in problem_source.classes(source.tree).items():
+        for item in node.body if name in unmade else ():
+            if isinstance(item, ast.FunctionDef) and item.name == "__init__" and item.end_lineno is not None:
+                first = min([item.lineno, *(decorator.lineno for decorator in item.decorator_list)])
+                dropped |= set(range(first - 1, item.end_lineno))
+                if len(node.body) == 1:
+                    lines[first - 1] = " " * item.col_offset + "pass"
+                    dropped.discard(first - 1)
+    return "\n".join(line for row, line in enumerate(lines) if row not in dropped)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """Definitions of one or more files as one text."""
+
+    text: str
+    imports: tuple[Import, ...]
+    future: bool
+    names: Mapping[tuple[Path, str], str]
+    """By file and name there: the name in the text."""
+
+
+def gather(wanted: Sequence[Wanted], taken: Mapping[str, str], unmade: Sequence[Wanted] = ()) -> Gathered:
+    """All of them with what they need; raises `UsageError` where one cannot be taken out of its project.
+
+    Classes among `unmade` go without their constructors, and without what only these need.
+    """
+    by_file: dict[Path, list[Wanted]] = {}
+    for item in wanted:
+        by_file.setdefault(item.path.resolve(), []).append(item)
+    collector = _Collector(Path())
+    for item in unmade:
+        path = item.path.resolve()
+        classes = frozenset(other.name for other in unmade if other.path.resolve() == path)
+        collector.units.setdefault(path, _Unit(path, item.root, classes))
+    for path, items in by_file.items():
+        collector.root = items[0].root
+        try:
+            collector.take(collector.unit(path), {item.name for item in items})
+        except (_CannotInline, SyntaxError) as reason:
+            names = ", ".join(item.name for item in items)
+            raise UsageError(
+                f"{names} cannot be taken out of its file: {reason}",
+                where=str(path),
+                remedy="import by name what it needs of its project: from module import name",
+            ) from None
+    units, used = _in_order_of_need(collector.order), dict(taken)
+    for unit in units:
+        _give_names(unit, used, False, "")
+    for unit in units:
+        for local, (other, theirs) in unit.from_units.items():
+            unit.names[local] = other.names.get(theirs, theirs)
+    return Gathered(
+        text="\n\n\n".join(joined(unit.in_order(), _changes(unit)) for unit in units if unit.needed),
+        imports=tuple(_with_local(item, unit.names) for unit in units for item in unit.imports),
+        future=any(unit.parts.future for unit in units),
+        names={(item.path, item.name): _name_of(collector, item) for item in wanted},
+    )
+
+
+def _name_of(collector: _Collector, item: Wanted) -> str:
+    return collector.unit(item.path).names.get(item.name, item.name)
+
+
+def _in_order_of_need(units: Sequence[_Unit]) -> list[_Unit]:
+    """Those that others import from come first, in whatever order they were met."""
+    found: list[_Unit] = []
+    seen: set[int] = set()
+
+    def take(unit: _Unit) -> None:
+        if id(unit) not in seen:
+            seen.add(id(unit))
+            for other, _ in unit.from_units.values():
+                take(other)
+            found.append(unit)
+
+    for unit in units:
+        take(unit)
+    return found

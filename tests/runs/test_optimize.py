@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import collections
+import dataclasses
 import json
 import os
 import random
@@ -15,13 +18,14 @@ from pathlib import Path
 import pytest
 from tests.runs.commands import call
 
+from triton_agent.memory.records import Attempt
 from triton_agent.memory.store import Store
 from triton_agent.tools.errors import TritonAgentError
 
 ROOT = Path(__file__).resolve().parents[2]
 PROBLEM = ROOT / "tests" / "kernels" / "row_sum_f32" / "problem.py"
 KILLS = int(os.environ.get("KILLS", "3"))
-"""How many moments a run is killed at; `KILLS=50` for the whole promise, which takes ten minutes."""
+"""How many moments a run is killed at; `make kills` tries 50, which takes half an hour."""
 
 
 def command(*arguments: str | Path) -> list[str]:
@@ -93,25 +97,91 @@ def test_a_wrong_request_says_what_is_wrong(tmp_path: Path, arguments: tuple, sa
 
 @pytest.mark.slow
 def test_a_run_killed_at_any_moment_ends_as_if_nothing_had_happened(tmp_path: Path, kernels: Path) -> None:
-    """Every stored attempt once, every verdict once, and the same end."""
-    options = ("--policy", f"scripted:{kernels}", "--parallel", 2, "--turns", 4, "--seed", 1)
-    began = time.monotonic()
-    assert run(PROBLEM, *options, "--out", tmp_path / "plain", "--store", tmp_path / "plain.db").returncode == 0
-    undisturbed_s = time.monotonic() - began
-    expected = _story(tmp_path / "plain.db")
+    """Every stored attempt once, every verdict once, the same end, and the same file in the user's hands."""
+    options = ("--policy", f"scripted:{kernels}", "--parallel", 2, "--turns", 4, "--seed", 1, "--json")
+    expected, lasted = _undisturbed(tmp_path / "plain", options)
     chance = random.Random(7)
+    seen: collections.Counter[str] = collections.Counter()
     for number in range(KILLS):
-        where = ("--out", tmp_path / f"out{number}", "--store", tmp_path / f"{number}.db")
-        _killed(command(PROBLEM, *options, *where), after_s=chance.uniform(0.2, 1.0) * undisturbed_s)
-        with Store.open(tmp_path / f"{number}.db") as store:
-            begun = [summary.id for summary in store.runs()]
-        resumed = ("--resume", begun[0]) if begun else (PROBLEM, *options)
-        assert run(*resumed, *where).returncode == 0
-        assert _story(tmp_path / f"{number}.db") == expected
+        folder = tmp_path / str(number)
+        where = _where(folder)
+        first_line = number % 5 != 0  # every fifth anywhere, the start of the processes included
+        after_s = chance.uniform(0.0, lasted.after_begin_s if first_line else lasted.whole_s)
+        _kill(command(PROBLEM, *options, *where), folder, after_s, since_first_line=first_line)
+        left = _left_behind(folder / "db")
+        resumed = ("--resume", left.run, "--json") if left.run else (PROBLEM, *options)
+        done = run(*resumed, *where)
+        assert done.returncode == 0, f"kill {number} after {after_s:.2f} s: {done.stderr}"
+        again = _evaluated(done.stdout)
+        assert not again & left.graded, "what has a verdict is not judged again"
+        assert again & left.stored == left.stored - left.graded, "what was answered is judged, and not asked again"
+        assert _story(folder) == expected, f"kill {number} after {after_s:.2f} s"
+        assert _attempts(folder / "db")[: len(left.attempts)] == left.attempts, "what is stored stays as it was"
+        seen[left.moment] += 1
+        seen["evaluations repeated"] += len(again & left.under_way)
+    print(f"\n{KILLS} kills: " + ", ".join(f"{count} {what}" for what, count in sorted(seen.items())))
 
 
-def _killed(argv: list[str], after_s: float) -> None:
-    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Lasted:
+    """How long the undisturbed run took."""
+
+    whole_s: float
+    after_begin_s: float
+    """From the moment the run was in the store."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LeftBehind:
+    """What a killed run left in the store."""
+
+    run: str = ""
+    attempts: list[Attempt] = dataclasses.field(default_factory=list)
+    stored: frozenset[str] = frozenset()
+    """Turns and answers, as in `2.1`."""
+    graded: frozenset[str] = frozenset()
+    ended: bool = False
+
+    @property
+    def under_way(self) -> frozenset[str]:
+        return self.stored - self.graded
+
+    @property
+    def moment(self) -> str:
+        if not self.run:
+            return "before the run was stored"
+        return "while shipping" if self.ended else "in the loop"
+
+
+def _where(folder: Path) -> tuple[str | Path, ...]:
+    folder.mkdir(exist_ok=True)
+    return ("--out", folder / "out", "--store", folder / "db")
+
+
+def _undisturbed(folder: Path, options: tuple) -> tuple[dict[str, object], Lasted]:
+    began = time.monotonic()
+    process = _begun(command(PROBLEM, *options, *_where(folder)), folder)
+    _await_first_line(process, folder)
+    stored = time.monotonic()
+    assert process.wait(280) == 0, (folder / "stderr").read_text()
+    ended = time.monotonic()
+    return _story(folder), Lasted(whole_s=ended - began, after_begin_s=ended - stored)
+
+
+def _begun(argv: list[str], folder: Path) -> subprocess.Popen[bytes]:
+    with open(folder / "stdout", "wb") as out, open(folder / "stderr", "wb") as errors:
+        return subprocess.Popen(argv, stdout=out, stderr=errors, start_new_session=True)
+
+
+def _await_first_line(process: subprocess.Popen[bytes], folder: Path) -> None:
+    while process.poll() is None and not (folder / "stdout").stat().st_size:
+        time.sleep(0.02)
+
+
+def _kill(argv: list[str], folder: Path, after_s: float, *, since_first_line: bool) -> None:
+    process = _begun(argv, folder)
+    if since_first_line:
+        _await_first_line(process, folder)
     try:
         process.wait(after_s)
     except subprocess.TimeoutExpired:
@@ -119,21 +189,60 @@ def _killed(argv: list[str], after_s: float) -> None:
         process.wait()
 
 
-def _story(path: Path) -> dict[str, object]:
-    """What a run did, without the times at which it did it."""
+def _left_behind(path: Path) -> LeftBehind:
+    if not path.exists():
+        return LeftBehind()
     with Store.open(path) as store:
+        runs = store.runs()
+        if not runs:
+            return LeftBehind()
+        attempts = _attempts(path)
+        graded = {attempt.key for attempt in attempts if store.gradings(attempt.key)}
+        return LeftBehind(
+            run=runs[0].id,
+            attempts=attempts,
+            stored=frozenset(_place(attempt.key) for attempt in attempts),
+            graded=frozenset(map(_place, graded)),
+            ended=store.end(runs[0].id) is not None,
+        )
+
+
+def _attempts(path: Path) -> list[Attempt]:
+    with Store.open(path) as store:
+        (summary,) = store.runs()
+        return list(store.attempts(summary.id))
+
+
+def _evaluated(lines: str) -> frozenset[str]:
+    """What a process judged, by the events it told of."""
+    events = [json.loads(line) for line in lines.splitlines()]
+    return frozenset(_place(event["key"]) for event in events if event["kind"] == "evaluating")
+
+
+def _place(key: str | None) -> str:
+    return (key or "").rpartition("/")[2]
+
+
+def _story(folder: Path) -> dict[str, object]:
+    """What a run did and handed over, without its name and the times at which it did it."""
+    with Store.open(folder / "db") as store:
         (summary,) = store.runs()
         attempts = list(store.attempts(summary.id))
         end = store.end(summary.id)
         verdicts = {
-            (attempt.turn, attempt.index): [item.evaluation.status for item in store.gradings(attempt.key)]
+            _place(attempt.key): [item.evaluation.status for item in store.gradings(attempt.key)]
             for attempt in attempts
         }
         assert all(len(found) == 1 for found in verdicts.values())
+        (shipped,) = (folder / "out").glob("*.py")
+        assert (folder / "out" / "report.html").exists()
         return {
             "sources": [attempt.source for attempt in attempts],
-            "parents": [(attempt.parent or "").rpartition("/")[2] for attempt in attempts],
+            "parents": [_place(attempt.parent) for attempt in attempts],
             "verdicts": verdicts,
-            "best": (end.best or "").rpartition("/")[2],
+            "best": _place(end.best),
             "stop": end.stop_reason,
+            "shipped": ast.unparse(
+                ast.parse(shipped.read_text()).body[1:]
+            ),  # its docstring has figures of random inputs
         }

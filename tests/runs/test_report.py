@@ -3,58 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import html.parser
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from tests.runs import reported_run as sample
+from tests.runs.pages import BROWSER, Outline, browse
 
 from triton_agent.memory.store import Store
-from triton_agent.runs.report.charts import ticks
+from triton_agent.runs.report.drawing import ticks
 from triton_agent.runs.report.page import render_report
 from triton_agent.runs.report.view import RunView
 from triton_agent.tools.results import Interval
-
-VOID = {"meta", "br", "hr", "col"}
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
-    *("--disable-background-networking", "--disable-component-update"),
-)
-
-
-class Outline(html.parser.HTMLParser):
-    """What a browser would see: elements in balance, their attributes, the text."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.words: list[str] = []
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-3:]}"
-        self.open.pop()
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
 
 
 @pytest.fixture(scope="module")
@@ -210,11 +171,3 @@ def test_the_page_can_be_printed(page: str, tmp_path: Path) -> None:
     address = (tmp_path / "report.html").as_uri()
     browse(tmp_path, "--no-pdf-header-footer", f"--print-to-pdf={tmp_path / 'page.pdf'}", address)
     assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF-")
-
-
-def browse(folder: Path, *arguments: str) -> str:
-    assert BROWSER is not None
-    command = [BROWSER, *FLAGS, f"--user-data-dir={folder / 'profile'}", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout

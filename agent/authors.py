@@ -1,0 +1,91 @@
+"""The policies of a run as those who are asked: within the time that is left, and without a failure of one being the
+end of the others.
+
+A policy that cannot answer is an instrument that failed: it is left out for a few turns, then asked again. Not covered:
+who is to write what; see `portfolio.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+from triton_agent.memory.observation import Observation
+from triton_agent.memory.records import Completion
+from triton_agent.policy.protocol import Policy
+from triton_agent.tools.errors import InstrumentError
+
+LEFT_OUT_TURNS = 4
+"""A server comes back, a key is renewed; asking each turn would cost each turn the wait."""
+LEAST_ASKING_S = 30.0
+"""A turn that has begun may take so long, however little time is left: a short budget is to bring an answer, too."""
+FAILED, SHORT = "policy_failed", "answers_missing"
+"""Kinds of events: no answer at all, and fewer than were asked for."""
+
+Tell = Callable[..., Awaitable[None]]
+"""Notes an event with the run and shows it."""
+
+
+class Authors:
+    """Who can be asked, and what kept the others from answering."""
+
+    def __init__(self, policies: Sequence[Policy], tell: Tell) -> None:
+        self._policies = {policy.name: policy for policy in policies}
+        self._tell = tell
+        self._failed: dict[str, tuple[int, str]] = {}
+        self._answered: dict[str, int] = {}
+        self._stopping = asyncio.Event()
+
+    def __getitem__(self, name: str) -> Policy:
+        return self._policies[name]
+
+    def able(self, turn: int) -> list[str]:
+        """Those that did not fail lately."""
+        lately = {name for name in self.failures if turn < self._failed[name][0] + LEFT_OUT_TURNS}
+        return [name for name in self._policies if name not in lately]
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """The last word of those that failed when they were last asked; one answer in a turn is enough for them all."""
+        return {name: what for name, (turn, what) in self._failed.items() if self._answered.get(name, -1) < turn}
+
+    def stop(self) -> None:
+        """Wait for no more answers."""
+        self._stopping.set()
+
+    async def ask(self, name: str, seen: Observation, count: int) -> list[Completion]:
+        """What a policy answers; nothing where it fails, the time is up, or nobody waits any more."""
+        try:
+            answers = await self._within(self._policies[name].propose(seen, count), seen.budget.seconds)
+        except InstrumentError as error:
+            self._failed[name] = (seen.turn, _said(error, name))
+            await self._tell(FAILED, policy=name, turn=seen.turn, what=_said(error, name))
+            return []
+        if answers:
+            self._answered[name] = seen.turn
+        for what in self._troubles(name):
+            await self._tell(SHORT, policy=name, turn=seen.turn, asked=count, given=len(answers), what=what)
+        return answers
+
+    def _troubles(self, name: str) -> list[str]:
+        told: Any = getattr(self._policies[name], "troubles", None)
+        return told() if told is not None else []
+
+    async def _within(self, asked: Coroutine[Any, Any, list[Completion]], left_s: float | None) -> list[Completion]:
+        """Leaving off closes whatever request is under way."""
+        limit_s = None if left_s is None else max(left_s, LEAST_ASKING_S)
+        asking, stopping = asyncio.ensure_future(asked), asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait({asking, stopping}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (asking, stopping):
+                task.cancel()
+            await asyncio.gather(asking, stopping, return_exceptions=True)
+        return [] if asking.cancelled() else asking.result()
+
+
+def _said(error: InstrumentError, name: str) -> str:
+    """In one line; who it is about stands beside it."""
+    where = f"{error.where}: " if error.where and error.where != name else ""
+    return f"{where}{error.what}; {error.remedy}" if error.remedy else f"{where}{error.what}"

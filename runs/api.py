@@ -1,0 +1,362 @@
+"""The Python API: `triton_agent.optimize(module, example_inputs)` and `triton_agent.evaluate(problem, kernel)`.
+
+What the commands do, for modules in memory. A module is written down as a problem (`live/problem.py`), the problem goes
+through the same run as any file, and what was shipped comes back as a module with copies of the original's tensors.
+Works inside a running event loop, as in a notebook. The module given, its inputs, random generators and grad mode stay
+as they are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+import torch
+from torch import nn
+
+from triton_agent.agent.settings import StopReason
+from triton_agent.memory.store import Store
+from triton_agent.policy.protocol import Policy
+from triton_agent.runs import console
+from triton_agent.runs.evaluate import EvaluateRequest, choose_device, read_kernel, settings_from
+from triton_agent.runs.live import loading, problem
+from triton_agent.runs.live.hearing import Hearing
+from triton_agent.runs.live.waiting import waited_for
+from triton_agent.runs.model_options import ModelOptions
+from triton_agent.runs.optimize import Outcome, why_it_ended
+from triton_agent.runs.optimize import optimize as run_optimize
+from triton_agent.runs.optimize_request import OptimizeRequest
+from triton_agent.runs.optimize_screen import make_screen
+from triton_agent.runs.shipped import output_folder
+from triton_agent.runs.shipping.artefact import forced
+from triton_agent.runs.store_option import run_id
+from triton_agent.runs.written_report import write_report
+from triton_agent.tools.emulate.targets import parse_target
+from triton_agent.tools.errors import InstrumentError, UsageError
+from triton_agent.tools.evaluator import Evaluator
+from triton_agent.tools.problem import ProblemSpec, parse_problem
+from triton_agent.tools.results import Evaluation, Interval
+from triton_agent.tools.versions import require_supported
+
+Inputs = Any
+"""A tensor; a tuple or list of forward's arguments in order; or a dict of them by name. They may be nested."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Optimized:
+    """How `optimize` came to what it returned."""
+
+    run: str
+    file: Path | None
+    """What was shipped; None where the original itself was returned."""
+    draft: bool
+    """Whether speed was not measured, since there was no GPU: the kernels run only when asked for."""
+    speedup: Interval | None
+    """Of the file as it is shipped, over the original: the smaller of device time and latency."""
+    evaluation: Evaluation | None
+    """Of the file as it is shipped."""
+    report: Path
+    why: str
+    """In words: how the search ended, and why nothing was shipped where nothing was."""
+
+
+_outcomes: weakref.WeakKeyDictionary[nn.Module, Optimized] = weakref.WeakKeyDictionary()
+
+
+def outcome_of(module: nn.Module) -> Optimized | None:
+    """What led to a module that `optimize` returned; None for any other."""
+    return _outcomes.get(module)
+
+
+def optimize(
+    module: nn.Module,
+    example_inputs: Inputs,
+    *,
+    example_kwargs: Mapping[str, Any] | None = None,
+    policy: str | Policy | Sequence[Policy] = "builtin",
+    device: str = "auto",
+    target: str = "cuda:90",
+    own_kernels: bool = False,
+    turns: int = 12,
+    parallel: int = 4,
+    budget_s: float | None = None,
+    max_tokens: int | None = None,
+    max_cost: float | None = None,
+    seed: int = 0,
+    timeout_s: float = 120.0,
+    out: str | os.PathLike[str] | None = None,
+    store: str | os.PathLike[str] | None = None,
+    resume: str | None = None,
+    progress: bool = True,
+    **model_options: Any,
+) -> nn.Module:
+    """A module to use in place of this one, with Triton kernels for calls like the example; or the module itself.
+
+    On a GPU the result was measured faster than the module, in device time and in latency; where nothing was, the
+    module itself is returned. Without a GPU the result is a draft: right, but its kernels run only once `use_kernels`
+    is "always". `outcome_of(result)` says which, and why.
+
+    The result is the module of the file that was shipped, `ModelNew`, with copies of the parameters and buffers, on the
+    same devices and in the same modes, and with the module's own hooks. For whatever was not verified (other shapes or
+    dtypes, calls that need gradients) it runs the original's code. `out` is the folder for file, report and problem;
+    by default one of its own in the user's data folder. Other arguments are as the options of the command.
+    """
+    for warning in require_supported().warnings:
+        console.progress().print(f"warning: {warning}")
+    given = problem.in_order(module, example_inputs, example_kwargs)
+    policies = None if isinstance(policy, str) else _policies(policy)
+    parse_target(target)
+    request = OptimizeRequest(
+        problem="",
+        policy=policy if isinstance(policy, str) else ",".join(item.name for item in policies or ()),
+        device=choose_device(device),
+        target=target,
+        own_kernels=own_kernels,
+        turns=turns,
+        parallel=parallel,
+        seconds=_positive("budget_s", budget_s),
+        max_tokens=max_tokens,
+        max_cost=max_cost,
+        seed=seed,
+        timeout_s=_positive("timeout_s", timeout_s) or 0.0,
+        **_known(model_options),
+    )
+    request.loop()  # a wrong setting is told before the module is looked at
+    with loading.untouched():
+        written = _written(module, given, None if out is None else Path(out))
+    request = dataclasses.replace(request, problem=written.target, inputs_file=written.inputs_file)
+    with Store.open(store if store is None else str(store)) as opened:
+        hearing = Hearing(make_screen(as_json=False) if progress else None)
+        taken_up = run_id(opened, resume) if resume else None
+        folder = Path(out) if out is not None else None
+        home = Path(written.target.rpartition(":")[0]).parent
+        outcome = waited_for(
+            run_optimize(request, opened, hearing, out=folder or home, resume=taken_up, policies=policies)
+        )
+        return _result(module, outcome, written, opened, hearing, folder or home)
+
+
+def _policies(given: Policy | Sequence[Policy]) -> list[Policy]:
+    found = list(given) if isinstance(given, Sequence) else [given]
+    for item in found:
+        if not isinstance(item, Policy):
+            raise UsageError(f"{item!r} is not a policy", remedy='a name such as "builtin", or objects with `propose`')
+    if not found:
+        raise UsageError("policy names no policy")
+    return found
+
+
+def _positive(name: str, value: float | None) -> float | None:
+    if value is not None and not value > 0:
+        raise UsageError(f"{name}={value!r}", remedy="a positive number of seconds")
+    return value
+
+
+def _known(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that say how a language model is asked."""
+    names = {field.name for field in dataclasses.fields(ModelOptions)}
+    if unknown := sorted(options.keys() - names):
+        raise UsageError(f"optimize takes no argument {unknown[0]!r}", remedy=f"also known: {', '.join(sorted(names))}")
+    return dict(options)
+
+
+# -- from a module to its problem --------------------------------------------------------------------------------------
+
+
+def _written(module: nn.Module, given: Sequence[Any], out: Path | None) -> problem.Problem:
+    """In the folder named, else in one of the user's data folder: the same for the same module and inputs."""
+    if out is not None:
+        return problem.write(module, given, _made(out))
+    heap = _made(Path(platformdirs.user_data_dir("triton-agent")) / "modules")
+    with tempfile.TemporaryDirectory(dir=heap, prefix="new-") as folder:
+        first = problem.write(module, given, Path(folder))
+        file = Path(first.target.rpartition(":")[0])
+        digest = hashlib.sha256(file.read_bytes() + Path(first.inputs_file).read_bytes()).hexdigest()[:16]
+        home = _made(heap / digest)
+        for path in (file, Path(first.inputs_file)):
+            path.replace(home / path.name)
+    return dataclasses.replace(
+        first, target=f"{home / file.name}:{problem.class_name(module)}", inputs_file=str(home / problem.INPUTS)
+    )
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise UsageError(
+            f"the folder cannot be made: {error.strerror}", where=str(folder), remedy="name one with out="
+        ) from None
+    return folder.resolve()
+
+
+# -- from what was shipped to a module ---------------------------------------------------------------------------------
+
+
+def _result(
+    module: nn.Module, outcome: Outcome, written: problem.Problem, store: Store, hearing: Hearing, folder: Path
+) -> nn.Module:
+    if outcome.end.stop_reason == StopReason.INSTRUMENT:
+        raise InstrumentError(
+            "nothing could be measured, several turns in a row",
+            remedy=f"see `triton-agent runs show {outcome.run.id}`, or go on with resume={outcome.run.id!r}",
+        )
+    report = write_report(store, outcome, output_folder(folder, outcome.run))
+    ended = f"the search ended: {why_it_ended(outcome.end)}"
+    shipped = outcome.shipped
+    made = module if shipped is None else _with_kernels(module, shipped.path, written.left_out)
+    timings = shipped.evaluation.timings if shipped else ()
+    against = [item.speedup for item in timings if item.opponent == "eager"]
+    _outcomes[made] = Optimized(
+        run=outcome.run.id,
+        file=shipped.path if shipped else None,
+        draft=bool(shipped and shipped.draft),
+        speedup=min(against, key=lambda item: item.low) if against else None,
+        evaluation=shipped.evaluation if shipped else None,
+        report=report,
+        why=ended if shipped else f"{ended}; {_why_not(outcome, hearing)}",
+    )
+    hearing.say(_last_words(module, _outcomes[made]))
+    return made
+
+
+def _with_kernels(module: nn.Module, path: Path, left_out: Sequence[str]) -> nn.Module:
+    file = loading.load(path)
+    with loading.untouched():
+        made = loading.made_of(file.ModelNew, module, left_out)
+        runner: Any = made._runner
+        runner.made = file._made_of(made)  # with what was taken over, it is as it was made
+        runner.prepare(made)
+    return made
+
+
+def _why_not(outcome: Outcome, hearing: Hearing) -> str:
+    return "no kernel passed" if outcome.best is None else hearing.last or "nothing was better than the original"
+
+
+def _last_words(module: nn.Module, told: Optimized) -> str:
+    if told.file is None:
+        return f"{told.why}\nreturned: the module itself; report {told.report}"
+    lines = [told.why, f"returned: the module of {told.file}; report {told.report}"]
+    if told.draft:
+        lines.append('a draft: its kernels run once result.use_kernels = "always" (on a GPU)')
+    elif told.speedup is not None:
+        lines.append(
+            f"{told.speedup.median:.2f}x the original's speed [{told.speedup.low:.2f}, {told.speedup.high:.2f}]"
+        )
+        lines += _asides(module)
+    return "\n".join(lines)
+
+
+def _asides(module: nn.Module) -> list[str]:
+    """Why the kernels would not run in a call made here and now."""
+    tensors = [*module.parameters(), *module.buffers()]
+    found = []
+    if any(tensor.device.type != "cuda" for tensor in tensors):
+        found.append("the module is not on a GPU: move the result there")
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        found.append("its parameters want gradients: call it under torch.no_grad(), or the original's code runs")
+    if torch.get_float32_matmul_precision() != "highest":
+        found.append('torch.set_float32_matmul_precision is not "highest", as it was for the measurement')
+    if len({part.training for part in module.modules()}) > 1:
+        found.append("some of its parts are in train mode and some in eval mode: the original's code runs")
+    return [f"note: {text}" for text in found]
+
+
+# -- verdicts ----------------------------------------------------------------------------------------------------------
+
+
+def evaluate(
+    problem_or_module: nn.Module | str | os.PathLike[str],
+    kernel: str | os.PathLike[str],
+    example_inputs: Inputs = None,
+    *,
+    example_kwargs: Mapping[str, Any] | None = None,
+    init: str | None = None,
+    inputs: Sequence[str] = (),
+    inputs_file: str | None = None,
+    device: str = "auto",
+    target: str | None = "cuda:90",
+    allow_library: bool = False,
+    mode: str = "both",
+    shapes: str = "family",
+    timeout_s: float = 120.0,
+    precision: str = "same",
+    autocast: str | None = None,
+    baselines: Sequence[str] = (),
+    max_memory_ratio: float | None = None,
+    profile: bool = False,
+    require_sandbox: bool = False,
+    screen: bool = True,
+    trust: bool = True,
+) -> Evaluation:
+    """The verdict on one kernel: is it right, does it compile and, on a GPU, how fast is it?
+
+    The problem is a module with its example inputs, or a file as the command takes it (`file.py`,
+    `file.py:ClassName` with `init` and `inputs`). The kernel is a file's path or its text. Raises `InstrumentError`
+    where no verdict could be reached.
+    """
+    require_supported()
+    request = EvaluateRequest(
+        problem="",
+        kernels=(),
+        init=init,
+        inputs=tuple(inputs),
+        inputs_file=inputs_file,
+        device=device,
+        target=target or "none",
+        allow_library=allow_library,
+        mode=mode,
+        shapes=shapes,
+        timeout_s=timeout_s,
+        jobs=1,
+        require_sandbox=require_sandbox,
+        screen=screen,
+        json=False,
+        precision=precision,
+        autocast=autocast,
+        baselines=tuple(baselines),
+        max_memory_ratio=max_memory_ratio,
+        profile=profile,
+        trust=trust,
+    )
+    settings, source = settings_from(request), _kernel_text(kernel)
+    with tempfile.TemporaryDirectory(prefix="triton-agent-") as folder:
+        spec = _spec(problem_or_module, example_inputs, example_kwargs, request, Path(folder).resolve())
+        with Evaluator(spec, settings) as evaluator:
+            return evaluator.evaluate(forced(source))
+
+
+def _kernel_text(kernel: str | os.PathLike[str]) -> str:
+    is_text = isinstance(kernel, str) and ("\n" in kernel or "class ModelNew" in kernel)
+    return str(kernel) if is_text else read_kernel(os.fspath(kernel))
+
+
+def _spec(
+    given: nn.Module | str | os.PathLike[str],
+    example_inputs: Inputs,
+    example_kwargs: Mapping[str, Any] | None,
+    request: EvaluateRequest,
+    folder: Path,
+) -> ProblemSpec:
+    if not isinstance(given, nn.Module):
+        if example_inputs is not None or example_kwargs:
+            raise UsageError("example inputs go with a module", remedy="for a file: inputs=['f16[8,128]'], inputs_file")
+        return parse_problem(
+            os.fspath(given), init=request.init, inputs=request.inputs, inputs_file=request.inputs_file
+        )
+    if request.init is not None or request.inputs or request.inputs_file is not None:
+        raise UsageError("init, inputs and inputs_file go with a file", remedy="a module has its example_inputs")
+    if example_inputs is None and not example_kwargs:
+        raise UsageError("nothing says what the module is called with", remedy="evaluate(module, kernel, (x,))")
+    ordered = problem.in_order(given, () if example_inputs is None else example_inputs, example_kwargs)
+    with loading.untouched():
+        written = problem.write(given, ordered, folder, to_ship=False)
+    return parse_problem(written.target, inputs_file=written.inputs_file)

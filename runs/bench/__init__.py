@@ -1,0 +1,1 @@
+"""Benchmarks: problems run, recorded, counted and compared. `rows.py` says what is recorded of each problem."""

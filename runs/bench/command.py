@@ -1,0 +1,228 @@
+"""The command around a benchmark: options in, a record in a folder, tables on stdout, an exit code out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json as json_text
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from triton_agent.memory.store import Store
+from triton_agent.policy.protocol import Policy
+from triton_agent.runs import console, exit_codes
+from triton_agent.runs.bench.baselines import Baselines, no_baselines, prepared_baselines
+from triton_agent.runs.bench.journal import Journal
+from triton_agent.runs.bench.kernels import KernelFolder, read_kernels
+from triton_agent.runs.bench.places import here
+from triton_agent.runs.bench.problems import Selection, Task
+from triton_agent.runs.bench.public_protocol import public_protocol
+from triton_agent.runs.bench.results import tables, write_results
+from triton_agent.runs.bench.rows import Mode, Record, read_record
+from triton_agent.runs.bench.runner import PROBLEMS, Bench
+from triton_agent.runs.bench.screen import Screen, make_screen
+from triton_agent.runs.bench.settings import ORIGINAL, BenchSettings
+from triton_agent.runs.evaluate import choose_device
+from triton_agent.runs.model_options import ModelOptions
+from triton_agent.runs.optimize import TRACING, machine_here
+from triton_agent.runs.optimize_request import parse_seconds
+from triton_agent.runs.policies import DEFAULT, make_policies
+from triton_agent.runs.suite import parse_shard
+from triton_agent.tools.emulate.targets import parse_target
+from triton_agent.tools.errors import UsageError
+from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.versions import require_supported
+
+STORE = "runs.db"
+"""In the benchmark's own folder, unless another one is named: what it asks is no lesson for a user's own runs."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class BenchRequest:
+    """What was said on the command line, the problems apart; None where nothing was said."""
+
+    policy: str | None = None
+    kernels: str | None = None
+    attempts: int | None = None
+    turns: int | None = None
+    parallel: int | None = None
+    budget: str | None = None
+    allow_library: bool | None = None
+    device: str | None = None
+    target: str | None = None
+    seed: int | None = None
+    timeout: float | None = None
+    trust: bool | None = None
+    protocol: str | None = None
+    model: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Fields of `ModelOptions` that were said."""
+    out: str | None = None
+    resume: str | None = None
+    shard: str | None = None
+    store: str | None = None
+    json: bool = False
+
+
+def run(selection: Selection, request: BenchRequest, *, nursery: Nursery | None = None) -> int:
+    """A new benchmark, or one that goes on. A `nursery` is shared, and left open."""
+    for warning in require_supported().warnings:
+        console.progress().print(f"warning: {warning}")
+    os.environ.setdefault(TRACING, "false")
+    settings, policies, kernels = _who_and_how(selection, request)
+    shard = parse_shard(request.shard) if request.shard else None
+    tasks = selection.tasks[shard.index - 1 :: shard.count] if shard else selection.tasks
+    folder = Path(request.resume or request.out or f"bench-{selection.benchmark}")
+    journal = Journal(folder, selection.head(settings.to_json()))
+    screen = make_screen(as_json=request.json)
+    _announce(selection, tasks, settings, journal, kernels, screen)
+    try:
+        known = _baselines(tasks, journal, settings, screen)
+        asyncio.run(_run(tasks, journal, settings, policies, kernels, screen, known, request.store, nursery))
+    except KeyboardInterrupt:
+        screen.say(f"what was finished is kept; go on with --resume {folder}")
+        raise
+    finally:
+        screen.close()
+        record = journal.record()
+        summary = write_results(folder, record)
+    _show(record, folder, summary, as_json=request.json)
+    unmeasured = {task.label for task in tasks} & set(record.missing)
+    return exit_codes.NOT_MEASURED if unmeasured else exit_codes.GOOD
+
+
+def _who_and_how(
+    selection: Selection, request: BenchRequest
+) -> tuple[BenchSettings, list[Policy], KernelFolder | None]:
+    """Settings as said, or as they stand in the record that goes on."""
+    before = dict(read_record(Path(request.resume)).head.settings) if request.resume else {}
+    said = _said(request)
+    if request.policy and request.kernels:
+        raise UsageError("--policy and --kernels were both given", remedy="keep one of them")
+    folder = said.pop("kernels", before.get("kernels", ""))
+    chosen = {**before, **said}
+    kernels = read_kernels(Path(folder), selection.tasks) if folder and not request.policy else None
+    name = request.policy or (DEFAULT if not before else str(before["policy"]))
+    model = {**before.get("model", {}), **request.model}
+    policies = [] if kernels else make_policies(name, ModelOptions(**model))
+    who = {
+        "policy": f"kernels:{kernels.folder.name}" if kernels else name,
+        "policy_version": kernels.version if kernels else "+".join(policy.version for policy in policies),
+        "kernels": str(kernels.folder.resolve()) if kernels else "",
+        "model": model,
+    }
+    device = choose_device(str(chosen.get("device", "auto")))
+    settings = BenchSettings.from_json({"mode": Mode.OWN_KERNELS.value, **chosen, **who, "device": device})
+    parse_target(settings.target)
+    return settings, policies, kernels
+
+
+def _said(request: BenchRequest) -> dict[str, Any]:
+    """Only what was said, by the names of the settings."""
+    mode = None
+    if request.allow_library is not None:
+        mode = Mode.ALLOW_LIBRARY.value if request.allow_library else Mode.OWN_KERNELS.value
+    found = {
+        "kernels": request.kernels,
+        "samples": request.attempts,
+        "turns": request.turns,
+        "parallel": request.parallel,
+        "budget_s": parse_seconds(request.budget),
+        "mode": mode,
+        "device": request.device,
+        "target": request.target,
+        "seed": request.seed,
+        "timeout_s": request.timeout,
+        "trust": request.trust,
+        "protocol": request.protocol,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _announce(
+    selection: Selection,
+    tasks: Sequence[Task],
+    settings: BenchSettings,
+    journal: Journal,
+    kernels: KernelFolder | None,
+    screen: Screen,
+) -> None:
+    record = journal.record()
+    where = "cpu: speed is not measured" if settings.device == "cpu" else settings.device
+    shard = "" if len(tasks) == len(selection.tasks) else f" (this shard: {len(tasks)} of {len(selection.tasks)})"
+    screen.say(f"{record.head.title}{shard}: {settings.policy}, {settings.mode}, {where}")
+    there = len({task.label for task in tasks} - set(record.missing))
+    if there:
+        screen.say(f"going on in {journal.folder}: {there} of them are there")
+    for text in selection.passed_over:
+        screen.say(f"passed over: {text}")
+    if kernels and kernels.unmatched:
+        shown = ", ".join(kernels.unmatched[:5]) + (", ..." if len(kernels.unmatched) > 5 else "")
+        screen.say(f"{len(kernels.unmatched)} files are named after no problem asked for: {shown}")
+
+
+async def _run(
+    tasks: Sequence[Task],
+    journal: Journal,
+    settings: BenchSettings,
+    policies: list[Policy],
+    kernels: KernelFolder | None,
+    screen: Screen,
+    baselines: Callable[[ProblemSpec], Baselines],
+    store: str | None,
+    shared: Nursery | None,
+) -> None:
+    wanted = public_protocol(settings.device) if settings.protocol == ORIGINAL else contextlib.nullcontext()
+    with _nursery(shared) as nursery, Store.open(store or journal.folder / STORE) as opened, wanted as public:
+        bench = Bench(
+            settings=settings,
+            policies=policies,
+            kernels=kernels,
+            store=opened,
+            journal=journal,
+            nursery=nursery,
+            where=here(settings.device),
+            machine=machine_here(settings.seed),
+            watcher=screen,
+            public=public,
+            baselines=baselines,
+        )
+        try:
+            await bench.run(tasks)
+        finally:
+            for policy in policies:
+                await policy.close()
+
+
+def _baselines(
+    tasks: Sequence[Task], journal: Journal, settings: BenchSettings, screen: Screen
+) -> Callable[[ProblemSpec], Baselines]:
+    """On a GPU, the baselines of what is due: compiled side by side, then timed one by one, unless they are known."""
+    missing = set(journal.record().missing)
+    due = [task for task in tasks if task.label in missing and not task.unusable]
+    if settings.device == "cpu" or not settings.trust:
+        return no_baselines
+    return prepared_baselines(due, journal.folder / PROBLEMS, screen.say)
+
+
+@contextlib.contextmanager
+def _nursery(shared: Nursery | None) -> Iterator[Nursery]:
+    if shared is not None:
+        yield shared
+        return
+    with tempfile.TemporaryDirectory(prefix="triton-agent-bench-") as folder, Nursery(f"{folder}/log") as nursery:
+        yield nursery
+
+
+def _show(record: Record, folder: Path, summary: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print(json_text.dumps({"kind": "summary", **summary}, allow_nan=False), flush=True)
+        return
+    screen = console.results()
+    for part in tables(record):
+        screen.print(part)
+    screen.print(f"{folder}: rows.jsonl, rows.csv, summary.json", markup=False)

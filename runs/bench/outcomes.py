@@ -1,0 +1,127 @@
+"""From verdicts to what a benchmark records of a sample: the kernel that stands for it, and its figures.
+
+Pure functions of graded attempts. A sample that holds a kernel that passed has passed; one in which nothing could be
+judged has no status; else the kernel that came furthest speaks for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from triton_agent.agent import search
+from triton_agent.policy.episode import Graded
+from triton_agent.runs.bench.rows import Against, Kind, Sample, Speed
+from triton_agent.tools.results import Evaluation, Finding, Status, Timing
+from triton_agent.tools.timing.opponents import EAGER_TF32
+
+BASELINES = (EAGER_TF32, "compile")
+"""Asked of the evaluator beside the original as it is."""
+AGAINST = {"eager": Against.EAGER, EAGER_TF32: Against.EAGER_TF32, "compile": Against.COMPILE}
+"""First word of a timing's baseline -> what a row calls it."""
+RETURNED = frozenset(
+    {
+        *(Finding.STRUCTURE, Finding.SHAPE, Finding.DTYPE, Finding.DEVICE, Finding.VALUES, Finding.PRECISION),
+        *(Finding.NON_FINITE, Finding.MUTATED_INPUT, Finding.ALIASED_OUTPUT, Finding.SHARED_OUTPUT),
+        *(Finding.STALE_OUTPUT, Finding.STALE_PARAMETER, Finding.UNWRITTEN_OUTPUT, Finding.STATE, Finding.RACE),
+        *(Finding.NO_LAUNCH, Finding.DEAD_KERNEL, Finding.LIBRARY_WORK, Finding.FALSE_CLOCK, Finding.DISGUISED_TENSOR),
+    }
+)
+"""What can be found of a call only once it has returned."""
+MESSAGE_CHARACTERS = 200
+
+
+def sample_of(
+    index: int, history: Sequence[Graded], *, run: str, seconds: float, ended: str = "", cut_short: bool = False
+) -> Sample:
+    """What became of one go, and why it `ended`.
+
+    One that was cut short, by an instrument or its policy's server, with nothing that passed yet, is not measured: it
+    might have passed.
+    """
+    judged = [item for item in history if item.evaluation is not None]
+    statuses = Counter(str(item.evaluation.status) for item in judged if item.evaluation is not None)
+    told: dict[str, Any] = {
+        "index": index,
+        "run": run,
+        "seconds": round(seconds, 3),
+        "tokens": sum(_tokens(item) for item in history),
+        "unmeasured": len(history) - len(judged),
+        "statuses": dict(sorted(statuses.items())),
+        "cheated": Status.CHEATED in statuses,
+    }
+    if history and not judged:
+        failure = history[-1].grading.failure
+        reason = first_line(failure.what) if failure else ""
+        return Sample(**told, not_measured=reason or "nothing could be judged")
+    best = search.best_of(judged)
+    if cut_short and best is None:
+        return Sample(**told, not_measured=first_line(ended) or "it was cut short")
+    speaker = best or max(judged, key=_progress, default=None)
+    if speaker is None or speaker.evaluation is None:
+        return Sample(**told, status=Status.NO_ANSWER, message=ended or "nothing was proposed")
+    return Sample(**told, kernel=speaker.attempt.key, **_figures(speaker.evaluation))
+
+
+def _tokens(item: Graded) -> int:
+    usage = item.attempt.completion.usage
+    return usage.prompt_tokens + usage.completion_tokens
+
+
+def _progress(item: Graded) -> tuple[bool, int]:
+    """How far it came; of equals, the first."""
+    evaluation = item.evaluation
+    return (was_called(evaluation), len(evaluation.stages)) if evaluation else (False, 0)
+
+
+def was_called(evaluation: Evaluation) -> bool:
+    """Whether its forward was called and returned."""
+    return evaluation.status is Status.PASSED or evaluation.finding in RETURNED
+
+
+def _figures(evaluation: Evaluation) -> dict[str, Any]:
+    """What a verdict says of the kernel."""
+    speeds = tuple(filter(None, map(_speed, evaluation.timings)))
+    device = next((s for s in speeds if s.against is Against.EAGER and s.kind is Kind.DEVICE), None)
+    diagnosis = evaluation.diagnosis
+    floor_ms = diagnosis.floor_ms if diagnosis else None
+    return {
+        "status": evaluation.status,
+        "finding": evaluation.finding,
+        "message": first_line(evaluation.message),
+        "called": was_called(evaluation),
+        "executed": evaluation.status is Status.PASSED,
+        "speeds": speeds,
+        "floor_ms": floor_ms,
+        "floor_fraction": floor_ms / device.kernel_ms.median if floor_ms is not None and device else None,
+        "peak_memory_ratio": _peak_ratio(evaluation),
+    }
+
+
+def _speed(timing: Timing) -> Speed | None:
+    against = AGAINST.get(timing.baseline.partition(" ")[0])
+    if against is None:
+        return None
+    return Speed(
+        against=against,
+        kind=Kind(timing.kind),
+        speedup=timing.speedup,
+        kernel_ms=timing.candidate_ms,
+        baseline_ms=timing.baseline_ms,
+        baseline=timing.baseline,
+    )
+
+
+def _peak_ratio(evaluation: Evaluation) -> float | None:
+    diagnosis = evaluation.diagnosis
+    if diagnosis is None or diagnosis.peak_bytes is None or not diagnosis.original_peak_bytes:
+        return None
+    ratio = diagnosis.peak_bytes / diagnosis.original_peak_bytes
+    return ratio if math.isfinite(ratio) else None
+
+
+def first_line(text: str) -> str:
+    """Of a message, as much as fits into a row."""
+    return (text.strip().splitlines() or [""])[0][:MESSAGE_CHARACTERS]

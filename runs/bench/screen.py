@@ -1,0 +1,154 @@
+"""What one sees of a benchmark while it goes on: a table that fills in a terminal, a line a problem in a pipe.
+
+With `--json` every row goes to stdout as it stands in the record, and everything else to stderr.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from typing import Any, Protocol
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from triton_agent.runs.bench.problems import Task
+from triton_agent.runs.bench.rows import Against, Kind, ProblemRow, row_line
+from triton_agent.runs.bench.standing import speed_of, standing_for
+
+ROWS_SHOWN = 16
+REFRESHES_PER_S = 4
+LABEL_WIDTH, VERDICT_WIDTH = 36, 16
+
+
+class Screen(Protocol):
+    """Whoever is told how it goes."""
+
+    def say(self, text: str) -> None: ...
+    def begin(self, task: Task, done: int, total: int) -> None: ...
+    def event(self, event: dict[str, Any]) -> None: ...
+    def finished(self, row: ProblemRow) -> None: ...
+    def close(self) -> None: ...
+
+
+def make_screen(*, as_json: bool) -> Screen:
+    console = Console(stderr=True, highlight=False)
+    if console.is_terminal and not as_json:
+        return LiveScreen(console)
+    return Lines(as_json=as_json)
+
+
+def verdict_of(row: ProblemRow) -> str:
+    """One word or two on how a problem ended."""
+    if row.unusable:
+        return "not usable"
+    if not row.samples:
+        return ""
+    if not row.measured and not row.solved:
+        return "not measured"
+    passed, count = sum(sample.executed for sample in row.samples), len(row.samples)
+    if count > 1:
+        return f"{passed} of {count} passed"
+    best = standing_for(row)
+    return str(best.status) if best else ""
+
+
+def remark_on(row: ProblemRow) -> str:
+    """The figure that counts where it passed, else why it did not."""
+    if row.unusable:
+        return row.unusable
+    eager = speed_of(row, Against.EAGER, Kind.DEVICE)
+    if eager is not None:
+        compiled = speed_of(row, Against.COMPILE, Kind.DEVICE)
+        beside = f", {compiled.speedup.median:.2f}x over compile" if compiled else ""
+        return f"{eager.speedup.median:.2f}x over eager{beside}"
+    said = (sample.message or sample.not_measured for sample in row.samples if not sample.executed)
+    return "" if row.solved else next(filter(None, said), "")
+
+
+class Lines:
+    """A line for each problem, on stderr."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._place = ""
+
+    def say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def begin(self, task: Task, done: int, total: int) -> None:
+        self._place = f"[{done + 1}/{total}]"
+
+    def event(self, event: dict[str, Any]) -> None:
+        return
+
+    def finished(self, row: ProblemRow) -> None:
+        remark = remark_on(row)[:100]
+        self.say(
+            f"{self._place} {row.label:{LABEL_WIDTH}} {verdict_of(row):14} {remark}  {row.seconds:.1f} s".replace(
+                "   s", " s"
+            )
+        )
+        if self._as_json:
+            print(row_line(row), flush=True)
+
+    def close(self) -> None:
+        return
+
+
+class LiveScreen:
+    """The last problems, the one under way, and how it stands."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._rows: deque[ProblemRow] = deque(maxlen=ROWS_SHOWN)
+        self._counts = {"solved": 0, "judged": 0}
+        self._task: Task | None = None
+        self._place = (0, 0)
+        self._doing = ""
+        self._began_s = time.monotonic()
+        self._live = Live(console=console, refresh_per_second=REFRESHES_PER_S, get_renderable=self._render)
+
+    def say(self, text: str) -> None:
+        self._console.print(text, markup=False)
+
+    def begin(self, task: Task, done: int, total: int) -> None:
+        self._task, self._place, self._doing = task, (done, total), "reading it, running the original"
+        if not self._live.is_started:
+            self._live.start()
+
+    def event(self, event: dict[str, Any]) -> None:
+        turn = f"turn {event['turn'] + 1}" if event["kind"] == "turn" else ""
+        self._doing = turn or event.get("stage", "") or self._doing
+
+    def finished(self, row: ProblemRow) -> None:
+        self._rows.append(row)
+        self._counts["judged"] += bool(row.samples) and row.measured
+        self._counts["solved"] += row.solved
+        self._task = None
+
+    def close(self) -> None:
+        if self._live.is_started:
+            self._live.refresh()
+            self._live.stop()
+
+    def _render(self) -> RenderableType:
+        table = Table(box=None, pad_edge=False)
+        for heading, width in (("problem", LABEL_WIDTH), ("verdict", VERDICT_WIDTH)):
+            table.add_column(heading, min_width=width, overflow="ellipsis", no_wrap=True)
+        table.add_column("seconds", justify="right")
+        table.add_column("")
+        room = max(10, self._console.width - LABEL_WIDTH - VERDICT_WIDTH - len("seconds") - 8)
+        for row in self._rows:
+            colour = "green" if row.solved else "yellow" if row.unusable or not row.measured else "red"
+            remark = escape(remark_on(row)[:room])
+            table.add_row(escape(row.label), f"[{colour}]{verdict_of(row)}[/]", f"{row.seconds:.1f}", remark)
+        if self._task is not None:
+            table.add_row(escape(self._task.label), f"[cyan]{escape(self._doing)}[/]", "", "")
+        done, total = self._place
+        foot = f"{done + (self._task is None)} of {total} problems, {self._counts['solved']} solved of "
+        return Group(table, Text(foot + f"{self._counts['judged']}, {time.monotonic() - self._began_s:.0f} s"))

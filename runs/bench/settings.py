@@ -1,0 +1,98 @@
+"""How a benchmark is run: who writes, how often, under which rules. Kept with its record, so that it can go on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from triton_agent.agent.settings import LoopSettings
+from triton_agent.memory.observation import Rules
+from triton_agent.runs.bench.outcomes import BASELINES
+from triton_agent.runs.bench.rows import Mode
+from triton_agent.tools.errors import UsageError
+from triton_agent.tools.evaluator import EvaluatorSettings
+
+VERIFIED, ORIGINAL = "verified", "original"
+PROTOCOLS = (VERIFIED, ORIGINAL)
+ELSEWHERE = ("kernels", "base_url", "api_key_env", "vllm_python")
+"""Settings that may differ between parts of one benchmark: where a folder or a server is."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class BenchSettings:
+    """What decides how a benchmark goes; the problems are apart from it."""
+
+    policy: str
+    """As `--policy` takes it, or `kernels:NAME`."""
+    policy_version: str
+    model: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """What was said of how language models are asked: fields of `ModelOptions`."""
+    kernels: str = ""
+    """The folder of kernels by someone else, absolute; empty where a policy writes."""
+    mode: Mode = Mode.OWN_KERNELS
+    samples: int = 1
+    """Independent goes at each problem; with kernels by someone else as many as there are files."""
+    turns: int = 12
+    parallel: int = 4
+    budget_s: float | None = None
+    """Of one sample."""
+    device: str = "cpu"
+    target: str = "cuda:90"
+    seed: int = 0
+    timeout_s: float = 120.0
+    trust: bool = True
+    protocol: str = VERIFIED
+    """`original`: the public benchmark's own check is told beside the verdicts."""
+
+    def __post_init__(self) -> None:
+        for name, value in (("--attempts", self.samples), ("--turns", self.turns), ("--parallel", self.parallel)):
+            if value < 1:
+                raise UsageError(f"{name} {value}", remedy="at least 1")
+        if self.protocol not in PROTOCOLS:
+            raise UsageError(f"--protocol {self.protocol}", remedy=" or ".join(PROTOCOLS))
+        if not 0 < self.timeout_s < float("inf"):
+            raise UsageError(f"--timeout {self.timeout_s:g}", remedy="a positive number of seconds")
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(allow_library=self.mode is Mode.ALLOW_LIBRARY, target=self.target)
+
+    def loop(self, index: int) -> LoopSettings:
+        """Of one sample; each has a seed of its own."""
+        return LoopSettings(
+            rules=self.rules,
+            turns=self.turns,
+            parallel=self.parallel,
+            seconds=self.budget_s,
+            seed=self.seed + index,
+        )
+
+    def judging(self) -> EvaluatorSettings:
+        return EvaluatorSettings(
+            device=self.device,
+            target=self.target,
+            allow_library=self.mode is Mode.ALLOW_LIBRARY,
+            baselines=BASELINES if self.device == "cuda" else (),
+            total_timeout_s=self.timeout_s,
+            call_timeout_s=min(20.0, self.timeout_s),
+            compile_timeout_s=min(60.0, self.timeout_s),
+            trust=self.trust,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self) | {"mode": self.mode.value}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> BenchSettings:
+        known = {field.name for field in dataclasses.fields(cls)}
+        return cls(**{key: value for key, value in data.items() if key in known} | {"mode": Mode(data["mode"])})
+
+
+def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """In words, where two sets of settings are not of the same benchmark."""
+    there, now = ({**settings, **settings.get("model", {})} for settings in (one, other))
+    names = [name for name in {**there, **now} if name not in ("model", *ELSEWHERE)]
+    return [
+        f"{name} {there.get(name)} there, {now.get(name)} now" for name in names if there.get(name) != now.get(name)
+    ]

@@ -1,0 +1,1 @@
+"""A module that lives in memory: as a problem on disk, and back in memory with kernels."""

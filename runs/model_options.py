@@ -1,0 +1,124 @@
+"""How a language model is asked: what the options of a command say, for whichever of the policies is one.
+
+Keys are no options: `--api-key-env` names the environment variable that holds one. What is here is stored with a run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from triton_agent.tools.errors import UsageError
+
+if TYPE_CHECKING:
+    from triton_agent.policy.llm.engine import Sampling
+    from triton_agent.policy.llm.price import Price
+    from triton_agent.policy.llm.vllm_engine import VllmSettings
+
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+HOTTEST = 2.0
+"""Servers take no more."""
+
+BASE_URL = Annotated[
+    str | None, typer.Option("--base-url", metavar="URL", help="Where openai:MODEL is served: http://127.0.0.1:8000/v1")
+]
+API_KEY_ENV = Annotated[
+    str | None,
+    typer.Option("--api-key-env", metavar="NAME", help="Environment variable with the key; default: OPENAI_API_KEY."),
+]
+TEMPERATURE = Annotated[float | None, typer.Option("--temperature", help="Of a language model; default: 0.8.")]
+MAX_ANSWER_TOKENS = Annotated[
+    int | None, typer.Option("--max-answer-tokens", help="Of one answer, reasoning included; default: 8192.")
+]
+CONTEXT_TOKENS = Annotated[
+    int | None, typer.Option("--context-tokens", help="Of question and answer, where a server does not tell.")
+]
+PRICE = Annotated[
+    str | None, typer.Option("--price", metavar="IN,OUT", help="Of a million tokens read and written, as in 0.15,0.60.")
+]
+VLLM_PYTHON = Annotated[
+    str | None,
+    typer.Option("--vllm-python", metavar="PATH", help="Interpreter that has vLLM; else TRITON_AGENT_VLLM_PYTHON."),
+]
+ADAPTER = Annotated[
+    str | None, typer.Option("--adapter", metavar="DIR", help="Low-rank adapter that vllm:MODEL answers with.")
+]
+SPECULATE = Annotated[
+    int | None,
+    typer.Option("--speculate", metavar="N", help="vllm: guess N tokens ahead from what repeats; answers stay alike."),
+]
+GPU_MEMORY = Annotated[
+    float | None, typer.Option("--gpu-memory", metavar="SHARE", help="vllm: of a GPU's memory; default: 0.6.")
+]
+MODEL_DTYPE = Annotated[
+    str | None, typer.Option("--model-dtype", metavar="T", help="hf, vllm: float32, bfloat16; else as stored.")
+]
+STRUCTURED = Annotated[
+    bool, typer.Option("--structured", help="vllm: hold answers to their form, a plan and one Python file.")
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions:
+    """As given; None where nothing was."""
+
+    base_url: str | None = None
+    api_key_env: str | None = None
+    temperature: float | None = None
+    max_answer_tokens: int | None = None
+    context_tokens: int | None = None
+    price: str | None = None
+    vllm_python: str | None = None
+    adapter: str | None = None
+    speculate: int | None = None
+    gpu_memory: float | None = None
+    model_dtype: str | None = None
+    structured: bool = False
+
+    def __post_init__(self) -> None:
+        if self.temperature is not None and not 0 <= self.temperature <= HOTTEST:
+            raise UsageError(f"--temperature {self.temperature}", remedy=f"a number from 0 to {HOTTEST:g}")
+        for name in ("max_answer_tokens", "context_tokens"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(f"--{name.replace('_', '-')} {value}", remedy="at least 1")
+        if self.speculate is not None and self.speculate < 0:
+            raise UsageError(f"--speculate {self.speculate}", remedy="a number of tokens; 0 guesses nothing")
+        if self.gpu_memory is not None and not 0 < self.gpu_memory <= 1:
+            raise UsageError(f"--gpu-memory {self.gpu_memory}", remedy="above 0, at most 1")
+        if self.model_dtype is not None and self.model_dtype not in DTYPES:
+            raise UsageError(f"--model-dtype {self.model_dtype}", remedy=f"one of {', '.join(DTYPES)}")
+
+    def sampling(self) -> Sampling:
+        """How answers are drawn."""
+        from triton_agent.policy.llm.engine import Sampling
+
+        usual, pattern = Sampling(), ""
+        if self.structured:
+            from triton_agent.policy.llm.answer_pattern import ANSWER_PATTERN as pattern
+        return Sampling(
+            temperature=usual.temperature if self.temperature is None else self.temperature,
+            max_tokens=usual.max_tokens if self.max_answer_tokens is None else self.max_answer_tokens,
+            pattern=pattern,
+        )
+
+    def vllm(self) -> VllmSettings:
+        """How an engine of our own is started."""
+        from triton_agent.policy.llm.vllm_engine import VllmSettings
+
+        given = {
+            "python": self.vllm_python,
+            "adapter": self.adapter,
+            "guess_ahead": self.speculate,
+            "gpu_memory": self.gpu_memory,
+            "dtype": self.model_dtype,
+            "context_tokens": self.context_tokens,
+        }
+        return VllmSettings(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+
+    def price_list(self) -> Price:
+        from triton_agent.policy.llm.price import parse_price
+
+        return parse_price(self.price)

@@ -1,0 +1,111 @@
+"""The policy that puts a model together: all parts first, then without each of them, towards the set that is fastest.
+
+It keeps nothing between calls. Which sets were tried stands in the plans of the attempts, and parts and their sources
+are those of the run. Where nothing is timed, the widest set that passes is the answer; parts are taken out only to find
+one that does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+
+from triton_agent.memory.observation import Observation, Tried
+from triton_agent.memory.records import Completion
+from triton_agent.policy.answer import write_answer
+from triton_agent.policy.ranking import MARGIN
+from triton_agent.runs.parts.assembly import Placed, assemble
+from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.results import Interval, Status
+
+NAME, VERSION = "parts", "1"
+_PLAN = re.compile(r"^parts in place: (.+)$", re.MULTILINE)
+
+Names = frozenset[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What became of one set of parts."""
+
+    passed: bool
+    speedup: Interval | None
+
+
+class Assembler:
+    """Proposes sets of parts, each a whole file."""
+
+    name = NAME
+
+    def __init__(self, spec: ProblemSpec, placed: Sequence[Placed]) -> None:
+        """The parts with the hottest first."""
+        self._spec = spec
+        self._placed = list(placed)
+        self.version = hashlib.sha256("\0".join([VERSION, *(item.source for item in placed)]).encode()).hexdigest()[:12]
+
+    async def propose(self, observation: Observation, n: int = 1) -> list[Completion]:
+        """The next sets to try."""
+        tried = {names: known for item in observation.tried for names, known in _read(item)}
+        names = [item.part.name for item in self._placed]
+        fresh: list[Names] = []
+        for wanted in next_sets(names, tried):
+            if len(fresh) < n and wanted not in fresh:
+                fresh.append(wanted)
+        return [self._completion(wanted) for wanted in fresh]
+
+    async def propose_many(self, observations: Sequence[Observation]) -> list[Completion | None]:
+        found = [await self.propose(observation) for observation in observations]
+        return [answers[0] if answers else None for answers in found]
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _completion(self, wanted: Names) -> Completion:
+        placed = [item for item in self._placed if item.part.name in wanted]
+        plan = f"parts in place: {', '.join(item.part.name for item in placed)}"
+        text = write_answer(plan, assemble(self._spec, placed))
+        return Completion(text=text, policy=self.name, policy_version=self.version)
+
+
+def next_sets(names: Sequence[str], tried: dict[Names, Known]) -> Iterator[Names]:
+    """Sets not tried yet, in the order to try them; none when there is nothing left to learn."""
+    everything = frozenset(names)
+    if not everything:
+        return
+    base = best_set(tried)
+    if everything not in tried:
+        yield everything
+    if base is not None and tried[base].speedup is None:
+        return  # nothing was timed, and this is the widest that passes
+    for name in reversed(names):  # what matters least goes first
+        smaller = (base or everything) - {name}
+        if name in (base or everything) and smaller and smaller not in tried:
+            yield smaller
+    if base is None:
+        yield from (frozenset({name}) for name in names if frozenset({name}) not in tried)
+
+
+def best_set(tried: dict[Names, Known]) -> Names | None:
+    """The one that stands when each has challenged the one before it; None where nothing passed."""
+    best: Names | None = None
+    for names, known in tried.items():
+        if known.passed and (best is None or _faster(known.speedup, tried[best].speedup)):
+            best = names
+    return best
+
+
+def _faster(new: Interval | None, old: Interval | None) -> bool:
+    return new is not None and (old is None or new.low > old.high * (1 + MARGIN))
+
+
+def _read(item: Tried) -> list[tuple[Names, Known]]:
+    names = names_in(item.plan)
+    return [(names, Known(passed=item.status is Status.PASSED, speedup=item.speedup))] if names else []
+
+
+def names_in(plan: str) -> Names:
+    """The parts that a plan of this policy puts in place."""
+    found = _PLAN.search(plan)
+    return frozenset(name.strip() for name in found[1].split(",")) if found else frozenset()

@@ -1,0 +1,122 @@
+"""Which submodules of a model become problems of their own: the widest that one proposal covers, hottest first.
+
+Pure functions of a survey. Parts do not lie within each other; modules that are alike are one part.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from triton_agent.runs.parts.survey import Submodule, Survey, submodule_from_json
+from triton_agent.tools.operators import kind_of
+
+OPERATORS_AT_MOST = 40
+"""In a part. A layer of a transformer written out has some 30."""
+WORTH_PARTS = 100
+"""Operators of a model from which on `--parts` is suggested: a file for all of it grows by each layer's calls."""
+IDLE = frozenset({"view", "allocation", "metadata"})
+"""Kinds of operators that do no work."""
+LEAST_SHARE = 0.02
+"""Of the model's time; below that a part is not worth its search."""
+PARTS_AT_MOST = 6
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PartPlan:
+    """One part: all the places of a model where the same module stands."""
+
+    name: str
+    """A Python name, after the class: `layer`, `layer_2`."""
+    paths: tuple[str, ...]
+    share: float
+    """Of the model's time."""
+    module: Submodule
+    """The first of them."""
+    moved_bytes: int
+    """By the original's operators, in all places."""
+    floor_bytes: int
+    inner: tuple[PartPlan, ...] = ()
+    """Parts within it, tried in its stead where nothing comes of it."""
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> PartPlan:
+        inner = tuple(map(cls.from_json, data["inner"]))
+        module = submodule_from_json(data["module"])
+        return cls(**{**data, "paths": tuple(data["paths"]), "module": module, "inner": inner})
+
+
+def choose(survey: Survey) -> tuple[PartPlan, ...]:
+    """The hottest first; none where the model has no submodule that could be one."""
+    return _plans(survey.submodules[1:], survey.root.cost_ms or 1.0, _Names())
+
+
+def _plans(modules: Sequence[Submodule], whole_ms: float, names: _Names) -> tuple[PartPlan, ...]:
+    groups: dict[str, list[Submodule]] = {}
+    for module in _widest(modules):
+        groups.setdefault(module.alike, []).append(module)
+    ranked = sorted(groups.values(), key=lambda group: -sum(item.cost_ms for item in group))
+    shares = [(group, sum(item.cost_ms for item in group) / whole_ms) for group in ranked]
+    plans = [
+        PartPlan(
+            name=names.of(group[0].class_name),
+            paths=tuple(item.path for item in group),
+            share=share,
+            module=group[0],
+            moved_bytes=sum(item.moved_bytes for item in group),
+            floor_bytes=sum(item.floor_bytes for item in group),
+        )
+        for group, share in shares[:PARTS_AT_MOST]
+        if share >= LEAST_SHARE
+    ]
+    within = [[item for item in modules if _lies_in(item, plan.paths)] for plan in plans]
+    return tuple(
+        dataclasses.replace(plan, inner=_plans(inside, whole_ms, names)) for plan, inside in zip(plans, within)
+    )
+
+
+def _widest(modules: Sequence[Submodule]) -> list[Submodule]:
+    """Going down from the root: the first modules that fit, and nothing below them."""
+    taken: list[Submodule] = []
+    for module in modules:
+        inside = _lies_in(module, [other.path for other in taken])
+        if not inside and not module.why_not and 2 <= module.operators <= OPERATORS_AT_MOST:
+            taken.append(module)
+    return taken
+
+
+def _lies_in(module: Submodule, paths: Sequence[str]) -> bool:
+    return any(module.path.startswith(f"{path}.") for path in paths)
+
+
+def suggestion(graphs: Sequence[Mapping[str, Any]]) -> str:
+    """What to say of a model that was not asked for by parts; empty where one proposal can cover it."""
+    operators = sum(kind_of(node["operator"]) not in IDLE for node in graphs[0]["nodes"]) if graphs else 0
+    if operators < WORTH_PARTS:
+        return ""
+    return f"it runs {operators} operators: with --parts its submodules are optimized one by one, then put together"
+
+
+class _Names:
+    def __init__(self) -> None:
+        self._used: dict[str, int] = {}
+
+    def of(self, class_name: str) -> str:
+        base = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", class_name).lower()
+        self._used[base] = self._used.get(base, 0) + 1
+        return base if self._used[base] == 1 else f"{base}_{self._used[base]}"
+
+
+def refusals(survey: Survey) -> list[str]:
+    """Why the hottest submodules are no parts, for people; those inside others are not counted again."""
+    said: dict[str, float] = {}
+    for module in survey.submodules[1:]:
+        if module.why_not and module.operators > 1 and "not called" not in module.why_not:
+            line = f"{module.class_name}: {module.why_not}"
+            said[line] = said.get(line, 0.0) + module.cost_ms
+    return sorted(said, key=lambda line: -said[line])[:4]

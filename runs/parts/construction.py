@@ -1,0 +1,139 @@
+"""With what arguments each module of a model was made, seen while the model is made a second time.
+
+Arguments are kept as Python text. An object that only holds plain values, such as a configuration, is written as a
+`SimpleNamespace` of these; whether the module can be made from that is tried.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import dataclasses
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class Unwritable(Exception):
+    """A value that has no text."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """Of a constructor's call, as text."""
+
+    positional: tuple[str, ...]
+    keywords: Mapping[str, str]
+
+    @classmethod
+    def of(cls, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
+        return cls(
+            positional=tuple(map(text_of, args)), keywords={name: text_of(value) for name, value in kwargs.items()}
+        )
+
+    def __str__(self) -> str:
+        """As `get_init_inputs` returns them."""
+        positional = f"[{', '.join(self.positional)}]"
+        keywords = ", ".join(f"{name!r}: {text}" for name, text in self.keywords.items())
+        return f"[{positional}, {{{keywords}}}]" if keywords else positional
+
+    def values(self) -> tuple[list[Any], dict[str, Any]]:
+        """Made anew from the text, which is ours."""
+        names = {"torch": torch, "SimpleNamespace": types.SimpleNamespace}
+        keywords = {name: eval(text, names) for name, text in self.keywords.items()}
+        return [eval(text, names) for text in self.positional], keywords
+
+
+Made = dict[int, tuple[nn.Module, Arguments | None]]
+"""By identity: the module, and its constructor's arguments; None where they cannot be written down."""
+
+
+@contextlib.contextmanager
+def watched(classes: set[type[nn.Module]]) -> Iterator[Made]:
+    """While it lasts, constructors of exactly these classes write down what they were called with."""
+    made: Made = {}
+    own = {kind: kind.__dict__.get("__init__") for kind in classes}
+    for kind in classes:
+        _set_constructor(kind, _watching(kind, kind.__init__, made))
+    try:
+        yield made
+    finally:
+        for kind, before in own.items():
+            if before is None:
+                del kind.__init__
+            else:
+                _set_constructor(kind, before)
+
+
+def _set_constructor(kind: Any, constructor: Any) -> None:
+    kind.__init__ = constructor
+
+
+def _watching(kind: type[nn.Module], original: Any, made: Made) -> Any:
+    def construct(self: nn.Module, *args: Any, **kwargs: Any) -> None:
+        if type(self) is kind:
+            try:
+                made[id(self)] = (self, Arguments.of(args, kwargs))
+            except Unwritable:
+                made[id(self)] = (self, None)
+        original(self, *args, **kwargs)
+
+    return construct
+
+
+def text_of(value: Any) -> str:
+    """Python text of a constructor's argument."""
+    written = literal(value)
+    if written:
+        return written
+    if isinstance(value, torch.dtype):
+        return str(value)
+    if isinstance(value, (nn.Module, torch.Tensor, type)) or callable(value) or not hasattr(value, "__dict__"):
+        raise Unwritable
+    fields = vars(value)
+    if not fields or not all(name.isidentifier() for name in fields):
+        raise Unwritable
+    return f"SimpleNamespace({', '.join(f'{name}={text_of(item)}' for name, item in fields.items())})"
+
+
+def literal(value: Any) -> str:
+    """The value as Python text that says all of it; empty for what has no such text."""
+    text = repr(value)
+    try:
+        return text if repr(ast.literal_eval(text)) == text else ""
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return ""
+
+
+def difference(module: nn.Module, arguments: Arguments) -> str:
+    """What a module made anew from these arguments has otherwise; empty where it is the like of it."""
+    args, kwargs = arguments.values()
+    try:
+        fresh = type(module)(*args, **kwargs)
+    except Exception as error:  # whatever the user's constructor raises the second time
+        return f"it cannot be made a second time: {type(error).__name__}"
+    if state_form(fresh) != state_form(module):
+        return "its parameters are not as its constructor makes them"
+    if _plain(fresh) != _plain(module):
+        return "its settings are not as its constructor makes them"
+    return ""
+
+
+def state_form(module: nn.Module) -> list[tuple[str, tuple[int, ...], str]]:
+    """Names, shapes and dtypes of parameters and buffers."""
+    state = dict(module.named_parameters(remove_duplicate=False)) | dict(module.named_buffers(remove_duplicate=False))
+    return [(name, tuple(map(int, tensor.shape)), str(tensor.dtype)) for name, tensor in sorted(state.items())]
+
+
+def _plain(module: nn.Module) -> list[tuple[str, str, str]]:
+    """Numbers, words and the like that its modules hold; the training mode aside."""
+    simple = (bool, int, float, str, type(None), tuple)
+    return [
+        (path, name, repr(value))
+        for path, part in module.named_modules()
+        for name, value in sorted(vars(part).items())
+        if isinstance(value, simple) and name != "training"
+    ]

@@ -1,0 +1,159 @@
+"""One call of a model, watched: which submodules were called with what, and what torch was asked to run inside each.
+
+Operators are counted as torch dispatches them, to every module that is being called. `Costs` counts bytes and
+operations, and estimates time by the slower of the two; `device_times` measures it on a GPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+from triton_agent.runs.parts.choosing import IDLE
+from triton_agent.tools.operators import kind_of
+from triton_agent.tools.verify.input_tensors import tensors_in
+
+BYTES_PER_S = 4.8e12
+"""Of an H200's memory, from its data sheet, as are the rates below. Only shares matter here."""
+FLOPS_PER_S = {torch.float16: 989e12, torch.bfloat16: 989e12, torch.float64: 67e12}
+OTHER_FLOPS_PER_S = 67e12
+LEAST_OPERATOR_S = 2e-6
+"""What the smallest kernel takes on a GPU, beginning and end included."""
+SLEEP_CYCLES = 100_000_000
+"""Some 50 ms in which the host runs ahead, so that gaps between launches are not taken for work."""
+
+
+@dataclasses.dataclass(slots=True)
+class Cost:
+    """What the calls of one module were."""
+
+    operators: int = 0
+    moved_bytes: int = 0
+    seconds: float = 0.0
+    names: list[str] = dataclasses.field(default_factory=list)
+    """Of the operators, in order."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Called:
+    """A module's first call; `calls` counts all of them."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    output: Any
+
+
+class Calls:
+    """Which modules are being called, and what with."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.names = {module: path for path, module in model.named_modules()}
+        self.stack: list[str] = []
+        self.first: dict[str, Called] = {}
+        self.counts: dict[str, int] = defaultdict(int)
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        hooks: list[Any] = []
+        for module in self.names:
+            hooks.append(module.register_forward_pre_hook(self._begin))
+            hooks.append(module.register_forward_hook(self._end, with_kwargs=True))
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def _begin(self, module: nn.Module, args: Any) -> None:
+        self.stack.append(self.names[module])
+
+    def _end(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        path = self.stack.pop()
+        self.counts[path] += 1
+        if path not in self.first:
+            self.first[path] = Called(args=args, kwargs=kwargs, output=output)
+
+
+class Costs(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Adds every operator to all modules on the stack."""
+
+    def __init__(self, calls: Calls) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._calls = calls
+        self.of: dict[str, Cost] = defaultdict(Cost)
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled under it; skipping imports torch._dynamo, which takes seconds."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if kind_of(str(func)) not in IDLE:
+            self._count(func, args, kwargs, result)
+        return result
+
+    def _count(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        taken, made = list(tensors_in([args, kwargs])), list(tensors_in([result]))
+        moved = sum(tensor.numel() * tensor.element_size() for tensor in [*taken, *made])
+        flops = _flops(func, args, kwargs, result)
+        rate = FLOPS_PER_S.get(made[0].dtype, OTHER_FLOPS_PER_S) if made else OTHER_FLOPS_PER_S
+        seconds = max(LEAST_OPERATOR_S, moved / BYTES_PER_S, flops / rate)
+        plain = [value for value in args if isinstance(value, (bool, int, float, str))]
+        for path in self._calls.stack:
+            cost = self.of[path]
+            cost.operators += 1
+            cost.moved_bytes += moved
+            cost.seconds += seconds
+            cost.names.append(f"{func}{plain}")
+
+
+def _flops(func: Any, args: Any, kwargs: Any, result: Any) -> int:
+    """Of a product, a convolution or attention; what else there is moves more than it computes."""
+    formula = flop_registry.get(getattr(func, "overloadpacket", None))
+    return int(formula(*args, **kwargs, out_val=result)) if formula is not None else 0
+
+
+def device_times(model: nn.Module, call: Callable[[], Any], repeats: int) -> dict[str, float]:
+    """Seconds of device time in each submodule, the median over repeats."""
+    names = {module: path for path, module in model.named_modules()}
+    call()
+    samples = [_one_timing(names, call) for _ in range(repeats)]
+    return {path: sorted(sample.get(path, 0.0) for sample in samples)[repeats // 2] for path in samples[0]}
+
+
+def _one_timing(names: dict[nn.Module, str], call: Callable[[], Any]) -> dict[str, float]:
+    pairs: dict[str, list[list[Any]]] = defaultdict(list)
+    cuda: Any = torch.cuda
+
+    def mark() -> Any:
+        event = cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def begin(module: nn.Module, args: Any) -> None:
+        pairs[names[module]].append([mark()])
+
+    def end(module: nn.Module, args: Any, output: Any) -> None:
+        next(pair for pair in reversed(pairs[names[module]]) if len(pair) == 1).append(mark())
+
+    hooks = [module.register_forward_pre_hook(begin) for module in names]
+    hooks += [module.register_forward_hook(end) for module in names]
+    try:
+        cuda.synchronize()
+        cuda._sleep(SLEEP_CYCLES)
+        call()
+        cuda.synchronize()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return {path: sum(one.elapsed_time(two) for one, two in found) / 1000 for path, found in pairs.items()}

@@ -1,0 +1,82 @@
+"""What came of a model by parts: which are in place, and what they spare of the bytes that its operators move.
+
+Counted, not measured: each operator of the original reads and writes for itself; of kernels it is known what they moved
+in the interpreter at small sizes, over the fewest bytes there, and that is taken to hold at the sizes as given.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from triton_agent.policy.episode import Graded
+from triton_agent.policy.ranking import Standing
+from triton_agent.runs.optimize_screen import figure_of
+from triton_agent.runs.parts.choosing import PartPlan
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """Of one run."""
+
+    in_place: tuple[str, ...]
+    left_out: tuple[str, ...]
+    original_bytes: int
+    kernels_bytes: int | None
+    """By the whole with its parts; None where not everything was counted."""
+
+    def __str__(self) -> str:
+        lines = [f"parts in place: {', '.join(self.in_place) or 'none'}"]
+        if self.left_out:
+            lines.append(f"left to the original: {', '.join(self.left_out)}")
+        if self.kernels_bytes is not None:
+            lines.append(
+                f"by count {self.kernels_bytes:,} bytes a call, where the original's operators move "
+                f"{self.original_bytes:,}"
+            )
+        return "\n".join(lines)
+
+
+def tally(
+    plans: Sequence[PartPlan], in_place: frozenset[str], standings: Mapping[str, Standing], original_bytes: int
+) -> Tally:
+    """`plans` are the parts that were tried; `standings` those of their best, by name."""
+    moved: int | None = original_bytes
+    for plan in plans:
+        standing = standings.get(plan.name)
+        if plan.name in in_place and moved is not None:
+            counted = standing is not None and not standing.left_to_torch and standing.traffic_ratio is not None
+            ratio = standing.traffic_ratio if standing is not None and counted else None
+            moved = None if ratio is None else moved - plan.moved_bytes + round(ratio * plan.floor_bytes)
+    return Tally(
+        in_place=tuple(plan.name for plan in plans if plan.name in in_place),
+        left_out=tuple(plan.name for plan in plans if plan.name not in in_place),
+        original_bytes=original_bytes,
+        kernels_bytes=moved,
+    )
+
+
+def helps(plan: PartPlan, best: Graded) -> bool:
+    """Whether it is worth a try in its place: measured faster, or fewer bytes counted than the original's operators."""
+    standing = best.standing
+    if standing.speedup is not None:
+        return standing.faster_than_original
+    return standing.passed and (standing.traffic_ratio is None or standing.traffic_ratio < _original_ratio(plan))
+
+
+def verdict_on(plan: PartPlan, best: Graded | None) -> str:
+    """In words."""
+    if best is None or not best.standing.passed:
+        return "no kernel passed; the original stays in its place" + _instead(plan)
+    figure = figure_of(best)
+    if best.standing.speedup is None:
+        figure = f"{figure}; the original's operators {_original_ratio(plan):.2f}x"
+    return figure if helps(plan, best) else f"{figure}: the original stays in its place{_instead(plan)}"
+
+
+def _instead(plan: PartPlan) -> str:
+    return f"; within it: {', '.join(item.name for item in plan.inner)}" if plan.inner else ""
+
+
+def _original_ratio(plan: PartPlan) -> float:
+    return plan.moved_bytes / max(1, plan.floor_bytes)

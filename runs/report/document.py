@@ -1,0 +1,42 @@
+"""The frame of a page that needs nothing else: head, contents, sections. What is in them is the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from triton_agent.runs.report.markup import POLICY, Html, tag
+from triton_agent.runs.report.style import STYLE
+
+
+def document(
+    title: str,
+    heading: str,
+    subtitle: str,
+    sections: Iterable[tuple[str, str, Sequence[object]]],
+    *,
+    style: str = STYLE,
+    policy: str = POLICY,
+    after: object = None,
+) -> str:
+    """A whole page from sections, each with an anchor, a name and its content; `after` ends the body."""
+    shown = list(sections)
+    links = [tag("li", tag("a", name, href=f"#{key}")) for key, name, _ in shown]
+    body = [
+        tag("a", "To the content", href="#content", class_="skip"),
+        tag("header", tag("h1", heading), tag("p", subtitle, class_="soft")),
+        tag("nav", tag("ul", *links), aria_label="Sections"),
+        tag(
+            "main",
+            *(tag("section", tag("h2", name), *content, aria_label=name, id=key) for key, name, content in shown),
+            id="content",
+        ),
+        after,
+    ]
+    head = [
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("title", title),
+        tag("style", Html(style)),
+    ]
+    return f"<!doctype html>\n{tag('html', tag('head', *head), tag('body', *body), lang='en')}\n"

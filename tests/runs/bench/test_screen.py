@@ -1,0 +1,60 @@
+"""What one sees meanwhile: a line or a row for each problem, with the reason where it did not pass."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from tests.runs.bench.test_journal import row
+
+from triton_agent.runs.bench.problems import Task
+from triton_agent.runs.bench.rows import ProblemRow, Sample
+from triton_agent.runs.bench.screen import Lines, LiveScreen, remark_on, verdict_of
+from triton_agent.tools.results import Status
+
+TASK = Task(label="a/x", group="a", name="x", path=Path("x.py"), sha256="0")
+PASSED = Sample(index=0, status=Status.PASSED, called=True, executed=True)
+WRONG = Sample(index=1, status=Status.WRONG_VALUES, called=True, message="3 of 4 elements differ")
+LOST = Sample(index=1, not_measured="the GPU was busy")
+
+
+@pytest.mark.parametrize(
+    ("made", "verdict", "remark"),
+    [
+        (row("a/x", samples=(PASSED,)), "passed", ""),
+        (row("a/x", samples=(WRONG,)), "wrong_values", "3 of 4 elements differ"),
+        (row("a/x", samples=(PASSED, WRONG)), "1 of 2 passed", ""),
+        (row("a/x", samples=(LOST,)), "not measured", "the GPU was busy"),
+        (row("a/x", samples=(), unusable="it does not load"), "not usable", "it does not load"),
+    ],
+)
+def test_verdict_and_remark(made: ProblemRow, verdict: str, remark: str) -> None:
+    assert (verdict_of(made), remark_on(made)) == (verdict, remark)
+
+
+def test_in_a_terminal_the_table_holds_what_was_finished_and_what_is_under_way() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    screen = LiveScreen(console)
+    screen.begin(TASK, 0, 2)
+    screen.finished(row("a/x", samples=(WRONG,), seconds=2.5))
+    screen.begin(TASK, 1, 2)
+    screen.event({"kind": "turn", "turn": 0})
+    screen.event({"kind": "stage", "key": "r/0.0", "stage": "check"})
+    screen.close()
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    for word in ("wrong_values", "3 of 4 elements differ", "2.5", "check", "1 of 2 problems, 0 solved of 1"):
+        assert word in text
+
+
+def test_as_json_rows_alone_go_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Lines(as_json=True)
+    screen.say("reading")
+    screen.begin(TASK, 0, 1)
+    screen.finished(row("a/x", samples=(PASSED,)))
+    told = capsys.readouterr()
+    assert [json.loads(line)["label"] for line in told.out.splitlines()] == ["a/x"]
+    assert "reading" in told.err and "[1/1]" in told.err

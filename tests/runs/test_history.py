@@ -1,0 +1,38 @@
+"""Which attempt a history calls the best is what the search calls the best."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from tests.agent.tables import passed
+from tests.recorded_run import Recorded, recorded
+
+from triton_agent.agent import search
+from triton_agent.policy import episode
+from triton_agent.runs.history import Graded, History
+from triton_agent.tools.isolate.processes import Nursery
+
+
+@pytest.fixture(scope="module")
+def told(nursery: Nursery) -> Recorded:
+    return recorded(nursery)
+
+
+def test_the_best_so_far_of_an_open_run_is_the_one_its_search_holds(told: Recorded) -> None:
+    """Not the highest median: what is within the noise replaces nothing."""
+    speeds = (1.1, 1.5, 1.505, 1.2)
+    gradings = [
+        dataclasses.replace(grading, evaluation=passed("", speed)) for grading, speed in zip(told.gradings, speeds)
+    ]
+    pairs = list(zip(told.attempts, gradings))
+    shown = tuple(Graded(attempt=attempt, gradings=(grading,)) for attempt, grading in pairs)
+    searched = [episode.Graded(attempt=attempt, grading=grading) for attempt, grading in pairs]
+    best = History(run=told.run, attempts=shown, end=None).best
+    assert best.key == told.attempts[1].key == search.best_of(searched).attempt.key
+    assert (best.speedup, best.passed) == (gradings[1].evaluation.timings[0].speedup, True)
+
+
+def test_an_ended_run_names_its_best(told: Recorded) -> None:
+    items = tuple(Graded(attempt=one, gradings=(grading,)) for one, grading in zip(told.attempts, told.gradings))
+    assert History(run=told.run, attempts=items, end=told.end).best.key == told.end.best

@@ -1,0 +1,145 @@
+"""`triton-agent optimize` with a language model behind a server: answers, failures, keys."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.policy.llm import fault_server as faults
+from tests.policy.llm.asking import KEY
+from tests.policy.llm.fault_server import FaultServer, refusing, saying
+from tests.runs.commands import call
+
+from triton_agent.memory.store import Store
+from triton_agent.policy.answer import write_answer
+from triton_agent.policy.llm.engine import Sampling
+from triton_agent.runs.model_options import ModelOptions
+from triton_agent.runs.policies import make_policies
+from triton_agent.tools.errors import TritonAgentError
+
+ROOT = Path(__file__).resolve().parents[2]
+KERNELS = ROOT / "tests" / "kernels" / "row_sum_f32"
+PROBLEM = KERNELS / "problem.py"
+RIGHT = saying(write_answer("sum in a loop", (KERNELS / "right_loop.py").read_text()))
+WRONG = saying(write_answer("only the first block", (KERNELS / "wrong_first_block_only.py").read_text()))
+
+
+def optimize(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(_command(folder, *arguments), capture_output=True, text=True, timeout=280, env=_environment())
+
+
+def _command(folder: Path, *arguments: object) -> list[str]:
+    where = ("--out", folder / "out", "--store", folder / "runs.db")
+    return [sys.executable, "-m", "triton_agent", "optimize", *map(str, (*arguments, *where))]
+
+
+def _environment() -> dict[str, str]:
+    return os.environ | {"OPENAI_API_KEY": KEY}
+
+
+def told_anywhere(folder: Path, done: subprocess.CompletedProcess[str]) -> str:
+    """All that is left of a run: what was printed, every file, and what is packed in the store."""
+    files = [path.read_bytes().decode("latin-1") for path in folder.rglob("*") if path.is_file()]
+    packed = folder.parent / f"{folder.name}.jsonl.gz"
+    call("runs", "export", "-o", str(packed), "--store", str(folder / "runs.db"))
+    return "\n".join([done.stdout, done.stderr, *files, gzip.decompress(packed.read_bytes()).decode()])
+
+
+@pytest.mark.slow
+def test_a_right_kernel_after_two_bad_answers_becomes_a_draft(tmp_path: Path) -> None:
+    with FaultServer(saying("I would rather not."), refusing(401, f"wrong: {KEY}"), WRONG, RIGHT) as server:
+        options = ("--policy", "openai:served", "--base-url", f"http://127.0.0.1:{server.port}", "--parallel", 1)
+        first = optimize(tmp_path / "run", PROBLEM, *options, "--turns", 3, "--price", "1,2", "--json")
+        assert first.returncode == 3, first.stderr  # nothing to ship yet, and nobody to ask
+        stopped = json.loads(first.stdout.splitlines()[-1])
+        assert stopped["stop_reason"] == "policy_failed" and "401" in stopped["failed"]["openai:served"]
+        done = optimize(tmp_path / "run", "--resume", "last", "--json")
+    assert done.returncode == 0, done.stderr
+    outcome = json.loads(done.stdout.splitlines()[-1])
+    assert outcome["draft"] is True and Path(outcome["file"]).exists() and outcome["failed"] == {}
+    assert outcome["spent"]["tokens"] == 300 and outcome["spent"]["cost"] == pytest.approx(390e-6)
+    with Store.open(tmp_path / "run" / "runs.db") as store:
+        attempts = list(store.attempts(outcome["run"]))
+        statuses = [str(store.gradings(attempt.key)[0].evaluation.status) for attempt in attempts]
+    assert statuses == ["no_answer", "wrong_values", "passed"]
+    assert all(attempt.completion.messages and attempt.completion.prompt_version for attempt in attempts)
+    assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
+    told = told_anywhere(tmp_path / "run", done) + first.stdout + first.stderr
+    assert "[redacted]" in told and "sum in a loop" in told
+    assert KEY not in told
+
+
+@pytest.mark.slow
+def test_where_the_server_is_dead_the_built_in_author_goes_on(tmp_path: Path) -> None:
+    with faults.dead_port() as port:
+        options = ("--policy", "builtin,openai:served", "--base-url", f"http://127.0.0.1:{port}")
+        done = optimize(tmp_path / "run", PROBLEM, *options, "--turns", 1, "--parallel", 2)
+    assert done.returncode == 0, done.stderr
+    assert "openai:served could not be asked" in done.stderr and "draft" in done.stdout
+    assert KEY not in told_anywhere(tmp_path / "run", done)
+
+
+@pytest.mark.slow
+def test_an_interrupt_does_not_wait_for_a_server_that_hangs(tmp_path: Path) -> None:
+    with FaultServer(faults.hang) as server:
+        options = (PROBLEM, "--policy", "openai:served", "--base-url", server.url, "--parallel", 1)
+        running = subprocess.Popen(
+            _command(tmp_path, *options),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=_environment(),
+        )
+        assert running.stderr is not None
+        for line in running.stderr:
+            if line.startswith("turn 1"):
+                break
+        running.send_signal(signal.SIGINT)
+        _, rest = running.communicate(timeout=60)
+    assert running.returncode == 1, rest
+    with Store.open(tmp_path / "runs.db") as store:
+        (summary,) = store.runs()
+        assert store.end(summary.id).stop_reason == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--policy", "openai:", "--base-url", "http://h"), "names no model"),
+        (("--policy", "openai:m", "--api-key-env", "NO_SUCH_KEY"), "--base-url"),
+        (("--policy", "openai:m", "--base-url", "ftp://h"), "--base-url ftp://h"),
+        (("--policy", "openai:m", "--base-url", "http://user:secret@h"), "--base-url holds more"),
+        (("--policy", "openai:m", "--base-url", "http://h", "--api-key-env", "NO_SUCH_KEY"), "no key in NO_SUCH_KEY"),
+        (("--policy", "openai:m", "--base-url", "http://h", "--price", "cheap"), "--price cheap"),
+        (("--policy", "openai:m", "--base-url", "http://h", "--max-cost", "1"), "without a price"),
+        (("--policy", "openai:m", "--base-url", "http://h", "--temperature", "-1"), "--temperature -1"),
+        (("--policy", "openai:m", "--base-url", "http://h", "--max-answer-tokens", "0"), "--max-answer-tokens 0"),
+        (("--policy", "chat:nobody"), "chat:PROVIDER:MODEL"),
+    ],
+)
+def test_a_wrong_request_says_what_is_wrong(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    with pytest.raises(TritonAgentError) as raised:
+        call("optimize", str(PROBLEM), *arguments, "--store", str(tmp_path / "db"))
+    assert said in str(raised.value) and "secret" not in str(raised.value)
+
+
+def test_options_reach_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", KEY)
+    options = ModelOptions(
+        base_url="http://h", api_key_env="SOME_KEY", temperature=0.0, max_answer_tokens=7, context_tokens=900
+    )
+    first, second = make_policies("builtin,openai:a/b:c", options)
+    assert (first.name, second.name) == ("builtin", "openai:a/b:c")
+    assert options.sampling() == Sampling(temperature=0.0, max_tokens=7)
+    assert KEY not in repr(vars(second))
+
+
+def test_the_help_tells_the_true_defaults() -> None:
+    said = " ".join(call("optimize", "--help").stdout.split())
+    assert f"default: {Sampling().temperature:g}" in said and f"default: {Sampling().max_tokens}" in said
