@@ -68,6 +68,15 @@ def read_answer(text: str) -> Answer:
     return Answer(plan=_plan(said, found), source=None, complaint=complaint)
 
 
+NOTE = re.compile(r"^(?:# )?decided: \{[^\n]*\n?", re.MULTILINE)
+"""What the built-in author writes down for itself, in plan and file."""
+
+
+def without_notes(text: str) -> str:
+    """A plan, a file or an answer as somebody else should read it."""
+    return NOTE.sub("", text)
+
+
 def write_answer(plan: str, source: str) -> str:
     """The text that `read_answer` takes apart into these two again."""
     return f"{plan.strip()}\n\n```python\n{source.rstrip()}\n```\n"

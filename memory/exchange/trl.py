@@ -15,13 +15,12 @@ import enum
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from triton_agent.memory.observation import Observation
 from triton_agent.memory.records import Attempt, Message
 from triton_agent.memory.verdicts import passed, speedup_of
 from triton_agent.tools.results import Evaluation, Interval
 
-Render = Callable[[Observation], Sequence[Message]]
-"""Shows an observation to a language model; for answers of authors that read the observation itself."""
+Render = Callable[[Attempt], Sequence[Message]]
+"""The conversation that a language model would have had, its answer last; for answers of authors that had none."""
 
 WIN = 1.0
 """The whole interval of a win's speed-up lies above this."""
@@ -78,26 +77,26 @@ class LeftOut:
 def sft_rows(
     judged: Iterable[Judged], which: Which, shape: Shape, left_out: LeftOut, render: Render | None = None
 ) -> Iterator[dict[str, Any]]:
-    """One row an example; `render` makes the prompt where none was stored."""
+    """One row an example; `render` makes the conversation where none was stored."""
     chosen = _best(judged, left_out) if which is Which.BEST else judged
     for item in chosen:
         if not item.passed:
             left_out.count("did not pass")
         elif which is Which.WINS and not _won(item):
             left_out.count("not surely faster than the original")
-        elif (prompt := _prompt(item.attempt, render)) is None:
+        elif not (said := _conversation(item.attempt, render)):
             left_out.count("its author was shown no messages")
         else:
-            yield sft_row(item, prompt, shape)
+            yield sft_row(item, said, shape)
 
 
-def sft_row(item: Judged, prompt: Sequence[dict[str, str]], shape: Shape) -> dict[str, Any]:
+def sft_row(item: Judged, said: Sequence[Message], shape: Shape) -> dict[str, Any]:
     """A conversation in TRL's form, and what it is of."""
-    answer = [{"role": "assistant", "content": item.attempt.completion.text}]
+    *prompt, answer = map(_plain, said)
     about = {"attempt": item.attempt.key, "problem": item.attempt.observation.problem.digest}
     if shape is Shape.MESSAGES:
-        return {"messages": [*prompt, *answer], **about, **_speed(item.speedup)}
-    return {"prompt": list(prompt), "completion": answer, **about, **_speed(item.speedup)}
+        return {"messages": [*prompt, answer], **about, **_speed(item.speedup)}
+    return {"prompt": prompt, "completion": [answer], **about, **_speed(item.speedup)}
 
 
 def _best(judged: Iterable[Judged], left_out: LeftOut) -> list[Judged]:
@@ -123,9 +122,15 @@ def _won(item: Judged) -> bool:
     return _sure(item) > WIN
 
 
-def _prompt(attempt: Attempt, render: Render | None) -> list[dict[str, str]] | None:
-    messages = attempt.completion.messages or (tuple(render(attempt.observation)) if render is not None else ())
-    return [{"role": message.role, "content": message.content} for message in messages] or None
+def _plain(message: Message) -> dict[str, str]:
+    return {"role": message.role, "content": message.content}
+
+
+def _conversation(attempt: Attempt, render: Render | None) -> Sequence[Message]:
+    said = attempt.completion
+    if said.messages:
+        return (*said.messages, Message(role="assistant", content=said.text))
+    return render(attempt) if render is not None else ()
 
 
 # -- samples with what they earned -------------------------------------------------------------------------------------
@@ -151,8 +156,8 @@ def grpo_row(attempt: Attempt, evaluation: Evaluation) -> dict[str, Any]:
     tokens = said.token_ids or ()
     mask = said.mask if said.mask is not None else (True,) * len(tokens)
     return {
-        "prompt": _prompt(attempt, None) or [],
-        "completion": [{"role": "assistant", "content": said.text}],
+        "prompt": [_plain(message) for message in said.messages],
+        "completion": [_plain(Message(role="assistant", content=said.text))],
         "prompt_ids": list(said.prompt_ids or ()),
         "completion_ids": list(tokens),
         "logprobs": list(said.log_probabilities or ()),

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Tried
+from triton_agent.policy.answer import without_notes
 from triton_agent.policy.llm.quoting import inline, on_a_line
 from triton_agent.tools.emulate.targets import TARGETS
 from triton_agent.tools.results import DECISIONS, Diagnosis, Interval, KernelResources, Status
@@ -18,8 +19,6 @@ NOTES_SHOWN = 8
 KERNELS_SHOWN = 8
 PLAN_CHARACTERS = 400
 LINE_CHARACTERS = 300
-NOT_WORDS = re.compile(r"^decided: \{[^\n]*\n?")
-"""How the built-in author's plans begin: for itself, not for others."""
 NO_FIGURE = re.compile("[^0-9.]")
 
 
@@ -168,7 +167,7 @@ def in_short(item: Tried) -> str:
 
 
 def _plan(item: Tried) -> str:
-    return NOT_WORDS.sub("", item.plan)
+    return without_notes(item.plan)
 
 
 # -- budget ------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,8 @@ import dataclasses
 from collections.abc import Callable
 
 from triton_agent.memory.observation import Observation
-from triton_agent.memory.records import Message
+from triton_agent.memory.records import Attempt, Message
+from triton_agent.policy.answer import without_notes
 from triton_agent.policy.llm.counting import Count, RememberedCount
 from triton_agent.policy.llm.fitting import JOINT, PromptTooLong, fit
 from triton_agent.policy.llm.sections import system_part, user_parts
@@ -49,13 +50,14 @@ def render(observation: Observation, *, budget_tokens: int, count: Count) -> Pro
     return Prompt(messages=messages, version=prompt_version(), tokens=fitted.tokens, shortened=fitted.shortened)
 
 
-def as_messages(*, budget_tokens: int, count: Count) -> Callable[[Observation], tuple[Message, ...]]:
-    """For rows to train on: what a model would have been shown; nothing where that is too long."""
+def as_messages(*, budget_tokens: int, count: Count) -> Callable[[Attempt], tuple[Message, ...]]:
+    """For rows to train on: what a model would have been shown, and have said; nothing where that is too long."""
     remembered = RememberedCount(count)
 
-    def messages(observation: Observation) -> tuple[Message, ...]:
+    def messages(attempt: Attempt) -> tuple[Message, ...]:
+        answer = Message(role="assistant", content=without_notes(attempt.completion.text))
         try:
-            return render(observation, budget_tokens=budget_tokens, count=remembered).messages
+            return (*render(attempt.observation, budget_tokens=budget_tokens, count=remembered).messages, answer)
         except PromptTooLong:
             return ()
 

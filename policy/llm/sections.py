@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 
 from triton_agent.memory.observation import Lesson, Observation, Role, Tried
+from triton_agent.policy.answer import without_notes
 from triton_agent.policy.llm import facts
 from triton_agent.policy.llm.condensing import kernels_only, signatures_only
 from triton_agent.policy.llm.facts import bullets, short_key
@@ -217,7 +218,9 @@ def _incumbent(item: Tried, place: int) -> Iterator[Part]:
     )
     yield _part(f"facts of {key}", told)
     later_ranks = (Rank.OTHERS_KERNELS + later, Rank.OTHERS + later)
-    yield _source(key, item.source, (Rank.BEST_KERNELS, Rank.BEST) if first else later_ranks, f"source of {key}")
+    yield _source(
+        key, without_notes(item.source), (Rank.BEST_KERNELS, Rank.BEST) if first else later_ranks, f"source of {key}"
+    )
 
 
 def _slower(observation: Observation, best: Sequence[Tried]) -> Tried | None:
@@ -249,7 +252,7 @@ def _contrast(observation: Observation, best: Sequence[Tried], slower: Tried | N
     yield _part("contrast", _form(Rank.CONTRAST_FACTS, words))
     if chosen:
         key, ranks = short_key(slower.attempt), (Rank.CONTRAST_KERNELS, Rank.CONTRAST)
-        yield _source(f"{key}, the slower one", slower.source, ranks, f"source of {key}")
+        yield _source(f"{key}, the slower one", without_notes(slower.source), ranks, f"source of {key}")
 
 
 def _last_error(observation: Observation) -> Iterator[Part]:
@@ -280,7 +283,7 @@ def _parent(item: Tried | None) -> Iterator[Part]:
     )
     yield Part(name="parent", forms=forms, needed=True)
     three = (Rank.PARENT_SIGNATURES, Rank.PARENT_KERNELS, Rank.PARENT)
-    yield _source(key, item.source, three, "source of the parent")
+    yield _source(key, without_notes(item.source), three, "source of the parent")
 
 
 def _turn(observation: Observation) -> Part:

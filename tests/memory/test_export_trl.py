@@ -12,7 +12,7 @@ from tests.recorded_run import Recorded, recorded
 
 from triton_agent.memory.exchange import jsonl
 from triton_agent.memory.exchange.trl import Judged, LeftOut, Shape, Which, grpo_rows, sft_rows
-from triton_agent.memory.records import Message
+from triton_agent.memory.records import Attempt, Message
 from triton_agent.tools.isolate.processes import Nursery
 
 NEEDED = ("trl", "datasets", "transformers", "tokenizers")
@@ -91,10 +91,13 @@ def test_an_author_without_messages_becomes_an_example_once_its_observation_can_
     left_out = LeftOut()
     assert list(sft_rows(silent, Which.PASSED, Shape.MESSAGES, left_out)) == []
     assert left_out.reasons["its author was shown no messages"] == 1
-    shown = sft_rows(
-        silent, Which.PASSED, Shape.MESSAGES, LeftOut(), lambda seen: [Message(role="user", content=str(seen.seed))]
-    )
-    assert next(shown)["messages"][0] == {"role": "user", "content": "103"}
+
+    def conversation(attempt: Attempt) -> list[Message]:
+        return [Message(role="user", content=str(attempt.observation.seed)), Message(role="assistant", content="done")]
+
+    shown = next(sft_rows(silent, Which.PASSED, Shape.PROMPT_COMPLETION, LeftOut(), conversation))
+    assert shown["prompt"] == [{"role": "user", "content": "103"}]
+    assert shown["completion"] == [{"role": "assistant", "content": "done"}]
 
 
 # -- samples with what they earned -------------------------------------------------------------------------------------

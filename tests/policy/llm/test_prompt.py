@@ -344,21 +344,27 @@ def test_no_mark_of_a_chat_and_nothing_unseen_gets_through(text: str) -> None:
 
 def test_examples_to_imitate_are_shown_the_prompt_of_inference() -> None:
     """Also where the author was no language model, and was shown no messages."""
-    said = Completion(text="plan\n```python\nclass ModelNew(x): pass\n```", policy="builtin")
+    note = 'decided: {"fuse": true}'
+    text = f"{note}\nplan\n```python\nclass ModelNew(x): pass\n\n# {note}\n```\n"
+    said = Completion(text=text, policy="builtin")
     attempt = make_attempt("run", shown.repair(), said, index=0, parent=None)
     passed = _evaluation()
 
     to_messages = as_messages(budget_tokens=50_000, count=len)
     judged = [Judged(attempt=attempt, evaluation=passed)]
     (row,) = sft_rows(judged, Which.PASSED, Shape.PROMPT_COMPLETION, LeftOut(), to_messages)
-    assert [message["content"] for message in row["prompt"]] == [one.content for one in to_messages(shown.repair())]
+    seen = render(shown.repair(), budget_tokens=50_000, count=len)
+    assert [message["content"] for message in row["prompt"]] == [one.content for one in seen.messages]
+    (answer,) = row["completion"]
+    assert answer == {"role": "assistant", "content": "plan\n```python\nclass ModelNew(x): pass\n\n```\n"}
 
 
 def test_what_is_too_long_becomes_no_row() -> None:
     messages = as_messages(budget_tokens=900, count=len)
-    assert messages(shown.improve()) == ()
+    said = make_attempt("run", shown.improve(), Completion(text="plan", policy="a"), index=0, parent=None)
+    assert messages(said) == ()
     roomy = as_messages(budget_tokens=9_000, count=len)
-    assert [message.role for message in roomy(shown.improve())] == ["system", "user"]
+    assert [message.role for message in roomy(said)] == ["system", "user", "assistant"]
 
 
 def _evaluation() -> Any:
