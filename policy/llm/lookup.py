@@ -46,7 +46,10 @@ class Lookup:
         if self._here is None and fast.is_file() and importlib.util.find_spec("tokenizers"):
             from tokenizers import Tokenizer
 
-            self._here = Tokenizer.from_file(str(fast))
+            try:
+                self._here = Tokenizer.from_file(str(fast))
+            except Exception as error:  # the library's own, of no narrower kind
+                raise EngineError(f"its tokenizer does not work: {error}", where=str(folder)) from error
         if self._here is not None:
             return len(self._here.encode(text, add_special_tokens=False).ids)
         reply = self._ask({"folder": str(folder), "text": text})

@@ -24,7 +24,6 @@ from typing import Any
 import platformdirs
 
 from triton_agent.memory.encoding import from_plain
-from triton_agent.runs.bench.places import commit
 from triton_agent.runs.bench.problems import Task
 from triton_agent.runs.bench.rows import BaselineTime
 from triton_agent.tools.errors import InstrumentError, UsageError
@@ -33,7 +32,7 @@ from triton_agent.tools.isolate.processes import KEPT, KEPT_PREFIXES
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import to_json
 from triton_agent.tools.timing.vigil import ZYGOTE
-from triton_agent.tools.versions import installed
+from triton_agent.tools.versions import installed, project_version
 
 METHOD = 1
 """Of measuring; raised whenever earlier figures would come out otherwise."""
@@ -95,7 +94,7 @@ def measured(
     due = [spec for spec in specs if spec.digest not in found]
     if due:
         say(f"baselines of {len(due)} problems: compiling them side by side, then measuring one by one")
-    code = commit()
+    code = project_version()
     for spec, bare in _measure(due, say):
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         found[spec.digest] = result = dataclasses.replace(bare, measured_at=now, commit=code)

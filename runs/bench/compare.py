@@ -20,9 +20,9 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from triton_agent.runs.bench.differences import Difference, differences
+from triton_agent.runs.bench.figures import with_unsolved
 from triton_agent.runs.bench.rows import Against, Kind, ProblemRow, Record
 from triton_agent.runs.bench.standing import is_solved, speed_of
-from triton_agent.runs.bench.statistics import with_unsolved
 from triton_agent.tools.estimates import even_odds, geometric_mean, holm, resampled, sign_flips
 from triton_agent.tools.results import Interval
 from triton_agent.tools.timing.intervals import MARGIN

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from triton_agent import __version__
 from triton_agent.runs.attempt_page import interval
 from triton_agent.runs.bench import drawings
+from triton_agent.runs.bench.figures import Figure, Summary, summaries
 from triton_agent.runs.bench.page_problems import BASELINES, TIMES, failures, listed, problems
 from triton_agent.runs.bench.page_speed import percent, public, speed
 from triton_agent.runs.bench.rows import Record, Where
 from triton_agent.runs.bench.sortable import ONLY_THIS_SCRIPT, sorting_script
 from triton_agent.runs.bench.sortable import STYLE as SORTABLE_STYLE
-from triton_agent.runs.bench.statistics import Figure, Summary, summaries
 from triton_agent.runs.report.document import document
 from triton_agent.runs.report.markup import Html, facts, folded, join, table, tag
 from triton_agent.runs.report.style import STYLE

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from triton_agent.runs.attempt_page import interval
 from triton_agent.runs.bench import drawings
+from triton_agent.runs.bench.figures import Figure, SpeedFigures, Summary
 from triton_agent.runs.bench.page_problems import BASELINES, TIMES, anchor
 from triton_agent.runs.bench.public_figures import public_figures
 from triton_agent.runs.bench.rows import Against, Kind, ProblemRow, Record, Sample
 from triton_agent.runs.bench.standing import is_solved, speed_of, standing_for
-from triton_agent.runs.bench.statistics import Figure, SpeedFigures, Summary
 from triton_agent.runs.report.markup import Html, folded, table, tag
 from triton_agent.tools.estimates import share_interval
 

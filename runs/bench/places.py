@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import platform
-import subprocess
-from pathlib import Path
 
-from triton_agent import __version__
 from triton_agent.runs.bench.rows import Where
 from triton_agent.tools.hardware import gpus
-from triton_agent.tools.versions import installed
-
-ROOT = Path(__file__).resolve().parents[2]
-RESULTS = "benchmarks/results"
-"""Written by benchmarks: that does not make the code another one."""
+from triton_agent.tools.versions import installed, project_version
 
 
 def here(device: str) -> Where:
@@ -26,22 +19,5 @@ def here(device: str) -> Where:
         python=platform.python_version(),
         torch=installed("torch") or "",
         triton=installed("triton") or "",
-        commit=commit(),
+        commit=project_version(),
     )
-
-
-def commit() -> str:
-    """The commit checked out, with `+dirty` where files differ from it; an installed package has its version only."""
-    name = _git("rev-parse", "--short=12", "HEAD") if (ROOT / ".git").exists() else ""
-    if not name:
-        return __version__
-    changed = _git("status", "--porcelain", "--", ".", f":(exclude){RESULTS}")
-    return f"{name}+dirty" if changed else name
-
-
-def _git(*arguments: str) -> str:
-    argv = ["git", "--no-optional-locks", "-C", str(ROOT), *arguments]
-    try:
-        return subprocess.run(argv, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from triton_agent.runs.bench.figures import FACTORS
 from triton_agent.runs.bench.rows import ProblemRow, PublicCheck, Record
 from triton_agent.runs.bench.standing import is_solved
-from triton_agent.runs.bench.statistics import FACTORS
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

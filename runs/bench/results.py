@@ -15,10 +15,10 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from triton_agent.runs.bench.figures import Figure, Summary, summaries
 from triton_agent.runs.bench.public_figures import PublicFigures, public_figures
 from triton_agent.runs.bench.rows import Against, Kind, ProblemRow, Record
 from triton_agent.runs.bench.standing import standing_for
-from triton_agent.runs.bench.statistics import Figure, Summary, summaries
 from triton_agent.tools.results import to_json
 
 SPENT = ("seconds", "tokens")

@@ -1,6 +1,6 @@
 """What a benchmark records: a row for each problem, below a head that says what was asked for; and their JSON lines.
 
-Rows hold what was seen, statistics are made of them later (`statistics.py`). A file `rows.jsonl` begins with its head;
+Rows hold what was seen, statistics are made of them later (`figures.py`). A file `rows.jsonl` begins with its head;
 rows follow in the order in which their problems were finished, each on disk before the next is begun. A problem may
 have several rows, where it could not be measured at first: the last one counts. What was cut off while it was being
 written, at the end of the file, is passed over.

@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from triton_agent import __version__
 from triton_agent.agent.authors import FAILED
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.loop import Loop
@@ -41,6 +40,7 @@ from triton_agent.tools.evaluator import Evaluator
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Status
+from triton_agent.tools.versions import project_version
 
 PROBLEMS = "problems"
 """Folder for problem files that have to be written."""
@@ -224,7 +224,7 @@ class Bench:
             policy=self.settings.policy,
             settings=self.settings.to_json() | {"seed": loop.seed},
             started_at=now,
-            commit=__version__,
+            commit=project_version(),
         )
 
     # -- kernels by someone else -----------------------------------------------------------------------------------

@@ -74,11 +74,8 @@ class BenchSettings:
             target=self.target,
             allow_library=self.mode is Mode.ALLOW_LIBRARY,
             baselines=BASELINES if self.device == "cuda" else (),
-            total_timeout_s=self.timeout_s,
-            call_timeout_s=min(20.0, self.timeout_s),
-            compile_timeout_s=min(60.0, self.timeout_s),
             trust=self.trust,
-        )
+        ).within(self.timeout_s)
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self) | {"mode": self.mode.value}

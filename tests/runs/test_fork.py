@@ -93,6 +93,12 @@ def test_turns_are_counted_on(told: Recorded) -> None:
     )
 
 
+def test_a_run_by_parts_is_forked_by_its_parts(told: Recorded) -> None:
+    whole = dataclasses.replace(told.run, settings={**told.run.settings, "parts": True})
+    with pytest.raises(UsageError, match="fork the run of a part"):
+        request_from(whole, told.attempts[1], Overrides())
+
+
 def test_the_tree_shows_where_runs_went_on(place: Path) -> None:
     lines = call("runs", "tree", RUN).stdout.splitlines()
     above = next(number for number, line in enumerate(lines) if f"run {FORK}" in line)

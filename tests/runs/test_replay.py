@@ -29,7 +29,7 @@ from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.problem import ProblemSpec, parse_problem
 
-WAIT_S = 30.0
+WAIT_S = 90.0
 
 
 @pytest.fixture(scope="module")

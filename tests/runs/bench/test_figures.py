@@ -8,9 +8,9 @@ import math
 import pytest
 from tests.runs.bench.made_records import CPU, baseline, lost, record, right, row, speed, wrong
 
+from triton_agent.runs.bench.figures import Summary, fast_p, summaries, with_unsolved
 from triton_agent.runs.bench.rows import Against, Kind
 from triton_agent.runs.bench.standing import is_solved, standing_for
-from triton_agent.runs.bench.statistics import Summary, fast_p, summaries, with_unsolved
 from triton_agent.tools.estimates import share_interval
 from triton_agent.tools.results import Finding, to_json
 
