@@ -29,7 +29,7 @@ from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.problem import ProblemSpec, parse_problem
 
-WAIT_S = 90.0
+WAIT_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +128,7 @@ class Terminal:
 def terminal(place: Path) -> Iterator[Terminal]:
     pid, descriptor = pty.fork()
     if pid == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored, and inherited, where the tests run in the background
         os.environ |= {"TERM": "xterm-256color", "LINES": "20", "COLUMNS": "100"}
         os.execv(sys.executable, [sys.executable, "-m", "triton_agent", "replay", RUN])
     try:
