@@ -44,7 +44,7 @@ unit: $(STAMP)   ## tests, but the slow ones
 	@echo "== tests"; $(BIN)/python -m pytest -q -m "not slow" -n 2 --dist loadgroup
 
 test-slow: $(STAMP)  ## the slow tests
-	@$(BIN)/python -m pytest -q -m slow
+	@$(BIN)/python -m pytest -q -m slow -n 2 --dist loadgroup
 
 corpus: $(STAMP)  ## right and wrong kernels over all operators: the slow part of it
 	@$(BIN)/python -m pytest -q -m slow tests/tools/test_corpus.py
@@ -52,7 +52,7 @@ corpus: $(STAMP)  ## right and wrong kernels over all operators: the slow part o
 cheats: $(STAMP) ## the scoreboard of cheats and honest oddities, with the screen on and off
 	@$(BIN)/python -m tests.scoreboard && $(BIN)/python -m tests.scoreboard --no-screen
 
-kills: $(STAMP)  ## kill -9 at 50 random moments, then --resume: the same end each time; half an hour
+kills: $(STAMP)  ## kill -9 at 50 random moments, then --resume: the same end each time; most of an hour
 	@KILLS=50 $(BIN)/python -m pytest -q -s -m slow tests/runs/test_optimize.py -k killed_at_any_moment
 
 bench: $(STAMP)  ## verdicts per second against a fresh process per candidate

@@ -290,7 +290,14 @@ def test_interrupted_policy_goes_on_with_the_run_it_was_in(tmp_path: Path) -> No
     names = ("--problem", "level1/2_bent_line", "--problem", "level1/7_every_other_summed")
     how = ("--turns", 1, "--parallel", 2, "--attempts", 2, "--device", "cpu")
     argv = command("kernelbench", KERNELBENCH, *names, *map(str, how), "--out", tmp_path / "cut")
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        argv,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell starts its background jobs with Ctrl-C ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     begun = tmp_path / "cut" / "begun.jsonl"
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and not (begun.exists() and begun.read_text().count("\n") >= 3):
