@@ -32,7 +32,7 @@ from triton_agent.memory.records import Attempt, Completion, Grading, Machine
 from triton_agent.policy.episode import Graded, Judge, grade, make_attempt, observe
 from triton_agent.policy.protocol import Policy
 
-LANES = 16
+LANES = 8
 """Parallel evaluations that the graph knows of; beyond that, several go down one. Each costs a checkpoint, 1.5 ms."""
 STEPS_PER_TURN = 3
 """Super-steps of the graph: propose, evaluate, reflect."""
