@@ -12,6 +12,7 @@ import torch
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem import parse_problem
 from triton_agent.tools.verify.mutants import Mutant, Mutation, Observer, spread
+from triton_agent.tools.verify.plan import _off_the_diagonal
 from triton_agent.tools.verify.precision_mistakes import coarser_than, to_tf32
 from triton_agent.tools.verify.worth import assay
 from triton_agent.tools.worth import MUTANT_BAR, Attempt, Family, WorthReport, kill_rate, worth_of
@@ -85,6 +86,14 @@ def test_inputs_that_never_change_are_found(tmp_path: Path) -> None:
 def test_copy_of_an_input_is_found(tmp_path: Path) -> None:
     report = problem(tmp_path, "return x.clone()")
     assert attempt(report, "input 0 returned as it is").survives
+
+
+def test_the_changed_element_is_never_where_rows_and_columns_meet() -> None:
+    generator = torch.Generator().manual_seed(0)
+    places = [_off_the_diagonal((3, 4, 5), generator) for _ in range(200)]
+    assert all(len(set(place)) == 3 for place in places)
+    assert {last for *_, last in places} == {0, 1, 2, 3, 4}
+    assert _off_the_diagonal((1, 1, 2), generator) == (0, 0, 1)
 
 
 def test_axis_that_expanded_inputs_cannot_tell_takes_one_changed_element(tmp_path: Path) -> None:

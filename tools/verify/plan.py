@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -287,9 +287,22 @@ def _one_changed(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tens
     """A copy that differs in the sign and size of one random element; integers and flags are left alone."""
     copy = tensor.clone()
     if tensor.is_floating_point() and tensor.numel() and tensor.dim():
-        where = tuple(int(torch.randint(size, (1,), generator=generator)) for size in tensor.shape)
+        where = _off_the_diagonal(tensor.shape, generator)
         copy[where] = torch.where(copy[where] == 0, 1.0, copy[where] * -1.5)
     return copy
+
+
+def _off_the_diagonal(shape: Sequence[int], generator: torch.Generator) -> tuple[int, ...]:
+    """A random place, no two of its indices equal where that can be: else an axis taken for another might not show."""
+    where: list[int] = []
+    for size in shape:
+        index = int(torch.randint(size, (1,), generator=generator))
+        for _ in range(size):
+            if index not in where:
+                break
+            index = (index + 1) % size
+        where.append(index)
+    return tuple(where)
 
 
 def _same_behaviour(a: Expectation, b: Expectation) -> bool:
