@@ -28,6 +28,9 @@ from triton_agent.tools.isolate.wire import Channel
 from triton_agent.tools.results import Finding, to_json
 from triton_agent.tools.timing.lease import Mode, lease
 
+COMPILER = "compiler"
+COMPILERS_OF_ONE = 4
+"""For one candidate at most: it is compiled for several sizes, of which few need other kernels."""
 SPARES_AT_MOST = 8
 """Each holds some 400 MB of the GPU; more of them only stand in line for the driver."""
 UNDERTAKERS = 4
@@ -51,6 +54,26 @@ class CrewSettings:
     confine: bool = True
     gpu: str = ""
     """UUID of the GPU that workers make contexts on; empty where they make none."""
+    compilers: int = 0
+    """Processes that may compile ahead for candidates on that GPU, all together."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Team:
+    """The workers of one candidate."""
+
+    judged: list[Worker]
+    """What happens to these is the candidate's doing."""
+    compilers: list[Worker]
+    """Without a GPU: they fill the candidate's own cache of compiled kernels, before it has its turn on one."""
+
+    def descriptors(self) -> tuple[int, ...]:
+        return tuple(worker.channel.fileno() for worker in (*self.judged, *self.compilers))
+
+    def let_go(self) -> None:
+        """Of the sockets, which are another's now."""
+        for worker in (*self.judged, *self.compilers):
+            worker.channel.sock.close()
 
 
 class Crew:
@@ -64,13 +87,14 @@ class Crew:
         self._spares: list[Worker] = []
         self._veterans: list[Worker] = []
         self._busy = 0
+        self._at_work = 0
         self._wanted = 0
         self._closed = False
         self._lock = threading.Lock()
         self._undertaking = concurrent.futures.ThreadPoolExecutor(UNDERTAKERS, thread_name_prefix="undertaker")
 
     @contextlib.contextmanager
-    def team(self) -> Iterator[list[Worker]]:
+    def team(self) -> Iterator[Team]:
         """Fresh workers for one candidate, one of each mode; ended with the block at the latest."""
         with self._lock:
             self._busy += 1
@@ -79,7 +103,8 @@ class Crew:
         try:
             workers += [self._spare(mode) for mode in self._settings.modes]
             self._top_up()
-            yield workers
+            with self._compilers(workers[0], COMPILERS_OF_ONE) as compilers:
+                yield Team(judged=workers, compilers=compilers)
         finally:
             with self._lock:
                 self._busy -= 1
@@ -87,13 +112,14 @@ class Crew:
                 self._dismiss(worker)
 
     @contextlib.contextmanager
-    def veteran(self) -> Iterator[Worker]:
+    def veteran(self) -> Iterator[Team]:
         """A worker that may have run other files of a trusted author; another's next, unless it is found `spoiled`."""
         with self._lock:
             worker = self._veterans.pop() if self._veterans else None
         worker = worker or self._fork(self._settings.modes[0])
         try:
-            yield worker
+            with self._compilers(worker, 1) as compilers:
+                yield Team(judged=[worker], compilers=compilers)
         except BaseException:
             worker.spoiled = True
             raise
@@ -105,6 +131,22 @@ class Crew:
                 with self._lock:
                     self._veterans.append(worker)
 
+    @contextlib.contextmanager
+    def _compilers(self, of: Worker, at_most: int) -> Iterator[list[Worker]]:
+        """The candidate's share of those that compile ahead; ended with the block."""
+        with self._lock:
+            self._at_work += 1
+            share = min(at_most, self._settings.compilers // self._at_work)
+        compilers: list[Worker] = []
+        try:
+            compilers += [self._fork(COMPILER, of=of) for _ in range(share)]
+            yield compilers
+        finally:
+            with self._lock:
+                self._at_work -= 1
+            for worker in compilers:
+                worker.end()
+
     def _spare(self, mode: str) -> Worker:
         with self._lock:
             spare = self._spares.pop(0) if self._spares else None
@@ -115,8 +157,8 @@ class Crew:
             missing = 0 if self._closed else self._wanted - len(self._spares)
             self._spares += [self._fork(self._settings.modes[0]) for _ in range(missing)]
 
-    def _fork(self, mode: str) -> Worker:
-        return Worker(self._zygotes[mode], mode, self._settings, self._lent)
+    def _fork(self, mode: str, of: Worker | None = None) -> Worker:
+        return Worker(self._zygotes[mode], mode, self._settings, self._lent, of)
 
     def _dismiss(self, worker: Worker) -> None:
         """End it: at once, or behind our back where that takes the GPU's driver a while."""
@@ -143,7 +185,10 @@ class Crew:
 class Worker:
     """One candidate worker: its end of the channel, its scratch folder, its end."""
 
-    def __init__(self, zygote: Zygote, mode: str, settings: CrewSettings, lent: Lent = nothing) -> None:
+    def __init__(
+        self, zygote: Zygote, mode: str, settings: CrewSettings, lent: Lent = nothing, of: Worker | None = None
+    ) -> None:
+        """One that compiles ahead is `of` the worker in whose folder the kernels are kept."""
         self.status: int | None = None
         """How it ended; this and the next two are known after `end`."""
         self.out_of_memory = False
@@ -153,7 +198,8 @@ class Worker:
         """Something went wrong in it, so it runs nothing more."""
         self.watch: Watch | None = None
         with contextlib.ExitStack() as stack:
-            self.scratch = tempfile.mkdtemp(prefix=f"{mode}-", dir=settings.folder)
+            self.scratch: str = tempfile.mkdtemp(prefix=f"{mode}-", dir=of.scratch if of else settings.folder)
+            self._reach = of.scratch if of else self.scratch
             stack.callback(shutil.rmtree, self.scratch, ignore_errors=True)
             self.box = _box(settings, stack)
             self.channel, theirs = Channel.pair()
@@ -169,7 +215,7 @@ class Worker:
     def _told(self, mode: str, settings: CrewSettings, lent: Lent) -> dict[str, object]:
         mapped = MAPPINGS_AT_ONCE * sum(lent().values())
         confinement = Confinement(
-            scratch=self.scratch,
+            scratch=self._reach,
             gpu=mode == "gpu",
             limits=Limits(memory_bytes=settings.memory_bytes, mapped_bytes=mapped, cpu_s=settings.cpu_s),
             cgroup=str(self.box.path) if self.box else "",
@@ -178,7 +224,7 @@ class Worker:
             "scratch": self.scratch,
             "mode": mode,
             "target": settings.target,
-            "gpu": settings.gpu,
+            "gpu": settings.gpu if mode != COMPILER else "",
             "confinement": to_json(confinement) if settings.confine else None,
         }
 

@@ -12,17 +12,19 @@ import contextlib
 import dataclasses
 import hashlib
 import importlib.metadata
+import os
 import shutil
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
 from triton_agent.tools import workspace
-from triton_agent.tools.crew import Crew, CrewSettings, Worker, how_it_died
+from triton_agent.tools.crew import COMPILER, Crew, CrewSettings, Worker, how_it_died
 from triton_agent.tools.distrust import cell_for, require_layers
+from triton_agent.tools.emulate.targets import TARGETS
 from triton_agent.tools.errors import NotJudgeableHere, WorkerNeverReady
 from triton_agent.tools.isolate.conditions import Conditions
-from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.isolate.processes import Nursery, Zygote
 from triton_agent.tools.module_attributes import HeldTensor
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.referee import Referee
@@ -36,6 +38,9 @@ COPIES_IN_A_WORKER = 4
 """Of inputs and outputs where they travel as bytes: as sent, as received, as tensors, and once more outbound."""
 CPU_SLACK_S = 30
 """Of processor time, beyond the wall time of a verdict: compilers may use several cores at once."""
+CORES_TO_COMPILE_AHEAD = 4
+CORES_FOR_OTHERS = 2
+"""Left to the clock and to the candidates themselves while others are compiled."""
 CALL_TIMEOUT_S = 20.0
 """One call in the interpreter takes a second or two; longer than this is a loop without an end."""
 COMPILE_TIMEOUT_S = 60.0
@@ -130,6 +135,8 @@ class ProblemFacts:
     device: str
     gpu: str
     """UUID of the GPU that candidates run on; empty for the interpreter."""
+    target: str
+    """Of that GPU, as kernels are compiled for it: `cuda:90`; empty for the interpreter."""
     torch: str
     python: str
     triton: str
@@ -170,9 +177,23 @@ class Evaluator:
         self._stack.callback(self._referee.close)
         self._referee.begin()
         zygotes = {mode: self._nursery.mode(mode, target) for mode in needed_modes(self.settings)}
+        on_gpu = self.settings.device == "cuda"
+        if on_gpu:
+            self._nursery.mode(COMPILER, target)  # most likely the one: its imports go on meanwhile
         self.facts = _facts(self._referee.facts())
-        self._crew = Crew(zygotes, self._crew_settings(target), lent=lambda: self._referee.lent)
+        if on_gpu:
+            zygotes |= self._compiling_for(self.facts.target)
+        compilers = _cores() - CORES_FOR_OTHERS if on_gpu and COMPILER in zygotes else 0
+        chosen = dataclasses.replace(self._crew_settings(target), compilers=compilers)
+        self._crew = Crew(zygotes, chosen, lent=lambda: self._referee.lent)
         self._stack.callback(self._crew.close)
+
+    def _compiling_for(self, card: str) -> dict[str, Zygote]:
+        """What compiles ahead for this very card; nothing for one that is not known, or where cores are few."""
+        assert self._nursery is not None
+        if card not in TARGETS or _cores() < CORES_TO_COMPILE_AHEAD:
+            return {}
+        return {COMPILER: self._nursery.mode(COMPILER, card)}
 
     def _crew_settings(self, target: str) -> CrewSettings:
         chosen = self.settings
@@ -211,26 +232,30 @@ class Evaluator:
         """`evaluate` for callers in an event loop."""
         return await asyncio.to_thread(self.evaluate, source, on_stage)
 
-    def evaluate(self, source: str, on_stage: Callable[[str], None] | None = None) -> Evaluation:
-        """The verdict on one candidate; raises `InstrumentError` where none could be reached."""
-        try:
-            return self._evaluate(source, on_stage)
-        except WorkerNeverReady:  # before it saw the candidate, so nothing of the candidate's; once in a thousand
-            return self._evaluate(source, on_stage)
+    def evaluate(
+        self, source: str, on_stage: Callable[[str], None] | None = None, *, as_given: bool = False
+    ) -> Evaluation:
+        """The verdict on one candidate; raises `InstrumentError` where none could be reached.
 
-    def _evaluate(self, source: str, on_stage: Callable[[str], None] | None) -> Evaluation:
-        with self._referee.job() as job, self._crew.team() as workers:
-            job.hand_over(source, tuple(worker.channel.fileno() for worker in workers))
-            for worker in workers:
-                worker.channel.sock.close()
+        `as_given` asks at the problem's own sizes only, as for a file that steps aside at others.
+        """
+        try:
+            return self._evaluate(source, on_stage, as_given)
+        except WorkerNeverReady:  # before it saw the candidate, so nothing of the candidate's; once in a thousand
+            return self._evaluate(source, on_stage, as_given)
+
+    def _evaluate(self, source: str, on_stage: Callable[[str], None] | None, as_given: bool) -> Evaluation:
+        with self._referee.job() as job, self._crew.team() as team:
+            job.hand_over(source, team.descriptors(), as_given=as_given)
+            team.let_go()
             try:
                 verdict = job.verdict(on_stage)
             except WorkerNeverReady as error:
-                raise _in_its_own_words(error, workers) from error
+                raise _in_its_own_words(error, team.judged) from error
             if verdict["worker_died"]:
-                for worker in workers:
+                for worker in team.judged:
                     worker.end(gently=True)
-            return self._conclude(source, verdict, workers)
+            return self._conclude(source, verdict, team.judged)
 
     @property
     def sketches(self) -> bool:
@@ -244,8 +269,9 @@ class Evaluator:
         """
         if not self.sketches:
             raise NotJudgeableHere("without a GPU there is nothing to sort by", remedy="evaluate the candidates")
-        with self._referee.job() as job, self._crew.veteran() as worker:
-            job.hand_over(source, (worker.channel.fileno(),), sort=True, warm=worker.files_run > 0)
+        with self._referee.job() as job, self._crew.veteran() as team:
+            worker = team.judged[0]
+            job.hand_over(source, team.descriptors(), sort=True, warm=worker.files_run > 0)
             verdict = job.verdict(None)
             worker.spoiled = verdict["finding"] is not None
             return sketch_from(verdict, candidate=candidate_id(source))
@@ -279,6 +305,10 @@ class Evaluator:
             environment=environment,
             facts=self.facts,
         )
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def needed_modes(settings: EvaluatorSettings) -> tuple[str, ...]:

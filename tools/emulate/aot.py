@@ -29,6 +29,7 @@ __all__ = [
     "Compilation",
     "CompileFailure",
     "TracedLaunch",
+    "build_launchers",
     "condense_mlir",
     "explain",
     "install",
@@ -90,6 +91,13 @@ def install(target: str, *, configs_at_most: int = CONFIGS_AT_MOST) -> Compilati
     if present.tracer.target != wanted:
         raise InstrumentError(f"this process already compiles for {present.tracer.target.name}, not {wanted.name}")
     return present.tracer.begin(configs_at_most=configs_at_most)
+
+
+def build_launchers() -> None:
+    """From here on what Triton needs beside a kernel to launch it is made and kept, too: for another process's use."""
+    from triton.runtime.driver import driver
+
+    driver._active.builds_launchers = True
 
 
 def _take_over(tracer: Tracer) -> None:

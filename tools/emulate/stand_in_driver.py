@@ -6,6 +6,7 @@ for `torch.cuda`, and gives no clock or memory rates: a figure that nobody measu
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,9 +32,13 @@ class StandInDriver:
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
         self.utils = StandInUtilities(tracer)
+        self.builds_launchers = False
+        """Whether real launchers are made, too, for whoever finds them in the same cache."""
 
     def launcher_cls(self, source: Any, metadata: Any) -> Callable[..., None]:
         """Triton asks for a launcher per kernel and calls it with the grid first."""
+        if self.builds_launchers:
+            _build_launcher(source, metadata)
 
         def launch(x: Any, y: Any, z: Any, *_: Any) -> None:
             self.tracer.launch(metadata.hash, (x, y, z))
@@ -80,6 +85,20 @@ class StandInDriver:
 
     def clear_cache(self, cache: Any) -> None:
         cache.zero_()
+
+
+def _build_launcher(source: Any, metadata: Any) -> None:
+    """Until version 3.7, Triton has a C compiler make one for every signature, which takes longer than the kernel.
+
+    A second object of its driver serves them all since; then, and where there is no GPU's library, there is nothing to
+    make.
+    """
+    from triton.backends.nvidia import driver
+
+    if not hasattr(driver, "make_launcher"):
+        return
+    with contextlib.suppress(Exception):
+        driver.CudaLauncher(source, metadata)
 
 
 class StandInUtilities:

@@ -63,6 +63,7 @@ def warm_up(mode: str, target: str) -> None:
         importlib.import_module("triton_agent.tools.emulate.interpreter").install(target)
     elif mode == "compiler":
         importlib.import_module("triton_agent.tools.emulate.aot").warm_up(target)
+        importlib.import_module("triton_agent.tools.emulate.uncomputed")
     else:
         importlib.import_module("triton_agent.tools.isolate.stopwatch")
         importlib.import_module("triton_agent.tools.emulate.aot").warm_up()
@@ -134,8 +135,10 @@ class Worker:
         self.aot: Any = None
         self.stopwatch: Any = None
         self.conditions = DEFAULT
+        self.uncomputed: Any = None
         if mode == "compiler":
             self.aot = importlib.import_module("triton_agent.tools.emulate.aot")
+            self.uncomputed = importlib.import_module("triton_agent.tools.emulate.uncomputed")
             self.compilation = self.aot.install(target)
         if mode == "gpu":
             self._pay_first_use()
@@ -205,7 +208,8 @@ class Worker:
         self.launches.begin(silenced=bool(message["silenced"]))
         with self._candidate("construct"):
             torch.manual_seed(int(message["seed"]))  # the original was made under this seed: equal defaults are fair
-            self.models[message["model"]] = torch.nn.Module.to(self.model_class(*args, **kwargs), self.device)
+            with self._reckoning(message):
+                self.models[message["model"]] = torch.nn.Module.to(self.model_class(*args, **kwargs), self.device)
         return {"ok": True}, []
 
     def _parameters(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
@@ -320,10 +324,13 @@ class Worker:
     def _compile(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         """Trace the candidate's host code so that every launch compiles; report resources or why one does not."""
         args = self._from_checker(payloads[0])
+        if message.get("uncomputed"):
+            args = self.uncomputed.made_up(args)
+            self.aot.build_launchers()
         failure: dict[str, Any] | None = None
         raised: dict[str, Any] | None = None
         try:
-            with self.stand_in(), torch.no_grad(), self.conditions.calling(self.device):
+            with self.stand_in(), torch.no_grad(), self._reckoning(message), self.conditions.calling(self.device):
                 self.models[message["model"]].train(bool(message["train"]))(*args)
         except Exception as error:
             explained = self.aot.explain(error, self.path)
@@ -357,6 +364,10 @@ class Worker:
 
         with self._candidate("forward"):
             return {"rows": profiling.profile(call, int(message["calls"]))}, []
+
+    def _reckoning(self, message: dict[str, Any]) -> contextlib.AbstractContextManager[Any]:
+        """Where only the launches are wanted, heavy operators are left out."""
+        return self.uncomputed.Uncomputed() if message.get("uncomputed") else contextlib.nullcontext()
 
     # -- the one boundary around the candidate's code --------------------------------------------------------------
 

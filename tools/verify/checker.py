@@ -29,9 +29,11 @@ from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.results import to_json
 from triton_agent.tools.timing.clock_room import ClockRoom, Place
 from triton_agent.tools.timing.lease import Mode, lease
+from triton_agent.tools.timing.opponents import COMPILED
 from triton_agent.tools.verify import sorting
+from triton_agent.tools.verify.compiled_beforehand import CompiledBeforehand
 from triton_agent.tools.verify.pipeline import STAGES, Job, JudgeSettings, run
-from triton_agent.tools.verify.plan import Plan, PlanSettings
+from triton_agent.tools.verify.plan import Plan, PlanSettings, as_given
 from triton_agent.tools.verify.prepare import prepare_plan
 from triton_agent.tools.verify.reference import load
 from triton_agent.tools.verify.session import Session
@@ -87,12 +89,14 @@ class Checker:
 
     def prepare(self) -> dict[str, Any]:
         """Load the problem, make the plan; answer with the facts people want to see."""
+        beforehand = self._compile_beforehand()
         try:
             if self.planning.device == "cuda":
                 self.gpu_key = uuid_of(0)
                 self.planning.conditions.settle()
             with self._gpu(Mode.SHARED):
                 self.plan = prepare_plan(self.spec, self.planning)
+            beforehand.join()
             if self.planning.device == "cuda" and self.spec.kind is not ProblemKind.VERIFIER:  # that has no original
                 with self._gpu(Mode.EXCLUSIVE):
                     self.clock = Timekeeper(
@@ -115,8 +119,16 @@ class Checker:
                 "python": platform.python_version(),
                 "device": _device_name(self.planning.device),
                 "gpu": self.gpu_key,
+                "target": _target(self.planning.device),
             },
         }
+
+    def _compile_beforehand(self) -> CompiledBeforehand:
+        """What candidates are going to be measured against."""
+        timed = self.planning.device == "cuda" and self.spec.kind is not ProblemKind.VERIFIER
+        names = tuple(name for name in self.baselines if timed and name in COMPILED)
+        train = self.planning.modes[0] == "train"
+        return CompiledBeforehand(self.spec, names, self.planning.conditions, train=train)
 
     def assay(self) -> dict[str, Any]:
         """Try to pass the problem with wrong answers; progress goes out meanwhile."""
@@ -173,12 +185,14 @@ class Checker:
     def _verdict(self, message: dict[str, Any], sessions: list[Session]) -> dict[str, Any]:
         assert self.plan is not None
         place = Place(self._gpu)
+        on_gpu = self.judging.device == "cuda"
         job = Job(
             source=message["source"],
-            plan=self.plan,
+            plan=as_given(self.plan) if message.get("as_given") else self.plan,
             settings=self.judging,
             runner=sessions[0],
-            compiler=sessions[1] if len(sessions) > 1 else None,
+            compiler=sessions[1] if len(sessions) > 1 and not on_gpu else None,
+            ahead=sessions[1:] if on_gpu else [],
             gpu=place,
             clock=self.clock,
             on_stage=lambda stage: self.reply({"job": message["job"], "stage": stage}),
@@ -221,6 +235,13 @@ def end_if_broken() -> None:
             sys.stderr.write(f"the CUDA context is broken: {error}\n")
             sys.stderr.flush()
             os._exit(1)
+
+
+def _target(device: str) -> str:
+    if device != "cuda":
+        return ""
+    major, minor = torch.cuda.get_device_capability(0)
+    return f"cuda:{major}{minor}"
 
 
 def _device_name(device: str) -> str:

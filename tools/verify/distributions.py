@@ -65,8 +65,9 @@ def _within_domain(values: torch.Tensor, signs: torch.Tensor) -> torch.Tensor:
 
 
 def _shuffle(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    order = torch.randperm(values.numel(), generator=generator)
-    return values.reshape(-1)[order.to(values.device)].reshape(values.shape)
+    here = torch.Generator(values.device).manual_seed(int(torch.randint(1 << 62, (1,), generator=generator)))
+    order = torch.randperm(values.numel(), generator=here, device=values.device)
+    return values.reshape(-1)[order].reshape(values.shape)
 
 
 _CHANGES: dict[str, _Change | None] = {
@@ -85,12 +86,24 @@ DISTRIBUTIONS: tuple[str, ...] = tuple(_CHANGES)
 def draw(reference: Reference, name: str, seed: int) -> list[Any]:
     """The reference's inputs for this seed under a distribution, with their strides, sharing and flags as given."""
     inputs = reference.make_inputs(seed)
+    put_under(name, inputs, seed)
+    return inputs
+
+
+def put_under(name: str, inputs: list[Any], seed: int) -> None:
+    """Changes inputs in place, wherever they are, from as given to a distribution."""
     change = _CHANGES[name]
     if change is not None:
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
             _change_all(inputs, change, generator)
-    return inputs
+
+
+def share_memory(inputs: list[Any]) -> bool:
+    """Whether tensors overlap, or one comes twice: moved one by one they would no longer be each other's views."""
+    tensors = list(tensors_in(inputs))
+    plain = [tensor for tensor in tensors if is_plain(tensor)]
+    return len({_memory_of(tensor) for tensor in plain}) < len(tensors) or any(map(_overlaps, plain))
 
 
 def _change_all(inputs: list[Any], change: _Change, generator: torch.Generator) -> None:
@@ -146,10 +159,8 @@ def _rewrite(tensor: torch.Tensor, change: _Change, generator: torch.Generator) 
 def _bounded(changed: torch.Tensor, given: torch.Tensor, largest: float, *, planted: bool) -> torch.Tensor:
     """No overflow that the data did not have: small dtypes end soon."""
     ceiling = largest / OVERFLOW_MARGIN if planted else largest
-    ceiling = (
-        max(ceiling, float(given[torch.isfinite(given)].abs().max())) if bool(torch.isfinite(given).any()) else ceiling
-    )
-    return torch.where(torch.isfinite(changed), changed.clamp(-ceiling, ceiling), changed)
+    reached = float(given.abs().nan_to_num_(0.0, 0.0, 0.0).max())
+    return torch.where(torch.isfinite(changed), changed.clamp(-max(ceiling, reached), max(ceiling, reached)), changed)
 
 
 def usable(given: Any, under: Any) -> str | None:

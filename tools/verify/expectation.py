@@ -64,6 +64,12 @@ class Expectation:
         return _bytes_of([*self.inputs_after, *(output.yard.original for output in self.outputs)])
 
     @property
+    def elements(self) -> int:
+        """Of inputs and outputs."""
+        tensors = [*self.inputs_after, *(output.yard.original for output in self.outputs)]
+        return sum(tensor.numel() for tensor in tensors)
+
+    @property
     def state_bytes(self) -> int:
         """Parameters and buffers."""
         return _bytes_of(self.state_before.values())

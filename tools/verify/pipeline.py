@@ -37,8 +37,8 @@ from triton_agent.tools.results import (
 from triton_agent.tools.screen import screen
 from triton_agent.tools.timing.lease import Mode
 from triton_agent.tools.verify import checks
+from triton_agent.tools.verify.ahead import fill_cache
 from triton_agent.tools.verify.authorship import Work, check_alive, check_launches, check_library
-from triton_agent.tools.verify.expectation import Expectation
 from triton_agent.tools.verify.plan import Case, Plan, Trial
 from triton_agent.tools.verify.profiling import condensed
 from triton_agent.tools.verify.session import Failed, Session
@@ -73,6 +73,9 @@ class Job:
     settings: JudgeSettings
     runner: Session
     compiler: Session | None
+    """Without a GPU: compiles for the named target, and what fails there is the candidate's failure."""
+    ahead: list[Session] = dataclasses.field(default_factory=list)
+    """For a GPU: compile into the candidate's cache before it has its turn; nothing depends on them."""
     on_stage: Callable[[str], None]
     accuracy: list[CaseAccuracy] = dataclasses.field(default_factory=list)
     resources: list[KernelResources] = dataclasses.field(default_factory=list)
@@ -122,6 +125,8 @@ def screen_text(job: Job) -> None:
 
 def compile_ahead(job: Job) -> None:
     """Every launch of one call on the main trial's inputs compiles for the target."""
+    if job.ahead:
+        fill_cache(job.source, job.plan.trials, job.ahead, job.settings.conditions)
     if job.compiler is None:
         return
     trial = job.plan.trials[job.plan.main]
@@ -400,16 +405,11 @@ def _check_authorship(job: Job, case: Case, reply: dict[str, Any]) -> None:
     empty = case.verify is None and all(output.yard.original.numel() == 0 for output in case.expectation.outputs)
     check_launches(len(reply["launches"]), empty_outputs=empty)
     limit = job.plan.trials[0].cases[0].expectation
-    growth = _elements(case.expectation) / max(1, _elements(limit))
+    growth = case.expectation.elements / max(1, limit.elements)
     check_library(
         Work.of(reply["operators"]), int(job.plan.original_elements * growth), allow_library=job.settings.allow_library
     )
     checks.check_races(case, reply["launches"])
-
-
-def _elements(expectation: Expectation) -> int:
-    tensors = [*expectation.inputs_after, *(output.yard.original for output in expectation.outputs)]
-    return sum(tensor.numel() for tensor in tensors)
 
 
 def _right_when_silenced(job: Job, trial: Trial) -> list[str]:

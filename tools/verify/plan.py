@@ -14,15 +14,21 @@ from typing import Any
 
 import torch
 
+from triton_agent.tools.emulate.uncomputed import outline
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
 from triton_agent.tools.isolate.payloads import Payload, pack
 from triton_agent.tools.isolate.tensors import nested_tensors
-from triton_agent.tools.verify.distributions import DISTRIBUTIONS, draw, randomise
+from triton_agent.tools.verify.distributions import DISTRIBUTIONS, draw, put_under, randomise, share_memory
 from triton_agent.tools.verify.expectation import Expectation, OriginalFailed, expect, scales_of, state_of
 from triton_agent.tools.verify.input_tensors import map_tensors
 from triton_agent.tools.verify.reference import Reference
 from triton_agent.tools.verify.tensor_cores import as_the_user_runs_it, at_the_coarsest
+
+LARGE_BYTES = 32 << 20
+TOO_LARGE_BYTES = 4 << 30
+"""Between these, inputs are kept to be changed: smaller ones are soon drawn anew, larger ones take too much memory."""
+LARGE_BASES = 2
 
 Verify = Callable[[Payload, Any], bool]
 """Packed inputs and outputs -> whether the problem accepts them."""
@@ -58,6 +64,8 @@ class Trial:
 
     variant: str
     packed_init: Payload
+    outline: Payload
+    """The inputs of a call without their values."""
     build_seed: int
     states: tuple[Payload, ...]
     cases: tuple[Case, ...]
@@ -82,9 +90,17 @@ class Plan:
         """All that is sent to candidates."""
         yield from self.timing_sets
         for trial in self.trials:
-            yield trial.packed_init
+            yield from (trial.packed_init, trial.outline)
             yield from trial.states
             yield from (case.expectation.packed_inputs for case in trial.cases)
+
+
+def as_given(plan: Plan) -> Plan:
+    """The same at the problem's own sizes alone."""
+    cheapest, main = (plan.trials[index].cases[0].expectation for index in (0, plan.main))
+    growth = main.elements / max(1, cheapest.elements)
+    elements = int(plan.original_elements * growth)
+    return dataclasses.replace(plan, trials=(plan.trials[plan.main],), main=0, original_elements=elements)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +139,7 @@ def make_trial(
     trial = Trial(
         variant=name,
         packed_init=pack(reference.init_arguments()),
+        outline=pack(outline(maker.last)),
         build_seed=build_seed,
         states=tuple(pack(state_of(model)) for model in models),
         cases=tuple(cases),
@@ -139,6 +156,7 @@ def make_verifier_trial(reference: Reference, name: str) -> Trial:
     return Trial(
         variant=name,
         packed_init=pack(reference.init_arguments()),
+        outline=pack(outline(draw(reference, AS_GIVEN, secret_seed()))),
         build_seed=secret_seed(),
         states=(pack({}),),
         cases=tuple(_verifier_case(reference, name, draw_number, verify) for draw_number in range(3)),
@@ -187,6 +205,7 @@ class _CaseMaker:
         self.notes = notes
         self.scales: dict[str, float] = {}
         self.last: list[Any] = []
+        self._bases: list[list[Any]] = []
         self.modes = self._modes()
 
     def _modes(self) -> list[bool]:
@@ -264,9 +283,30 @@ class _CaseMaker:
         if distribution == ONE_CHANGED:
             generator = torch.Generator().manual_seed(secret_seed())
             return [map_tensors(value, lambda tensor: _one_changed(tensor, generator)) for value in self.last]
-        inputs = draw(self.reference, distribution, secret_seed())
-        self.last = [map_tensors(value, lambda tensor: tensor.to(self.settings.device)) for value in inputs]
+        seed = secret_seed()
+        if len(self._bases) == LARGE_BASES and distribution != AS_GIVEN:
+            self._bases.reverse()
+            self.last = [map_tensors(value, _copied) for value in self._bases[0]]
+            put_under(distribution, self.last, seed)
+            return self.last
+        inputs = self.reference.make_inputs(seed)
+        if share_memory(inputs):  # to be changed before they are moved, one by one
+            put_under(distribution, inputs, seed)
+            self.last = self._moved(inputs)
+        else:
+            self.last = self._moved(inputs)
+            self._remember(self.last)
+            put_under(distribution, self.last, seed)
         return self.last
+
+    def _moved(self, inputs: list[Any]) -> list[Any]:
+        return [map_tensors(value, lambda tensor: tensor.to(self.settings.device)) for value in inputs]
+
+    def _remember(self, inputs: list[Any]) -> None:
+        """Drawing large inputs takes a CPU a second each time: two draws serve for all that are changed anyway."""
+        size_bytes = sum(tensor.nbytes for tensor in nested_tensors(inputs))
+        if LARGE_BYTES <= size_bytes <= TOO_LARGE_BYTES and len(self._bases) < LARGE_BASES:
+            self._bases.append([map_tensors(value, _copied) for value in inputs])
 
     def _expect(self, model: torch.nn.Module, inputs: list[Any] | Payload) -> Expectation:
         try:
@@ -281,6 +321,10 @@ class _CaseMaker:
                 )
         except ProblemError as error:
             raise OriginalFailed(f"{error.where}: {error.what}") from error
+
+
+def _copied(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
 
 
 def _one_changed(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

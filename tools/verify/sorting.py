@@ -8,8 +8,15 @@ judged like any other candidate, alone and in full, before anybody believes it.
 from __future__ import annotations
 
 from triton_agent.tools.timing.lease import Mode
+from triton_agent.tools.verify.ahead import fill_cache
 from triton_agent.tools.verify.authorship import check_launches
 from triton_agent.tools.verify.pipeline import Job, Stage, ask_once, screen_text, start
+
+
+def compile_main(job: Job) -> None:
+    """For the main sizes, and where somebody does so beforehand."""
+    if job.ahead:
+        fill_cache(job.source, [job.plan.trials[job.plan.main]], job.ahead, job.settings.conditions)
 
 
 def right_once(job: Job) -> None:
@@ -36,6 +43,7 @@ def sketch_time(job: Job) -> None:
 
 STAGES: tuple[Stage, ...] = (
     ("screen", screen_text),
+    ("compile", compile_main),
     ("first", right_once),
     ("time", sketch_time),
 )
