@@ -195,7 +195,9 @@ class Loop:
     async def _answers(self, name: str, seen: Observation, count: int) -> list[Completion]:
         """What a policy says; of a trusted one, with a GPU at hand, the best at first sight of many more."""
         policy, judge = self._authors[name], self._judges[0]
-        if not (getattr(policy, "trusted", False) and isinstance(judge, sorting.Sketcher) and judge.sketches):
+        early = seen.turn == 0  # a first verdict soon is worth more than the best of many later
+        trusted = getattr(policy, "trusted", False) and not early
+        if not (trusted and isinstance(judge, sorting.Sketcher) and judge.sketches):
             return await self._authors.ask(name, seen, count)
         offered = await policy.propose(seen, count * sorting.LOOKS_PER_VERDICT)
         _say("sorting", offered=len(offered))

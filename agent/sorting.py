@@ -19,7 +19,7 @@ from triton_agent.tools.verdict import Sketch
 
 LOOKS_PER_VERDICT = 6
 """Variants looked at for each that is judged."""
-AT_ONCE = 8
+AT_ONCE = 12
 LOOKING_S = 15.0
 """No look begins after this: where inputs are large, a few looks have to do."""
 

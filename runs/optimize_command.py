@@ -18,7 +18,6 @@ from triton_agent.memory.store import Store
 from triton_agent.runs import console, exit_codes
 from triton_agent.runs.evaluate import choose_device
 from triton_agent.runs.optimize import Outcome, as_json, optimize, spent_on_models, why_it_ended
-from triton_agent.runs.optimize_parts import optimize_by_parts
 from triton_agent.runs.optimize_request import OptimizeRequest, parse_seconds
 from triton_agent.runs.optimize_screen import Screen, figure_of, make_screen
 from triton_agent.runs.promote import promote
@@ -50,6 +49,8 @@ async def _optimized(
     """The model as one, or by parts."""
     if not request.parts:
         return await optimize(request, store, screen, out=folder, resume=resume)
+    from triton_agent.runs.optimize_parts import optimize_by_parts  # needs torch, which takes seconds to import
+
     another = functools.partial(make_screen, as_json=json)
     return await optimize_by_parts(request, store, screen, another_screen=another, out=folder, resume=resume)
 

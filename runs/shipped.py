@@ -21,7 +21,7 @@ from triton_agent.runs.shipping import call_form
 from triton_agent.runs.shipping.artefact import forced, ship
 from triton_agent.runs.shipping.facts import CallForm, Gpu, ShippedFacts
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluator import Evaluator
 from triton_agent.tools.hardware import gpus
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Evaluation, Status
@@ -62,7 +62,8 @@ async def ship_best(
     text = ship(spec, source, facts, draft=draft)
     evaluation = await evaluator.evaluate_async(forced(text))
     if evaluation.status is Status.PASSED and not draft:
-        evaluation = await asyncio.to_thread(_as_used, spec, evaluator.settings, text)
+        # At the sizes as given, which are those that its guard lets through.
+        evaluation = await asyncio.to_thread(evaluator.evaluate, text, as_given=True)
     trouble = _trouble(evaluation, draft)
     if trouble:
         screen.say(f"{trouble}\n  nothing is shipped")
@@ -71,12 +72,6 @@ async def ship_best(
         text = ship(spec, source, dataclasses.replace(facts, evaluation=evaluation), draft=False)
     path = _write(folder, f"{Path(spec.path).stem}_optimized.py", text)
     return Shipped(path=path, draft=draft, evaluation=evaluation)
-
-
-def _as_used(spec: ProblemSpec, settings: EvaluatorSettings, text: str) -> Evaluation:
-    """At the sizes as given, which are those that its guard lets through."""
-    with Evaluator(spec, dataclasses.replace(settings, shapes="given")) as evaluator:
-        return evaluator.evaluate(text)
 
 
 def _trouble(evaluation: Evaluation, draft: bool) -> str:

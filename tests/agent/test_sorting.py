@@ -68,14 +68,15 @@ def test_as_many_as_are_wanted_are_not_looked_at() -> None:
     assert judge.looked_at == []
 
 
-def test_only_a_trusted_policy_is_sorted(store: Store) -> None:
-    speeds = {kernel(i): 1.1 + i / 10 for i in range(LOOKS_PER_VERDICT)}
-    for name, trusted, looks in (("stranger", False, 0), ("trusted", True, len(speeds))):
+def test_a_trusted_policy_is_sorted_once_there_is_a_first_verdict(store: Store) -> None:
+    speeds = {kernel(i): 1.1 + i / 10 for i in range(1 + LOOKS_PER_VERDICT)}
+    first, *later = speeds
+    for name, trusted in (("stranger", False), ("trusted", True)):
         judge, policy = Sketching(speeds), script(list(speeds), name)
         policy.trusted = trusted
         ledger = Ledger.begin(store, dataclasses.replace(new_run(), id=f"20260101-000000-{name[:6]}"))
-        go(Loop(ledger, [policy], [judge], settings(turns=1)))
-        assert len(judge.looked_at) == looks
-        assert len(judge.asked) == 1
-        expected = max(speeds, key=speeds.__getitem__) if trusted else kernel(0)
-        assert ledger.history()[0].attempt.source.strip() == expected.strip()
+        go(Loop(ledger, [policy], [judge], settings(turns=2)))
+        assert judge.looked_at == (later if trusted else [])
+        assert len(judge.asked) == 2
+        expected = [first, max(later, key=speeds.__getitem__) if trusted else later[0]]
+        assert [graded.attempt.source.strip() for graded in ledger.history()] == [text.strip() for text in expected]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 
 from triton_agent.tools.errors import NotJudgeableHere
 from triton_agent.tools.timing.pairing import (
+    LEAST_PAIRS,
     PairingSettings,
     TimeOnce,
     candidate_first,
@@ -94,6 +96,21 @@ def test_the_time_limit_keeps_the_pairs_so_far_and_the_record_says_so() -> None:
     measured, _ = turns(PairingSettings(pairs=30, limit_s=0.0), sample(), sample())
     assert 1 <= len(measured.baseline) < 30
     assert f"{len(measured.baseline)} of 30 pairs" in measured.method
+
+
+def test_a_measurement_ends_early_only_once_both_figures_are_precise() -> None:
+    settings = PairingSettings(pairs=30, precision=(0.02, 0.05))
+    steady, _ = turns(settings, sample(), sample())
+    assert len(steady.baseline) == LEAST_PAIRS
+    readings = itertools.cycle([1.0, 1.3, 0.8])
+
+    def unsteady(_: int) -> Sample:
+        return sample(host_ms=next(readings))
+
+    measured = take_turns(
+        lambda _: sample(), unsteady, settings, cold_l2=True, overheads=OVERHEADS, method="only the latency scatters"
+    )
+    assert len(measured.baseline) > LEAST_PAIRS
 
 
 def test_readings_with_gaps_of_the_host_are_counted_in_the_record() -> None:

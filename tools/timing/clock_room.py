@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 from triton_agent.tools.timing.lease import Mode
 
-STAY_S = 1.0
+STAY_S = 2.0
 """Others wait meanwhile, a trainer on the same GPU among them; who comes later than this drains it anew."""
 
 

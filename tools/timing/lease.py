@@ -34,7 +34,7 @@ from triton_agent.tools.errors import InstrumentError
 
 FOLDER = Path("/tmp/triton-agent-leases")
 """Not `tempfile.gettempdir()`: that follows TMPDIR, and users with different ones would not meet."""
-POLL_S = 0.002
+POLL_S = 0.004
 """How often a waiting process asks again. flock has no time limit of its own, and an alarm belongs to the caller."""
 _NOTE_BYTES = 4096
 

@@ -19,8 +19,13 @@ import statistics
 import time
 from collections.abc import Callable
 
+from triton_agent.tools.timing import intervals
 from triton_agent.tools.timing.samples import Overheads, PairedSamples, Sample, milliseconds
 from triton_agent.tools.timing.sequential import Outcome, SequentialComparison
+
+LEAST_PAIRS = 12
+"""Under about ten the interval of a ratio is narrower than it claims."""
+PAIRS_BETWEEN_LOOKS = 6
 
 TimeOnce = Callable[[int], Sample]
 """Times one call of a subject; the number says which set of inputs is due."""
@@ -34,6 +39,9 @@ class PairingSettings:
     """Of four calls each; under seven nothing can ever win (see `intervals.is_faster`)."""
     limit_s: float = 60.0
     """No pair begins after this; the pairs so far stand. The first pair always ends."""
+    precision: tuple[float, float] | None = None
+    """Enough pairs once the ratio's intervals are this narrow, as shares of the ratio: of device time and of latency.
+    That looks at how the pairs scatter and never at who wins them, so it favours neither side."""
     seed: int | None = None
     """Of the coin; None draws one, so that no order is the same every time. It is part of the record."""
 
@@ -64,12 +72,27 @@ def take_turns(
     for index, swapped in enumerate(candidate_first(settings.pairs, seed)):
         if pairs and time.monotonic() - begun_s > settings.limit_s:
             break
+        if settings.precision is not None and _looks(index) and _narrow(pairs, settings.precision):
+            break
         pairs.append(_one_pair(time_baseline, time_candidate, index, swapped))
     baseline, candidate = (tuple(side) for side in zip(*pairs, strict=True))
     outcome = f"{len(pairs)} of {settings.pairs} pairs ABBA or BAAB (seed {seed}); {method}"
     return PairedSamples(
         baseline=baseline, candidate=candidate, cold_l2=cold_l2, overheads=overheads, method=outcome + _gaps(pairs)
     )
+
+
+def _looks(taken: int) -> bool:
+    return taken >= LEAST_PAIRS and taken % PAIRS_BETWEEN_LOOKS == 0
+
+
+def _narrow(pairs: list[tuple[Sample, Sample]], precision: tuple[float, float]) -> bool:
+    baseline, candidate = (tuple(side) for side in zip(*pairs, strict=True))
+    for kind, share in zip(("device", "latency"), precision):
+        ratio = intervals.paired_ratio(milliseconds(baseline, kind), milliseconds(candidate, kind))
+        if ratio.high - ratio.low > share * ratio.median:
+            return False
+    return True
 
 
 def turns_until_clear(

@@ -47,6 +47,8 @@ class SpeedSettings:
 
     short_pairs: int = 8
     full_pairs: int = 30
+    precision: tuple[float, float] = (0.02, 0.05)
+    """Of the ratios in device time and latency: a full measurement ends early once both intervals are this narrow."""
     limit_s: float = 20.0
     cold_l2: bool = True
 
@@ -126,7 +128,7 @@ class Racetrack:
         return take_turns(
             functools.partial(self.clock.time_once, opponent.subject),
             functools.partial(_ask_sample, entrant.session),
-            PairingSettings(pairs=pairs, limit_s=self.settings.limit_s),
+            PairingSettings(pairs=pairs, limit_s=self.settings.limit_s, precision=self.settings.precision),
             cold_l2=self.settings.cold_l2,
             overheads=entrant.overheads,
             method=entrant.method,
