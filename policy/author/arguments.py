@@ -52,6 +52,8 @@ class Arguments:
         """Argument -> the value whose memory it points to."""
         self.sizes: dict[str, Size] = {}
         self.numbers: dict[str, Number] = {}
+        self.divisors: set[str] = set()
+        """Sizes that something is divided by: constants for the compiler, since a division by a variable is slow."""
         self.constants: dict[str, str] = {}
         """Argument -> the host's expression for it."""
 

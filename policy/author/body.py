@@ -157,6 +157,12 @@ class Body:
     def size(self, size: Size, wanted: str) -> str:
         return self.arguments.size(size, self._size_name(size) or wanted)
 
+    def divisor(self, size: Size, wanted: str) -> str:
+        text = self.size(size, wanted)
+        if text in self.arguments.sizes:
+            self.arguments.divisors.add(text)
+        return text
+
     def axis(self, axis: Axis) -> Text:
         """Position along an axis."""
         dimension = self._dimension_of[axis]
@@ -169,9 +175,9 @@ class Body:
                 stride, text = dimension.stride(axis), dimension.name
                 if not is_constant(stride, 1):
                     outer = self._axis_name(axis, dimension)
-                    text = f"{text} // {self.size(stride, f'{dimension.plural}_per_{outer}')}"
+                    text = f"{text} // {self.divisor(stride, f'{dimension.plural}_per_{outer}')}"
                 if axis != dimension.axes[0]:
-                    text = f"{text} % {self.size(axis.size, f'{self._axis_name(axis, dimension)}s')}"
+                    text = f"{text} % {self.divisor(axis.size, f'{self._axis_name(axis, dimension)}s')}"
                 name = self.arguments.names.new(self._axis_name(axis, dimension))
                 scope.line(f"{name} = {text}")
             scope.others[axis] = name
@@ -246,10 +252,10 @@ class Body:
         inner = self.index(piece.index)
         text, binding = inner.text, inner.binding
         if not is_constant(piece.divisor, 1):
-            text = f"{inner.within(Binding.PRODUCT)} // {self.size(piece.divisor, 'part_size')}"
+            text = f"{inner.within(Binding.PRODUCT)} // {self.divisor(piece.divisor, 'part_size')}"
             binding = Binding.PRODUCT
         if piece.modulus is not None:
-            text = f"{Text(text, binding).within(Binding.PRODUCT)} % {self.size(piece.modulus, 'part_size')}"
+            text = f"{Text(text, binding).within(Binding.PRODUCT)} % {self.divisor(piece.modulus, 'part_size')}"
             binding = Binding.PRODUCT
         return Text(text, binding, 1)
 

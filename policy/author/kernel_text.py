@@ -44,11 +44,14 @@ class KernelText:
     """Under which a choice names its tiles."""
     tiles: Tiles
     """As they came out, with nothing left open."""
+    alternatives: tuple[Tiles, ...] = ()
+    """Others worth measuring, the most promising first."""
     uses_libdevice: bool = False
     functions: tuple[str, ...] = ()
     """Names of small functions that the file has to define beside it."""
 
     def signature(self) -> list[str]:
         arguments = self.arguments
-        plain = [*arguments.tensors, *arguments.sizes, *arguments.numbers]
+        sizes = [f"{name}: tl.constexpr" if name in arguments.divisors else name for name in arguments.sizes]
+        plain = [*arguments.tensors, *sizes, *arguments.numbers]
         return [*plain, *(f"{name}: tl.constexpr" for name in self.blocks)]
