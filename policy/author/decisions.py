@@ -100,6 +100,8 @@ def _improvements(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedbac
     for kernel in kernels:
         if kernel.name in told and told[kernel.name].spill_bytes > 0:
             yield from _with(choice, kernel, [*_more_warps(kernel), *_smaller(kernel)])
+    if not told:
+        yield from _all_alike(choice, kernels)
     slowest = sorted(kernels, key=lambda kernel: -_time(told.get(kernel.name)))
     for kernel in slowest:
         yield from _with(choice, kernel, _other_tiles(kernel))
@@ -109,6 +111,19 @@ def _improvements(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedbac
         for name in choice.stored:
             yield dataclasses.replace(choice, stored=tuple(other for other in choice.stored if other != name))
     yield dataclasses.replace(choice, merge=not choice.merge)
+
+
+def _all_alike(choice: Choice, kernels: Sequence[KernelText]) -> Iterator[Choice]:
+    """Before anything is measured: the second, third, ... idea for every product at once."""
+    products = [kernel for kernel in kernels if kernel.kernel.kind == "product"]
+    if len(products) < 2:
+        return
+    for place in range(1, max(len(kernel.alternatives) for kernel in products)):
+        other = choice
+        for kernel in products:
+            if place < len(kernel.alternatives):
+                other = other.with_tiles(kernel.key, kernel.alternatives[place])
+        yield other
 
 
 def _time(seen: KernelFeedback | None) -> float:
@@ -167,26 +182,10 @@ def _floor(kernel: KernelText, size: int) -> int:
     return max(16, size) if kernel.kernel.kind == "product" else max(1, size)
 
 
-_PRODUCT_TILES = (
-    (128, 256, 64, 8, 3),
-    (128, 128, 64, 8, 3),
-    (128, 128, 64, 4, 3),
-    (128, 128, 32, 8, 4),
-    (256, 128, 64, 8, 3),
-    (128, 64, 64, 4, 4),
-    (64, 128, 64, 4, 4),
-    (64, 64, 64, 4, 4),
-    (64, 64, 32, 4, 5),
-    (32, 64, 64, 4, 5),
-    (16, 64, 128, 4, 4),
-)
-"""Tiles of m, n and k, warps and stages that are fast on one GPU or another."""
-
-
 def _other_tiles(kernel: KernelText) -> list[Tiles]:
     tiles = kernel.tiles
-    if kernel.kernel.kind == "product":
-        return [Tiles(rows=m, columns=n, inner=k, warps=w, stages=s) for m, n, k, w, s in _PRODUCT_TILES]
+    if kernel.alternatives:
+        return [other for other in kernel.alternatives if other != tiles]
     found = [dataclasses.replace(tiles, warps=warps) for warps in (1, 2, 4, 8, 16) if warps != tiles.warps]
     if kernel.kernel.kind == "points":
         blocks = (512, 1024, 2048, 4096)

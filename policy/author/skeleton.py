@@ -40,7 +40,8 @@ class Setting:
         self.size_name = size_name
         self.in_place = in_place
         self.on_cuda = target.startswith("cuda")
-        self.wide_registers = self.on_cuda and int(target.partition(":")[2] or 0) >= 90
+        self.warpgroups = self.on_cuda and 90 <= int(target.partition(":")[2] or 0) < 120
+        """Whether four warps share one product, and shared memory holds the large tiles for it."""
         self.processors = processors
         self.float32_products = float32_products
         """`ieee` or `tf32x3`."""

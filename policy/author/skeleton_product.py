@@ -12,23 +12,23 @@ from triton_agent.policy.author.body import Place, Text
 from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.kernel_plan import Kernel
 from triton_agent.policy.author.points import Binding
+from triton_agent.policy.author.product_tiles import ranked
 from triton_agent.policy.author.program import Number
 from triton_agent.policy.author.skeleton import (
     BlockSize,
     GridEntry,
     KernelText,
     Setting,
-    power_of_two,
     program_id,
     stores,
 )
-from triton_agent.policy.author.tiling import Dimension
+from triton_agent.policy.author.tiling import Dimension, along_reduced
 
 HALF = ("float16", "bfloat16")
-SMALLEST = 16
-"""The matrix unit takes no smaller tile."""
 _OWN_WORDS = ("start", "accumulator", "span", "last", "tile", "tiles_n", "tile_m", "tile_n", "first_tile", "group_rows")
 """Variables of the skeleton, which nothing else in a kernel may be called."""
+LONG_FUNCTIONS = {"gelu": 2, "erf": 2, "gelu_tanh": 1, "tanh": 1, "sigmoid": 1, "silu": 1, "exp": 1, "mish": 2}
+"""What their polynomials take of the registers, roughly."""
 GROUP = 8
 """Rows of tiles that are worked through together."""
 
@@ -47,6 +47,7 @@ class _Product:
         self.k = Dimension(name="k", plural="inner", axes=kernel.reduced)
         self.batch = Dimension(name="batch", plural="batches", axes=kernel.batch)
         self.half = self._operand_dtype() in HALF
+        self.alternatives = self._alternatives()
         self.tiles = self._tiles()
         self.arguments = Arguments(self.width)
         for word in ("m", "n", "k", "batch", *_OWN_WORDS):
@@ -77,37 +78,49 @@ class _Product:
         return None
 
     def _tiles(self) -> Tiles:
-        wanted, half = self.setting.tiles, self.half
-        m, n, k = (d.size(self.width)[0] for d in (self.m, self.n, self.k))
-        batches = self.batch.size(self.width)[0]
-        rows, columns, inner = (128, 128, 64) if half else (128, 64, 32)
-        rows, columns = (max(SMALLEST, min(most, power_of_two(size))) for most, size in ((rows, m), (columns, n)))
-        enough = 1 if self.setting.interpreted else self.setting.processors
-        batches *= 1 if self.kernel.part is None else self.kernel.part.size[0]
-        while rows * columns > 32 * 32 and self._count(m, n, batches, rows, columns) < enough:
-            if rows >= columns and rows > 32:
-                rows //= 2
-            elif columns > 32:
-                columns //= 2
-            else:
-                break
-        rows, columns = wanted.rows or rows, wanted.columns or columns
-        inner = wanted.inner or max(SMALLEST, min(inner, power_of_two(k)))
+        """As wanted; else the most promising ones, which the others stay beside as alternatives."""
+        wanted = self.setting.tiles
+        best = self.alternatives[0]
         return Tiles(
-            rows=rows,
-            columns=columns,
-            inner=inner,
-            warps=wanted.warps or self._warps(rows * columns),
-            stages=wanted.stages or (2 if not self.setting.on_cuda else 3 if rows * columns >= 128 * 128 else 4),
+            rows=wanted.rows or best.rows,
+            columns=wanted.columns or best.columns,
+            inner=wanted.inner or best.inner,
+            warps=wanted.warps or best.warps,
+            stages=wanted.stages or best.stages,
         )
 
-    def _warps(self, elements: int) -> int:
-        """float32 takes twice the registers, three products of TF32 even more; the newest GPUs hold it all the same."""
-        most = 128 * 128 if self.half or self.setting.wide_registers else 128 * 64
-        return 8 if elements >= most else 4
+    def _alternatives(self) -> list[Tiles]:
+        m, n, k = (d.size(self.width)[0] for d in (self.m, self.n, self.k))
+        copies = self.batch.size(self.width)[0] * (1 if self.kernel.part is None else self.kernel.part.size[0])
+        setting = self.setting
+        return ranked(
+            m,
+            n,
+            k,
+            copies,
+            half=self.half,
+            on_cuda=setting.on_cuda,
+            warpgroups=setting.warpgroups,
+            scattered=self._is_scattered(),
+            follow_up=self._follow_up(),
+            # In the interpreter a program takes as long whatever its tile.
+            processors=1 if setting.interpreted else setting.processors,
+        )
 
-    def _count(self, m: int, n: int, batches: int, rows: int, columns: int) -> int:
-        return -(-m // rows) * -(-n // columns) * batches
+    def _follow_up(self) -> int:
+        """What is loaded for every element of the result, and the functions that take many instructions."""
+        live, own = self.kernel.live(), {*self.kernel.rows, *self.kernel.columns}
+        reduced = set(self.kernel.reduced)
+        nodes = [self.kernel.nodes[i] for i in live]
+        axes = [node.index.axes() for node in nodes if node.kind == "load" and node.index is not None]
+        full = sum(1 for found in axes if own <= found and not found & reduced)
+        return full + sum(LONG_FUNCTIONS.get(node.function, 0) for node in nodes if node.kind == "point")
+
+    def _is_scattered(self) -> bool:
+        """Whether operands are read one by one, as a convolution reads its windows: their addresses take registers."""
+        reduced = set(self.kernel.reduced)
+        along = [(len(node.index.axes() & reduced), node) for node in along_reduced(self.kernel) if node.index]
+        return any(node.guards or axes > 2 for axes, node in along)
 
     def _precision(self) -> str:
         if self.half:
@@ -145,6 +158,7 @@ class _Product:
             grid=tuple(grid),
             blocks=blocks,
             tiles=tiles,
+            alternatives=tuple(self.alternatives),
             uses_libdevice="libdevice" in self.body.helpers,
         )
 

@@ -122,3 +122,16 @@ def fastest(indices: Sequence[Index], axes: Sequence[Axis]) -> Axis | None:
             if index.coefficient(axis) == constant(1, index.width):
                 votes[axis] = votes.get(axis, 0) + 1
     return max(votes, key=lambda axis: (votes[axis], axis.size[0])) if votes else None
+
+
+def along_reduced(kernel: Kernel) -> list[Node]:
+    """Loads that differ along a row."""
+    live, reduced = kernel.live(), set(kernel.reduced)
+    loads = [node for i, node in enumerate(kernel.nodes) if i in live and node.kind == "load"]
+    return [node for node in loads if node.index is not None and node.index.axes() & reduced]
+
+
+def is_across(kernel: Kernel) -> bool:
+    """Whether rows, not the elements of a row, are next to each other in memory."""
+    indices = [node.index for node in along_reduced(kernel) if node.index is not None]
+    return fastest(indices, (*kernel.kept, *kernel.reduced)) in kernel.kept

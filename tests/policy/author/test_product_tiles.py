@@ -1,0 +1,54 @@
+"""The ranking of tiles follows what a product's sizes ask for."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from triton_agent.policy.author.choice import Tiles
+from triton_agent.policy.author.product_tiles import MOST, ranked
+
+on_h200 = functools.partial(ranked, half=True, on_cuda=True, warpgroups=True, scattered=False, processors=132)
+
+
+def test_a_large_product_gets_the_largest_tile() -> None:
+    best = on_h200(8192, 8192, 8192, 1)[0]
+    assert {best.rows, best.columns} == {128, 256} and best.warps == 8
+
+
+def test_a_small_product_gets_tiles_for_every_processor() -> None:
+    best = on_h200(1024, 1024, 1024, 1)[0]
+    assert (1024 // best.rows) * (1024 // best.columns) >= 128
+
+
+@pytest.mark.parametrize(("m", "n"), [(4, 4096), (4096, 16), (1, 1), (77, 320)])
+def test_no_tile_is_twice_as_large_as_the_product(m: int, n: int) -> None:
+    found = on_h200(m, n, 512, 1)
+    assert found and all(tiles.rows < 2 * max(m, 16) and tiles.columns < 2 * max(n, 16) for tiles in found)
+
+
+def test_the_inner_step_is_no_longer_than_the_inner_dimension() -> None:
+    assert all(tiles.inner <= 32 for tiles in on_h200(4096, 4096, 20, 1))
+
+
+@pytest.mark.parametrize("half", [True, False])
+@pytest.mark.parametrize("on_cuda", [True, False])
+def test_every_idea_is_another(half: bool, on_cuda: bool) -> None:
+    found = ranked(4096, 4096, 4096, 1, half=half, on_cuda=on_cuda, warpgroups=on_cuda, scattered=False, processors=132)
+    assert 4 <= len(found) == len(set(found)) <= MOST
+    assert on_cuda or {tiles.stages for tiles in found} == {2}
+
+
+def shared_bytes(tiles: Tiles) -> int:
+    """Of operands in half precision, in all stages."""
+    return 2 * (tiles.rows + tiles.columns) * tiles.inner * tiles.stages
+
+
+@pytest.mark.parametrize(("warpgroups", "limit"), [(True, 232448), (False, 101376)])
+def test_operands_fit_into_shared_memory(warpgroups: bool, limit: int) -> None:
+    for m in (16, 64, 512, 4096):
+        found = ranked(
+            m, 4096, 4096, 1, half=True, on_cuda=True, warpgroups=warpgroups, scattered=False, processors=132
+        )
+        assert max(map(shared_bytes, found)) <= limit
