@@ -96,6 +96,8 @@ class Stuck(BeyondAuthor):
 
 LONG_ROW = 16384
 """Elements beyond which a row does not fit into the registers of one program."""
+WORTH_CUTTING = 1 << 17
+"""Elements below which a second launch takes longer than the first one saves."""
 _DIMENSION, _REDUCED, _INNER = "d", "r", "k"
 
 
@@ -184,9 +186,10 @@ class Attempt:
         return self._finish("rows", self._in_row)
 
     def _too_few_rows(self) -> bool:
-        """Long rows, and fewer of them than the GPU has processors: each reduction is better off cut into parts."""
+        """Long rows, and few for the GPU's processors: each reduction is better off cut into parts."""
         rows = product((axis.size for axis in self.kept), self.width)[0]
-        return rows < self.partition.processors and self.length[0] > LONG_ROW
+        few = 2 * rows <= self.partition.processors
+        return few and self.length[0] > LONG_ROW and rows * self.length[0] >= WORTH_CUTTING
 
     def _scan(self, anchor: Value, at: Indices) -> Kernel:
         dim = anchor.detail

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from triton_agent.policy.author.arguments import Arguments
 from triton_agent.policy.author.body import Place, Text, written
 from triton_agent.policy.author.choice import Tiles
-from triton_agent.policy.author.indexing import Index
 from triton_agent.policy.author.kernel_plan import Kernel
+from triton_agent.policy.author.one_pass import Folded, find_folds
 from triton_agent.policy.author.points import Binding
 from triton_agent.policy.author.program import FLOATS, INTEGERS
 from triton_agent.policy.author.sizes import is_constant, product
@@ -29,7 +29,7 @@ from triton_agent.policy.author.skeleton import (
     program_id,
     stores,
 )
-from triton_agent.policy.author.tiling import Dimension, fastest
+from triton_agent.policy.author.tiling import Dimension, along_reduced, is_across
 from triton_agent.policy.author.weaving import Node
 
 WHOLE_ROW = 16384
@@ -42,8 +42,9 @@ FEW = 64
 SERIAL_ROWS = 512
 INTERPRETED_ROWS = 16384
 """The same in the interpreter, where each step costs the same however wide it is; 32 for each thread of 16 warps."""
-ACROSS = 64
-"""Rows next to each other in memory that a program takes where the reduced dimension is not the contiguous one."""
+ACROSS, NARROW = 64, 32
+"""Rows next to each other in memory that a program takes where the reduced dimension is not the contiguous one, and
+the fewest for which it still reads whole lines of memory."""
 
 IDENTITY = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "any": 0.0, "all": 1.0}
 IDENTITY |= {"argmax": -math.inf, "argmin": math.inf}
@@ -60,8 +61,12 @@ class _RowKernel:
         self.row = Dimension(name="row", plural="rows", axes=kernel.kept)
         self.column = Dimension(name="column", plural="columns", axes=kernel.reduced)
         self.rows, self.columns = self.row.size(self.width), self.column.size(self.width)
+        # Rows in parts hold one reduction each, and of a few elements none is worth a pass.
+        self.folds = find_folds(kernel, self.columns) if kernel.part is None else {}
         self.serial = self._is_serial()
         """Whether the few elements of a row are taken one after another, many rows at a time."""
+        if self.serial:
+            self.folds = {}
         self.tiles = self._serial_tiles() if self.serial else self._tiles()
         self.single = self.tiles.rows == 1 and not self.serial
         self.arguments = Arguments(self.width)
@@ -80,24 +85,47 @@ class _RowKernel:
     def _tiles(self) -> Tiles:
         wanted, rows, columns = self.setting.tiles, self.rows[0], self.columns[0]
         whole = power_of_two(columns)
-        if self._is_across():
-            looped = whole > ACROSS if wanted.looped is None else wanted.looped
-            looped = looped or self.kernel.part is not None
-            block = wanted.columns or min(whole, ACROSS)
-            return Tiles(
-                rows=wanted.rows or min(ACROSS, power_of_two(rows)),
-                columns=block if looped else 0,
-                looped=looped,
-                warps=wanted.warps or 4,
-            )
+        if is_across(self.kernel):
+            return self._tiles_across(wanted, rows, whole)
         looped = whole > WHOLE_ROW if wanted.looped is None else wanted.looped
         looped = looped or self.kernel.part is not None
-        block = (wanted.columns or min(STEP, whole)) if looped else whole
+        step, walking_warps = self._step(rows)
+        block = (wanted.columns or min(step, whole)) if looped else whole
         many = max(1, min(TILE_ELEMENTS // block, power_of_two(rows), 64))
         taken = wanted.rows or (many if block < TILE_ELEMENTS // 2 else 1)
-        warps = wanted.warps or max(1, min(16, taken * block // 512))
+        warps = wanted.warps or max(1, min(walking_warps if looped else 16, taken * block // 512))
         warps = power_of_two(max(warps, 4) if taken * block >= 512 else warps)
         return Tiles(rows=taken, columns=block if looped else 0, looped=looped, warps=warps)
+
+    def _tiles_across(self, wanted: Tiles, rows: int, whole: int) -> Tiles:
+        """A tile of rows next to each other. Kept whole where it would be walked through more than once."""
+        fits = min(NARROW, power_of_two(rows)) * whole <= WHOLE_ROW
+        looped = whole > ACROSS and not (fits and self._passes() > 1) if wanted.looped is None else wanted.looped
+        looped = looped or self.kernel.part is not None
+        block = (wanted.columns or min(whole, ACROSS)) if looped else whole
+        most = ACROSS if looped else max(1, min(ACROSS, WHOLE_ROW // block))
+        taken = wanted.rows or min(most, power_of_two(rows))
+        warps = wanted.warps or (4 if looped else power_of_two(max(4, min(16, taken * block // 1024))))
+        return Tiles(rows=taken, columns=block if looped else 0, looped=looped, warps=warps)
+
+    def _step(self, rows: int) -> tuple[int, int]:
+        """Elements of a long row taken at once, and warps for it.
+
+        Few rows at a time have to ask for much at once to keep the memory busy; and a row that is read again is still
+        in the cache then.
+        """
+        programs = rows * (1 if self.kernel.part is None else self.kernel.part.size[0]) // self.setting.processors
+        if self._passes() > 1 or programs < 4:
+            return 4 * STEP, 16
+        return (2 * STEP, 8) if programs < 8 else (STEP, 4)
+
+    def _passes(self) -> int:
+        """How often a long row is walked through."""
+        levels, live = self._levels(), self.kernel.live()
+        nodes = self.kernel.nodes
+        reductions = {levels[i] for i in live if nodes[i].kind == "reduce"}
+        reduced = set(self.kernel.reduced)
+        return len(reductions) + any(root.index.axes() & reduced for root in self.kernel.roots)
 
     def _is_serial(self) -> bool:
         """A few elements that are not the next ones in memory: the taps of a window, most of all."""
@@ -110,31 +138,22 @@ class _RowKernel:
             or self.rows[0] < FEW
         ):
             return False
-        return len(self.kernel.reduced) > 1 or self._is_across() or self._overlaps()
+        return len(self.kernel.reduced) > 1 or is_across(self.kernel) or self._overlaps()
 
     def _overlaps(self) -> bool:
         """Whether rows share elements."""
-        for index, tensor in self._full_loads():
-            axes = index.axes()
-            if product((axis.size for axis in axes), self.width)[0] > self.setting.program.values[tensor].elements():
+        for node in along_reduced(self.kernel):
+            axes = node.index.axes() if node.index is not None else set()
+            elements = product((axis.size for axis in axes), self.width)[0]
+            if elements > self.setting.program.values[node.tensor].elements():
                 return True
         return False
-
-    def _full_loads(self) -> list[tuple[Index, str]]:
-        live, reduced = self.kernel.live(), set(self.kernel.reduced)
-        loads = [node for i, node in enumerate(self.kernel.nodes) if i in live and node.kind == "load"]
-        return [(n.index, n.tensor) for n in loads if n.index is not None and n.index.axes() & reduced]
 
     def _serial_tiles(self) -> Tiles:
         wanted = self.setting.tiles
         most = INTERPRETED_ROWS if self.setting.interpreted else SERIAL_ROWS
         rows = wanted.rows or min(most, power_of_two(self.rows[0]))
         return Tiles(rows=rows, columns=1, looped=True, warps=wanted.warps or max(4, rows // 1024))
-
-    def _is_across(self) -> bool:
-        """Whether rows, not the elements of a row, are next to each other in memory."""
-        axis = fastest([index for index, _ in self._full_loads()], (*self.kernel.kept, *self.kernel.reduced))
-        return axis in self.kernel.kept
 
     def _fillers(self) -> dict[int, float]:
         """What masked lanes of each load hold: what the reduction it goes into does not notice."""
@@ -323,9 +342,12 @@ class _RowKernel:
     def _levels(self) -> list[int]:
         """How many passes have to be over before a node can be computed."""
         levels: list[int] = []
-        for node in self.kernel.nodes:
+        for i, node in enumerate(self.kernel.nodes):
             before = max((levels[i] for i in node.inputs), default=0)
-            levels.append(before + 1 if node.kind == "reduce" else before)
+            if i in self.folds:
+                levels.append(levels[self.folds[i].base])
+            else:
+                levels.append(before + 1 if node.kind == "reduce" else before)
         return levels
 
     def _pass(self, reductions: list[int]) -> None:
@@ -333,7 +355,12 @@ class _RowKernel:
         shape = "(BLOCK_ROWS,)" if self.serial else "(BLOCK_COLUMNS,)" if self.single else "(BLOCK_ROWS, BLOCK_COLUMNS)"
         names = {i: self.arguments.names.new(nodes[i].hint or nodes[i].function) for i in reductions}
         best: dict[int, str] = {}
-        for i in reductions:
+        folded = {i: Folded(self.folds[i], names[i], self.arguments.names) for i in reductions if i in self.folds}
+        for one in folded.values():
+            one.begin(body, shape)
+        known = {one.fold.base: one.maximum for one in folded.values() if one.maximum is not None}
+        plain = [i for i in reductions if i not in folded and i not in known]
+        for i in plain:
             function, dtype = nodes[i].function, self._accumulator(nodes[i])
             start = written(IDENTITY[function], dtype)
             if function.startswith("arg"):
@@ -345,10 +372,21 @@ class _RowKernel:
             else:
                 body.line(f"{names[i]} = tl.full({shape}, {start}, tl.{dtype})")
         with self._steps():
-            for i in reductions:
+            for one in folded.values():
+                is_sum = one.fold.kind == "squares"
+                source = one.fold.source
+                one.step(body, body.text(source) if is_sum else self._filled(source, IDENTITY["max"]))
+            for i in plain:
                 self._accumulate(nodes[i], names[i], best.get(i, ""))
-        for i in reductions:
+        for i in plain:
             self._conclude(nodes[i], names[i], best.get(i, ""))
+            body.scope.nodes[i] = names[i]
+        for i, maximum in known.items():
+            body.line(f"{names[i]} = tl.max({maximum}, {self._axis()})")
+            body.scope.nodes[i] = names[i]
+        lanes = "tl.arange(0, BLOCK_COLUMNS)" if self.single else "tl.arange(0, BLOCK_COLUMNS)[None, :]"
+        for i, one in folded.items():
+            one.conclude(body, self.limit, lanes, self._axis())
             body.scope.nodes[i] = names[i]
 
     @contextlib.contextmanager

@@ -11,16 +11,21 @@ import dataclasses
 
 from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.indexing import Axis, Base, Index, Lookup, Piece, added, linear, of, scaled
-from triton_agent.policy.author.kernel_plan import LONG_ROW, Kernel, Root
+from triton_agent.policy.author.kernel_plan import LONG_ROW, WORTH_CUTTING, Kernel, Root
 from triton_agent.policy.author.program import Program, Value
 from triton_agent.policy.author.sizes import Size, constant, contiguous_strides, product
+from triton_agent.policy.author.tiling import is_across
 from triton_agent.policy.author.weaving import Guard, Node
 
 MOST_PARTS = 256
+ROWS_ACROSS = 64
+"""Rows that one program takes where they are next to each other in memory."""
 LONG_INNER = 1024
 """Below this the inner dimension of a product is not worth cutting."""
 _PER_PART = 4096
 """Elements that a part of a row has at least."""
+_PER_PART_ACROSS = 128
+"""The same where a program takes many rows at once."""
 _INNER_PER_PART = 256
 _MERGED = frozenset({"sum", "max", "min", "prod", "any", "all"})
 """Reductions whose parts are put together by the same function."""
@@ -35,9 +40,12 @@ def parts_of(program: Program, kernel: Kernel, tiles: Tiles, processors: int) ->
     length = product((axis.size for axis in kernel.reduced), program.width)[0]
     results = product((axis.size for axis in kernel.kept), program.width)[0]
     if kernel.kind == "rows":
-        if length <= LONG_ROW or 2 * results > processors:
+        across = is_across(kernel)
+        programs = max(1, results // (ROWS_ACROSS if across else 1))
+        least = _PER_PART_ACROSS if across else _PER_PART
+        if 2 * programs > processors or length * results < WORTH_CUTTING or length <= (least if across else LONG_ROW):
             return 1
-        return _power_below(min(MOST_PARTS, 4 * processors // max(1, results), length // _PER_PART))
+        return _power_below(min(MOST_PARTS, 4 * processors // programs, length // least))
     programs = max(1, results // (64 * 64))
     if length < LONG_INNER or 2 * programs > processors:
         return 1
