@@ -97,7 +97,7 @@ class Stuck(BeyondAuthor):
 LONG_ROW = 16384
 """Elements beyond which a row does not fit into the registers of one program."""
 WORTH_CUTTING = 1 << 17
-"""Elements below which a second launch takes longer than the first one saves."""
+"""Elements below which a kernel for each reduction takes longer than one for all."""
 _DIMENSION, _REDUCED, _INNER = "d", "r", "k"
 
 

@@ -11,7 +11,7 @@ import dataclasses
 
 from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.indexing import Axis, Base, Index, Lookup, Piece, added, linear, of, scaled
-from triton_agent.policy.author.kernel_plan import LONG_ROW, WORTH_CUTTING, Kernel, Root
+from triton_agent.policy.author.kernel_plan import LONG_ROW, Kernel, Root
 from triton_agent.policy.author.program import Program, Value
 from triton_agent.policy.author.sizes import Size, constant, contiguous_strides, product
 from triton_agent.policy.author.tiling import is_across
@@ -22,6 +22,8 @@ ROWS_ACROSS = 64
 """Rows that one program takes where they are next to each other in memory."""
 LONG_INNER = 1024
 """Below this the inner dimension of a product is not worth cutting."""
+_WORTH_IT = 1 << 15
+"""Elements below which a second launch takes longer than the first one saves."""
 _PER_PART = 4096
 """Elements that a part of a row has at least."""
 _PER_PART_ACROSS = 128
@@ -43,7 +45,7 @@ def parts_of(program: Program, kernel: Kernel, tiles: Tiles, processors: int) ->
         across = is_across(kernel)
         programs = max(1, results // (ROWS_ACROSS if across else 1))
         least = _PER_PART_ACROSS if across else _PER_PART
-        if 2 * programs > processors or length * results < WORTH_CUTTING or length <= (least if across else LONG_ROW):
+        if 2 * programs > processors or length * results < _WORTH_IT or length <= (least if across else LONG_ROW):
             return 1
         return _power_below(min(MOST_PARTS, 4 * processors // programs, length // least))
     programs = max(1, results // (64 * 64))
