@@ -156,7 +156,10 @@ class Attempt:
     def _store(self, value: Value) -> MustStore:
         """What to store so that this expensive value is there."""
         name = self.partition.last_of_chain(value.name)
-        return MustStore(value.name if name in self.roots or name in self.partition.stored else name)
+        if name in self.roots or name in self.partition.stored:
+            # That is where it meets another one: what follows until then is done before.
+            name = self.partition.last_of_chain(value.name, before_stored=True)
+        return MustStore(name)
 
     def _nothing_expensive(self, weaver: Weaver, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
         raise self._store(value)

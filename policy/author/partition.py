@@ -16,7 +16,7 @@ from triton_agent.policy.author.indexing import (
     AxisTable,
 )
 from triton_agent.policy.author.kernel_plan import Attempt, Kernel, Stuck
-from triton_agent.policy.author.program import VIEWS, Program
+from triton_agent.policy.author.program import EXPENSIVE, VIEWS, Program
 from triton_agent.policy.author.sizes import product
 from triton_agent.policy.author.weaving import MustStore
 
@@ -194,10 +194,11 @@ class Partition:
                     waiting.append(user)
         return False
 
-    def last_of_chain(self, name: str) -> str:
+    def last_of_chain(self, name: str, *, before_stored: bool = False) -> str:
         """The value to store where an expensive one has to be: after the single-element functions that follow it.
 
-        The chain ends where the value is needed in two places, where it grows, and before the next expensive one.
+        The chain ends where the value is needed in two places, where it grows, and before the next expensive one; if
+        asked for, also before it meets another one, and before a value that is stored anyway.
         """
         best, frontier = name, set(self._users[name])
         while frontier and best not in self.stored:
@@ -205,6 +206,8 @@ class Partition:
             value = self.program.values[user]
             if value.operation not in ("point", *VIEWS) or value.elements() > self._elements(name):
                 return best
+            if before_stored and (user in self.stored or self._meets_another(user, name)):
+                break
             frontier.remove(user)
             if not frontier and value.elements() == self._elements(name):
                 best = user
@@ -212,6 +215,11 @@ class Partition:
                 return user if not frontier and user == best else best
             frontier |= set(self._users[user])
         return self._without_views(best, name)
+
+    def _meets_another(self, user: str, name: str) -> bool:
+        """Whether something expensive that is not stored goes into `user` beside what `name` is made of."""
+        others = self.cone([user]) - self._ancestors(name)
+        return any(self.program.values[other].operation in EXPENSIVE for other in others)
 
     def _without_views(self, name: str, floor: str) -> str:
         """A view at the end of a chain is left to whoever reads it."""
