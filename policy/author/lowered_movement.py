@@ -5,7 +5,7 @@ from __future__ import annotations
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.lowering import Builder, Call, lowers
 from triton_agent.policy.author.program import INTEGERS, Number
-from triton_agent.policy.author.sizes import Shape, Size, constant, is_constant, minus, plus
+from triton_agent.policy.author.sizes import Shape, Size, constant, is_constant, minus, plus, product, quotient
 from triton_agent.tools.graph import Reference
 
 MOST_PIECES = 8
@@ -157,22 +157,40 @@ def _index(builder: Builder, call: Call) -> str:
     table = call.tensor("self")
     indices = call.aligned.arguments["indices"]
     given = [(dim, item) for dim, item in enumerate(indices) if isinstance(item, Reference)]
-    if len(given) != 1:
-        raise BeyondAuthor("several index tensors at once")
-    dim, item = given[0]
-    index = builder.named(item.name)
-    if builder.get(index).dtype not in INTEGERS:
+    places = [
+        (dim, _from_the_front(builder, builder.named(item.name), builder.shape(table)[dim])) for dim, item in given
+    ]
+    if len(places) == 1:
+        return take(builder, table, places[0][1], places[0][0])
+    first = places[0][0]
+    if [dim for dim, _ in places] != list(range(first, first + len(places))):
+        # Torch puts what is looked up before all else where the dimensions do not follow each other.
+        apart = [dim for dim, _ in places]
+        table = builder.permute(table, (*apart, *(dim for dim in range(len(builder.shape(table))) if dim not in apart)))
+        first = 0
+    sizes = builder.shape(table)[first : first + len(places)]
+    flat = places[0][1]
+    for size, (_, place) in zip(sizes[1:], places[1:]):
+        flat = builder.point("mul", flat, Number(size), dtype="int64", hint="place")
+        flat = builder.point("add", flat, place, dtype="int64", hint="place")
+    return take(builder, _merged(builder, table, first, len(places)), flat, first)
+
+
+def _merged(builder: Builder, name: str, first: int, count: int) -> str:
+    """Neighbouring dimensions seen as one."""
+    shape = builder.shape(name)
+    inner = product(shape[first : first + count], builder.width)
+    return builder.reshape(name, (*shape[:first], inner, *shape[first + count :]))
+
+
+def _from_the_front(builder: Builder, index: str, size: Size) -> str:
+    """Negative indices count from the end, which a kernel has to be told."""
+    dtype = builder.get(index).dtype
+    if dtype not in INTEGERS:
         raise BeyondAuthor("a boolean mask as an index")
-    # Negative indices count from the end, which a kernel has to be told.
-    length = builder.number(0)
-    negative = builder.point("lt", index, length, dtype="bool", compute=builder.get(index).dtype)
-    size = builder.shape(table)[dim]
-    around = builder.point("add", index, _as_number(size), dtype=builder.get(index).dtype)
-    return take(builder, table, builder.where(negative, around, index, builder.get(index).dtype, "index"), dim)
-
-
-def _as_number(size: Size) -> Number:
-    return Number(size)
+    negative = builder.point("lt", index, builder.number(0), dtype="bool", compute=dtype)
+    around = builder.point("add", index, Number(size), dtype=dtype)
+    return builder.where(negative, around, index, dtype, "index")
 
 
 @lowers("slice_scatter", "select_scatter")
@@ -197,9 +215,62 @@ def _scatter_view(builder: Builder, call: Call) -> str:
     return concat(builder, [part for part in parts if not is_constant(builder.shape(part)[dim], 0)], dim, shape)
 
 
+@lowers("scatter")
+def _scatter(builder: Builder, call: Call) -> str:
+    """What is put where an index says, for few indices: every element asks each of them whether it is meant."""
+    name, index = call.tensor("self"), call.tensor("index")
+    shape, own = builder.shape(name), builder.shape(index)
+    if call.has("reduce") or not shape:
+        raise BeyondAuthor("a reduction at the places")
+    dim = int(call.plain("dim")) % len(shape)
+    if not is_constant(own[dim]) or own[dim][0] > MOST_PIECES or _without(own, dim) != _without(shape, dim):
+        raise BeyondAuthor("many places, or some of the rows only")
+    column = builder.reshape(builder.iota(shape[dim]), _only(builder, shape, dim))
+    for i in range(own[dim][0]):
+        start = constant(i, builder.width)
+        here = builder.point(
+            "eq", builder.slice(index, dim, start, builder.one()), column, dtype="bool", compute="int64"
+        )
+        value = call.operand("value") if call.has("value") else call.tensor("src")
+        if isinstance(value, str):
+            value = builder.slice(value, dim, start, builder.one()) if builder.shape(value) else value
+        name = builder.where(here, value, name, call.dtype, "scattered")
+    return name
+
+
+def _without(shape: Shape, dim: int) -> Shape:
+    return (*shape[:dim], *shape[dim + 1 :])
+
+
+def _only(builder: Builder, shape: Shape, dim: int) -> Shape:
+    return tuple(size if i == dim else builder.one() for i, size in enumerate(shape))
+
+
 @lowers("one_hot")
 def _one_hot(builder: Builder, call: Call) -> str:
     index = call.tensor("self")
     column = builder.iota(call.shape[-1])
     same = builder.point("eq", builder.unsqueeze(index, len(call.shape) - 1), column, dtype="bool", compute="int64")
     return builder.cast(same, call.dtype)
+
+
+@lowers("_embedding_bag", "embedding_bag")
+def _embedding_bag(builder: Builder, call: Call) -> list[str | None]:
+    """Bags of one size each: rows looked up, weighted, and added up."""
+    table, index, offsets = call.tensor("weight"), call.tensor("indices"), builder.get(call.tensor("offsets"))
+    mode, bags = call.plain("mode", 0), call.shape[0]
+    total = product(builder.shape(index), builder.width)
+    first, step = offsets.operands if offsets.operation == "iota" else (None, None)
+    each = quotient(total, bags)
+    if not isinstance(first, Number) or set(first.values) != {0} or not isinstance(step, Number) or step.values != each:
+        raise BeyondAuthor("bags of different sizes")
+    if mode not in (0, 1) or call.plain("include_last_offset", False) or int(call.plain("padding_idx", -1)) >= 0:
+        raise BeyondAuthor("a maximum, or rows that do not count")
+    found = take(builder, table, builder.reshape(index, (bags, each)), 0)
+    if call.has("per_sample_weights"):
+        weights = builder.reshape(call.tensor("per_sample_weights"), (bags, each, builder.one()))
+        found = builder.point("mul", found, weights, dtype=call.dtype)
+    made = builder.reduce("sum", found, (1,), dtype=call.dtype)
+    if mode == 1:
+        made = builder.point("div", made, builder.count([each]), dtype=call.dtype, hint="mean")
+    return [made, None, None, None]

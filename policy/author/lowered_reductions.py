@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from triton_agent.policy.author.brief import BeyondAuthor
+from triton_agent.policy.author.lowered_movement import concat
 from triton_agent.policy.author.lowering import Builder, Call, lowers
 from triton_agent.policy.author.program import FLOATS, Number
 from triton_agent.policy.author.sizes import product
@@ -69,6 +70,43 @@ def _place(builder: Builder, call: Call) -> str:
         shape = builder.shape(name)
         name, dims = builder.reshape(name, (product(shape, builder.width),)), (0,)
     return builder.reshape(builder.reduce(function, name, dims, dtype="int64"), call.shape)
+
+
+MOST_OF_TOP = 4
+"""Largest elements of a row that are found one after another, each by a reduction."""
+
+
+@lowers("topk")
+def _topk(builder: Builder, call: Call) -> list[str]:
+    """The largest, then the largest of the rest, and so on."""
+    name, count = call.tensor("self"), call.plain("k")
+    shape, dtype = builder.shape(name), call.dtype
+    if not isinstance(count, int) or not 1 <= count <= MOST_OF_TOP or dtype not in FLOATS:
+        raise BeyondAuthor("more of the largest than a few")
+    if builder.on_cpu and call.aligned.node.output_name(1) in builder.used:
+        raise BeyondAuthor("on a CPU it is torch's own choice which of equals comes first")
+    dim = int(call.plain("dim", -1)) % len(shape)
+    largest = bool(call.plain("largest", True))
+    function, none = ("max", -math.inf) if largest else ("min", math.inf)
+    column = builder.reshape(
+        builder.iota(shape[dim]), tuple(size if i == dim else builder.one() for i, size in enumerate(shape))
+    )
+    values, places = [], []
+    for _ in range(count):
+        values.append(builder.reduce(function, name, (dim,), keep=True))
+        places.append(builder.reduce(f"arg{function}", name, (dim,), keep=True, dtype="int64"))
+        met = builder.point("eq", column, places[-1], dtype="bool", compute="int64")
+        name = builder.where(met, builder.number(none), name, dtype, "rest")
+    if count == 1:
+        return [values[0], places[0]]
+    return [concat(builder, values, dim, call.shape), concat(builder, places, dim, call.shape)]
+
+
+@lowers("aminmax")
+def _extrema(builder: Builder, call: Call) -> list[str]:
+    name, keep = call.tensor("self"), call.plain("keepdim", False)
+    dims = _dims(builder, call, name)
+    return [builder.reduce(function, name, dims, keep=keep) for function in ("min", "max")]
 
 
 @lowers("any", "all")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from triton_agent.policy.author.brief import BeyondAuthor
+from triton_agent.policy.author.lowered_movement import gather
 from triton_agent.policy.author.lowering import Builder, Call, lowers
 from triton_agent.policy.author.program import VIEWS
-from triton_agent.policy.author.sizes import Size, constant, is_constant, minus, plus
+from triton_agent.policy.author.sizes import Size, constant, minus, plus, product, quotient
 
 
 @lowers("view", "reshape", "_unsafe_view", "_reshape_alias", "unsqueeze", "squeeze", "flatten", "unflatten", "ravel")
@@ -129,14 +130,47 @@ def _repeat_interleave(builder: Builder, call: Call) -> str:
     return builder.reshape(builder.expand(builder.reshape(name, apart), spread), call.shape)
 
 
+@lowers("pixel_shuffle")
+def _pixel_shuffle(builder: Builder, call: Call) -> str:
+    """Channels become (channels, r, r), and each r the inner part of a line or a place in it."""
+    name, times = call.tensor("self"), constant(int(call.plain("upscale_factor")), builder.width)
+    *lead, channels, height, width = builder.shape(name)
+    rest = quotient(channels, product((times, times), builder.width))
+    count = len(lead)
+    apart = builder.reshape(name, (*lead, rest, times, times, height, width))
+    order = (*range(count), *(count + i for i in (0, 3, 1, 4, 2)))
+    return builder.reshape(builder.permute(apart, order), call.shape)
+
+
+@lowers("pixel_unshuffle")
+def _pixel_unshuffle(builder: Builder, call: Call) -> str:
+    name, times = call.tensor("self"), constant(int(call.plain("downscale_factor")), builder.width)
+    *lead, channels, _, _ = builder.shape(name)
+    height, width = call.shape[-2:]
+    count = len(lead)
+    apart = builder.reshape(name, (*lead, channels, height, times, width, times))
+    order = (*range(count), *(count + i for i in (0, 2, 4, 1, 3)))
+    return builder.reshape(builder.permute(apart, order), call.shape)
+
+
+@lowers("channel_shuffle", "native_channel_shuffle")
+def _channel_shuffle(builder: Builder, call: Call) -> str:
+    name, groups = call.tensor("self"), constant(int(call.plain("groups")), builder.width)
+    batch, channels, *rest = builder.shape(name)
+    apart = builder.reshape(name, (batch, groups, quotient(channels, groups), *rest))
+    return builder.reshape(builder.swap(apart, 1, 2), call.shape)
+
+
 @lowers("diagonal")
 def _diagonal(builder: Builder, call: Call) -> str:
-    """A square matrix read with the step of a row and one."""
+    """The elements whose place along one dimension is their place along the other, looked up by a count."""
     name = call.tensor("self")
     shape = builder.shape(name)
-    if len(shape) != 2 or shape[0] != shape[1] or call.plain("offset", 0) != 0:
+    a, b = (int(call.plain(dim, default)) % len(shape) for dim, default in (("dim1", 0), ("dim2", 1)))
+    if shape[a] != shape[b] or call.plain("offset", 0) != 0:
         raise BeyondAuthor("the diagonal of something else than a square matrix")
-    flat = builder.reshape(name, (tuple(a * b for a, b in zip(*shape)),))
-    if not is_constant(shape[0]):
-        raise BeyondAuthor("a step that changes with the sizes")
-    return builder.slice(flat, 0, constant(0, builder.width), shape[0], shape[0][0] + 1)
+    order = (*(dim for dim in range(len(shape)) if dim not in (a, b)), a, b)
+    turned = builder.permute(name, order)
+    lead = builder.shape(turned)[:-2]
+    place = builder.expand(builder.unsqueeze(builder.iota(shape[a]), 1), (*lead, shape[a], builder.one()))
+    return builder.reshape(gather(builder, turned, place, len(lead) + 1), call.shape)

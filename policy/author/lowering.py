@@ -23,7 +23,7 @@ from triton_agent.policy.author.program import (
     Value,
     register_dtype,
 )
-from triton_agent.policy.author.sizes import Shape, Size, constant, is_constant, product
+from triton_agent.policy.author.sizes import Shape, Size, at_most, constant, is_constant, minus, plus, product
 from triton_agent.tools.graph import Reference
 
 Rule = Callable[["Builder", "Call"], "str | Sequence[str | None]"]
@@ -95,9 +95,10 @@ class Call:
 class Builder:
     """Collects the values of a program; equal ones are made once."""
 
-    def __init__(self, graph: AlignedGraph, *, exact: bool) -> None:
+    def __init__(self, graph: AlignedGraph, *, exact: bool, on_cpu: bool) -> None:
         self.graph = graph
         self.exact = exact
+        self.on_cpu = on_cpu
         self.width = graph.width
         self.program = Program(width=graph.width)
         self.used = {name for node in graph.main.nodes for name in node.references()}
@@ -267,8 +268,22 @@ class Builder:
         value = self.get(name)
         if length == value.shape[dim] and is_constant(start, 0) and step == 1:
             return name
+        if value.operation == "concat" and value.detail == dim and step > 0:
+            piece = self._piece(value, start, plus(start, tuple((n - 1) * step for n in length)))
+            if piece is not None:
+                return self.slice(piece[0], dim, piece[1], length, step)
         shape = (*value.shape[:dim], length, *value.shape[dim + 1 :])
         return self.emit("slice", name, shape=shape, dtype=value.dtype, detail=(dim, start, step), hint=value.hint)
+
+    def _piece(self, joined: Value, first: Size, last: Size) -> tuple[str, Size] | None:
+        """Which of the pieces beside each other both places are in, and where in it the first one is."""
+        begin = constant(0, self.width)
+        for name in joined.inputs:
+            end = plus(begin, self.shape(name)[joined.detail])
+            if at_most(begin, first) and all(place < limit for place, limit in zip(last, end)):
+                return name, minus(first, begin)
+            begin = end
+        return None
 
     def unsqueeze(self, name: str, dim: int) -> str:
         shape = self.shape(name)
@@ -324,10 +339,13 @@ def _whole(value: float) -> float:
     return int(value) if float(value).is_integer() else value
 
 
-def lower(graph: AlignedGraph, left_to_torch: frozenset[int] = frozenset(), *, exact: bool = False) -> Program:
+def lower(
+    graph: AlignedGraph, left_to_torch: frozenset[int] = frozenset(), *, exact: bool = False, on_cpu: bool = False
+) -> Program:
     """The whole call; operators at the given places in the graph stay what they are.
 
-    `exact`: what is computed inside of an operator is not rounded to half precision for the matrix unit.
+    `exact`: what is computed inside of an operator is not rounded to half precision for the matrix unit. `on_cpu`: the
+    original runs there, so that what torch leaves open is decided as on a CPU.
     """
     # The rules register themselves when they are imported; here, so that importing this module does not need them.
     from triton_agent.policy.author import (  # noqa: F401
@@ -342,7 +360,7 @@ def lower(graph: AlignedGraph, left_to_torch: frozenset[int] = frozenset(), *, e
         lowered_windows,
     )
 
-    builder = Builder(graph, exact=exact)
+    builder = Builder(graph, exact=exact, on_cpu=on_cpu)
     for node in graph.nodes:
         _lower_node(builder, node, left_to_torch)
     program = builder.program

@@ -108,10 +108,18 @@ class Partition:
         return (
             rows.kind == "rows"
             and not made & self.apart
-            and after.kind == "points"
+            and (after.kind == "points" or self._are_rows_alike(rows, after))
             and fits
             and not any(made & self._ancestors(name) for name in between)
         )
+
+    def _are_rows_alike(self, a: Kernel, b: Kernel) -> bool:
+        """Whether both reduce rows of the same number and length, so many that none has to be cut into parts."""
+        width = self.program.width
+        counts = [product((axis.size for axis in kernel.kept), width) for kernel in (a, b)]
+        lengths = [product((axis.size for axis in kernel.reduced), width) for kernel in (a, b)]
+        alike = a.kind == b.kind == "rows" and counts[0] == counts[1] and lengths[0] == lengths[1]
+        return alike and 2 * counts[0][0] > self.processors
 
     def _merge_two(self, a: Kernel, b: Kernel) -> bool:
         roots = sorted((root.value for root in (*a.roots, *b.roots)), key=self._elements, reverse=True)

@@ -115,12 +115,13 @@ def depends_on(kernel: Kernel) -> list[frozenset[Axis]]:
 
 
 def fastest(indices: Sequence[Index], axes: Sequence[Axis]) -> Axis | None:
-    """The axis along which most tensors lie contiguously."""
+    """The axis along which most of what is read lies contiguously."""
     votes: dict[Axis, int] = {}
     for index in indices:
+        elements = product((axis.size for axis in index.axes()), index.width)[0]
         for axis in axes:
             if index.coefficient(axis) == constant(1, index.width):
-                votes[axis] = votes.get(axis, 0) + 1
+                votes[axis] = votes.get(axis, 0) + elements
     return max(votes, key=lambda axis: (votes[axis], axis.size[0])) if votes else None
 
 

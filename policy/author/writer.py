@@ -87,7 +87,7 @@ def draft(
     aligned = align(graphs, brief.numbers)
     left = set(choice.left_to_torch)
     for _ in range(len(aligned.nodes) + 2):
-        program = lower(aligned, frozenset(left), exact=choice.exact)
+        program = lower(aligned, frozenset(left), exact=choice.exact, on_cpu=brief.device == "cpu")
         try:
             return _drafted(brief, choice, model, aligned, program, names, known, method)
         except Stuck as stuck:

@@ -1,0 +1,108 @@
+"""What is looked up, put in place or moved is computed by own kernels, wherever the indices come from."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from tests.policy.author.briefs import brief_of, problem
+from tests.policy.author.test_author import check_passes, plain
+
+from triton_agent.policy.author.decisions import first_choice
+from triton_agent.policy.author.writer import describe_limits, drafts_of
+from triton_agent.tools.isolate.processes import Nursery
+
+SHUFFLED = """
+BATCH, CHANNELS, SIZE = 2, 3, 6
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        large = F.pixel_shuffle(x, 2)
+        return large + 1.0, F.pixel_unshuffle(large, 3) * 2.0, F.channel_shuffle(x, 3) - 1.0
+
+
+def get_inputs():
+    return [torch.randn(BATCH, 4 * CHANNELS, SIZE, SIZE)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+PAIRS = """
+ROWS, FIELDS, WIDTH = 10, 5, 8
+
+
+class Model(nn.Module):
+    def __init__(self, fields):
+        super().__init__()
+        self.register_buffer("pairs", torch.tril_indices(fields, fields, offset=-1))
+
+    def forward(self, x):
+        products = x @ x.transpose(1, 2)
+        first, second = self.pairs[0], self.pairs[1]
+        return products[:, first, second], x[first, :, second - 2], products.diagonal(0, 1, 2)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, FIELDS, WIDTH)]
+
+
+def get_init_inputs():
+    return [FIELDS]
+"""
+
+BAGS = """
+TABLE, WIDTH, BAGS, WORDS = 50, 12, 9, 4
+
+
+class Model(nn.Module):
+    def __init__(self, table, width):
+        super().__init__()
+        self.bags = nn.EmbeddingBag(table, width, mode="sum")
+        self.means = nn.EmbeddingBag(table, width, mode="mean")
+
+    def forward(self, words, weights):
+        return self.bags(words, per_sample_weights=weights) + self.means(words)
+
+
+def get_inputs():
+    return [torch.randint(0, 20, (BAGS, WORDS)), torch.randn(BAGS, WORDS)]
+
+
+def get_init_inputs():
+    return [TABLE, WIDTH]
+"""
+
+BEST = plain("return x.topk(3, dim=-1).values, x.topk(1, largest=False)[0]")
+MARGIN = plain(
+    "best = (x + 1.0).topk(2, dim=-1)\n        return best.values[:, 0] - best.values[:, 1], best.indices[:, 0]"
+)
+CHOSEN = plain(
+    "best = x.argmax(-1, keepdim=True)\n        return torch.zeros_like(x).scatter(-1, best, 1.0), "
+    "x.scatter(-1, torch.cat([best, best // 2], 1), x[:, :2] + 3.0)"
+)
+
+KINDS = {"shuffled": SHUFFLED, "pairs": PAIRS, "bags": BAGS, "best": BEST, "chosen": CHOSEN}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_left_to_torch(kind: str, tmp_path: Path) -> None:
+    assert describe_limits(brief_of(problem(tmp_path, KINDS[kind]))) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_looked_up_is_right(kind: str, tmp_path: Path, nursery: Nursery) -> None:
+    check_passes(tmp_path, nursery, KINDS[kind])
+
+
+def test_the_margin_of_the_best_is_one_kernel_on_a_gpu(tmp_path: Path) -> None:
+    """On a CPU torch's own choice among equals is another than the first."""
+    brief = brief_of(problem(tmp_path, MARGIN))
+    (draft,) = drafts_of(dataclasses.replace(brief, device="cuda"), first_choice(brief))
+    assert len(draft.kernels) == 1 and not draft.limits
+    (limit,) = describe_limits(brief)
+    assert "aten.topk" in limit
