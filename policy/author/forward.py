@@ -76,6 +76,9 @@ class Forward:
             self.sizes.fractions[text] = tuple(float(value) for value in values)
             if all(isinstance(value, int) for value in values):
                 self.sizes.attributes[text] = tuple(int(value) for value in values)
+        # Halves come last: a number of the module itself says more.
+        halves = {f"({text} // 2)": tuple(v // 2 for v in held) for text, held in self.sizes.attributes.items()}
+        self.sizes.attributes |= {text: held for text, held in halves.items() if not is_constant(held)}
         self._derived = self._derived_sizes()
         self._lines: list[str] = []
 

@@ -96,9 +96,11 @@ def _roll(builder: Builder, call: Call) -> str:
         first = tuple((-s) % n if n else 0 for s, n in zip(shift, length))
         if is_constant(first, 0):
             continue
-        tail = builder.slice(name, dim % len(shape), first, minus(length, first))
-        head = builder.slice(name, dim % len(shape), constant(0, builder.width), first)
-        name = concat(builder, [tail, head], dim, shape)
+        forward = tuple(s % n if n else 0 for s, n in zip(shift, length))
+        builder.formula(first, "{0} - {1}", length, forward, name="first")
+        value = builder.get(name)
+        detail = (dim % len(shape), first)
+        name = builder.emit("roll", name, shape=shape, dtype=value.dtype, detail=detail, hint=value.hint)
     return name
 
 

@@ -58,6 +58,11 @@ def windows(builder: Builder, name: str, over: Windows) -> str:
         reach = tuple((t - 1) * gap + 1 for t, gap in zip(over.taps[i], over.spread[i]))
         if is_constant(reach) and is_constant(over.steps[i]):
             _count_formula(builder, shape[lead + i], over.counts[i], reach[0], over.steps[i][0], f"out_{word}")
+        elif is_constant(over.steps[i]):
+            step = over.steps[i][0]
+            builder.formula(
+                over.counts[i], f"({{0}} - {{1}}) // {step} + 1", shape[lead + i], reach, name=f"out_{word}"
+            )
     return builder.emit(
         "window",
         name,

@@ -15,6 +15,7 @@ from triton_agent.policy.author.indexing import (
     Index,
     Indices,
     Lookup,
+    Piece,
     added,
     fixed,
     flat,
@@ -198,6 +199,12 @@ class Weaver:
         dim, start, step = value.detail
         moved = shifted(scaled(at[dim], constant(step, self.program.width)), start)
         return self.weave(value.inputs[0], (*at[:dim], moved, *at[dim + 1 :]), guards)
+
+    def _roll(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        dim, first = value.detail
+        size = value.shape[dim]
+        around = of(Piece(shifted(at[dim], first), constant(1, self.program.width), size, size))
+        return self.weave(value.inputs[0], (*at[:dim], around, *at[dim + 1 :]), guards)
 
     def _window(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
         lead, steps, spread = value.detail

@@ -85,7 +85,59 @@ CHOSEN = plain(
     "x.scatter(-1, torch.cat([best, best // 2], 1), x[:, :2] + 3.0)"
 )
 
-KINDS = {"shuffled": SHUFFLED, "pairs": PAIRS, "bags": BAGS, "best": BEST, "chosen": CHOSEN}
+ROLLED = """
+BATCH, HEIGHT, WIDTH, CHANNELS = 2, 6, 9, 8
+
+
+class Model(nn.Module):
+    def __init__(self, side):
+        super().__init__()
+        self.side = side
+
+    def forward(self, x):
+        turned = torch.roll(x, (-(self.side // 2), self.side // 2), dims=(1, 2)) * 2.0
+        return turned, torch.roll(x, 1, dims=-1) + x
+
+
+def get_inputs():
+    return [torch.randn(BATCH, HEIGHT, WIDTH, CHANNELS)]
+
+
+def get_init_inputs():
+    return [5]
+"""
+
+FRAMES = """
+ROWS, LENGTH, WINDOW = 4, 90, 20
+
+
+class Model(nn.Module):
+    def __init__(self, window):
+        super().__init__()
+        self.window = nn.Parameter(torch.hann_window(window))
+
+    def forward(self, x):
+        frames = (x[:, 1:] - 0.9 * x[:, :-1]).unfold(1, self.window.shape[0], 8)
+        return torch.log((frames * self.window).square().sum(-1) + 1e-3)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, LENGTH)]
+
+
+def get_init_inputs():
+    return [WINDOW]
+"""
+
+KINDS = {
+    "rolled": ROLLED,
+    "frames": FRAMES,
+    "shuffled": SHUFFLED,
+    "pairs": PAIRS,
+    "bags": BAGS,
+    "best": BEST,
+    "chosen": CHOSEN,
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
