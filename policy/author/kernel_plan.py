@@ -326,7 +326,9 @@ class Attempt:
         value = self.program.values[name]
         at = self._place(value)
         node = weaver.weave(name, at, own=True)
-        return Root(value=name, node=node, index=flat(at, value.shape, self.width))
+        strides = self.program.strides.get(name)
+        index = flat(at, value.shape, self.width) if strides is None else linear(at, strides, self.width)
+        return Root(value=name, node=node, index=index)
 
     def _place(self, value: Value) -> Indices:
         """Where a further root's elements are computed: all axes, or the kept ones."""

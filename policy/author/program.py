@@ -89,7 +89,7 @@ class Program:
     updates: dict[str, str] = dataclasses.field(default_factory=dict)
     """Source -> value with its new contents."""
     strides: dict[str, Shape] = dataclasses.field(default_factory=dict)
-    """Of sources that do not lie in memory row by row."""
+    """Of sources and stored values that do not lie in memory row by row."""
     limits: list[str] = dataclasses.field(default_factory=list)
     formulas: list[Formula] = dataclasses.field(default_factory=list)
     """How sizes that operators make come about; asked before anything is searched for."""

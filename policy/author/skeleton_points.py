@@ -27,7 +27,8 @@ FLAT_BLOCK = 1024
 SHORT_ROW = 32
 """Below this a row is no dimension of its own: most lanes would idle."""
 TILE_ELEMENTS = 2048
-TRANSPOSED_TILE = 32
+TRANSPOSED_TILE = 64
+"""Neighbours along either axis: whole lines of memory on both sides, in half precision too."""
 
 
 def write(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> KernelText:
@@ -41,15 +42,14 @@ def write(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...])
 
 
 def _contiguous_elsewhere(kernel: Kernel) -> Axis | None:
-    """An axis other than the last along which an input of every axis lies contiguously."""
-    for i in sorted(kernel.live()):
-        node = kernel.nodes[i]
-        if node.kind != "load" or node.index is None or node.index.lookups():
-            continue
-        axis = fastest([node.index], kernel.kept)
+    """An axis other than the last along which an input or a result of every axis lies contiguously."""
+    nodes = [kernel.nodes[i] for i in sorted(kernel.live())]
+    read = [node.index for node in nodes if node.kind == "load" and node.index is not None and not node.index.lookups()]
+    for index in [*read, *(root.index for root in kernel.roots)]:
+        axis = fastest([index], kernel.kept)
         if axis is None or axis == kernel.kept[-1] or axis.size[0] < 8 or kernel.kept[-1].size[0] < 8:
             continue
-        if node.index.axes() == set(kernel.kept):
+        if index.axes() == set(kernel.kept):
             return axis
     return None
 
@@ -77,26 +77,31 @@ def _flat(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...])
 
 def _rows(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> KernelText:
     row = Dimension(name="row", plural="rows", axes=kernel.kept[:-1])
-    return _two_dimensional(kernel, setting, name, comment, row, None)
+    return _two_dimensional(kernel, setting, name, comment, row, None, square=False)
 
 
 def _tiled(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...], other: Axis) -> KernelText:
     rest = tuple(axis for axis in kernel.kept[:-1] if axis != other)
     row = Dimension(name="row", plural="rows", axes=(other,))
     outer = Dimension(name="plane", plural="planes", axes=rest) if rest else None
-    return _two_dimensional(kernel, setting, name, comment, row, outer)
+    return _two_dimensional(kernel, setting, name, comment, row, outer, square=True)
 
 
 def _two_dimensional(
-    kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...], row: Dimension, outer: Dimension | None
+    kernel: Kernel,
+    setting: Setting,
+    name: str,
+    comment: tuple[str, ...],
+    row: Dimension,
+    outer: Dimension | None,
+    *,
+    square: bool,
 ) -> KernelText:
     width = setting.program.width
     arguments = Arguments(width)
     column = Dimension(name="column", plural="columns", axes=kernel.kept[-1:])
     rows, columns = row.size(width), column.size(width)
-    block_rows, block_columns = _tile(
-        setting.tiles, rows[0], columns[0], square=outer is not None or row.axes != kernel.kept[:-1]
-    )
+    block_rows, block_columns = _tile(setting.tiles, rows[0], columns[0], square=square)
     for word in ("row", "column", "plane", "inside"):
         arguments.names.new(word)
     dimensions = (row, column) if outer is None else (row, column, outer)
@@ -128,7 +133,7 @@ def _tile(tiles: Tiles, rows: int, columns: int, *, square: bool) -> tuple[int, 
     if tiles.rows and tiles.columns:
         return tiles.rows, tiles.columns
     if square:
-        return min(TRANSPOSED_TILE, power_of_two(rows)), min(2 * TRANSPOSED_TILE, power_of_two(columns))
+        return min(TRANSPOSED_TILE, power_of_two(rows)), min(TRANSPOSED_TILE, power_of_two(columns))
     block_columns = min(1024, power_of_two(columns))
     if columns % block_columns and columns > 256:
         block_columns = 256  # fewer idle lanes at the end of a row

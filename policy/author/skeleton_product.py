@@ -109,11 +109,11 @@ class _Product:
 
     def _follow_up(self) -> int:
         """What is loaded for every element of the result, and the functions that take many instructions."""
-        live, own = self.kernel.live(), {*self.kernel.rows, *self.kernel.columns}
-        reduced = set(self.kernel.reduced)
+        live, reduced = self.kernel.live(), set(self.kernel.reduced)
+        rows, columns = set(self.kernel.rows), set(self.kernel.columns)
         nodes = [self.kernel.nodes[i] for i in live]
         axes = [node.index.axes() for node in nodes if node.kind == "load" and node.index is not None]
-        full = sum(1 for found in axes if own <= found and not found & reduced)
+        full = sum(1 for found in axes if found & rows and found & columns and not found & reduced)
         return full + sum(LONG_FUNCTIONS.get(node.function, 0) for node in nodes if node.kind == "point")
 
     def _is_scattered(self) -> bool:

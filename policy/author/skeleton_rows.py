@@ -103,7 +103,7 @@ class _RowKernel:
         looped = whole > ACROSS and not (fits and self._passes() > 1) if wanted.looped is None else wanted.looped
         looped = looped or self.kernel.part is not None
         block = (wanted.columns or min(whole, ACROSS)) if looped else whole
-        most = ACROSS if looped else max(1, min(ACROSS, WHOLE_ROW // block))
+        most = ACROSS if looped else max(1, min(ACROSS, WHOLE_ROW // block), 2 * TILE_ELEMENTS // block)
         taken = wanted.rows or min(most, power_of_two(rows))
         warps = wanted.warps or (4 if looped else power_of_two(max(4, min(16, taken * block // 1024))))
         return Tiles(rows=taken, columns=block if looped else 0, looped=looped, warps=warps)

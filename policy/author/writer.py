@@ -21,6 +21,7 @@ from triton_agent.policy.author.layout import formatted, wrapped
 from triton_agent.policy.author.lowering import lower
 from triton_agent.policy.author.partition import Partition
 from triton_agent.policy.author.program import INTEGERS, VIEWS, Number, Program, Value
+from triton_agent.policy.author.relaying import better_strides
 from triton_agent.policy.author.repetition import Written
 from triton_agent.policy.author.skeleton import Setting
 from triton_agent.policy.author.splitting import parts_of, split
@@ -110,13 +111,7 @@ def _drafted(
 ) -> Draft:
     kept = model.tensors_kept_as_attributes()
     forward = Forward(aligned, program, model.forward_arguments(), brief.input_structure, kept, brief.tensors)
-    partition = Partition(
-        program,
-        _wanted(program),
-        apart=(name for name in choice.stored if name in program.values),
-        merge=choice.merge,
-        processors=brief.hardware.processors,
-    )
+    partition = _partitioned(brief, choice, program)
     steps = _in_order(program, partition)
     _write_in_place(program, forward, steps)
     forward.name_outputs(root.value for step in steps if isinstance(step, Kernel) for root in step.roots)
@@ -161,6 +156,27 @@ def _drafted(
         lines=tuple(forward.text(method, outputs, contiguous)),
         limits=tuple(dict.fromkeys([*program.limits, *forward.limits, *guessed])),
     )
+
+
+def _partitioned(brief: Brief, choice: Choice, program: Program) -> Partition:
+    """The kernels; planned again where values between them should lie in memory otherwise."""
+
+    def planned() -> Partition:
+        return Partition(
+            program,
+            wanted,
+            apart=(name for name in choice.stored if name in program.values),
+            merge=choice.merge,
+            processors=brief.hardware.processors,
+        )
+
+    wanted = _wanted(program)
+    partition = planned()
+    strides = better_strides(program, partition.kernels, wanted)
+    if strides:
+        program.strides.update(strides)
+        partition = planned()
+    return partition
 
 
 def _counted_up(program: Program, source: str, value: str) -> int | None:

@@ -58,6 +58,44 @@ def get_init_inputs():
 """
 
 
+CHANNELS_LAST = """
+SIZE, CHANNELS = 20, 24
+
+
+class Model(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.norm = nn.LayerNorm(channels)
+
+    def forward(self, x):
+        return self.norm(torch.einsum("ikd,jkd->ijd", torch.sigmoid(x), x * 2.0))
+
+
+def get_inputs():
+    return [torch.randn(SIZE, SIZE, CHANNELS)]
+
+
+def get_init_inputs():
+    return [CHANNELS]
+"""
+
+
+def test_products_counted_by_the_innermost_dimension_lie_one_behind_another(tmp_path: Path) -> None:
+    brief = brief_of(problem(tmp_path, CHANNELS_LAST))
+    (draft,) = drafts_of(brief, first_choice(brief))
+    (product,) = (kernel.kernel for kernel in draft.kernels if kernel.kernel.kind == "product")
+    one = (1,) * draft.program.width
+    loads = [node.index for node in product.nodes if node.kind == "load" and node.index is not None]
+    assert len(loads) == 2
+    for index in [*loads, product.roots[0].index]:
+        assert all(index.coefficient(axis) != one for axis in product.batch)
+
+
+@pytest.mark.slow
+def test_products_that_lie_otherwise_in_memory_are_right(tmp_path: Path, nursery: Nursery) -> None:
+    check_passes(tmp_path, nursery, CHANNELS_LAST)
+
+
 @pytest.mark.parametrize("text", [ADAPTER, GATED])
 def test_a_product_that_meets_another_is_stored_in_the_dtype_of_its_operator(text: str, tmp_path: Path) -> None:
     brief = brief_of(problem(tmp_path, text))
