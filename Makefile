@@ -12,7 +12,7 @@ VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_INSTALL = $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VLLM_CONSTRAINTS) --editable . pytest '$(VLLM)'
 VLLM_STAMP := $(VLLM_VENV)/.ready
 
-.PHONY: help demo test test-slow corpus lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-prompts bench-store cheats kills test-vllm wheel clean
+.PHONY: help demo test test-slow corpus lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-prompts bench-learning bench-store cheats kills test-vllm wheel clean
 
 help:            ## what there is
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 24
@@ -69,6 +69,10 @@ bench-loop: $(STAMP) ## what the loop itself costs, a turn and a candidate
 
 bench-prompts: $(STAMP) ## what prompts and answers of language models cost, a turn
 	@$(BIN)/python benchmarks/prompts.py
+
+bench-learning: $(STAMP) ## does a tiny policy learn from logged runs alone; installs what training needs; half an hour
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,train]'
+	@$(BIN)/python benchmarks/learning.py
 
 bench-store: $(STAMP) ## the store at a million attempts; ten minutes and 10 GB of disk
 	@$(BIN)/python benchmarks/store.py

@@ -1,15 +1,17 @@
 """Does a policy learn from logged runs alone? A tiny one, from scratch, judged by the real evaluator throughout.
 
-For each seed: a fresh policy is taught the form of an answer by examples whose choices are random, so that it writes
-complete kernels and seldom the right one. It answers each problem many times over two turns; the answers are judged and
-logged. Then GRPO trains on that log and nothing else, no new answer is sampled, and the policy is asked again. Told are
-the likelihoods of logged turns that passed and that failed, before and after, and what newly sampled answers earn, with
-the interval of the gain.
+For each seed: a fresh policy is taught by examples that hold every answer to every problem, the right ones more often,
+so that it writes complete kernels and more wrong ones than right ones. It answers each problem many times over two
+turns; the answers are judged and logged. Then GRPO trains on that log and nothing else, no new answer is sampled, and
+the policy is asked again. Told are the likelihoods of logged turns that passed and that failed, before and after, and
+what newly sampled answers earn, with the interval of the gain. As a control the same training is done with the log's
+verdicts shuffled among the answers to a problem: what that gains was not learned from verdicts.
 
 It shows that the machinery learns what it should. It does not show how well a large model would learn: the problems
 are elementwise, and an answer is one of nine.
 
-Exits with 1 where an interval does not exclude 0: then it was not shown.
+Exits with 1 where an interval does not exclude 0: then it was not shown; with 2 where training is not installed. The
+settings were chosen on seeds below 100, and what is told is of seeds from 100 on.
 
     python benchmarks/learning.py --seeds 3
 """
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from triton_agent.policy.train.trajectories import Sample
     from triton_agent.policy.train.trial import Bench
     from triton_agent.tools.results import Interval
+
+    Record = tuple[Attempt, tuple[Grading, ...]]
 
 HERE = Path(__file__).resolve().parent
 PROBLEMS = {"relu": "torch.relu(x)", "fall": "torch.clamp(-x, max=0.0)", "square": "x * x", "size": "x.abs()"}
@@ -76,6 +80,14 @@ class ModelNew(torch.nn.Module):
         return y
 """
 Message = dict[str, str]
+Rights = frozenset[tuple[str, str, str]]
+"""Problem, outer and inner choice of the answers that pass."""
+
+
+FIRST_SEED = 100
+BATCH_SIZE = 32
+LEARNING_RATE = 1e-4
+"""Of GRPO. Three times as much broke the form of every fourth answer, on a seed that is not told."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,11 +99,13 @@ class Scale:
     answers: int
     """A problem, newly sampled, before and after."""
     teaching_steps: int
+    right_times: int
+    """How often a right answer is among the examples, where a wrong one is once."""
     epochs: int
 
 
-FULL = Scale(trajectories=64, answers=64, teaching_steps=240, epochs=6)
-QUICK = Scale(trajectories=24, answers=24, teaching_steps=200, epochs=4)
+FULL = Scale(trajectories=128, answers=256, teaching_steps=800, right_times=4, epochs=4)
+QUICK = Scale(trajectories=48, answers=64, teaching_steps=600, right_times=4, epochs=8)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +119,8 @@ class Learned:
     reward_before: float
     reward_after: float
     gain: Interval
+    control: Interval
+    """The gain from shuffled verdicts."""
     correct_before: float
     correct_after: float
     wall_s: float
@@ -114,11 +130,12 @@ class Learned:
         return self.good.low > 0 and self.bad.high < 0 and self.gain.low > 0
 
 
-def answer(outer: str, inner: str) -> str:
+def answer(problem: str, outer: str, inner: str) -> str:
+    """Its plan names the problem first: what is to be decided next then depends on a word just said."""
     from triton_agent.policy.answer import write_answer
 
     expression = OUTER[outer].format(INNER[inner])
-    return write_answer(f"Take the {outer} of {inner}.", KERNEL.format(expression=expression))
+    return write_answer(f"For {problem} take the {outer} of {inner}.", KERNEL.format(expression=expression))
 
 
 def question(problem: str) -> list[Message]:
@@ -129,14 +146,28 @@ def reply(status: str) -> Message:
     return {"role": "user", "content": f"Verdict: {status}. Write another."}
 
 
-def examples(draw: random.Random) -> Iterator[dict[str, list[Message]]]:
-    """Conversations of one and two turns, all choices and verdicts at random: they teach the form alone."""
+def examples(draw: random.Random, right: Rights, times: int) -> Iterator[dict[str, list[Message]]]:
+    """Conversations of one and two turns: every answer to every problem, the right ones `times` as often."""
     for problem, outer, inner in itertools.product(PROBLEMS, OUTER, INNER):
-        said = {"role": "assistant", "content": answer(outer, inner)}
-        yield {"messages": [*question(problem), said]}
-        for status in ("wrong_values", "passed"):
-            first = {"role": "assistant", "content": answer(draw.choice([*OUTER]), draw.choice([*INNER]))}
+        said = {"role": "assistant", "content": answer(problem, outer, inner)}
+        for _ in range(times if (problem, outer, inner) in right else 1):
+            yield {"messages": [*question(problem), said]}
+            first = {"role": "assistant", "content": answer(problem, draw.choice([*OUTER]), draw.choice([*INNER]))}
+            status = draw.choice(["wrong_values", "passed"])
             yield {"messages": [*question(problem), first, reply(status), said]}
+
+
+def right_answers(judge: Any) -> Rights:
+    """By the judge that trains and tests as well."""
+    from triton_agent.policy.answer import read_answer
+    from triton_agent.tools.results import Status
+
+    found = set()
+    for problem, outer, inner in itertools.product(PROBLEMS, OUTER, INNER):
+        source = read_answer(answer(problem, outer, inner)).source or ""
+        if judge(problem, source).status is Status.PASSED:
+            found.add((problem, outer, inner))
+    return frozenset(found)
 
 
 @contextlib.contextmanager
@@ -158,54 +189,69 @@ def judges(folder: Path) -> Iterator[Any]:
         yield lambda problem, source: evaluators[problem].evaluate(source)
 
 
-def learn(seed: int, scale: Scale, judge: Any, folder: Path) -> Learned:
+def learn(seed: int, scale: Scale, judge: Any, rights: Rights, folder: Path) -> Learned:
     """One seed from a fresh policy to its figures."""
     from triton_agent.policy.train.figures import gain, scores
-    from triton_agent.policy.train.grpo import GRPOSettings
-    from triton_agent.policy.train.prepared import prepare
     from triton_agent.policy.train.recipes import RECIPES
-    from triton_agent.policy.train.session import load, train_grpo
+    from triton_agent.policy.train.session import load
     from triton_agent.policy.train.trajectories import Knowledge, collect
 
     began = time.perf_counter()
     recipe = RECIPES["default"]
-    taught = teach(seed, scale, folder)
+    taught = teach(seed, scale, rights, folder)
     model, tokenizer = load(taught, cpu=True)
     bench = bench_of(tokenizer, judge, scale, seed)
-    samples = collect(log(model.eval(), bench, scale, seed), recipe, Knowledge(decode=tokenizer.decode)).samples
+    records = log(model.eval(), bench, scale, seed)
+    samples, control = (
+        collect(found, recipe, Knowledge(decode=tokenizer.decode)).samples
+        for found in (records, shuffled(records, random.Random(seed)))
+    )
+    trained = reinforce(taught, samples, scale, seed, folder / "grpo")
+    good, bad = (likelier(model, trained, samples, passed) for passed in (True, False))
+    models = (model, trained, reinforce(taught, control, scale, seed, folder / "control"))
+    before, after, unlearned = map(bench.ask, models)
+    score = scores(recipe)
+    return Learned(
+        seed=seed,
+        good=good,
+        bad=bad,
+        reward_before=mean(before, score["reward"]),
+        reward_after=mean(after, score["reward"]),
+        gain=gain(before, after, score["reward"]),
+        control=gain(before, unlearned, score["reward"]),
+        correct_before=mean(before, score["correct"]),
+        correct_after=mean(after, score["correct"]),
+        wall_s=time.perf_counter() - began,
+    )
+
+
+def reinforce(taught: str, samples: Sequence[Sample], scale: Scale, seed: int, output: Path) -> Any:
+    """The policy after GRPO on the log, at the recipe's own clipping."""
+    from triton_agent.policy.train.grpo import GRPOSettings
+    from triton_agent.policy.train.prepared import prepare
+    from triton_agent.policy.train.recipes import RECIPES
+    from triton_agent.policy.train.session import load, train_grpo
+
+    recipe = RECIPES["default"]
     settings = GRPOSettings(
-        output=folder / "grpo",
+        output=output,
         cpu=True,
-        proximal=True,
-        learning_rate=2e-4,
-        batch_size=32,
+        learning_rate=LEARNING_RATE,
+        batch_size=BATCH_SIZE,
         epochs=scale.epochs,
         save_every=10**6,
         seed=seed,
     )
     outcome = train_grpo(taught, prepare(samples, recipe), recipe, settings)
-    trained, _ = load(str(outcome.weights), cpu=True)
-    good, bad = (likelier(model, trained.eval(), samples, passed) for passed in (True, False))
-    before, after = bench.ask(model), bench.ask(trained)
-    return Learned(
-        seed=seed,
-        good=good,
-        bad=bad,
-        reward_before=mean(before, scores(recipe)["reward"]),
-        reward_after=mean(after, scores(recipe)["reward"]),
-        gain=gain(before, after, scores(recipe)["reward"]),
-        correct_before=mean(before, scores(recipe)["correct"]),
-        correct_after=mean(after, scores(recipe)["correct"]),
-        wall_s=time.perf_counter() - began,
-    )
+    return load(str(outcome.weights), cpu=True)[0].eval()
 
 
-def teach(seed: int, scale: Scale, folder: Path) -> str:
+def teach(seed: int, scale: Scale, rights: Rights, folder: Path) -> str:
     """A fresh policy that knows the form of an answer."""
     from triton_agent.policy.train.fresh import make_policy
     from triton_agent.policy.train.sft import SFTSettings, train_sft
 
-    rows = list(examples(random.Random(seed)))
+    rows = list(examples(random.Random(seed), rights, scale.right_times))
     make_policy("tiny", vocabulary(), folder / "fresh", seed=seed, across_words=True)
     settings = SFTSettings(
         output=folder / "sft",
@@ -225,7 +271,7 @@ def vocabulary() -> list[str]:
     choices = [piece for form in OUTER.values() for piece in form.split("{}")] + [*INNER.values()]
     words = [f" {word}" for word in (*OUTER, *INNER, *PROBLEMS)]
     asked = ["Write a Triton kernel for", "Verdict: wrong_values. Write another.", "Verdict: passed. Write another."]
-    return [*fixed, *choices, *words, *asked, "Take the", " of", ".\n\n```python\n", "```\n"] * 3
+    return [*fixed, *choices, *words, *asked, "For", " take the", " of", ".\n\n```python\n", "```\n"] * 3
 
 
 def bench_of(tokenizer: Any, judge: Any, scale: Scale, seed: int) -> Bench:
@@ -241,7 +287,7 @@ def prompt_ids(tokenizer: Any, messages: Sequence[Message]) -> tuple[int, ...]:
     return tuple(ids)
 
 
-def log(model: Any, bench: Bench, scale: Scale, seed: int) -> list[tuple[Attempt, tuple[Grading, ...]]]:
+def log(model: Any, bench: Bench, scale: Scale, seed: int) -> list[Record]:
     """Two turns of every trajectory, as the store would hold them."""
     import torch
 
@@ -263,9 +309,21 @@ def log(model: Any, bench: Bench, scale: Scale, seed: int) -> list[tuple[Attempt
     return records
 
 
-def remembered(
-    bench: Bench, run: str, problem: str, turn: int, prompt: tuple[int, ...], said: Any
-) -> tuple[Attempt, tuple[Grading, ...]]:
+def shuffled(records: Sequence[Record], draw: random.Random) -> list[Record]:
+    """The same log with every verdict given to another answer of the same turn to the same problem."""
+    pools: dict[tuple[str, int], list[tuple[Grading, ...]]] = {}
+    for attempt, gradings in records:
+        pools.setdefault((attempt.observation.problem.name, attempt.turn), []).append(gradings)
+    for pool in pools.values():
+        draw.shuffle(pool)
+    found = []
+    for attempt, _ in records:
+        given = pools[attempt.observation.problem.name, attempt.turn].pop()
+        found.append((attempt, tuple(dataclasses.replace(grading, attempt=attempt.key) for grading in given)))
+    return found
+
+
+def remembered(bench: Bench, run: str, problem: str, turn: int, prompt: tuple[int, ...], said: Any) -> Record:
     """One turn as a record, judged."""
     from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Rules
     from triton_agent.memory.records import Attempt, Completion, Grading, InstrumentFailure
@@ -320,13 +378,28 @@ def text(interval: Interval) -> str:
 
 def row(learned: Learned) -> dict[str, object]:
     """For the CSV file."""
+    from triton_agent.tools.versions import installed
+
     flat: dict[str, object] = {"seed": learned.seed}
-    for name in ("good", "bad", "gain"):
+    for name in ("good", "bad", "gain", "control"):
         found = getattr(learned, name)
         flat |= {name: f"{found.median:.4f}", f"{name}_low": f"{found.low:.4f}", f"{name}_high": f"{found.high:.4f}"}
     for name in ("reward_before", "reward_after", "correct_before", "correct_after"):
         flat[name] = f"{getattr(learned, name):.4f}"
-    return {**flat, "wall_s": f"{learned.wall_s:.1f}"}
+    versions = {name: installed(name) or "none" for name in ("transformers", "trl")}
+    return {**flat, "wall_s": f"{learned.wall_s:.1f}", **versions}
+
+
+HEADINGS = ("passed turns, nats", "failed turns, nats", "gain in reward", "verdicts shuffled")
+
+
+def line(learned: Learned) -> str:
+    """Under the headings."""
+    found = "  ".join(
+        f"{text(interval):24s}" for interval in (learned.good, learned.bad, learned.gain, learned.control)
+    )
+    right = f"{learned.correct_before:.0%} -> {learned.correct_after:.0%}"
+    return f"{learned.seed:4d}  {found}  {right}  ({learned.wall_s:.0f} s)"
 
 
 def main() -> int:
@@ -335,30 +408,29 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="less of everything, and no rows written")
     options = parser.parse_args()
     from triton_agent.policy.train.extra import require_training
+    from triton_agent.tools.errors import UsageError
 
-    require_training()
+    try:
+        require_training()
+    except UsageError as error:
+        print(error, file=sys.stderr)
+        return 2
     sys.path.insert(0, str(HERE.parent))
     from benchmarks.rows import RESULTS, append, provenance
 
     shared = provenance()
-    print(
-        "seed  nats: passed turns           failed turns             reward          gain                     correct"
-    )
+    print("seed  " + "  ".join(f"{heading:24s}" for heading in HEADINGS) + "  right answers")
     found = []
     with tempfile.TemporaryDirectory(prefix="learning-") as scratch, judges(Path(scratch)) as judge:
-        for seed in range(options.seeds):
+        rights = right_answers(judge)
+        for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
             folder = Path(scratch) / str(seed)
             folder.mkdir()
-            learned = learn(seed, QUICK if options.quick else FULL, judge, folder)
+            learned = learn(seed, QUICK if options.quick else FULL, judge, rights, folder)
             found.append(learned)
-            print(
-                f"{seed:4d}  {text(learned.good):24s} {text(learned.bad):24s} "
-                f"{learned.reward_before:.3f} -> {learned.reward_after:.3f}  {text(learned.gain):24s} "
-                f"{learned.correct_before:.0%} -> {learned.correct_after:.0%}  ({learned.wall_s:.0f} s)",
-                flush=True,
-            )
-    if not options.quick:
-        append(RESULTS / "learning.csv", shared, [row(learned) for learned in found])
+            print(line(learned), flush=True)
+            if not options.quick:
+                append(RESULTS / "learning.csv", shared, [row(learned)])
     return 0 if all(learned.holds for learned in found) else 1
 
 
