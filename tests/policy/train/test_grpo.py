@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import random
 import signal
@@ -155,6 +156,49 @@ def test_the_trainers_loss_is_the_readable_loss(
     expected.backward()
     for ours, theirs in zip(full.model.parameters(), twin.parameters()):
         assert (ours.grad - theirs.grad).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("right", [7, 9])
+def test_a_right_token_becomes_likelier_up_to_the_clip_and_a_wrong_one_less_likely(
+    tiny: Path, tmp_path: Path, right: int
+) -> None:
+    """Of a log in which half the answers are one token and half the other."""
+    from triton_agent.policy.train.session import load
+
+    before = next_token_log_probabilities(load(str(tiny))[0])
+    rows = [one_token_row(token, token == right, before[token]) for token in (7, 9) * 4]
+    full = trainer(tiny, rows, tmp_path, learning_rate=1e-5, steps=80)
+    full.train()
+    after = next_token_log_probabilities(full.model)
+    rise, fall = (math.exp(after[token] - before[token]) for token in (right, 16 - right))
+    assert 1.28 <= rise < 1.5, "pulled to the edge of the band, and no further than momentum carries it"
+    assert 0.6 < fall <= 0.8
+
+
+PROMPT = (4, 5, 6)
+
+
+def next_token_log_probabilities(model: Any) -> list[float]:
+    import torch
+
+    with torch.no_grad():
+        found: list[float] = model.eval()(torch.tensor([PROMPT])).logits[0, -1].float().log_softmax(-1).tolist()
+    return found
+
+
+def one_token_row(token: int, passed: bool, log_probability: float) -> Row:
+    return Row(
+        key="",
+        prompt_ids=PROMPT,
+        token_ids=(token,),
+        chosen=(True,),
+        log_probabilities=(log_probability,),
+        advantages=(0.5 if passed else -0.5,),
+        reward=float(passed),
+        parts={},
+        hack=False,
+        passed=passed,
+    )
 
 
 def test_the_ratios_leave_the_band_so_that_clipping_is_tested(samples: Sequence[Sample], tiny: Path) -> None:
