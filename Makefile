@@ -88,8 +88,8 @@ $(VLLM_STAMP): pyproject.toml $(VLLM_CONSTRAINTS)
 	@touch $(VLLM_STAMP)
 
 test-vllm: $(VLLM_STAMP)  ## real vLLM engines and a server over a small model; on a GPU: make test-vllm VLLM=vllm==0.32.0 VLLM_CONSTRAINTS=/dev/null
-	@$(VLLM_BIN)/python -m pytest -q tests/policy/test_policy_contract.py tests/policy/llm/test_transformers_engine.py \
-	  tests/policy/llm/test_vllm_process.py tests/policy/llm/test_vllm_engine.py tests/policy/test_unknowing_models.py
+	@$(VLLM_BIN)/python -m pytest -q tests/policy/test_policy_contract.py tests/policy/llm/engines \
+	  tests/policy/test_unknowing_models.py
 
 clean:           ## remove the environment and what was built
 	rm -rf $(VENV) $(VLLM_VENV) build dist demo .mypy_cache .ruff_cache .pytest_cache src/*.egg-info

@@ -4,8 +4,8 @@ The history is made so that all of it has the number of tokens asked for; once a
 is a first prompt, with nothing counted before; *warm* is a prompt all of whose texts were counted; *next* is the turn
 after it, with a new attempt of 1,500 tokens. To each is added the reading of an answer as long as the history. Tokens
 are counted by a tokenizer trained on the spot (byte-level merges, as most models have) where `tokenizers` is installed,
-else by `policy/llm/token_bound.py`. Beside the wall time stands the processor time, which other work on the machine
-disturbs less. Rows in a CSV file; see `rows.py`.
+else by `policy/llm/prompting/token_bound.py`. Beside the wall time stands the processor time, which other work on the
+machine disturbs less. Rows in a CSV file; see `rows.py`.
 
 It does not measure any model, nor what a chat template costs.
 
@@ -62,7 +62,7 @@ def _row(cost: Cost) -> dict[str, Any]:
 
 def _rendering(count: Count, tokens: int, share: float, repeats: int) -> dict[str, Cost]:
     """Each repeat is a run of its own: other texts, nothing remembered."""
-    from triton_agent.policy.llm.prompt import RememberedCount, render
+    from triton_agent.policy.llm.prompting.prompt import RememberedCount, render
 
     found: dict[str, list[Cost]] = {"cold": [], "warm": [], "next": []}
     for run in range(repeats):
@@ -77,7 +77,7 @@ def _rendering(count: Count, tokens: int, share: float, repeats: int) -> dict[st
 
 def _forget() -> None:
     """All that is remembered of texts, but their counts, which are new for each run anyway."""
-    from triton_agent.policy.llm import condensing, quoting, sections
+    from triton_agent.policy.llm.prompting import condensing, quoting, sections
 
     for remembered in (quoting._fenced, condensing.kernels_only, condensing.signatures_only, sections._graph_text):
         remembered.cache_clear()
@@ -85,7 +85,7 @@ def _forget() -> None:
 
 def _turns(count: Count, tokens: int, run: int) -> tuple[Any, Any]:
     """The observation of a late turn with so many tokens of history, and the one after it."""
-    from tests.policy.llm.shown import improve, passed
+    from tests.policy.llm.prompting.shown import improve, passed
 
     from triton_agent.memory.observation import BudgetLeft
 
@@ -106,7 +106,7 @@ def _turns(count: Count, tokens: int, run: int) -> tuple[Any, Any]:
 
 def _file(count: Count, tokens: int, name: str) -> str:
     """A file of about so many tokens, with several kernels."""
-    from tests.policy.llm.shown import example
+    from tests.policy.llm.prompting.shown import example
 
     whole = example("softmax_online.py")
     kernel = whole[whole.index("@triton.jit") : whole.index("class ModelNew")]
@@ -138,7 +138,7 @@ def _count() -> tuple[str, Count]:
     try:
         from tokenizers import Tokenizer, __version__, models, pre_tokenizers, trainers
     except ImportError:
-        from triton_agent.policy.llm.token_bound import token_bound
+        from triton_agent.policy.llm.prompting.token_bound import token_bound
 
         return "token_bound", token_bound
     tokenizer = Tokenizer(models.BPE())

@@ -10,20 +10,25 @@ Not covered: whether the file is any good; that is the evaluator's to find out. 
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Iterator, Sequence
 
+from triton_agent.policy.answer_complaint import complain, cut_short, no_python
+from triton_agent.policy.answer_landmarks import (
+    JSON,
+    PYTHON,
+    diff_in,
+    inside,
+    is_diff,
+    json_texts,
+    line_number,
+    line_start,
+    model_in,
+    models,
+)
 from triton_agent.policy.fences import Block, blocks, flush_left
-from triton_agent.tools.results import Finding
-from triton_agent.tools.screen import screen
 
-PYTHON = frozenset({"", "python", "py", "python3", "py3", "triton"})
 WORDS = frozenset({"markdown", "md", "text", "plan"})
-MODEL = re.compile(r"ModelNew[ \t]*[(:\[=]")
-BEFORE_MODEL = re.compile(r"[ \t]*(class[ \t]+)?\Z")
-INDENT_CHARACTERS = 80
-CLASS = re.compile(r"^class[ \t]+(\w{1,60})", re.MULTILINE)
 BARE_FILE = re.compile(
     r"^(?:import[ \t]+\w|from[ \t]+[\w.]+[ \t]+import\b|\"\"\"|'''|@triton\b|#!|class[ \t]+ModelNew[ \t]*[(:\[])",
     re.MULTILINE,
@@ -33,15 +38,7 @@ IMPORTS = re.compile(r"^[ \t]*(?:import|from)[ \t]+(?:torch|triton)\b", re.MULTI
 THOUGHT = re.compile(r"<(/?)(?:think|thinking|thought|thoughts|reasoning)>", re.IGNORECASE)
 TAG = re.compile(r"<(code|python|file|source|kernel|answer|solution)(?:[ \t][^<>\n]{0,200})?>", re.IGNORECASE)
 ANY_TAG = re.compile(r"</?(?:plan|code|python|file|source|kernel|answer|solution)>", re.IGNORECASE)
-DIFF = re.compile(r"@@ .{0,80}@@|diff --git |<{7} SEARCH|\*{3} Begin Patch")
-DIFF_SIGNS = ("@@ ", "diff --git ", "<<<<<<< SEARCH", "*** Begin Patch")
-"""One of these is in every text that `DIFF` matches; most texts hold none, and that is found out much faster."""
-DIFF_LABELS = frozenset({"diff", "patch", "udiff"})
-JSON = json.JSONDecoder(strict=False)
-"""Line feeds within a text are let pass, and so is what comes after the JSON."""
 PLAN_FIELDS = ("plan", "thought", "thoughts", "reasoning", "explanation")
-
-WANTED = "write a plan, then one complete file with `class ModelNew` in one ```python block"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +61,7 @@ def read_answer(text: str) -> Answer:
         answer = read(said, found)
         if answer is not None:
             return answer
-    complaint = _complaint(whole, said, thought, thinking, found)
-    return Answer(plan=_plan(said, found), source=None, complaint=complaint)
+    return Answer(plan=_plan(said, found), source=None, complaint=complain(whole, said, thought, thinking, found))
 
 
 NOTE = re.compile(r"^(?:# )?decided: \{[^\n]*\n?", re.MULTILINE)
@@ -87,18 +83,18 @@ def write_answer(plan: str, source: str) -> str:
 
 def _fenced(said: str, found: Sequence[Block]) -> Answer | None:
     """The last file counts, for authors correct themselves; one that was cut short only if there is no whole one."""
-    files = [block for block in found if _model_in(block.text) and not _is_diff(block)]
+    files = [block for block in found if model_in(block.text) and not is_diff(block)]
     if not files:
         return None
     closed = [block for block in files if block.closed]
     last = files[-1]
     if not last.closed:
         source = _without_last_tags(last.text)
-        why = _no_python(source)
+        why = no_python(source)
         if not why:
             return Answer(plan=_plan_around(last, said, found), source=source)
         if not closed:
-            complaint = _cut_short("```python block", why, _line(said, last.begin))
+            complaint = cut_short("```python block", why, line_number(said, last.begin))
             return Answer(plan=_plan_around(last, said, found), source=None, complaint=complaint)
         last = closed[-1]
     return Answer(plan=_plan_around(last, said, found), source=_with_what_it_needs(last, found))
@@ -111,7 +107,7 @@ def _with_what_it_needs(file: Block, found: Sequence[Block]) -> str:
     before = [
         block.text
         for block in found
-        if block.begin < file.begin and block.closed and block.label in PYTHON and not _model_in(block.text)
+        if block.begin < file.begin and block.closed and block.label in PYTHON and not model_in(block.text)
     ]
     pieces = [*before, file.text] if any(IMPORTS.search(text) for text in before) else [file.text]
     return "\n\n".join(text.strip("\n") for text in pieces) + "\n" if len(pieces) > 1 else file.text
@@ -119,9 +115,9 @@ def _with_what_it_needs(file: Block, found: Sequence[Block]) -> str:
 
 def _tagged(said: str, found: Sequence[Block]) -> Answer | None:
     """`<code>...</code>` and the like, around the last mention of the class."""
-    classes = list(_models(said))
+    classes = list(models(said))
     openers = [match for match in TAG.finditer(said) if classes and match.start() < classes[-1]]
-    if not openers or _inside(classes[-1], found):
+    if not openers or inside(classes[-1], found):
         return None
     opener = openers[-1]
     end = said.find(f"</{opener[1]}>", classes[-1])
@@ -130,16 +126,16 @@ def _tagged(said: str, found: Sequence[Block]) -> Answer | None:
     body = said[opener.end() : end if end >= 0 else len(said)].strip("\n")
     body = body.strip().removeprefix("<![CDATA[").removesuffix("]]>") if "<![CDATA[" in body[:40] else body
     source, plan = flush_left(body).rstrip() + "\n", _plan(said[: opener.start()], found)
-    why = _no_python(source) if end < 0 else ""
+    why = no_python(source) if end < 0 else ""
     if why:
-        complaint = _cut_short(f"<{opener[1]}> tag", why, _line(said, opener.start()))
+        complaint = cut_short(f"<{opener[1]}> tag", why, line_number(said, opener.start()))
         return Answer(plan=plan, source=None, complaint=complaint)
     return Answer(plan=plan, source=source)
 
 
 def _from_json(said: str, found: Sequence[Block]) -> Answer | None:
     """A field that holds the file, whatever it is called."""
-    for text in _json_texts(said, found):
+    for text in json_texts(said, found):
         try:
             data, _ = JSON.raw_decode(text)
         except (ValueError, RecursionError):
@@ -153,12 +149,6 @@ def _from_json(said: str, found: Sequence[Block]) -> Answer | None:
     return None
 
 
-def _json_texts(said: str, found: Sequence[Block]) -> list[str]:
-    """The last one first; only what mentions the class is worth parsing."""
-    texts = [said.strip(), *(block.text.strip() for block in found if block.label in ("json", ""))]
-    return [text for text in reversed(texts) if text.startswith("{") and "ModelNew" in text]
-
-
 def _texts_in(data: object) -> Iterator[str]:
     """All text values that define the class, however deep."""
     waiting = [data]
@@ -168,17 +158,17 @@ def _texts_in(data: object) -> Iterator[str]:
             waiting += list(value.values())
         elif isinstance(value, list):
             waiting += value
-        elif isinstance(value, str) and _model_in(value):
+        elif isinstance(value, str) and model_in(value):
             yield value
 
 
 def _bare(said: str, found: Sequence[Block]) -> Answer | None:
     """A file without any fence, after words that are no Python."""
-    if any(block.label in PYTHON for block in found) or _diff_in(said) is not None or said.lstrip().startswith("{"):
+    if any(block.label in PYTHON for block in found) or diff_in(said) is not None or said.lstrip().startswith("{"):
         return None
     begin = BARE_FILE.search(said)
     start = begin.start() if begin else 0
-    if not any(place >= start for place in _models(said)):
+    if not any(place >= start for place in models(said)):
         return None
     return Answer(plan=_plan(said[:start], ()), source=said[start:])
 
@@ -207,7 +197,7 @@ def _without_thoughts(text: str) -> tuple[str, str, bool]:
 
 
 def _begins_line(text: str, place: int) -> bool:
-    start = _line_start(text, place)
+    start = line_start(text, place)
     return start is not None and not text[start:place].strip()
 
 
@@ -227,107 +217,9 @@ def _plan(text: str, found: Sequence[Block]) -> str:
     return ANY_TAG.sub("", "".join(words)).strip()
 
 
-# -- what is wrong -----------------------------------------------------------------------------------------------------
-
-
-def _complaint(whole: str, said: str, thought: str, thinking: bool, found: Sequence[Block]) -> str:
-    """Exactly one thing, the first to mend, and how."""
-    if not whole.strip():
-        return f"the answer is empty: {WANTED}"
-    if thinking and not said.strip():
-        return f"the answer ends before the thinking does: think less, then {WANTED}"
-    if not said.strip():
-        return f"the answer is all thinking, and nothing follows the end of it: after the thinking, {WANTED}"
-    place = _diff_in(said)
-    if place is not None or any(block.label in DIFF_LABELS for block in found):
-        place = next(block.begin for block in found if block.label in DIFF_LABELS) if place is None else place
-        return f"line {_line(said, place)} begins a diff, and diffs are not applied: {WANTED}"
-    return _broken_json(said, found) or _without_class(said, thought, found)
-
-
-def _broken_json(said: str, found: Sequence[Block]) -> str:
-    for text in _json_texts(said, found):
-        try:
-            JSON.raw_decode(text)
-        except ValueError as error:
-            return f"the JSON around the file is broken ({str(error)[:120]}): {WANTED}, without JSON"
-        except RecursionError:
-            return f"the JSON around the file is nested too deeply: {WANTED}, without JSON"
-    return ""
-
-
-def _without_class(said: str, thought: str, found: Sequence[Block]) -> str:
-    python = [block for block in found if block.label in PYTHON and block.text.strip()]
-    if python and not python[-1].closed:
-        where = f"the ```python block that begins at line {_line(said, python[-1].begin)} is never closed"
-        return f"{where} and has no `class ModelNew`: the answer was cut short. Shorten it; {WANTED}"
-    if python:
-        names = list(dict.fromkeys(name for block in python for name in CLASS.findall(block.text)))[:4]
-        instead = f"; classes there: {', '.join(names)}" if names else ""
-        outside = ", which stands outside of them" if _model_in(said) else ""
-        return f"no code block defines `class ModelNew`{outside}{instead}: {WANTED}"
-    if _model_in(thought):
-        return f"there is no ```python block; the file stands in the thinking only: after the thinking, {WANTED}"
-    if "ModelNew" in said:
-        return f"there is no ```python block; `ModelNew` is only spoken of: {WANTED}"
-    return f"there is no ```python block: {WANTED}"
-
-
-def _cut_short(what: str, why: str, line: int) -> str:
-    return (
-        f"the {what} that begins at line {line} is never closed and what it holds is not valid Python ({why}): "
-        f"the answer was cut short. Shorten plan and file; {WANTED}"
-    )
-
-
-def _no_python(source: str) -> str:
-    """Why a text is no Python; empty where it is."""
-    objection = screen(source, strict=False)
-    return objection.message if objection is not None and objection.finding is Finding.SYNTAX else ""
-
-
 def _without_last_tags(text: str) -> str:
     """An answer may end in `</answer>` although its fence was never closed."""
     kept = text.rstrip()
     while kept.endswith(">") and (tag := kept.rfind("</")) >= 0 and ANY_TAG.fullmatch(kept, tag):
         kept = kept[:tag].rstrip()
     return kept + "\n" if kept != text.rstrip() else text
-
-
-def _models(text: str) -> Iterator[int]:
-    """Where the class is defined, or its name bound: at the beginning of a line."""
-    for found in MODEL.finditer(text):
-        start = _line_start(text, found.start())
-        before = BEFORE_MODEL.match(text, start, found.start()) if start is not None else None
-        if before and bool(before[1]) != (found[0][-1] == "="):
-            yield found.start()
-
-
-def _model_in(text: str) -> bool:
-    return next(_models(text), None) is not None
-
-
-def _diff_in(text: str) -> int | None:
-    """Where a diff begins; None where there is none."""
-    if not any(sign in text for sign in DIFF_SIGNS):
-        return None
-    places = (found.start() for found in DIFF.finditer(text))
-    return next((place for place in places if place == 0 or text[place - 1] == "\n"), None)
-
-
-def _line_start(text: str, place: int) -> int | None:
-    """Where the line begins; None where that is further off than any indent."""
-    line_feed = text.rfind("\n", max(0, place - INDENT_CHARACTERS - 1), place)
-    return line_feed + 1 if line_feed >= 0 or place <= INDENT_CHARACTERS else None
-
-
-def _is_diff(block: Block) -> bool:
-    return block.label in DIFF_LABELS or _diff_in(block.text) is not None
-
-
-def _inside(place: int, found: Sequence[Block]) -> bool:
-    return any(block.begin <= place < block.end for block in found)
-
-
-def _line(text: str, place: int) -> int:
-    return text.count("\n", 0, place) + 1

@@ -70,8 +70,8 @@ def export_runs(request: ExportRequest, *, store: str | None, json: bool) -> int
 
 def _as_messages() -> Render:
     """For answers of authors that were shown no messages: what a language model would have been shown."""
-    from triton_agent.policy.llm.prompt import as_messages
-    from triton_agent.policy.llm.token_bound import token_bound
+    from triton_agent.policy.llm.prompting.prompt import as_messages
+    from triton_agent.policy.llm.prompting.token_bound import token_bound
 
     return as_messages(budget_tokens=PROMPT_TOKENS, count=token_bound)
 

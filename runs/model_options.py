@@ -14,8 +14,8 @@ from triton_agent.tools.errors import UsageError
 
 if TYPE_CHECKING:
     from triton_agent.policy.llm.engine import Sampling
-    from triton_agent.policy.llm.price import Price
-    from triton_agent.policy.llm.vllm_engine import VllmSettings
+    from triton_agent.policy.llm.engines.vllm_engine import VllmSettings
+    from triton_agent.policy.llm.servers.price import Price
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 HOTTEST = 2.0
@@ -97,7 +97,7 @@ class ModelOptions:
 
         usual, pattern = Sampling(), ""
         if self.structured:
-            from triton_agent.policy.llm.answer_pattern import ANSWER_PATTERN as pattern
+            from triton_agent.policy.llm.prompting.answer_pattern import ANSWER_PATTERN as pattern
         return Sampling(
             temperature=usual.temperature if self.temperature is None else self.temperature,
             max_tokens=usual.max_tokens if self.max_answer_tokens is None else self.max_answer_tokens,
@@ -106,7 +106,7 @@ class ModelOptions:
 
     def vllm(self) -> VllmSettings:
         """How an engine of our own is started."""
-        from triton_agent.policy.llm.vllm_engine import VllmSettings
+        from triton_agent.policy.llm.engines.vllm_engine import VllmSettings
 
         given = {
             "python": self.vllm_python,
@@ -119,6 +119,6 @@ class ModelOptions:
         return VllmSettings(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
 
     def price_list(self) -> Price:
-        from triton_agent.policy.llm.price import parse_price
+        from triton_agent.policy.llm.servers.price import parse_price
 
         return parse_price(self.price)

@@ -69,7 +69,7 @@ def _own(rest: str) -> Policy:
 
 
 def _openai(rest: str, options: ModelOptions) -> Engine:
-    from triton_agent.policy.llm.openai import OpenAIEngine, Server
+    from triton_agent.policy.llm.servers.openai import OpenAIEngine, Server
 
     price, context = options.price_list(), options.context_tokens
     server = Server.at(options.base_url, options.api_key_env, context_tokens=context, price=price)
@@ -77,7 +77,7 @@ def _openai(rest: str, options: ModelOptions) -> Engine:
 
 
 def _chat(rest: str, options: ModelOptions) -> Engine:
-    from triton_agent.policy.llm.chat import open_chat
+    from triton_agent.policy.llm.servers.chat import open_chat
 
     return open_chat(
         rest,
@@ -90,13 +90,13 @@ def _chat(rest: str, options: ModelOptions) -> Engine:
 
 
 def _vllm(rest: str, options: ModelOptions) -> Engine:
-    from triton_agent.policy.llm.vllm_engine import VllmEngine
+    from triton_agent.policy.llm.engines.vllm_engine import VllmEngine
 
     return VllmEngine(rest, options.vllm())
 
 
 def _hf(rest: str, options: ModelOptions) -> Engine:
-    from triton_agent.policy.llm.transformers_engine import TransformersEngine
+    from triton_agent.policy.llm.engines.transformers_engine import TransformersEngine
 
     if not rest:
         raise UsageError("--policy hf: names no folder", remedy="--policy hf:FOLDER")

@@ -67,7 +67,7 @@ def sft(
     require_training()
     if not data and not runs:
         raise UsageError("nothing says what to train on", remedy="add --data FILE, or --runs all")
-    from triton_agent.policy.llm.prompt import as_messages
+    from triton_agent.policy.llm.prompting.prompt import as_messages
     from triton_agent.policy.train.session import Adapter, load_tokenizer
     from triton_agent.policy.train.sft import SFTSettings, read_rows, train_sft
     from triton_agent.runs.train_data import imitable, records

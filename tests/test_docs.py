@@ -9,7 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-GOLDEN = ROOT / "tests" / "policy" / "llm" / "golden"  # prompts, which quote code that only looks like links
+GOLDEN = ROOT / "tests" / "policy" / "llm" / "prompting" / "golden"
+"""Prompts, which quote code that only looks like links."""
 TESTS = [path for path in (ROOT / "tests").rglob("*.md") if GOLDEN not in path.parents]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *TESTS])
 

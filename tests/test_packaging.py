@@ -28,7 +28,10 @@ def test_the_wheel_holds_triton_agent_only_and_all_of_it(tmp_path: Path) -> None
         for path in (ROOT / folder).rglob("*.py")
     }
     assert modules <= packed
-    words = {f"triton_agent/{path.relative_to(ROOT)}" for path in (ROOT / "policy" / "llm" / "templates").rglob("*.md")}
+    words = {
+        f"triton_agent/{path.relative_to(ROOT)}"
+        for path in (ROOT / "policy" / "llm" / "prompting" / "templates").rglob("*.md")
+    }
     assert words
     assert words <= set(names)
     assert any(name.endswith("entry_points.txt") for name in names)

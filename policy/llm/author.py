@@ -1,7 +1,7 @@
 """A policy over an engine: shows it what an observation holds, asks, and keeps what was sampled as it was sampled.
 
 Where a question turns out too long for the model it is asked again, shorter. Keeps nothing between calls but why
-answers are missing, for whoever asks. Not covered: how a question reads (`prompt.py`) and how an answer is read
+answers are missing, for whoever asks. Not covered: how a question reads (`prompting`) and how an answer is read
 (`policy/answer.py`).
 """
 
@@ -14,8 +14,8 @@ from typing import Protocol
 
 from triton_agent.memory.observation import Observation
 from triton_agent.memory.records import Completion, Message, Usage
-from triton_agent.policy.llm import prompt
 from triton_agent.policy.llm.engine import Engine, EngineError, Preparable, Question, Sampled, Sampling, Trouble
+from triton_agent.policy.llm.prompting import prompt
 
 TEMPLATE_TOKENS = 64
 """What a chat template puts around two messages, with room to spare."""
@@ -29,7 +29,7 @@ TOO_SMALL = "the model's context is too small for this problem; --context-tokens
 
 
 class Prompted(Protocol):
-    """What a renderer makes; see `prompt.py`."""
+    """What a renderer makes; see `prompting/prompt.py`."""
 
     @property
     def messages(self) -> tuple[Message, ...]: ...

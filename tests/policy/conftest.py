@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.policy.llm.engines import run_script
+from tests.policy.llm.engines.real_engines import run_script
 
 
 @pytest.fixture(scope="session")

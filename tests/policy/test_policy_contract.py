@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from tests.policy.llm.engines import assert_exact, require_transformers, vllm_python, vllm_server
+from tests.policy.llm.engines.real_engines import assert_exact, require_transformers, vllm_python, vllm_server
 
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Rules
 from triton_agent.memory.records import Attempt, Completion, Message, Run
@@ -84,7 +84,7 @@ def _scripted(request: pytest.FixtureRequest) -> Iterator[Kind]:
 
 def _hf(request: pytest.FixtureRequest) -> Iterator[Kind]:
     require_transformers()
-    from triton_agent.policy.llm.transformers_engine import TransformersEngine
+    from triton_agent.policy.llm.engines.transformers_engine import TransformersEngine
 
     model = request.getfixturevalue("served_model")
 
@@ -95,7 +95,7 @@ def _hf(request: pytest.FixtureRequest) -> Iterator[Kind]:
 
 
 def _openai(request: pytest.FixtureRequest) -> Iterator[Kind]:
-    from triton_agent.policy.llm.openai import OpenAIEngine, Server
+    from triton_agent.policy.llm.servers.openai import OpenAIEngine, Server
 
     vllm_python()
     model = request.getfixturevalue("served_model")
@@ -109,7 +109,7 @@ def _openai(request: pytest.FixtureRequest) -> Iterator[Kind]:
 
 
 def _vllm(request: pytest.FixtureRequest) -> Iterator[Kind]:
-    from triton_agent.policy.llm.vllm_engine import VllmEngine, VllmSettings
+    from triton_agent.policy.llm.engines.vllm_engine import VllmEngine, VllmSettings
 
     settings = VllmSettings(python=vllm_python(), dtype="float32", eager=True, cpu_cache_gb=1)
     model = request.getfixturevalue("served_model")

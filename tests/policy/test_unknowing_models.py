@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.policy.llm.engines import assert_exact, require_transformers, vllm_python, vllm_server
+from tests.policy.llm.engines.real_engines import assert_exact, require_transformers, vllm_python, vllm_server
 
 from triton_agent.memory.store import Store
 from triton_agent.runs import exit_codes

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.policy.llm import fault_server as faults
 from tests.policy.llm.asking import KEY
-from tests.policy.llm.fault_server import FaultServer, refusing, saying
+from tests.policy.llm.servers import fault_server as faults
+from tests.policy.llm.servers.fault_server import FaultServer, refusing, saying
 from tests.runs.commands import call
 
 from triton_agent.memory.store import Store

@@ -11,9 +11,9 @@ from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView
 from triton_agent.memory.records import Completion, Message
 from triton_agent.policy.llm.author import LanguageAuthor
 from triton_agent.policy.llm.engine import Sampling
-from triton_agent.policy.llm.keys import Key
-from triton_agent.policy.llm.openai import OpenAIEngine, Server
-from triton_agent.policy.llm.patience import Patience
+from triton_agent.policy.llm.servers.keys import Key
+from triton_agent.policy.llm.servers.openai import OpenAIEngine, Server
+from triton_agent.policy.llm.servers.patience import Patience
 
 KEY = "sk-test-0123456789abcdef"
 PATIENT = Patience(

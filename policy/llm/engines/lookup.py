@@ -1,0 +1,109 @@
+"""Where a model's small files are, and how many tokens a text has, before its engine has started.
+
+Counted in this process where the tokenizers library is installed here; else by a small process under the engine's
+interpreter, which also asks the hub for models that are no local folder.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from triton_agent.policy.llm.engine import EngineError
+from triton_agent.policy.llm.engines.model_folder import version_of
+from triton_agent.tools.errors import UsageError
+
+WORKER = Path(__file__).with_name("lookup_worker.py")
+
+
+class Lookup:
+    """One model, by name or folder; starts its process only when it needs one."""
+
+    def __init__(self, model: str, python: str, environment: Mapping[str, str]) -> None:
+        self._model, self._python, self._environment = model, python, dict(environment)
+        self._process: subprocess.Popen[str] | None = None
+        self._lock = threading.Lock()
+        self._located: tuple[Path, str] | None = None
+        self._here: Any = None
+
+    def folder(self) -> Path:
+        """The local folder, or the one the hub's small files were put into."""
+        return self._find()[0]
+
+    def version(self) -> str:
+        """Of the weights: of the folder's files, or the hub's revision."""
+        return self._find()[1]
+
+    def count(self, text: str) -> int:
+        """Tokens of a text, without marks of the format."""
+        folder = self.folder()
+        fast = folder / "tokenizer.json"
+        if self._here is None and fast.is_file() and importlib.util.find_spec("tokenizers"):
+            from tokenizers import Tokenizer
+
+            try:
+                self._here = Tokenizer.from_file(str(fast))
+            except Exception as error:  # the library's own, of no narrower kind
+                raise EngineError(f"its tokenizer does not work: {error}", where=str(folder)) from error
+        if self._here is not None:
+            return len(self._here.encode(text, add_special_tokens=False).ids)
+        reply = self._ask({"folder": str(folder), "text": text})
+        if "error" in reply:
+            raise EngineError(f"its tokenizer does not work: {reply['error']}", where=str(folder))
+        return int(reply["tokens"])
+
+    def close(self) -> None:
+        """End the process, if there is one."""
+        with self._lock:
+            process, self._process = self._process, None
+        if process and process.stdin and process.stdout:
+            process.stdin.close()
+            process.kill()
+            process.wait()
+            process.stdout.close()
+
+    def _find(self) -> tuple[Path, str]:
+        if self._located is None:
+            path = Path(self._model).expanduser()
+            if path.is_dir():
+                self._located = path, version_of(path)
+            else:
+                reply = self._ask({"locate": self._model})
+                if "error" in reply:
+                    raise UsageError(
+                        f"no such folder, and the hub does not give such a model: {reply['error']}",
+                        where=f"vllm:{self._model}",
+                        remedy="name a folder, or a model of the hub that this machine can reach",
+                    )
+                self._located = Path(reply["folder"]), reply["revision"][:12]
+        return self._located
+
+    def _ask(self, asked: Mapping[str, str]) -> dict[str, Any]:
+        with self._lock:
+            process = self._process = self._process or self._start()
+            assert process.stdin and process.stdout
+            try:
+                process.stdin.write(json.dumps(asked) + "\n")
+                process.stdin.flush()
+                line = process.stdout.readline()
+            except OSError:
+                line = ""
+        if not line:
+            raise EngineError("the process that counts tokens ended", where=self._python)
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def _start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [self._python, str(WORKER)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=self._environment,
+        )

@@ -1,0 +1,210 @@
+"""A model in this process: `hf:FOLDER`, by transformers, on the CPU or a GPU. For small models and for tests.
+
+Loaded at the first question, in a thread of its own, where everything is drawn, too: the event loop goes on meanwhile.
+Tokens and log-probabilities are those of the draw. The same seed gives the same answers to the same questions, on the
+same machine. Not covered: several GPUs, quantised weights, structured answers; `vllm:` has those, and is faster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import importlib.util
+import os
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from triton_agent.policy.llm.engine import EngineError, Question, Sampled, Trouble
+from triton_agent.policy.llm.engines.model_folder import PLAIN_TEMPLATE, context_of, require_model, version_of
+from triton_agent.policy.llm.engines.vllm_worker import prompt_ids, text_of
+from triton_agent.policy.llm.seeds import seeds_of
+from triton_agent.tools.errors import UsageError
+
+ROWS_AT_ONCE = 16
+"""Answers drawn as one batch; more take more memory, and on a CPU bring little."""
+NEEDED = ("torch", "transformers", "tokenizers")
+QUIET = {
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+}
+
+
+class TransformersEngine:
+    """Keeps nothing between calls but the model."""
+
+    def __init__(
+        self, folder: Path, *, device: str = "auto", dtype: str = "auto", rows_at_once: int = ROWS_AT_ONCE
+    ) -> None:
+        self.name = f"hf:{folder}"
+        require_model(folder, f"--policy {self.name}")
+        missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+        if missing:
+            raise UsageError(
+                f"needs {', '.join(missing)}, not installed here",
+                where=f"--policy {self.name}",
+                remedy="pip install 'triton-agent[train]', or serve the model and use openai:MODEL",
+            )
+        self._device, self._dtype, self._rows_at_once = device, dtype, rows_at_once
+        self._threads: concurrent.futures.ThreadPoolExecutor | None = None
+        self._tokenizer: Any = None
+        self._loading = threading.Lock()
+        self._take(folder)
+
+    def _take(self, folder: Path) -> None:
+        self.folder = folder
+        self.version = version_of(folder)
+        self.context_tokens = context_of(folder)
+        self._model: Any = None
+
+    def count(self, text: str) -> int:
+        """By the model's tokenizer; the first count loads it."""
+        return len(self._tokens()(text, add_special_tokens=False)["input_ids"])
+
+    async def prepare(self) -> None:
+        """Loads the tokenizer, in a thread: it counts tokens while questions are written."""
+        await asyncio.to_thread(self._tokens)
+
+    async def answer(self, questions: Sequence[Question]) -> list[list[Sampled]]:
+        """All answers to all questions, drawn in batches."""
+        stop = threading.Event()
+        self._threads = self._threads or concurrent.futures.ThreadPoolExecutor(1, "hf")
+        work = asyncio.get_running_loop().run_in_executor(self._threads, self._answer, tuple(questions), stop)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            stop.set()
+            await asyncio.wait([work])
+            work.exception() if not work.cancelled() else None
+            raise
+
+    async def reload(self, folder: Path) -> None:
+        """Answer with the weights of this folder from now on."""
+        require_model(folder, "new weights")
+        with self._loading:
+            self._take(folder)
+
+    async def close(self) -> None:
+        """Let go of the model and the thread."""
+        threads, self._threads = self._threads, None
+        if threads:
+            await asyncio.to_thread(threads.shutdown, wait=True, cancel_futures=True)
+        self._model = None
+
+    def _tokens(self) -> Any:
+        with self._loading:
+            if self._tokenizer is None:
+                for name, value in QUIET.items():
+                    os.environ.setdefault(name, value)
+                from transformers import AutoTokenizer
+
+                try:
+                    self._tokenizer = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
+                except Exception as error:  # whatever the library makes of broken files
+                    raise UsageError(f"its tokenizer does not load: {error}", where=f"--policy {self.name}") from error
+            return self._tokenizer
+
+    def _weights(self) -> Any:
+        with self._loading:
+            if self._model is None:
+                import torch
+                from transformers import AutoModelForCausalLM
+                from transformers.utils import logging
+
+                logging.disable_progress_bar()
+                device = self._device
+                if device == "auto":
+                    device = "cuda" if torch.cuda.is_available() else "cpu"
+                try:
+                    model = AutoModelForCausalLM.from_pretrained(self.folder, dtype=self._dtype, local_files_only=True)
+                    self._model = model.to(device).eval()
+                except Exception as error:
+                    raise EngineError(f"the model does not load: {error}", where=f"--policy {self.name}") from error
+            return self._model
+
+    def _answer(self, questions: tuple[Question, ...], stop: threading.Event) -> list[list[Sampled]]:
+        """In the engine's thread."""
+        tokenizer, model = self._tokens(), self._weights()
+        answers: list[list[Sampled]] = [[] for _ in questions]
+        due: list[tuple[int, Any]] = []
+        for index, question in enumerate(questions):
+            ids = prompt_ids(tokenizer, [_plain(message) for message in question.messages], PLAIN_TEMPLATE)
+            room = self.context_tokens - len(ids)
+            if question.sampling.pattern:
+                why = Trouble(what="hf: holds no answer to a pattern", remedy="vllm: does")
+                answers[index] = [Sampled(text="", trouble=why)]
+            elif room < 1:
+                answers[index] = [too_long(len(ids), self.context_tokens)]
+            else:
+                due += [(index, row) for row in _rows(question, ids, room)]
+        for first in range(0, len(due), self._rows_at_once):
+            part = due[first : first + self._rows_at_once]
+            drawn = self._draw(tokenizer, model, [row for _, row in part], stop)
+            for (index, _), sampled in zip(part, drawn):
+                answers[index].append(sampled)
+        return answers
+
+    def _draw(self, tokenizer: Any, model: Any, rows: list[Any], stop: threading.Event) -> list[Sampled]:
+        import torch
+
+        from triton_agent.policy.llm.engines.drawing import draw
+
+        began, version = time.monotonic(), self.version
+        try:
+            drawn = draw(model, rows, end_ids=_end_ids(tokenizer, model), stop=stop)
+        except torch.OutOfMemoryError as error:
+            raise EngineError(
+                "the model ran out of memory", where=self.name, remedy="ask for shorter answers, or use a smaller model"
+            ) from error
+        wall_s = time.monotonic() - began
+        return [
+            Sampled(
+                text=text_of(tokenizer, answer.token_ids),
+                finish_reason=answer.finish_reason,
+                prompt_ids=row.prompt_ids,
+                token_ids=tuple(answer.token_ids),
+                log_probabilities=tuple(answer.log_probabilities),
+                prompt_tokens=len(row.prompt_ids),
+                completion_tokens=len(answer.token_ids),
+                wall_s=wall_s,
+                version=version,
+            )
+            for row, answer in zip(rows, drawn)
+        ]
+
+
+def too_long(tokens: int, context: int) -> Sampled:
+    """What comes back for a question that leaves no room for an answer."""
+    why = f"the question takes {tokens} tokens and the model {context} in all"
+    return Sampled(text="", trouble=Trouble(what=why, too_long=True, context_tokens=context))
+
+
+def _rows(question: Question, ids: list[int], room: int) -> list[Any]:
+    from triton_agent.policy.llm.engines.drawing import Row
+
+    drawn = question.sampling
+    return [
+        Row(
+            prompt_ids=tuple(ids),
+            tokens_at_most=min(drawn.max_tokens, room),
+            temperature=drawn.temperature,
+            top_p=drawn.top_p,
+            seed=seed,
+        )
+        for seed in seeds_of(question)
+    ]
+
+
+def _plain(message: Any) -> dict[str, str]:
+    return {"role": message.role, "content": message.content}
+
+
+def _end_ids(tokenizer: Any, model: Any) -> frozenset[int]:
+    """Tokens that end an answer: the tokenizer's own, and those the model's settings add."""
+    stated = getattr(model.generation_config, "eos_token_id", None)
+    found = stated if isinstance(stated, list) else [stated]
+    return frozenset(token for token in (*found, tokenizer.eos_token_id) if token is not None)

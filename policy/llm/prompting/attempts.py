@@ -1,0 +1,135 @@
+"""What a prompt shows of this run's attempts: all in short, a pair to compare, the best, the last failure, the parent.
+
+Not covered: which attempts may be shown; the observation says so. Forms and their ranks are in `forms.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+
+from triton_agent.memory.observation import Observation, Role, Tried
+from triton_agent.policy.answer import without_notes
+from triton_agent.policy.llm.prompting import facts
+from triton_agent.policy.llm.prompting.facts import bullets, short_key
+from triton_agent.policy.llm.prompting.fitting import Part
+from triton_agent.policy.llm.prompting.forms import Rank, form, growing, part, source_part
+from triton_agent.policy.llm.prompting.quoting import fenced
+from triton_agent.policy.llm.prompting.wording import worded
+from triton_agent.tools.results import Status
+
+MESSAGE_CHARACTERS = 1_600
+SHORT_MESSAGE_CHARACTERS = 300
+TRIED_SHOWN = (4, 12, 32)
+
+
+def attempt_parts(observation: Observation) -> Iterator[Part]:
+    """The weaker before the better, the attempt to set out from last."""
+    best = _best_first(observation)
+    yield from _tried(observation.of(Role.TRIED))
+    yield from _contrast(observation, best, _slower(observation, best))
+    for place, item in reversed(list(enumerate(best))):
+        yield from _incumbent(item, place)
+    yield from _last_error(observation)
+    yield from _parent(observation.parent)
+
+
+def _tried(items: Sequence[Tried]) -> Iterator[Part]:
+    """The latest last; the oldest are left out first."""
+    if items:
+        lines = [facts.in_short(item) for item in reversed(items)]
+        ranks = (Rank.TRIED_FEW, Rank.TRIED, Rank.TRIED_ALL)
+        yield part("tried", *growing(lines, TRIED_SHOWN, ranks, "tried", "tried", backwards=True))
+
+
+def _best_first(observation: Observation) -> list[Tried]:
+    return sorted(observation.of(Role.INCUMBENT), key=_merit)
+
+
+def _merit(item: Tried) -> tuple[float, float, int]:
+    """Smaller is better: by speed where it was measured, else by bytes moved and launches."""
+    diagnosis = item.diagnosis
+    ratio = diagnosis.traffic_ratio if diagnosis else None
+    launches = sum(launch.launches for launch in diagnosis.launches) if diagnosis else 0
+    return (-item.speedup.median if item.speedup else 0.0, ratio if ratio is not None else float("inf"), launches)
+
+
+def _incumbent(item: Tried, place: int) -> Iterator[Part]:
+    key, later = short_key(item.attempt), 2 * place
+    first = place == 0
+    told = form(
+        Rank.BEST_FACTS if first else Rank.OTHERS_FACTS + later,
+        lambda: worded("incumbent", key=key, facts=bullets(facts.attempt_facts(item))),
+    )
+    yield part(f"facts of {key}", told)
+    later_ranks = (Rank.OTHERS_KERNELS + later, Rank.OTHERS + later)
+    yield source_part(
+        key, without_notes(item.source), (Rank.BEST_KERNELS, Rank.BEST) if first else later_ranks, f"source of {key}"
+    )
+
+
+def _slower(observation: Observation, best: Sequence[Tried]) -> Tried | None:
+    """What to hold against the best: what was chosen for that, or else the last of the best that is surely slower."""
+    chosen = next(iter(observation.of(Role.CONTRAST)), None)
+    if chosen is not None:
+        return chosen
+    fastest = _fastest(observation, best)
+    if fastest is None or fastest.speedup is None:
+        return None
+    slow = [item for item in best if item.speedup and item.speedup.high < fastest.speedup.low]
+    return slow[-1] if slow else None
+
+
+def _fastest(observation: Observation, best: Sequence[Tried]) -> Tried | None:
+    parent = [item for item in observation.of(Role.PARENT) if item.status is Status.PASSED]
+    return min((*parent, *best), key=_merit, default=None)
+
+
+def _contrast(observation: Observation, best: Sequence[Tried], slower: Tried | None) -> Iterator[Part]:
+    """The pair and its scores; the faster one's source stands in a part of its own, and so may the slower's."""
+    faster = _fastest(observation, best)
+    if slower is None or faster is None or faster is slower:
+        return
+    fast, slow = (f"{short_key(item.attempt)} ({facts.verdict(item)})" for item in (faster, slower))
+    chosen = slower.role is Role.CONTRAST
+    shown = facts.attempt_facts(slower) if chosen else [f"slower: {slow}"]
+    words = functools.partial(worded, "contrast", fast=fast, slow=slow, facts=bullets(shown))
+    yield part("contrast", form(Rank.CONTRAST_FACTS, words))
+    if chosen:
+        key, ranks = short_key(slower.attempt), (Rank.CONTRAST_KERNELS, Rank.CONTRAST)
+        yield source_part(f"{key}, the slower one", without_notes(slower.source), ranks, f"source of {key}")
+
+
+def _last_error(observation: Observation) -> Iterator[Part]:
+    """The latest of those that did not pass, unless it is the parent: its message at length."""
+    failed = [item for item in observation.tried if item.status is not None and item.status is not Status.PASSED]
+    last = max(reversed(failed), key=lambda item: item.turn, default=None)
+    if last is None or last.role is Role.PARENT or not last.message:
+        return
+    heading = worded("last_error", key=short_key(last.attempt), facts=bullets([f"verdict: {facts.verdict(last)}"]))
+    told = form(Rank.LAST_ERROR, lambda: f"{heading}\n\n{_message(last, MESSAGE_CHARACTERS)}")
+    yield part("latest failure", told)
+
+
+def _parent(item: Tried | None) -> Iterator[Part]:
+    if item is None:
+        return
+    key, repair = short_key(item.attempt), item.status is not Status.PASSED
+    template = "parent_repair" if repair else "parent_improve"
+
+    def write(lines: list[str], most: int) -> str:
+        heading = worded(template, key=key, facts=bullets(lines))
+        return f"{heading}\n\n{_message(item, most)}" if repair and item.message else heading
+
+    short = [f"verdict: {facts.verdict(item)}"]
+    forms = (
+        form(0, lambda: write(short, SHORT_MESSAGE_CHARACTERS)),
+        form(Rank.PARENT_FACTS, lambda: write(facts.attempt_facts(item), MESSAGE_CHARACTERS)),
+    )
+    yield Part(name="parent", forms=forms, needed=True)
+    three = (Rank.PARENT_SIGNATURES, Rank.PARENT_KERNELS, Rank.PARENT)
+    yield source_part(key, without_notes(item.source), three, "source of the parent")
+
+
+def _message(item: Tried, most: int) -> str:
+    return worded("message", message=fenced(item.message, most=most))

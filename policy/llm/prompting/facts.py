@@ -1,0 +1,187 @@
+"""What is known, as lines for a prompt: of a problem, the hardware, an attempt, what is left of a budget.
+
+Figures are ours; every name and note in between comes from elsewhere and is quoted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Tried
+from triton_agent.policy.answer import without_notes
+from triton_agent.policy.llm.prompting.quoting import inline, on_a_line
+from triton_agent.tools.emulate.targets import TARGETS
+from triton_agent.tools.results import DECISIONS, Diagnosis, Interval, KernelResources, Status
+
+VARIANTS_SHOWN = 12
+NOTES_SHOWN = 8
+KERNELS_SHOWN = 8
+PLAN_CHARACTERS = 400
+LINE_CHARACTERS = 300
+NO_FIGURE = re.compile("[^0-9.]")
+
+
+def bullets(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def short_key(attempt: str) -> str:
+    """`3.1` of `20260131-154500-3fa9c1/3.1`; it stands outside of quotations, so nothing but figures is let through."""
+    return NO_FIGURE.sub("", attempt.rpartition("/")[2][:24])
+
+
+# -- problem and hardware ----------------------------------------------------------------------------------------------
+
+
+def problem_facts(problem: ProblemView) -> list[str]:
+    """How it is made and called, and at which sizes it is checked."""
+    spec = problem.spec
+    lines = []
+    if spec.get("kind") == "verifier":
+        lines.append(
+            "there is no original: `verify(inputs, outputs)` decides; `ModelNew` takes what `get_inputs` gives"
+        )
+    else:
+        lines.append(f"the original is the class {inline(str(spec.get('class_name') or 'Model'))}")
+    if spec.get("inputs"):
+        lines.append(f"made with {inline(_call(spec))}, called with {inline(', '.join(map(str, spec['inputs'])))}")
+    if problem.input_structure:
+        lines.append(f"arguments of a call, a star for each tensor: {inline(problem.input_structure)}")
+    if problem.variants:
+        shown = "; ".join(problem.variants[:VARIANTS_SHOWN])
+        more = f", and {len(problem.variants) - VARIANTS_SHOWN} more" if len(problem.variants) > VARIANTS_SHOWN else ""
+        lines.append(f"checked at {inline(shown, 600)}{more}")
+    lines += [f"note: {inline(note, LINE_CHARACTERS)}" for note in problem.notes[:NOTES_SHOWN]]
+    return lines
+
+
+def _call(spec: dict[str, object]) -> str:
+    parts = (str(spec.get("init", "()")), str(spec.get("init_keywords", "{}")))
+    return ", ".join(part for part in parts if part not in ("()", "{}")) or "no arguments"
+
+
+def hardware_facts(observation: Observation) -> list[str]:
+    """Where kernels run, what they are compiled for, and the least that the problem asks of it."""
+    problem, target = observation.problem, TARGETS.get(observation.rules.target or "")
+    lines = []
+    if problem.device == "cpu":
+        lines.append("no GPU here: kernels run in Triton's interpreter, bytes moved are counted, speed is not measured")
+    else:
+        told = f": {inline(', '.join(problem.hardware), LINE_CHARACTERS)}" if problem.hardware else ""
+        lines.append(f"GPU: {inline(problem.device)}{told}")
+    if target is not None:
+        card = "" if problem.hardware else f" (say, {target.card} with its {target.multiprocessors} multiprocessors)"
+        lines.append(
+            f"compiled for `{target.name}`{card}: "
+            f"{target.warp_size} threads a warp, at most {target.shared_limit_bytes // 1024} KiB of shared memory "
+            "a program" + (", 255 registers a thread" if target.backend == "cuda" else "")
+        )
+    floor_ms = floor_of(observation)
+    if problem.floor_bytes or problem.floor_flops:
+        least = f"least work of a call: {problem.floor_bytes:,} bytes moved, {problem.floor_flops:,} operations"
+        intensity = f" ({problem.floor_flops / problem.floor_bytes:.3g} a byte)" if problem.floor_bytes else ""
+        lines.append(least + intensity + (f"; {floor_ms:.4g} ms at this GPU's measured best" if floor_ms else ""))
+    return lines
+
+
+def floor_of(observation: Observation) -> float | None:
+    """Of the problem, else as an earlier attempt of this run was told."""
+    if observation.problem.floor_ms is not None:
+        return observation.problem.floor_ms
+    told = (item.diagnosis.floor_ms for item in observation.tried if item.diagnosis is not None)
+    return next((value for value in told if value is not None), None)
+
+
+# -- attempts ----------------------------------------------------------------------------------------------------------
+
+
+def verdict(item: Tried) -> str:
+    """One line."""
+    if item.status is None:
+        return "could not be measured, which says nothing about the kernel"
+    if item.finding is not None:
+        return f"{item.status.value} ({item.finding.value}: {DECISIONS[item.finding].means})"
+    return f"{item.status.value}{_speed(item)}"
+
+
+def _speed(item: Tried) -> str:
+    if item.speedup is not None:
+        return f", {times(item.speedup)} the speed of the original"
+    ratio = item.diagnosis.traffic_ratio if item.diagnosis else None
+    return f", moves {ratio:.2f}x the fewest bytes" if ratio is not None else ", speed not measured"
+
+
+def times(ratio: Interval) -> str:
+    """A ratio with its interval."""
+    return f"{ratio.median:.3g}x ({ratio.low:.3g}x to {ratio.high:.3g}x)"
+
+
+def attempt_facts(item: Tried) -> list[str]:
+    """The verdict and all that was measured."""
+    lines = [f"verdict: {verdict(item)}"]
+    if item.device_ms is not None or item.latency_ms is not None:
+        told = [("on the device", item.device_ms), ("a whole call", item.latency_ms)]
+        lines.append("time: " + ", ".join(f"{value:.4g} ms {name}" for name, value in told if value is not None))
+    lines += diagnosis_facts(item.diagnosis) if item.diagnosis else []
+    lines += resource_facts(item.resources)
+    if plan := _plan(item):
+        lines.append(f"its plan, in short: {inline(plan, PLAN_CHARACTERS)}")
+    return lines
+
+
+def diagnosis_facts(diagnosis: Diagnosis) -> list[str]:
+    """The notes first: they are written for authors, the most useful first."""
+    lines = [inline(note, LINE_CHARACTERS) for note in diagnosis.notes[:NOTES_SHOWN]]
+    for launch in diagnosis.launches[:KERNELS_SHOWN]:
+        moved = (("loads", launch.bytes_loaded), ("stores", launch.bytes_stored))
+        told = "".join(f", {name} {count:,} bytes" for name, count in moved if count is not None)
+        lines.append(f"{inline(launch.kernel, 60)}: launched {launch.launches}x, {launch.programs:,} programs{told}")
+    if diagnosis.profile is not None:
+        for kernel in diagnosis.profile.kernels[:KERNELS_SHOWN]:
+            whose = "" if kernel.own else " (not yours)"
+            told = f"{kernel.device_ms:.4g} ms, {100 * kernel.share:.0f}% of the device time{whose}"
+            lines.append(f"{inline(kernel.kernel, 60)}: {told}")
+    return lines
+
+
+def resource_facts(resources: Sequence[KernelResources]) -> list[str]:
+    """What the compiler reports of each kernel."""
+    lines = []
+    for kernel in resources[:KERNELS_SHOWN]:
+        told = [f"{kernel.num_warps} warps, {kernel.num_stages} stages"]
+        told += [f"{kernel.registers} registers"] if kernel.registers is not None else []
+        told += [f"{kernel.spill_bytes} bytes spilled"] if kernel.spill_bytes else []
+        told += [f"{kernel.shared_bytes} bytes of shared memory"]
+        constants = f" with {inline(kernel.constants, 120)}" if kernel.constants else ""
+        lines.append(f"{inline(kernel.kernel, 60)}{constants}: {', '.join(told)}")
+    return lines
+
+
+def in_short(item: Tried) -> str:
+    """One line for a list within a fence: what became of it, and what it was."""
+    outcome = verdict(item).partition(":")[0] + (")" if item.finding else "")
+    said = on_a_line(item.message, 120) if item.message and item.status is not Status.PASSED else ""
+    plan = on_a_line(_plan(item), 120)
+    return " | ".join(part for part in (f"{short_key(item.attempt)} {outcome}", said, plan) if part)
+
+
+def _plan(item: Tried) -> str:
+    return without_notes(item.plan)
+
+
+# -- budget ------------------------------------------------------------------------------------------------------------
+
+
+def budget_facts(left: BudgetLeft) -> str:
+    """What is left, in words."""
+    told = []
+    if left.turns is not None:
+        told.append(f"{left.turns} {'turn' if left.turns == 1 else 'turns'}, this one included")
+    if left.seconds is not None:
+        told.append(f"{max(0.0, left.seconds):.0f} seconds")
+    if left.tokens is not None:
+        told.append(f"{left.tokens:,} tokens")
+    if left.cost is not None:
+        told.append(f"a cost of {left.cost:.4g}")
+    return ", ".join(told) or "without limit"

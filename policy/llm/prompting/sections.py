@@ -1,0 +1,135 @@
+"""The parts of a prompt, in the order in which they are read; here those that are of no attempt.
+
+What stays the same over a run comes first (rules, problem, hardware, what was recalled), so that servers find it in
+their caches; then what was tried, the weaker before the better, the attempt to set out from last. Attempts are shown by
+`attempts.py`; which part may be how long, and what gives way first, is said in `forms.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator, Sequence
+
+from triton_agent.memory.observation import Lesson, Observation
+from triton_agent.policy.llm.prompting import facts
+from triton_agent.policy.llm.prompting.attempts import attempt_parts
+from triton_agent.policy.llm.prompting.facts import bullets, short_key
+from triton_agent.policy.llm.prompting.fitting import Part
+from triton_agent.policy.llm.prompting.forms import SOURCE_CHARACTERS, Rank, form, growing, part, source_part
+from triton_agent.policy.llm.prompting.quoting import fenced, inline, on_a_line
+from triton_agent.policy.llm.prompting.wording import worded
+from triton_agent.tools.graph import OperatorGraph
+from triton_agent.tools.results import Status
+from triton_agent.tools.screen import ALLOWED_MODULES
+
+GRAPH_CHARACTERS = 12_000
+LESSONS_SHOWN = (3, 8, 24)
+
+
+def system_part(observation: Observation) -> Part:
+    """Role, rules and the form of an answer."""
+    rules = observation.rules
+    values = {
+        "precision": worded("precision_tf32" if rules.precision == "tf32" else "precision_same"),
+        "library": worded("library_yes" if rules.allow_library else "library_no"),
+    }
+    modules = ", ".join(f"`{name}`" for name in sorted(ALLOWED_MODULES))
+    return Part(
+        name="rules",
+        forms=(
+            form(0, lambda: worded("system_short", **values)),
+            form(Rank.RULES, lambda: worded("system", **values, modules=modules)),
+        ),
+        needed=True,
+    )
+
+
+def user_parts(observation: Observation) -> list[Part]:
+    """All else, as one message."""
+    return [
+        _task(observation),
+        *_graph(observation),
+        _hardware(observation),
+        *_recalled(observation.recalled),
+        *attempt_parts(observation),
+        _turn(observation),
+    ]
+
+
+# -- the problem -------------------------------------------------------------------------------------------------------
+
+
+def _task(observation: Observation) -> Part:
+    problem = observation.problem
+    lines = bullets(facts.problem_facts(problem))
+
+    def write(most: int, told: str) -> str:
+        source = fenced(problem.source, label="python", most=most)
+        return worded("task", name=inline(problem.name, 80), facts=told, source=source)
+
+    return Part(
+        name="original",
+        forms=(
+            form(0, lambda: write(600, "- shortened to fit")),
+            form(Rank.TASK_SHORT, lambda: write(2_000, lines)),
+            form(Rank.TASK, lambda: write(8_000, lines)),
+            form(Rank.TASK_WHOLE, lambda: write(SOURCE_CHARACTERS, lines)),
+        ),
+        needed=True,
+    )
+
+
+def _graph(observation: Observation) -> list[Part]:
+    text = _graph_text(json.dumps(observation.problem.graphs[0])) if observation.problem.graphs else ""
+    if not text:
+        return []
+    return [part("operators", form(Rank.GRAPH, lambda: worded("graph", graph=fenced(text, most=GRAPH_CHARACTERS))))]
+
+
+@functools.lru_cache(maxsize=16)
+def _graph_text(graph: str) -> str:
+    """Empty for what is no graph of this version: it may come from an older store."""
+    try:
+        return OperatorGraph.from_json(json.loads(graph)).dump()
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return ""
+
+
+def _hardware(observation: Observation) -> Part:
+    return part(
+        "hardware",
+        form(Rank.HARDWARE, lambda: worded("hardware", facts=bullets(facts.hardware_facts(observation)))),
+    )
+
+
+# -- from other runs ---------------------------------------------------------------------------------------------------
+
+
+def _recalled(lessons: Sequence[Lesson]) -> Iterator[Part]:
+    short = [lesson for lesson in lessons if lesson.kind != "kernel"]
+    if short:
+        lines = [
+            f"{on_a_line(lesson.kind, 20)}: {on_a_line(lesson.text, 300)} ({on_a_line(lesson.why, 160)})"
+            for lesson in short
+        ]
+        ranks = (Rank.LESSONS_FEW, Rank.LESSONS, Rank.LESSONS_ALL)
+        yield part("recalled lessons", *growing(lines, LESSONS_SHOWN, ranks, "lessons", "lessons"))
+    for number, lesson in enumerate(item for item in lessons if item.kind == "kernel"):
+        later = 2 * min(number, 4)
+        heading = worded("recalled_kernel", why=inline(lesson.why, 300))
+        pair = (Rank.RECALLED_KERNELS + later, Rank.RECALLED + later)
+        yield source_part("this kernel", lesson.text, pair, f"recalled kernel {number + 1}", heading)
+
+
+# -- what is wanted ----------------------------------------------------------------------------------------------------
+
+
+def _turn(observation: Observation) -> Part:
+    budget, parent = facts.budget_facts(observation.budget), observation.parent
+    if parent is None:
+        only = form(0, lambda: worded("turn_fresh", budget=budget))
+    else:
+        template = "turn_improve" if parent.status is Status.PASSED else "turn_repair"
+        only = form(0, lambda: worded(template, budget=budget, key=short_key(parent.attempt)))
+    return Part(name="turn", forms=(only,), needed=True)

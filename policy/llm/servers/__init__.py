@@ -1,0 +1,1 @@
+"""Models behind servers: one request for each answer, and whatever may go wrong on the way."""

@@ -1,0 +1,160 @@
+"""Models of whichever provider LangChain has a package for: `chat:PROVIDER:MODEL`, with the extra `chat`.
+
+What LangChain hides is missing here, too: token ids, log-probabilities, streams that stall. Its models ask again by
+themselves, and read their keys from the environment. Servers that speak OpenAI's format are better asked directly; see
+`openai.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from triton_agent.memory.records import Message
+from triton_agent.memory.redaction import REDACTED, redact_text, secrets_of
+from triton_agent.policy.llm.engine import Question, Sampled, Sampling, Trouble
+from triton_agent.policy.llm.prompting.token_bound import token_bound
+from triton_agent.policy.llm.servers.keys import Key
+from triton_agent.policy.llm.servers.openai import ASSUMED_CONTEXT_TOKENS, AT_ONCE
+from triton_agent.policy.llm.servers.patience import Patience
+from triton_agent.policy.llm.servers.price import UNKNOWN, Price
+from triton_agent.policy.llm.servers.refusals import OVERFLOW
+from triton_agent.tools.errors import UsageError
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+MISSING = "LangChain passes on no token ids"
+CUT_SHORT = frozenset({"length", "max_tokens", "MAX_TOKENS", "model_length"})
+"""What providers call an answer that met its limit."""
+WORDS_SHOWN = 300
+
+
+class ChatEngine:
+    """A chat model of LangChain."""
+
+    def __init__(
+        self,
+        model: BaseChatModel,
+        *,
+        name: str,
+        context_tokens: int | None = None,
+        price: Price = UNKNOWN,
+        total_s: float = Patience().total_s,
+    ) -> None:
+        self._model = model
+        self._context_tokens = context_tokens
+        self._price = price
+        self._total_s = total_s
+        self.name = name
+        self.version = name.rpartition(":")[2]
+
+    @property
+    def context_tokens(self) -> int:
+        profile = getattr(self._model, "profile", None)
+        told = profile.get("max_input_tokens") if isinstance(profile, dict) else None
+        return self._context_tokens or told or ASSUMED_CONTEXT_TOKENS
+
+    def count(self, text: str) -> int:
+        return token_bound(text)
+
+    async def answer(self, questions: Sequence[Question]) -> list[list[Sampled]]:
+        room = asyncio.Semaphore(AT_ONCE)
+        async with asyncio.TaskGroup() as group:
+            asked = [[group.create_task(self._sample(one, room)) for _ in range(one.n)] for one in questions]
+        return [[task.result() for task in tasks] for tasks in asked]
+
+    async def close(self) -> None:
+        """Whatever connections there are belong to LangChain."""
+
+    async def _sample(self, question: Question, room: asyncio.Semaphore) -> Sampled:
+        async with room:
+            began_s = time.monotonic()
+            try:
+                async with asyncio.timeout(self._total_s):
+                    answer = await self._model.ainvoke([(item.role, item.content) for item in question.messages])
+            except Exception as error:  # each provider raises its own, and none of them is the model's fault
+                return Sampled(text="", finish_reason="", trouble=_trouble(error, self._total_s))
+            return self._sampled(answer, question, time.monotonic() - began_s)
+
+    def _sampled(self, answer: Any, question: Question, wall_s: float) -> Sampled:
+        text = _without_secrets(str(answer.text))
+        used, about = answer.usage_metadata or {}, answer.response_metadata or {}
+        known = "input_tokens" in used and "output_tokens" in used
+        prompt_tokens = used["input_tokens"] if known else self._bound(question.messages)
+        completion_tokens = used["output_tokens"] if known else self.count(text)
+        reason = str(about.get("finish_reason") or about.get("stop_reason") or "stop")
+        return Sampled(
+            text=text,
+            finish_reason="length" if reason in CUT_SHORT else "stop" if reason in ("end_turn", "STOP") else reason,
+            missing=MISSING if known else f"{MISSING}, and no usage: it is estimated, rather too high",
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+            cost=self._price.of(prompt_tokens, completion_tokens),
+            wall_s=wall_s,
+            version=str(about.get("model_name") or about.get("model") or ""),
+        )
+
+    def _bound(self, messages: Sequence[Message]) -> int:
+        return sum(self.count(message.content) for message in messages)
+
+
+def open_chat(
+    text: str,
+    sampling: Sampling,
+    *,
+    base_url: str | None = None,
+    key_name: str | None = None,
+    context_tokens: int | None = None,
+    price: Price = UNKNOWN,
+) -> ChatEngine:
+    """From what stands behind `chat:`."""
+    provider, _, model = text.partition(":")
+    if not provider or not model:
+        raise UsageError(f"--policy chat:{text}", remedy="chat:PROVIDER:MODEL, as in chat:mistralai:codestral-latest")
+    options: dict[str, Any] = {"temperature": sampling.temperature, "max_tokens": sampling.max_tokens}
+    if base_url is not None:
+        options["base_url"] = base_url
+    if key_name is not None:
+        options["api_key"] = Key.from_environment(key_name, required=True).reveal()
+    return ChatEngine(_open(provider, model, options), name=f"chat:{text}", context_tokens=context_tokens, price=price)
+
+
+def _open(provider: str, model: str, options: dict[str, Any]) -> BaseChatModel:
+    where = f"--policy chat:{provider}:{model}"
+    try:
+        from langchain.chat_models import init_chat_model
+    except ImportError:
+        raise UsageError(
+            "this needs LangChain and its package for the provider",
+            where=where,
+            remedy=f"pip install 'triton-agent[chat]' and, say, langchain-{provider}",
+        ) from None
+    try:
+        opened: BaseChatModel = init_chat_model(model, model_provider=provider, **options)
+    except ImportError as error:
+        raise UsageError(_words(error), where=where, remedy="install that package beside the extra `chat`") from None
+    except Exception as error:  # an unknown provider, a missing key: each package has its own way to say so
+        raise UsageError(_words(error), where=where) from None
+    return opened
+
+
+def _trouble(error: Exception, total_s: float) -> Trouble:
+    if isinstance(error, TimeoutError):
+        return Trouble(what=f"no whole answer within {total_s:g} s")
+    said = f"{type(error).__name__}: {_words(error)}"
+    return Trouble(what=said, too_long=OVERFLOW.search(said) is not None)
+
+
+def _words(error: Exception) -> str:
+    return redact_text(" ".join(str(error).split()), secrets_of(os.environ))[:WORDS_SHOWN]
+
+
+def _without_secrets(text: str) -> str:
+    """An answer, in which nothing else may be changed."""
+    for secret in secrets_of(os.environ):
+        text = text.replace(secret, REDACTED)
+    return text

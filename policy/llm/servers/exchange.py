@@ -1,0 +1,187 @@
+"""One request to a chat server and its response, within time limits and a limit of bytes.
+
+Streams where the server does, so that a dead one is noticed long before the answer would be due. Redirects are not
+followed: a key goes nowhere but to the address that was named. Not covered: asking again; see `openai.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+
+from triton_agent.policy.llm.servers.keys import Key
+from triton_agent.policy.llm.servers.patience import Patience
+from triton_agent.policy.llm.servers.refusals import NoReply, Refusal, read_error_event, read_refusal
+from triton_agent.policy.llm.servers.reply import Reply, garbage
+
+ERROR_BYTES = 16 << 10
+"""Enough of an error to read what it says."""
+DONE = "[DONE]"
+NOBODY = "is the server running, and --base-url its address?"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """How requests are sent to one server."""
+
+    client: httpx.AsyncClient
+    url: str
+    key: Key
+    patience: Patience
+
+    async def ask(self, body: dict[str, Any]) -> Reply:
+        """The whole answer, or NoReply."""
+        model = str(body["model"])
+        request = self.client.build_request("POST", self.url, content=json.dumps(body), headers=self._headers())
+        try:
+            return await self._ask(request, model)
+        except httpx.ConnectTimeout:
+            raise lost(f"no connection within {self.patience.connect_s:g} s", NOBODY) from None
+        except httpx.ConnectError as error:
+            again = "certificate" not in str(error).lower()  # that will be no better in a moment
+            raise NoReply(Refusal(what=f"no connection: {error}", remedy=NOBODY, again=again)) from None
+        except httpx.DecodingError:
+            raise garbage("bytes that are not compressed as it says") from None
+        except httpx.TransportError as error:
+            raise lost(f"the connection broke: {str(error) or type(error).__name__}") from None
+
+    def _headers(self) -> dict[str, str]:
+        plain = {"Content-Type": "application/json", "Accept": "text/event-stream, application/json"}
+        return plain | {"Accept-Encoding": "identity"} | self.key.headers()
+
+    async def _ask(self, request: httpx.Request, model: str) -> Reply:
+        first_by = asyncio.get_running_loop().time() + self.patience.first_byte_s
+        async with self._sent(request, first_by) as response:
+            if response.status_code != 200:
+                raise NoReply(await self._refusal(response, model, first_by))
+            reply = Reply()
+            chunks = self._chunks(response, first_by, reply)
+            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if kind == "text/event-stream":
+                return await self._streamed(chunks, reply, model)
+            if kind == "application/json":
+                return await self._whole(chunks, reply, model)
+            raise NoReply(
+                Refusal(
+                    what=f"it answers with {kind or 'no content type'}, which is no chat completion",
+                    remedy="is --base-url the address of an OpenAI-compatible server? it often ends in /v1",
+                )
+            )
+
+    @contextlib.asynccontextmanager
+    async def _sent(self, request: httpx.Request, first_by: float) -> AsyncIterator[httpx.Response]:
+        try:
+            async with asyncio.timeout_at(first_by):
+                response = await self.client.send(request, stream=True, follow_redirects=False)
+        except TimeoutError:
+            raise lost(f"no response within {self.patience.first_byte_s:g} s") from None
+        try:
+            yield response
+        finally:
+            await response.aclose()
+
+    async def _chunks(self, response: httpx.Response, first_by: float, reply: Reply) -> AsyncIterator[bytes]:
+        """Bytes as they come; silence and excess end them. Before the first word a model may think for long."""
+        loop, source, received = asyncio.get_running_loop(), response.aiter_bytes(), 0
+        due = first_by
+        while True:
+            try:
+                async with asyncio.timeout_at(due):
+                    chunk = await anext(source, None)
+            except TimeoutError:
+                raise lost("the server fell silent" if received else "no byte of an answer in time") from None
+            if chunk is None:
+                return
+            received += len(chunk)
+            if received > self.patience.wire_bytes:
+                raise NoReply(Refusal(what=f"more than {self.patience.wire_bytes} bytes that are no answer"))
+            yield chunk
+            due = loop.time() + (self.patience.between_bytes_s if reply.text_bytes else self.patience.first_byte_s)
+
+    async def _refusal(self, response: httpx.Response, model: str, first_by: float) -> Refusal:
+        body = bytearray()
+        with contextlib.suppress(NoReply, httpx.TransportError, httpx.DecodingError):  # what has come has to do
+            async for chunk in self._chunks(response, first_by, Reply()):
+                body += chunk
+                if len(body) > ERROR_BYTES:
+                    break
+        text = bytes(body[:ERROR_BYTES]).decode("utf-8", "replace")
+        return read_refusal(response.status_code, response.headers, text, model=model, key_name=self.key.name)
+
+    async def _streamed(self, chunks: AsyncIterator[bytes], reply: Reply, model: str) -> Reply:
+        try:
+            async for data in events(chunks):
+                if data == DONE:
+                    return _finished(reply, "stop")
+                self._take(reply, data, model)
+                if reply.text_bytes > self.patience.answer_bytes:
+                    reply.cut(self.patience.answer_bytes)
+                    return reply
+        except (NoReply, httpx.TransportError):
+            if not reply.finish_reason:  # the rest is only what the server says of it
+                raise
+        return _finished(reply, "")
+
+    async def _whole(self, chunks: AsyncIterator[bytes], reply: Reply, model: str) -> Reply:
+        body = bytearray()
+        async for chunk in chunks:
+            body += chunk
+        self._take(reply, body.decode("utf-8", "replace"), model)
+        if reply.text_bytes > self.patience.answer_bytes:
+            reply.cut(self.patience.answer_bytes)
+        return _finished(reply, "stop")
+
+    def _take(self, reply: Reply, data: str, model: str) -> None:
+        try:
+            event = json.loads(data)
+        except (ValueError, RecursionError):
+            raise garbage("something that is no JSON") from None
+        if isinstance(event, dict) and event.get("error"):
+            raise NoReply(read_error_event(event["error"], model=model, key_name=self.key.name))
+        reply.take(event)
+
+
+def _finished(reply: Reply, otherwise: str) -> Reply:
+    """A reply that is whole; a stream that just ends is not."""
+    if not reply.answered:
+        raise garbage("a response without an answer in it")
+    reply.finish_reason = reply.finish_reason or otherwise
+    if not reply.finish_reason:
+        raise lost("the stream ended in the middle of the answer")
+    return reply
+
+
+async def events(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
+    """The data of server-sent events; comments that keep a connection alive are passed over."""
+    data: list[str] = []
+    async for line in _lines(chunks):
+        if line.startswith("data:"):
+            data.append(line[5:].removeprefix(" "))
+        elif not line and data:
+            yield "\n".join(data)
+            data = []
+    if data:
+        yield "\n".join(data)
+
+
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
+    rest = bytearray()
+    async for chunk in chunks:
+        searched = len(rest)
+        rest += chunk
+        while (end := rest.find(b"\n", searched)) >= 0:
+            yield rest[:end].decode("utf-8", "replace").removesuffix("\r")
+            del rest[: end + 1]
+            searched = 0
+    if rest:
+        yield rest.decode("utf-8", "replace").removesuffix("\r")
+
+
+def lost(what: str, remedy: str = "") -> NoReply:
+    return NoReply(Refusal(what=what, remedy=remedy, again=True))

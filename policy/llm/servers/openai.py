@@ -1,0 +1,267 @@
+"""Any server that speaks the chat completions of OpenAI: vllm serve, llama.cpp, Ollama, or one for money.
+
+Each answer is a request of its own, so that one that fails is not the others' loss. What a server does not take is left
+out of the next request, and the answers say so. Token ids are asked for where the server is vLLM; llama.cpp lists them
+unasked. Not covered: prompts and what becomes of answers (`policy/llm/author.py`), the bytes of a request
+(`exchange.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import random
+import re
+import time
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from triton_agent.policy.llm.engine import EngineError, Question, Sampled, Trouble
+from triton_agent.policy.llm.prompting.token_bound import token_bound
+from triton_agent.policy.llm.seeds import seeds_of
+from triton_agent.policy.llm.servers.exchange import Exchange
+from triton_agent.policy.llm.servers.keys import Key
+from triton_agent.policy.llm.servers.patience import Patience
+from triton_agent.policy.llm.servers.price import UNKNOWN, Price
+from triton_agent.policy.llm.servers.refusals import NoReply, Refusal
+from triton_agent.policy.llm.servers.reply import Reply
+from triton_agent.policy.llm.servers.server_card import ServerCard, look
+from triton_agent.tools.errors import UsageError
+
+HOSTED = "https://api.openai.com/v1"
+KEY_NAME = "OPENAI_API_KEY"
+ASSUMED_CONTEXT_TOKENS = 32768
+"""Where neither user nor server says: what models of the last years have at least, and a prompt hardly needs more."""
+AT_ONCE = 32
+"""Requests under way; servers queue what is beyond their own number."""
+RENAMED = {"max_tokens": "max_completion_tokens"}
+"""Fields that newer models of OpenAI want under another name."""
+SYSTEM_ROLE = "system role"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """Where the model is, and on what terms."""
+
+    base_url: str = HOSTED
+    key: Key
+    context_tokens: int | None = None
+    """None: what the server says, or what is assumed."""
+    price: Price = UNKNOWN
+    patience: Patience = dataclasses.field(default_factory=Patience)
+
+    @classmethod
+    def at(cls, base_url: str | None, key_name: str | None, **rest: Any) -> Server:
+        """From an address and the name of the variable that holds the key; both may be left out."""
+        required = key_name is not None or base_url is None  # the hosted one answers nobody without
+        url = parse_base_url(base_url) if base_url is not None else HOSTED
+        return cls(base_url=url, key=Key.from_environment(key_name or KEY_NAME, required=required), **rest)
+
+
+class OpenAIEngine:
+    """A model behind a server."""
+
+    def __init__(self, model: str, server: Server) -> None:
+        if not model:
+            raise UsageError("openai: names no model", remedy="--policy openai:MODEL, as the server calls it")
+        self.model = model
+        self._server = server
+        self._card: ServerCard | None = None
+        self._told_context: int | None = None
+        self._refused: dict[str, str] = {}
+        self._chance = random.Random()
+
+    @property
+    def name(self) -> str:
+        return f"openai:{self.model}"
+
+    @property
+    def version(self) -> str:
+        return self.model
+
+    @property
+    def context_tokens(self) -> int:
+        listed = self._card.context_tokens if self._card else None
+        return self._server.context_tokens or self._told_context or listed or ASSUMED_CONTEXT_TOKENS
+
+    def count(self, text: str) -> int:
+        return token_bound(text)
+
+    async def prepare(self) -> None:
+        """What the server says of the model, if anything."""
+        if self._card is None:
+            async with self._client() as client:
+                self._card = await look(client, self._server.base_url, self._server.key, self.model)
+
+    async def answer(self, questions: Sequence[Question]) -> list[list[Sampled]]:
+        await self.prepare()
+        room = asyncio.Semaphore(AT_ONCE)
+        async with self._client() as client:
+            url = f"{self._server.base_url}/chat/completions"
+            exchange = Exchange(client=client, url=url, key=self._server.key, patience=self._server.patience)
+            async with asyncio.TaskGroup() as group:
+                asked = [
+                    [
+                        group.create_task(self._sample(exchange, question, seed >> 31, room))  # some take 31 bits
+                        for seed in seeds_of(question)
+                    ]
+                    for question in questions
+                ]
+        return [[task.result() for task in tasks] for tasks in asked]
+
+    async def close(self) -> None:
+        """Connections do not outlive an `answer`."""
+
+    def _client(self) -> httpx.AsyncClient:
+        """New for each batch: it belongs to the event loop that it is used in, and a trainer has one for each call."""
+        local = urlsplit(self._server.base_url).hostname in ("localhost", "127.0.0.1", "::1")
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+        timeout = httpx.Timeout(None, connect=self._server.patience.connect_s)  # the others: see `exchange.py`
+        try:
+            return httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=not local, follow_redirects=False)
+        except (ValueError, ImportError):  # its words may hold the proxy's password
+            raise EngineError(
+                "the environment names a proxy that cannot be used",
+                where=self.name,
+                remedy="mend HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, or name the server in NO_PROXY",
+            ) from None
+
+    # -- one answer ------------------------------------------------------------------------------------------------
+
+    async def _sample(self, exchange: Exchange, question: Question, seed: int, room: asyncio.Semaphore) -> Sampled:
+        async with room:
+            began_s = time.monotonic()
+            try:
+                async with asyncio.timeout(self._server.patience.total_s):
+                    reply, without = await self._insist(exchange, question, seed, began_s)
+            except TimeoutError:
+                total_s = self._server.patience.total_s
+                return self._trouble(Refusal(what=f"no whole answer within {total_s:g} s"))
+            except NoReply as error:
+                return self._trouble(error.refusal)
+            return self._sampled(reply, question, without, time.monotonic() - began_s)
+
+    async def _insist(
+        self, exchange: Exchange, question: Question, seed: int, began_s: float
+    ) -> tuple[Reply, dict[str, str]]:
+        """Ask until there is an answer, or no hope of one; beside it, what was left out of the question and why."""
+        patience, tries = self._server.patience, 0
+        while True:
+            without = dict(self._refused)
+            body = self._body(question, seed, without)
+            try:
+                return await exchange.ask(body), without
+            except NoReply as error:
+                refusal = error.refusal
+            if refused := [field for field in refusal.fields if field not in without and _holds(body, field)]:
+                self._refused |= dict.fromkeys(refused, refusal.what)
+                continue
+            tries += 1
+            wait_s = patience.wait_s(tries, refusal.retry_after_s, self._chance)
+            late = time.monotonic() - began_s + wait_s > patience.retry_within_s
+            if not refusal.again or tries >= patience.tries or late:
+                raise NoReply(_given_up(refusal, tries, late))
+            await asyncio.sleep(wait_s)
+
+    def _body(self, question: Question, seed: int, without: dict[str, str]) -> dict[str, Any]:
+        sampling = question.sampling
+        body: dict[str, Any] = {
+            "model": self.model,
+            "messages": [{"role": item.role, "content": item.content} for item in question.messages],
+            "max_tokens": sampling.max_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "seed": seed,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "logprobs": True,
+        }
+        if self._card is not None and self._card.is_vllm:
+            body["return_token_ids"] = True
+        if "stream" in without:
+            body.pop("stream_options")
+        for field in without:
+            value = body.pop(field, None)
+            if field in RENAMED:
+                body[RENAMED[field]] = value
+        if SYSTEM_ROLE in without:
+            body["messages"] = _without_system(body["messages"])
+        return body
+
+    def _sampled(self, reply: Reply, question: Question, without: dict[str, str], wall_s: float) -> Sampled:
+        token_ids, log_probabilities, missing = reply.tokens()
+        notes = [missing] if missing else []
+        notes += [f"asked without {field}: {why}" for field, why in without.items() if field not in RENAMED]
+        text = reply.text
+        if self._server.key.is_in(text):
+            text, token_ids, log_probabilities = self._server.key.hide(text), None, None
+            notes = ["the answer held the key to the server, which was taken out"]
+        prompt_tokens, completion_tokens = reply.prompt_tokens, reply.completion_tokens
+        if prompt_tokens is None or completion_tokens is None:
+            prompt_tokens = sum(self.count(message.content) for message in question.messages)
+            completion_tokens = len(token_ids) if token_ids else self.count(text)
+            notes.append("the server tells no usage: it is estimated, rather too high")
+        return Sampled(
+            text=text,
+            finish_reason=reply.finish_reason,
+            prompt_ids=reply.prompt_ids,
+            token_ids=token_ids,
+            log_probabilities=log_probabilities,
+            missing=self._server.key.clean("; ".join(notes)),
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+            cost=self._server.price.of(prompt_tokens, completion_tokens),
+            wall_s=wall_s,
+            version=self._server.key.clean(reply.version),
+        )
+
+    def _trouble(self, refusal: Refusal) -> Sampled:
+        if refusal.context_tokens is not None and self._server.context_tokens is None:
+            self._told_context = refusal.context_tokens
+        clean = self._server.key.clean
+        trouble = Trouble(
+            what=clean(f"{self._server.base_url}: {refusal.what}"),
+            remedy=clean(refusal.remedy),
+            too_long=refusal.too_long,
+            context_tokens=refusal.context_tokens,
+        )
+        return Sampled(text="", finish_reason="", trouble=trouble)
+
+
+def _holds(body: dict[str, Any], field: str) -> bool:
+    return field in body or (field == SYSTEM_ROLE and any(one["role"] == "system" for one in body["messages"]))
+
+
+def _without_system(messages: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The same words, all of them the user's: some models' templates know no other role."""
+    system = [one["content"] for one in messages if one["role"] == "system"]
+    rest = [one for one in messages if one["role"] != "system"]
+    return [{"role": "user", "content": "\n\n".join([*system, *(one["content"] for one in rest[:1])])}, *rest[1:]]
+
+
+def _given_up(refusal: Refusal, tries: int, late: bool) -> Refusal:
+    if tries == 1 and not late:
+        return refusal
+    told = refusal.retry_after_s
+    wait = f"; it wants to be asked again in {told:.0f} s" if late and told else ""
+    return dataclasses.replace(refusal, what=f"{refusal.what} (after {tries} {'try' if tries == 1 else 'tries'}{wait})")
+
+
+def parse_base_url(text: str) -> str:
+    """The address under which `/chat/completions` is; `/v1` where nothing but a host is named."""
+    found = urlsplit(text.strip())
+    try:
+        valid = found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0
+        valid = valid and not re.search(r"\s", text.strip())
+        httpx.URL(text.strip())
+    except (ValueError, httpx.InvalidURL):
+        valid = False
+    if found.username or found.password or found.query or found.fragment:
+        raise UsageError("--base-url holds more than an address", remedy="keys come from the environment only")
+    if not valid:
+        raise UsageError(f"--base-url {text}", remedy="an address such as http://127.0.0.1:8000/v1")
+    path = found.path.rstrip("/").removesuffix("/chat/completions")
+    return f"{found.scheme}://{found.netloc}{path or '/v1'}"

@@ -1,0 +1,143 @@
+"""An answer as it comes in: pieces of a stream, or one whole response, gathered into one thing.
+
+Takes the OpenAI format and what vLLM and llama.cpp add to it: token ids. Reasoning that a server keeps apart is put
+back before the answer, between the marks that `policy/answer.py` looks past, so that nothing sampled is lost.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from triton_agent.policy.llm.servers.refusals import NoReply, Refusal
+
+REASONING_NAMES = ("reasoning_content", "reasoning")
+NO_IDS = "the server tells no token ids"
+NO_LOG_PROBABILITIES = "the server tells no log-probabilities"
+
+
+@dataclasses.dataclass(slots=True)
+class Reply:
+    """What has come so far."""
+
+    said: list[str] = dataclasses.field(default_factory=list)
+    reasoned: list[str] = dataclasses.field(default_factory=list)
+    text_bytes: int = 0
+    finish_reason: str = ""
+    prompt_ids: tuple[int, ...] | None = None
+    token_ids: list[int] = dataclasses.field(default_factory=list)
+    listed_ids: list[int] = dataclasses.field(default_factory=list)
+    """Those that stand beside the log-probabilities."""
+    log_probabilities: list[float] = dataclasses.field(default_factory=list)
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    model: str = ""
+    fingerprint: str = ""
+    answered: bool = False
+    """Whether there was any choice at all."""
+
+    @property
+    def text(self) -> str:
+        said, reasoned = "".join(self.said), "".join(self.reasoned)
+        if not reasoned:
+            return said
+        return f"<think>{reasoned}</think>\n{said}" if said else f"<think>{reasoned}"
+
+    @property
+    def version(self) -> str:
+        """What the server says it is, down to its configuration where it tells."""
+        return f"{self.model} {self.fingerprint}".strip()
+
+    def take(self, event: Any) -> None:
+        """One piece of a stream, or the whole."""
+        if not isinstance(event, dict):
+            raise garbage(f"a {type(event).__name__} instead of an object")
+        self.model = _text(event.get("model")) or self.model
+        self.fingerprint = _text(event.get("system_fingerprint")) or self.fingerprint
+        self._count(event.get("usage"))
+        ids = _ids(event.get("prompt_token_ids"))
+        self.prompt_ids = tuple(ids) if ids else self.prompt_ids
+        choices = event.get("choices")
+        if choices is not None and not isinstance(choices, list):
+            raise garbage("choices that are no list")
+        for choice in (choices or [])[:1]:
+            self._choose(choice)
+
+    def _choose(self, choice: Any) -> None:
+        if not isinstance(choice, dict):
+            raise garbage("a choice that is no object")
+        self.answered = True
+        message = choice.get("delta") or choice.get("message") or {}
+        if not isinstance(message, dict):
+            raise garbage("a message that is no object")
+        self._say(self.said, _content(message.get("content")) or _text(message.get("refusal")))
+        self._say(self.reasoned, next(filter(None, (_text(message.get(name)) for name in REASONING_NAMES)), ""))
+        self.token_ids += _ids(choice.get("token_ids"))
+        self._list(choice.get("logprobs"))
+        self.finish_reason = _text(choice.get("finish_reason")) or self.finish_reason
+
+    def _say(self, where: list[str], text: str) -> None:
+        if text:
+            where.append(text)
+            self.text_bytes += len(text.encode("utf-8", "surrogatepass"))
+
+    def _list(self, logprobs: Any) -> None:
+        content = logprobs.get("content") if isinstance(logprobs, dict) else None
+        for item in content if isinstance(content, list) else []:
+            value = item.get("logprob") if isinstance(item, dict) else None
+            if isinstance(value, (int, float)) and math.isfinite(value):
+                self.log_probabilities.append(float(value))
+                self.listed_ids += _ids([item.get("id")])
+
+    def _count(self, usage: Any) -> None:
+        if isinstance(usage, dict):
+            self.prompt_tokens = _count(usage.get("prompt_tokens"), self.prompt_tokens)
+            self.completion_tokens = _count(usage.get("completion_tokens"), self.completion_tokens)
+
+    def cut(self, limit: int) -> None:
+        """Keep so many bytes of text; the rest is not worth having."""
+        text = self.text.encode("utf-8", "surrogatepass")[:limit].decode("utf-8", "ignore")
+        self.said, self.reasoned, self.text_bytes = [text], [], min(self.text_bytes, limit)
+        self.finish_reason = OVERSIZED
+
+    def tokens(self) -> tuple[tuple[int, ...] | None, tuple[float, ...] | None, str]:
+        """Ids, log-probabilities of just these, and what is missing of both and why."""
+        ids = self.token_ids or self.listed_ids
+        if self.finish_reason == OVERSIZED:
+            return None, None, "the answer was cut off where it became too long"
+        if not ids:
+            beside = "; its log-probabilities are of no use without" if self.log_probabilities else ""
+            return None, None, NO_IDS + beside
+        if len(ids) != len(self.log_probabilities):
+            found = len(self.log_probabilities)
+            why = f"the server tells {found} log-probabilities for {len(ids)} tokens" if found else NO_LOG_PROBABILITIES
+            return tuple(ids), None, why
+        return tuple(ids), tuple(self.log_probabilities), ""
+
+
+OVERSIZED = "oversized"
+"""A finish reason of our own."""
+
+
+def garbage(what: str) -> NoReply:
+    return NoReply(Refusal(what=f"the server sent {what}", again=True))
+
+
+def _content(value: Any) -> str:
+    """Text, or a list of parts of which some are text."""
+    if isinstance(value, list):
+        return "".join(_text(part.get("text")) for part in value if isinstance(part, dict))
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _ids(value: Any) -> list[int]:
+    return [item for item in value if type(item) is int] if isinstance(value, list) else []
+
+
+def _count(value: Any, before: int | None) -> int | None:
+    return value if type(value) is int and value >= 0 else before

@@ -1,0 +1,58 @@
+"""What a server says of itself before it is asked anything: what it is, and how much context its model has.
+
+Read from the list of models. vLLM names itself there and its limit; llama.cpp tells its own in the same place. Most
+others say neither, and no answer is no failure: the first question will show what is wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from typing import Any
+
+import httpx
+
+from triton_agent.policy.llm.servers.keys import Key
+
+LOOK_S = 5.0
+LIST_BYTES = 4 << 20
+"""Hosted routers list some hundred models."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ServerCard:
+    """A server, as far as it introduces itself."""
+
+    is_vllm: bool = False
+    context_tokens: int | None = None
+
+
+async def look(client: httpx.AsyncClient, base_url: str, key: Key, model: str) -> ServerCard | None:
+    """None where there was no response to learn from; it may be asked another time."""
+    try:
+        async with asyncio.timeout(LOOK_S):
+            async with client.stream("GET", f"{base_url}/models", headers=key.headers()) as response:
+                body = bytearray()
+                async for chunk in response.aiter_bytes():
+                    body += chunk
+                    if len(body) > LIST_BYTES:
+                        return ServerCard()
+                return _read(httpx.Response(response.status_code, content=bytes(body)), model)
+    except (TimeoutError, httpx.TransportError, httpx.DecodingError):
+        return None
+
+
+def _read(response: httpx.Response, model: str) -> ServerCard:
+    try:
+        listed = response.json()["data"] if response.status_code == 200 else []
+        cards = [item for item in listed if isinstance(item, dict)]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ServerCard()
+    card = next((item for item in cards if item.get("id") == model), cards[0] if len(cards) == 1 else {})
+    return ServerCard(is_vllm=card.get("owned_by") == "vllm", context_tokens=_context(card))
+
+
+def _context(card: dict[str, Any]) -> int | None:
+    meta = card.get("meta") if isinstance(card.get("meta"), dict) else {}
+    told = (card.get("max_model_len"), (meta or {}).get("n_ctx"), card.get("context_length"))
+    return next((value for value in told if type(value) is int and value > 0), None)

@@ -1,0 +1,107 @@
+"""Makes small models of random weights for engines to serve, and says what their log-probabilities ought to be.
+
+A script, since what it imports is often installed beside an engine only: `python served_model.py make FOLDER`,
+`adapter FOLDER MODEL`, `vary FOLDER MODEL`, `recompute` with JSON on stdin.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[4]
+CONTEXT = 8192
+RANK = 4
+
+
+def make(folder: Path) -> None:
+    """A two-layer decoder with a tokenizer trained on this repository; a real prompt fits into its context."""
+    sys.path.insert(0, str(ROOT / "src"))
+    from triton_agent.policy.train import fresh
+
+    size = fresh.Size(layers=2, width=64, heads=2, key_value_heads=1, vocabulary=2048, context=CONTEXT)
+    fresh.SIZES["served"] = size
+    texts = [path.read_text() for path in sorted((ROOT / "policy").rglob("*.py"))]
+    fresh.make_policy("served", texts, folder)
+
+
+def vary(folder: Path, model: Path) -> None:
+    """A model of the same form and the same sizes of numbers that says other things."""
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(model, folder)
+    weights = {name: tensor.roll(1, 0) for name, tensor in load_file(model / "model.safetensors").items()}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def adapter(folder: Path, model: Path) -> None:
+    """Low-rank matrices for the values of every layer, large enough to change what is said."""
+    import torch
+    from safetensors.torch import save_file
+
+    config = json.loads((model / "config.json").read_text())
+    width, out = config["hidden_size"], config["num_key_value_heads"] * config["head_dim"]
+    drawn = torch.Generator().manual_seed(1)
+    folder.mkdir()
+    matrices = {}
+    for layer in range(config["num_hidden_layers"]):
+        name = f"base_model.model.model.layers.{layer}.self_attn.v_proj"
+        matrices[f"{name}.lora_A.weight"] = torch.randn(RANK, width, generator=drawn)
+        matrices[f"{name}.lora_B.weight"] = torch.randn(out, RANK, generator=drawn)
+    save_file(matrices, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    about = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": RANK, "lora_alpha": RANK, "lora_dropout": 0.0}
+    about |= {"target_modules": ["v_proj"], "bias": "none", "base_model_name_or_path": str(model)}
+    (folder / "adapter_config.json").write_text(json.dumps(about))
+
+
+def recompute(model: str, dtype: str, answers: list[dict[str, Any]], adapted: str | None) -> list[dict[str, Any]]:
+    """For each answer its text and log-probabilities, by one pass over question and answer together."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    network = AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, dtype))
+    if adapted:
+        _add(network, Path(adapted))
+    found = []
+    for answer in answers:
+        prompt, tokens = answer["prompt_ids"], answer["token_ids"]
+        with torch.no_grad():
+            logits = network(torch.tensor([prompt + tokens])).logits[0, len(prompt) - 1 : -1].float()
+        likely = (logits / (answer["temperature"] or 1.0)).log_softmax(-1)
+        values = likely.gather(1, torch.tensor(tokens)[:, None])[:, 0]
+        best = likely.topk(2, dim=-1).values
+        found.append(
+            {
+                "text": tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False),
+                "log_probabilities": values.tolist(),
+                "leads": (best[:, 0] - best[:, 1]).tolist(),
+            }
+        )
+    return found
+
+
+def _add(network: Any, folder: Path) -> None:
+    from safetensors.torch import load_file
+
+    matrices = load_file(folder / "adapter_model.safetensors")
+    for name, down in matrices.items():
+        if name.endswith("lora_A.weight"):
+            module = network.get_submodule(name.removeprefix("base_model.model.").removesuffix(".lora_A.weight"))
+            module.weight.data += matrices[name.replace("lora_A", "lora_B")] @ down
+
+
+def main() -> None:
+    what, *rest = sys.argv[1:]
+    if what == "recompute":
+        asked = json.load(sys.stdin)
+        json.dump(recompute(asked["model"], asked["dtype"], asked["answers"], asked.get("adapter")), sys.stdout)
+    else:
+        {"make": make, "vary": vary, "adapter": adapter}[what](*map(Path, rest))
+
+
+if __name__ == "__main__":
+    main()
