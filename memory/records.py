@@ -57,7 +57,7 @@ class Completion:
     """Which tokens the policy chose itself; None means all of them."""
     finish_reason: str = "stop"
     missing: str = ""
-    """Why there are no tokens or log-probabilities, where one would expect them."""
+    """Why there are no tokens or log-probabilities, or the text may not be theirs, where one would expect it."""
     usage: Usage = dataclasses.field(default_factory=Usage)
 
     def __post_init__(self) -> None:

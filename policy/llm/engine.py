@@ -60,7 +60,7 @@ class Sampled:
     token_ids: tuple[int, ...] | None = None
     log_probabilities: tuple[float, ...] | None = None
     missing: str = ""
-    """Why tokens or log-probabilities are not there."""
+    """Why tokens or log-probabilities are not there, or the text may not be what the tokens spell."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float = 0.0

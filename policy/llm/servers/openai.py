@@ -2,8 +2,8 @@
 
 Each answer is a request of its own, so that one that fails is not the others' loss. What a server does not take is left
 out of the next request, and the answers say so. Token ids are asked for where the server is vLLM; llama.cpp lists them
-unasked. Not covered: prompts and what becomes of answers (`policy/llm/author.py`), the bytes of a request
-(`exchange.py`).
+unasked. The text is what the tokens spell, or the answer says that it may be another (`spelling.py`). Not covered:
+prompts and what becomes of answers (`policy/llm/author.py`), the bytes of a request (`exchange.py`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from triton_agent.policy.llm.servers.price import UNKNOWN, Price
 from triton_agent.policy.llm.servers.refusals import NoReply, Refusal
 from triton_agent.policy.llm.servers.reply import Reply
 from triton_agent.policy.llm.servers.server_card import ServerCard, look
+from triton_agent.policy.llm.servers.spelling import Speller, respell
 from triton_agent.tools.errors import UsageError
 
 HOSTED = "https://api.openai.com/v1"
@@ -87,6 +88,10 @@ class OpenAIEngine:
         listed = self._card.context_tokens if self._card else None
         return self._server.context_tokens or self._told_context or listed or ASSUMED_CONTEXT_TOKENS
 
+    @property
+    def _is_vllm(self) -> bool:
+        return self._card is not None and self._card.is_vllm
+
     def count(self, text: str) -> int:
         return token_bound(text)
 
@@ -142,6 +147,7 @@ class OpenAIEngine:
                 return self._trouble(Refusal(what=f"no whole answer within {total_s:g} s"))
             except NoReply as error:
                 return self._trouble(error.refusal)
+            await respell(reply, self._speller(exchange.client))
             return self._sampled(reply, question, without, time.monotonic() - began_s)
 
     async def _insist(
@@ -179,7 +185,7 @@ class OpenAIEngine:
             "stream_options": {"include_usage": True},
             "logprobs": True,
         }
-        if self._card is not None and self._card.is_vllm:
+        if self._is_vllm:
             body["return_token_ids"] = True
         if "stream" in without:
             body.pop("stream_options")
@@ -191,9 +197,21 @@ class OpenAIEngine:
             body["messages"] = _without_system(body["messages"])
         return body
 
+    def _speller(self, client: httpx.AsyncClient) -> Speller | None:
+        if not self._is_vllm:
+            return None
+        server = self._server
+        return Speller(
+            client=client,
+            base_url=server.base_url,
+            key=server.key,
+            model=self.model,
+            within_s=server.patience.between_bytes_s,
+        )
+
     def _sampled(self, reply: Reply, question: Question, without: dict[str, str], wall_s: float) -> Sampled:
         token_ids, log_probabilities, missing = reply.tokens()
-        notes = [missing] if missing else []
+        notes = [note for note in (missing, reply.doubt) if note]
         notes += [f"asked without {field}: {why}" for field, why in without.items() if field not in RENAMED]
         text = reply.text
         if self._server.key.is_in(text):

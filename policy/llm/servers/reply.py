@@ -29,6 +29,8 @@ class Reply:
     token_ids: list[int] = dataclasses.field(default_factory=list)
     listed_ids: list[int] = dataclasses.field(default_factory=list)
     """Those that stand beside the log-probabilities."""
+    listed_texts: list[str] = dataclasses.field(default_factory=list)
+    """Of each token alone; empty where its bytes wait for those of the next."""
     log_probabilities: list[float] = dataclasses.field(default_factory=list)
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -36,9 +38,15 @@ class Reply:
     fingerprint: str = ""
     answered: bool = False
     """Whether there was any choice at all."""
+    spelled: str | None = None
+    """The text by its tokens, where somebody asked."""
+    doubt: str = ""
+    """Why the text may not be what the tokens spell."""
 
     @property
     def text(self) -> str:
+        if self.spelled is not None:
+            return self.spelled
         said, reasoned = "".join(self.said), "".join(self.reasoned)
         if not reasoned:
             return said
@@ -89,6 +97,7 @@ class Reply:
             if isinstance(value, (int, float)) and math.isfinite(value):
                 self.log_probabilities.append(float(value))
                 self.listed_ids += _ids([item.get("id")])
+                self.listed_texts += [item["token"]] if isinstance(item.get("token"), str) else []
 
     def _count(self, usage: Any) -> None:
         if isinstance(usage, dict):

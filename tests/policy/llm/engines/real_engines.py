@@ -24,7 +24,6 @@ from triton_agent.policy.llm.engines.interpreters import VARIABLE
 SCRIPT = Path(__file__).with_name("served_model.py")
 FLOAT32, BFLOAT16 = 1e-4, 1e-2
 """How far a stored log-probability may be from a recomputed one."""
-UNFINISHED = "\ufffd"
 SERVER_STARTS_WITHIN_S = 400.0
 
 
@@ -105,19 +104,13 @@ def assert_exact(
     within: float = FLOAT32,
     dtype: str = "float32",
     adapter: Path | None = None,
-    by_server: bool = False,
 ) -> None:
-    """Tokens rebuild the text, and their log-probabilities are those of the model.
-
-    A server sends text as it grows, and keeps back the bytes of a character that the answer's limit cut in two.
-    """
+    """Tokens rebuild the text, and their log-probabilities are those of the model."""
     assert answers
     opinions = second_opinion(model, answers, temperature=temperature, dtype=dtype, adapter=adapter)
     for answer, opinion in zip(answers, opinions, strict=True):
         assert answer.token_ids and answer.log_probabilities
-        kept_back = opinion.text.removeprefix(answer.text) if by_server else ""
-        assert answer.text + kept_back == opinion.text
-        assert set(kept_back) <= {UNFINISHED}
+        assert answer.text == opinion.text
         assert answer.log_probabilities == pytest.approx(opinion.log_probabilities, abs=within)
 
 

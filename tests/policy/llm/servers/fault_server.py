@@ -214,14 +214,16 @@ async def one_endless_line(line: Line) -> None:
 class FaultServer:
     """Listens in a thread of its own."""
 
-    def __init__(self, *behaviours: Behaviour, models: Any = None) -> None:
+    def __init__(self, *behaviours: Behaviour, models: Any = None, spelled: Any = None) -> None:
         self.behaviours = behaviours
         self.models = models
         """What the list of models says; None: it is not found."""
+        self.spelled = spelled
+        """What it says that tokens spell; None: it is not asked that."""
         self.asked: list[Asked] = []
         """Questions, in order."""
         self.looked: list[Asked] = []
-        """Requests for the list of models, and whatever else."""
+        """Requests for the list of models, for what tokens spell, and whatever else."""
         self.open_connections = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -261,7 +263,8 @@ class FaultServer:
     async def _answer(self, reader: asyncio.StreamReader, line: Line) -> None:
         if not line.asked.path.endswith("/chat/completions"):
             self.looked.append(line.asked)
-            await (refusing(404, "no list here") if self.models is None else answering(self.models))(line)
+            said = self.spelled if line.asked.path == "/detokenize" else self.models
+            await (refusing(404, "not here") if said is None else answering(said))(line)
             return
         self.asked.append(line.asked)
         behaviour = self.behaviours[min(len(self.asked), len(self.behaviours)) - 1]

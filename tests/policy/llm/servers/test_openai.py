@@ -71,6 +71,55 @@ def test_what_a_server_does_not_tell_is_missing_with_the_reason(choice: dict, mi
     assert (answer.token_ids, answer.log_probabilities) == (ids, None)
 
 
+def cut_within_a_character(finish: str = "length") -> Behaviour:
+    """As vLLM does it: `a` comes, then two bytes of three, and they have no text."""
+    tokens = [{"token": text, "logprob": -0.5} for text in ("a", "", "", "<|end|>")[: 4 if finish == "stop" else 3]]
+    ids = [7, 8, 9, 2][: len(tokens)]
+    first = piece("a", token_ids=ids[:1], logprobs={"content": tokens[:1]})
+    last = piece("", token_ids=ids[1:], logprobs={"content": tokens[1:]}, finish=finish)
+    return streaming(first, last, USAGE, "[DONE]")
+
+
+@pytest.mark.parametrize("finish", ["length", "stop"])
+def test_what_vllm_keeps_back_of_an_answer_is_asked_for(finish: str) -> None:
+    with FaultServer(cut_within_a_character(finish), models=VLLM, spelled={"prompt": "a\ufffd"}) as server:
+        (answer,) = propose(author(server.url))
+    assert server.looked[-1].body == {"model": "served", "tokens": [7, 8, 9]}
+    assert server.looked[-1].headers["authorization"] == f"Bearer {KEY}"
+    assert (answer.text, answer.missing) == ("a\ufffd", "")
+    assert answer.token_ids == (7, 8, 9, 2)[: len(answer.token_ids)]
+
+
+@pytest.mark.parametrize(
+    ("models", "spelled", "doubt"),
+    [
+        (VLLM, None, "may lack its last character"),
+        (VLLM, "no object", "may lack its last character"),
+        (VLLM, {"prompt": "b\ufffd"}, "not what its tokens spell"),
+        (None, None, "may lack its last character"),
+    ],
+)
+def test_a_text_that_may_not_be_what_its_tokens_spell_says_so(models: Any, spelled: Any, doubt: str) -> None:
+    with FaultServer(cut_within_a_character(), models=models, spelled=spelled) as server:
+        (answer,) = propose(author(server.url))
+    assert answer.text == "a" and doubt in answer.missing
+    assert answer.token_ids == (7, 8, 9) and answer.log_probabilities == (-0.5, -0.5, -0.5)
+
+
+def test_an_answer_of_whole_characters_is_not_asked_about() -> None:
+    whole = piece("ab", token_ids=[7, 8], logprobs={"content": LIKELY}, finish="stop")
+    answer, server = one(streaming(whole, USAGE, "[DONE]"), VLLM)
+    assert [asked.path for asked in server.looked] == ["/v1/models"]
+    assert answer.missing == ""
+
+
+def test_thoughts_that_a_server_keeps_apart_are_not_spelled_by_the_tokens() -> None:
+    thought = {"choices": [{"index": 0, "delta": {"reasoning_content": "hm"}}]}
+    said = piece("ab", token_ids=[7, 8], logprobs={"content": LIKELY}, finish="stop")
+    answer, _ = one(streaming(thought, said, USAGE, "[DONE]"), VLLM)
+    assert answer.text == "<think>hm</think>\nab" and "keeps thoughts apart" in answer.missing
+
+
 def refusing_field(name: str, message: str) -> Behaviour:
     """As strict servers do."""
 
