@@ -59,7 +59,7 @@ REDUCTION = _words(
     sum mean prod nansum nanmean amax amin aminmax _aminmax max min argmax argmin all any count_nonzero norm std
     std_mean var var_mean median nanmedian mode kthvalue logsumexp linalg_vector_norm linalg__powsum linalg_norm
     linalg_matrix_norm frobenius_norm nuclear_norm dist trace histc histogram bincount hash_tensor powsum
-    _is_all_true _is_any_true equal allclose segment_reduce sum_to_size
+    _is_all_true _is_any_true equal allclose segment_reduce sum_to_size col2im coalesce _coalesce
     _softmax_backward_data _log_softmax_backward_data
     softmax _softmax _safe_softmax _masked_softmax log_softmax _log_softmax special_softmax special_log_softmax
     layer_norm native_layer_norm group_norm native_group_norm batch_norm native_batch_norm cudnn_batch_norm
@@ -87,7 +87,7 @@ MOVEMENT = _words(
     column_stack row_stack block_diag constant_pad_nd pad reflection_pad1d reflection_pad2d reflection_pad3d
     replication_pad1d replication_pad2d replication_pad3d _pad_circular _pad_enum flip fliplr flipud roll rot90
     repeat tile repeat_interleave tril triu diag diag_embed diagflat lift lift_fresh_copy pixel_shuffle pixel_unshuffle
-    channel_shuffle native_channel_shuffle im2col col2im slice_scatter select_scatter diagonal_scatter
+    channel_shuffle native_channel_shuffle im2col slice_scatter select_scatter diagonal_scatter
     as_strided_scatter unsafe_chunk unsafe_split unsafe_split_with_sizes _to_cpu cpu cuda pin_memory _pin_memory
     fill zero fill_diagonal to_dense _to_dense resolve_conj resolve_neg _reshape_copy narrow_copy _lazy_clone
     cartesian_prod combinations meshgrid pad_sequence _pack_padded_sequence _pad_packed_sequence
@@ -112,7 +112,7 @@ ALLOCATION = _words(
     empty empty_like empty_strided empty_permuted zeros zeros_like ones ones_like full full_like new_empty
     new_empty_strided new_zeros new_ones new_full arange range linspace logspace scalar_tensor eye tril_indices
     triu_indices hann_window hamming_window blackman_window bartlett_window kaiser_window fft_fftfreq fft_rfftfreq
-    _efficientzerotensor tensor _empty_affine_quantized affine_grid_generator
+    _efficientzerotensor tensor _empty_affine_quantized
     """
 )
 """Makes a tensor out of arguments alone."""
@@ -159,6 +159,25 @@ _TABLES: tuple[tuple[frozenset[str], Kind], ...] = (
     (METADATA, "metadata"),
 )
 
+_SCATTERED = frozenset({"slice", "select", "diagonal"})
+"""Views whose derivative puts each element in one place; of others it is a sum."""
+
+PASSES: dict[str, int] = {
+    **dict.fromkeys(_words("gelu binary_cross_entropy_with_logits native_layer_norm native_group_norm"), 8),
+    **dict.fromkeys(_words("cudnn_batch_norm miopen_batch_norm _batch_norm_with_update _batch_norm_no_update"), 8),
+    **dict.fromkeys(_words("native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training"), 8),
+    **dict.fromkeys(_words("mish _log_softmax _fused_rms_norm binary_cross_entropy"), 6),
+    **dict.fromkeys(_words("_softmax _safe_softmax softplus huber_loss smooth_l1_loss std var std_mean var_mean"), 5),
+    **dict.fromkeys(_words("_weight_norm_interface renorm logsumexp _masked_softmax logcumsumexp"), 5),
+    **dict.fromkeys(
+        _words("sigmoid tanh silu elu celu selu hardswish log_sigmoid_forward glu kl_div logit sinh cosh"), 4
+    ),
+    **dict.fromkeys(_words("mse_loss l1_loss soft_margin_loss linalg_vector_norm norm hardsigmoid lerp logaddexp"), 3),
+    **dict.fromkeys(_words("softshrink hardshrink dist native_dropout rrelu_with_noise _softmax_backward_data"), 3),
+    **dict.fromkeys(_words("leaky_relu hardtanh clamp addcmul addcdiv prelu relu6 threshold expm1 log1p"), 2),
+}
+"""How many elementary operators a compound one stands for, as a module would have it that spells it out."""
+
 _LIGHT_LINALG = frozenset({"linalg_cross", "linalg_vander"})
 
 _HEAVY_PARTS = ("convolution", "conv1d", "conv2d", "conv3d", "linear", "matmul", "attention", "attn", "gemm", "lstm")
@@ -174,6 +193,12 @@ def bare_name(operator: str) -> str:
 def functional_name(name: str) -> str:
     """`relu_` becomes `relu`; names such as `__and__` stay."""
     return name[:-1] if name.endswith("_") and not name.endswith("__") else name
+
+
+def passes_of(operator: str) -> int:
+    """Over its largest tensor, counted in elementary operators."""
+    name = functional_name(bare_name(operator)).removeprefix("_foreach_")
+    return PASSES.get(name, 1)
 
 
 @functools.cache
@@ -200,8 +225,8 @@ def _tabled_by_family(name: str) -> Kind | None:
     if name.startswith("_foreach_"):
         return _tabled(name.removeprefix("_foreach_"))
     if name.endswith("_backward"):
-        kind = _tabled(name.removesuffix("_backward"))
-        return "movement" if kind == "view" else kind
+        kind = _tabled(base := name.removesuffix("_backward"))
+        return kind if kind not in ("view", "movement") else "movement" if base in _SCATTERED else "reduction"
     if name.endswith("_copy") and _tabled(name.removesuffix("_copy")) == "view":
         return "movement"
     return "heavy" if name.startswith(("fft_", "linalg_")) and name not in _LIGHT_LINALG else None

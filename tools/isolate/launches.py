@@ -10,8 +10,6 @@ import dataclasses
 import importlib
 from typing import Any, Protocol
 
-from triton_agent.tools.isolate.watch import OperatorWatch
-
 REGISTER_BYTES = 4
 """Unit in which Triton counts what a thread spills."""
 
@@ -57,15 +55,8 @@ class NoLaunches:
 class InterpretedLaunches:
     """Launches in the mended interpreter, with the bytes they moved."""
 
-    def __init__(self, target: str, watch: OperatorWatch) -> None:
+    def __init__(self, target: str) -> None:
         self._interpreter = importlib.import_module("triton_agent.tools.emulate.interpreter").install(target)
-        run_programs = self._interpreter._run_programs
-
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            with watch.paused():  # the interpreter works with torch itself
-                return run_programs(*args, **kwargs)
-
-        self._interpreter._run_programs = watched
 
     def begin(self, *, silenced: bool) -> None:
         self._interpreter.launches.clear()
@@ -207,8 +198,8 @@ def _counted(kernel: str, programs: int) -> dict[str, Any]:
     return {"kernel": kernel, "programs": programs, "bytes_loaded": None, "bytes_stored": None, "contested": []}
 
 
-def launches_for(mode: str, target: str, watch: OperatorWatch) -> Launches:
+def launches_for(mode: str, target: str) -> Launches:
     """The kind that a worker's mode asks for."""
     if mode == "interpreter":
-        return InterpretedLaunches(target, watch)
+        return InterpretedLaunches(target)
     return GpuLaunches() if mode == "gpu" else NoLaunches()

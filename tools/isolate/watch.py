@@ -1,13 +1,12 @@
 """What a candidate does through torch while it runs: every operator dispatched, with the elements it touched.
 
 Sits below Python, at the dispatcher, so it does not matter under which name an operator was called. It also fills
-fresh memory with a poison, so that what was never written shows. It does not see what happens inside a kernel launch
-(the interpreter uses torch itself there), nor arithmetic done without torch; those have guards of their own.
+fresh memory with a poison, so that what was never written shows. It does not see arithmetic done without torch, nor
+what runs while a candidate has switched modes off; for these there are the guard and the witness (`witness.py`).
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,11 +28,6 @@ dtype's integer twin."""
 POISON_BYTES = (0x65, 0x9A)
 """For types of one byte: no value is out of place there, but an answer cannot be both."""
 
-TORCH_NAMESPACES = frozenset(
-    {"aten", "prim", "prims", "profiler", "quantized", "inductor", "triton", "_c10d_functional"}
-)
-"""Operators that come with torch."""
-
 UNSEEN = "unseen."
 """Prefix of an operator of somebody's own whose inside could not be watched."""
 
@@ -48,8 +42,8 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.operators: dict[str, list[int]] = {}
-        self._paused = 0
         self.salt = 0
+        self._native = native_operators()
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -57,16 +51,15 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func.namespace not in TORCH_NAMESPACES:
+        if func.name() not in self._native:
             return self._inside(func, args, kwargs or {})
         result = func(*args, **(kwargs or {}))
-        if not self._paused:
-            name = f"{func.namespace}.{func._schema.name.split('::')[-1]}"
-            if name in ALLOCATIONS:
-                poison(result, self.salt)
-            row = self.operators.setdefault(name, [0, 0])
-            row[0] += 1
-            row[1] += max((tensor.numel() for tensor in _tensors((args, result))), default=0)
+        name = f"{func.namespace}.{func._schema.name.split('::')[-1]}"
+        if name in ALLOCATIONS:
+            poison(result, self.salt)
+        row = self.operators.setdefault(name, [0, 0])
+        row[0] += 1
+        row[1] += max(map(_elements, (*args, result)), default=0)
         return result
 
     def _inside(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -78,15 +71,6 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     return func._op_dk(getattr(torch._C.DispatchKey, kind), *args, **kwargs)
         self.operators.setdefault(f"{UNSEEN}{func.name()}", [0, 0])[0] += 1
         return func(*args, **kwargs)
-
-    @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
-        """Inside, operators are the harness's or the interpreter's, not the candidate's."""
-        self._paused += 1
-        try:
-            yield
-        finally:
-            self._paused -= 1
 
     def take(self) -> dict[str, list[int]]:
         """What was seen since the last take."""
@@ -105,6 +89,16 @@ def poison(tensor: torch.Tensor, salt: int) -> None:
         tensor.fill_(complex("nan"))
     else:
         tensor.view(torch.uint8).fill_(POISON_BYTES[salt % 2] & (1 if tensor.dtype is torch.bool else 0xFF))
+
+
+def native_operators() -> frozenset[str]:
+    """Operators known by now: made before a candidate is loaded, those that came with torch."""
+    return frozenset(torch._C._dispatch_get_all_op_names())
+
+
+def _elements(value: Any) -> int:
+    """Of one argument; a list of tensors counts as one tensor in pieces."""
+    return sum(tensor.numel() for tensor in _tensors(value))
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

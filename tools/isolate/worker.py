@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import importlib
 import os
 import sys
@@ -30,12 +31,16 @@ from triton_agent.tools.isolate.reports import report_of
 from triton_agent.tools.isolate.tensors import Foreign, aliases, describe, flatten, nested_tensors, row
 from triton_agent.tools.isolate.watch import OperatorWatch
 from triton_agent.tools.isolate.wire import Channel
+from triton_agent.tools.isolate.witness import NO_TESTIMONY, Witness
 from triton_agent.tools.timing.lease import SharedDoor
 
 CANDIDATE_MODULE = "candidate"
 
 HOLD_UP_CYCLES = 100_000_000
 """Some 50 ms: longer than the host needs to come back, whatever it does."""
+
+UNREADABLE = (Foreign, RuntimeError, NotImplementedError, TypeError, AttributeError)
+"""Raised where an output is not what it seems."""
 
 Reply = tuple[dict[str, Any], list[list[torch.Tensor]]]
 """What is said, and the tensors that go with it, as rows of bytes; see `answers.py` for how they are grouped."""
@@ -55,6 +60,10 @@ class Slot:
 
     args: list[Any]
     outputs: list[torch.Tensor] = dataclasses.field(default_factory=list)
+
+    def keep(self, output: torch.Tensor) -> int:
+        self.outputs.append(output)
+        return len(self.outputs) - 1
 
 
 def warm_up(mode: str, target: str) -> None:
@@ -104,6 +113,7 @@ def main(channel: Channel, settings: dict[str, Any]) -> None:
         except CandidateRaised as error:
             reply, tensors = {"raised": error.report}, []
         hand_over(channel, {**reply, **worker.misdeeds()}, tensors)
+        gc.enable()
 
 
 def _own_output(path: str) -> None:
@@ -127,7 +137,8 @@ class Worker:
         self.models: dict[str, torch.nn.Module] = {}
         self.slots: dict[int, Slot] = {}
         self.watch = OperatorWatch()
-        self.launches = launches_for(mode, target, self.watch)
+        self.witness = Witness()
+        self.launches = launches_for(mode, target)
         self.guard: Guard | None = None
         self._broken_seal = ""
         self.model_class: type[torch.nn.Module] | None = None
@@ -240,19 +251,21 @@ class Worker:
         self.launches.begin(silenced=bool(message["silenced"]))
         held_bytes = self._device_bytes() if message["measure"] else 0
         with self._candidate("forward"):
-            outputs = self._forward(torch.nn.Module.train(model, bool(message["train"])), slot, message)
+            answer = self._forward(model, slot, message)
         reply = {
+            **answer,
             "peak_bytes": torch.cuda.max_memory_allocated() - held_bytes if message["measure"] else 0,
             "resources": self.launches.resources() if message["measure"] else [],
             "unjoined": self._unjoined(model, slot) if message["prove"] else "",
             "launches": self.launches.seen(),
             "faults": [report_of(fault, self.path) for fault in self.launches.faults()],
-            "operators": self.watch.take(),
             "wall_ms": (time.perf_counter() - began) * 1e3,
         }
+        if "foreign" in reply:
+            return reply, []
         try:
-            return self._hand_back(reply, slot, outputs, model)
-        except (Foreign, RuntimeError, NotImplementedError, TypeError, AttributeError) as error:
+            return self._hand_back(reply, slot, model)
+        except UNREADABLE as error:
             return {**reply, "foreign": str(error)[:300]}, []
 
     def _device_bytes(self) -> int:
@@ -268,14 +281,40 @@ class Worker:
         with torch.no_grad():
             return Slot([_refill(old, new) for old, new in zip(self.slots[overwrite].args, args)])
 
-    def _forward(self, model: torch.nn.Module, slot: Slot, message: dict[str, Any]) -> Any:
+    def _forward(self, model: torch.nn.Module, slot: Slot, message: dict[str, Any]) -> dict[str, Any]:
+        """One call on the record, and its outputs taken apart there: looking at them may run the candidate's code."""
         self.watch.take()
         self.watch.salt = int(message["salt"])
-        with self.watch, torch.no_grad(), self.conditions.calling(self.device):
-            outputs = model(*slot.args)
+        with self._on_record() as record, torch.no_grad(), self.conditions.calling(self.device):
+            outputs = torch.nn.Module.train(model, bool(message["train"]))(*slot.args)
+            slot.outputs = []
+            try:
+                taken = {"tree": flatten(outputs, slot.keep)}
+            except UNREADABLE as error:
+                taken = {"foreign": str(error)[:300]}
+            del outputs  # whatever happens as it goes
         if self.device == "cuda":
             torch.cuda.synchronize()  # a fault in a kernel belongs to this call
-        return outputs
+        return {**taken, **record}
+
+    @contextlib.contextmanager
+    def _on_record(self) -> Iterator[dict[str, Any]]:
+        """The watch and the witness side by side; what they saw is in the record afterwards.
+
+        Python's collector rests from then until the answer is sent, lest destructors write into it unseen.
+        """
+        record: dict[str, Any] = {}
+        self.witness.begin()
+        try:
+            with self.watch:
+                yield record
+        finally:
+            try:
+                seen = self.witness.end()
+            except RuntimeError:
+                seen = NO_TESTIMONY
+            gc.disable()
+            record |= {"operators": self.watch.take(), **dataclasses.asdict(seen)}
 
     def _unjoined(self, model: torch.nn.Module, slot: Slot) -> str:
         """Whether forward returns before its work on another stream is done; answered by holding that stream up."""
@@ -292,14 +331,7 @@ class Worker:
                 return "the caller's stream does not wait for the stream that the kernels ran on"
         return ""
 
-    def _hand_back(self, reply: dict[str, Any], slot: Slot, outputs: Any, model: torch.nn.Module) -> Reply:
-        slot.outputs = []
-
-        def keep(tensor: torch.Tensor) -> int:
-            slot.outputs.append(tensor)
-            return len(slot.outputs) - 1
-
-        reply["tree"] = flatten(outputs, keep)
+    def _hand_back(self, reply: dict[str, Any], slot: Slot, model: torch.nn.Module) -> Reply:
         reply["tensors"] = [describe(tensor) for tensor in slot.outputs]
         strayed = [str(tensor.device) for tensor in slot.outputs if tensor.device.type != self.device]
         if strayed:

@@ -3,15 +3,18 @@
 Three observations: kernels launched; operators that torch dispatched beside them, with the elements they touched; and
 what is still right when the kernels are silenced. In `own-kernels` mode heavy operators (matmul, convolution,
 attention, ...) may not be torch's, and torch's light arithmetic may touch at most half of what the original's operators
-touch. With `--allow-library` one live kernel is enough.
+touch: a compound operator, such as a norm, as often as the elementary ones it stands for. Where the original only moves
+data, that is what counts. With `--allow-library` one live kernel is enough.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from triton_agent.tools.isolate.watch import UNSEEN
-from triton_agent.tools.operators import kind_of
+from triton_agent.tools.operators import bare_name, functional_name, kind_of, passes_of
 from triton_agent.tools.results import Finding
 from triton_agent.tools.verify.session import Failed
 
@@ -19,6 +22,15 @@ ARITHMETIC = frozenset({"arithmetic", "reduction", "random", "index"})
 TORCH_SHARE = 0.5
 """Most of the original's work that torch may do in own-kernels mode: over half is no longer a kernel's work."""
 
+
+READ_BY_PYTHON = "aten._local_scalar_dense"
+NUMBERS_READ = 64
+"""That a call may read in any case: lengths, offsets, a scale for each head."""
+SHARE_READ = 0.05
+"""Of all elements of inputs and outputs: beyond that Python does the work."""
+
+FILLS = frozenset({"fill", "zero"})
+"""Movements out of nowhere: they get memory ready for a kernel."""
 
 SUSPECT = ("aten._embedding_bag", "aten.embedding_bag", UNSEEN)
 """Lookups that are matrix products in disguise, and registered operators that nobody could look into."""
@@ -31,16 +43,48 @@ class Work:
     heavy: tuple[str, ...]
     light: tuple[str, ...]
     light_elements: int
+    moved_elements: int
+    numbers_read: int
+    """Single values that went over to Python, as `item()` takes them."""
 
     @classmethod
-    def of(cls, operators: dict[str, list[int]]) -> Work:
+    def of(cls, reply: Mapping[str, Any]) -> Work:
+        """What a worker's reply tells of a call."""
+        operators: dict[str, list[int]] = reply["operators"]
         kinds = {name: kind_of(name) for name in operators}
         light = [name for name, kind in kinds.items() if kind in ARITHMETIC]
+        inside = [name.replace("::", ".") for name in reply["inside"]]
+        heavy = [name for name in (*operators, *inside) if kind_of(name) == "heavy" or name.startswith(SUSPECT)]
         return cls(
-            heavy=tuple(name for name, kind in kinds.items() if kind == "heavy" or name.startswith(SUSPECT)),
+            heavy=tuple(dict.fromkeys(heavy)),
             light=tuple(light),
-            light_elements=sum(int(operators[name][1]) for name in light),
+            light_elements=sum(passes_of(name) * int(operators[name][1]) for name in light),
+            moved_elements=sum(int(operators[name][1]) for name, kind in kinds.items() if moves(name, kind)),
+            numbers_read=int(operators.get(READ_BY_PYTHON, (0,))[0]),
         )
+
+
+def moves(name: str, kind: str) -> bool:
+    return kind == "movement" and functional_name(bare_name(name)) not in FILLS
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class OriginalWork:
+    """What the original does in one call, in elements."""
+
+    arithmetic: int
+    """A multiply-add counts as one."""
+    moved: int
+    """Copied from one place to another."""
+
+
+def check_record(reply: Mapping[str, Any]) -> None:
+    """The watch and the witness agree: nothing ran out of sight, and neither was stopped."""
+    unseen = [name for name in reply["unseen"] if kind_of(name) in ARITHMETIC | {"heavy"}]
+    if unseen:
+        raise Failed(Finding.TAMPERED, f"operators of torch ran out of sight of the log: {', '.join(unseen[:4])}")
+    if not reply["complete"]:
+        raise Failed(Finding.TAMPERED, "the record of torch's operators was stopped during the call")
 
 
 def check_launches(launched: int, *, empty_outputs: bool) -> None:
@@ -49,7 +93,7 @@ def check_launches(launched: int, *, empty_outputs: bool) -> None:
         raise Failed(Finding.NO_LAUNCH, "forward launched no Triton kernel")
 
 
-def check_library(work: Work, original_elements: int, *, allow_library: bool) -> None:
+def check_library(work: Work, original: OriginalWork, *, allow_library: bool) -> None:
     """In own-kernels mode torch must not do the kernels' work."""
     if allow_library:
         return
@@ -58,12 +102,23 @@ def check_library(work: Work, original_elements: int, *, allow_library: bool) ->
             Finding.LIBRARY_WORK,
             f"torch does the heavy work: {', '.join(work.heavy[:4])}; write it as a kernel, or allow libraries",
         )
-    if work.light_elements >= TORCH_SHARE * original_elements > 0:
-        share = work.light_elements / max(1, original_elements)
+    if original.arithmetic:
+        share, what = work.light_elements / original.arithmetic, f"arithmetic ({', '.join(work.light[:6])})"
+    else:
+        share, what = work.moved_elements / max(1, original.moved), "copying, and the original does nothing else"
+    if share >= TORCH_SHARE and (original.arithmetic or original.moved):
         raise Failed(
             Finding.LIBRARY_WORK,
-            f"torch operators do {100 * share:.0f}% of the arithmetic ({', '.join(work.light[:6])}); "
-            f"own kernels must do the larger part",
+            f"torch operators do {100 * share:.0f}% of the {what}; own kernels must do the larger part",
+        )
+
+
+def check_host(work: Work, elements: int) -> None:
+    """Python must not do the kernels' work, number by number."""
+    if work.numbers_read > max(NUMBERS_READ, SHARE_READ * elements):
+        raise Failed(
+            Finding.LIBRARY_WORK,
+            f"Python reads {work.numbers_read} single numbers out of tensors in one call; kernels must do that work",
         )
 
 

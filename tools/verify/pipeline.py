@@ -38,7 +38,14 @@ from triton_agent.tools.screen import screen
 from triton_agent.tools.timing.lease import Mode
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.ahead import fill_cache
-from triton_agent.tools.verify.authorship import Work, check_alive, check_launches, check_library
+from triton_agent.tools.verify.authorship import (
+    Work,
+    check_alive,
+    check_host,
+    check_launches,
+    check_library,
+    check_record,
+)
 from triton_agent.tools.verify.plan import Case, Plan, Trial
 from triton_agent.tools.verify.profiling import condensed
 from triton_agent.tools.verify.session import Failed, Session
@@ -163,7 +170,7 @@ def _first_call(job: Job) -> None:
     _record_first(job, reply)
     if reply["unjoined"]:
         raise Failed(Finding.FALSE_CLOCK, str(reply["unjoined"]))
-    _check_authorship(job, trial.cases[0], reply)
+    _check_authorship(job, 0, trial.cases[0], reply)
     right = _right_when_silenced(job, trial)
     if job.settings.device == "cuda":
         _open(job, job.runner, trial, afresh=True)
@@ -334,7 +341,7 @@ def _run_trial(job: Job, trial: Trial, *, done: int) -> None:
         answer, called = _call(job, trial, case, slot=slot, overwrite=slot - 1 if case.overwrite and earlier else None)
         _judge(job, case, answer, earlier and earlier[1])
         if trial is job.plan.trials[job.plan.main]:  # at other sizes an honest file may step aside
-            _check_authorship(job, case, called)
+            _check_authorship(job, job.plan.main, case, called)
         if stateful or slot == 0:
             size = case.expectation.state_bytes
             reply, blobs = job.runner.ask("state", model=trial.variant, expected_bytes=size)
@@ -396,19 +403,18 @@ def _judge(job: Job, case: Case, answer: checks.Answer, earlier: checks.Answer |
 def _record_first(job: Job, reply: dict[str, Any]) -> None:
     """What the diagnosis reports: the kernels of one call, and torch's operators beside them."""
     job.launches = _launch_counts(reply["launches"])
-    work = Work.of(reply["operators"])
+    work = Work.of(reply)
     job.torch_operators = [*work.heavy, *work.light]
 
 
-def _check_authorship(job: Job, case: Case, reply: dict[str, Any]) -> None:
+def _check_authorship(job: Job, trial: int, case: Case, reply: dict[str, Any]) -> None:
     """Kernels were launched in this call, and torch did not do their work."""
     empty = case.verify is None and all(output.yard.original.numel() == 0 for output in case.expectation.outputs)
+    check_record(reply)
     check_launches(len(reply["launches"]), empty_outputs=empty)
-    limit = job.plan.trials[0].cases[0].expectation
-    growth = case.expectation.elements / max(1, limit.elements)
-    check_library(
-        Work.of(reply["operators"]), int(job.plan.original_elements * growth), allow_library=job.settings.allow_library
-    )
+    work = Work.of(reply)
+    check_host(work, case.expectation.elements)
+    check_library(work, job.plan.work[trial], allow_library=job.settings.allow_library)
     checks.check_races(case, reply["launches"])
 
 

@@ -19,6 +19,7 @@ from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
 from triton_agent.tools.isolate.payloads import Payload, pack
 from triton_agent.tools.isolate.tensors import nested_tensors
+from triton_agent.tools.verify.authorship import OriginalWork
 from triton_agent.tools.verify.distributions import DISTRIBUTIONS, draw, put_under, randomise, share_memory
 from triton_agent.tools.verify.expectation import Expectation, OriginalFailed, expect, scales_of, state_of
 from triton_agent.tools.verify.input_tensors import map_tensors
@@ -79,8 +80,8 @@ class Plan:
     """The cheapest first."""
     main: int
     """Index of the trial closest to the problem as given."""
-    original_elements: int
-    """Elements the original's arithmetic touches in the cheapest case; a multiply-add counts as one."""
+    work: tuple[OriginalWork, ...]
+    """For each trial."""
     timing_sets: tuple[Payload, ...]
     """Packed inputs of the main trial for the clock to rotate through; empty where nothing is timed."""
     facts: dict[str, Any]
@@ -97,10 +98,8 @@ class Plan:
 
 def as_given(plan: Plan) -> Plan:
     """The same at the problem's own sizes alone."""
-    cheapest, main = (plan.trials[index].cases[0].expectation for index in (0, plan.main))
-    growth = main.elements / max(1, cheapest.elements)
-    elements = int(plan.original_elements * growth)
-    return dataclasses.replace(plan, trials=(plan.trials[plan.main],), main=0, original_elements=elements)
+    main = plan.main
+    return dataclasses.replace(plan, trials=(plan.trials[main],), main=0, work=(plan.work[main],))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from triton_agent.tools.isolate.payloads import Payload, pack
 from triton_agent.tools.isolate.watch import OperatorWatch
 from triton_agent.tools.operators import kind_of
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
-from triton_agent.tools.verify.authorship import ARITHMETIC
+from triton_agent.tools.verify.authorship import ARITHMETIC, OriginalWork, moves
 from triton_agent.tools.verify.distributions import DISTRIBUTIONS, draw
 from triton_agent.tools.verify.expectation import OriginalFailed
 from triton_agent.tools.verify.facts import NOTHING, Call, at_other_batches, facts_of
@@ -64,7 +64,7 @@ def prepare_plan(spec: ProblemSpec, settings: PlanSettings) -> Plan:
         timing_sets=_timing_sets(spec, variants[0]) if settings.device == "cuda" else (),
         trials=ordered,
         main=order.index(0),
-        original_elements=_work_elements(originals[order[0]], ordered[0]),
+        work=tuple(_work(originals[i], trials[i]) for i in order),
         facts=facts,
     )
 
@@ -122,10 +122,9 @@ def _by_size(trials: list[Trial]) -> list[int]:
     return sorted(range(len(trials)), key=lambda i: trials[i].cases[0].expectation.packed_inputs.size_bytes)
 
 
-def _work_elements(original: torch.nn.Module | None, trial: Trial) -> int:
-    """Elements the original's arithmetic touches, a multiply-add counted as one."""
+def _work(original: torch.nn.Module | None, trial: Trial) -> OriginalWork:
     if original is None:
-        return 0
+        return OriginalWork(arithmetic=0, moved=0)
     inputs = trial.cases[0].expectation.packed_inputs.unpack()
     watch, counter = OperatorWatch(), FlopCounterMode(display=False)
     with torch.no_grad(), counter, watch:
@@ -133,4 +132,7 @@ def _work_elements(original: torch.nn.Module | None, trial: Trial) -> int:
     seen = {name: (kind_of(name), row[1]) for name, row in watch.take().items()}
     light = sum(elements for kind, elements in seen.values() if kind in ARITHMETIC)
     heavy = sum(elements for kind, elements in seen.values() if kind == "heavy")
-    return light + (counter.get_total_flops() // 2 or UNCOUNTED_HEAVY * heavy)
+    return OriginalWork(
+        arithmetic=light + (counter.get_total_flops() // 2 or UNCOUNTED_HEAVY * heavy),
+        moved=sum(elements for name, (kind, elements) in seen.items() if moves(name, kind)),
+    )

@@ -1,0 +1,32 @@
+"""torch has a helper that runs a block without any dispatch mode; inside it, softmax shows in no log of operators.
+
+problem: softmax
+expect: cheated|not_triton
+where: both
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+from torch.utils._mode_utils import no_dispatch
+
+
+@triton.jit
+def copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+def triton_copy(x):
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    copy_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+    return out
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        with no_dispatch():
+            y = torch.softmax(x, -1)
+        return triton_copy(y)
