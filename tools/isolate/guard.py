@@ -14,6 +14,7 @@ get past all this; there is no way to it through the doors that are watched.
 from __future__ import annotations
 
 import builtins
+import dis
 import importlib
 import os
 import sys
@@ -21,6 +22,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from triton_agent.tools.isolate import doors
 from triton_agent.tools.isolate.seals import Seals
 from triton_agent.tools.screen import ALLOWED_MODULES, FORBIDDEN_ATTRIBUTES, FORBIDDEN_PREFIXES
 
@@ -92,6 +94,7 @@ class Guard:
         self._active = False
         self._busy = False
         self._copies: dict[str, types.ModuleType] = {}
+        self._by_name = doors.by_name(self._check_name)
         self.seals = Seals()
 
     @property
@@ -102,6 +105,8 @@ class Guard:
         """Install the hook; from now on candidate frames are watched. Once is enough."""
         if not self._active:
             self._active = True
+            doors.shut(lambda: self._candidate_did_it("", ()), self._refuse, self._path)
+            self.seals = Seals()
             sys.addaudithook(self._on_event)
 
     def vet(self, code: types.CodeType) -> None:
@@ -112,6 +117,10 @@ class Guard:
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
                 self.vet(constant)
+        if any(step.opname == "MATCH_CLASS" for step in dis.get_instructions(code)):  # its names are constants
+            for names in (constant for constant in code.co_consts if isinstance(constant, tuple)):
+                for name in names:
+                    self._check_name(str(name))
 
     def refuse_overrides(self, model_class: type) -> None:
         """A module that answers for its parameters itself could show others than it uses."""
@@ -157,7 +166,7 @@ class Guard:
         return vars(*owner)
 
     def _check_name(self, name: str) -> None:
-        if name in FORBIDDEN_NAMES:
+        if type(name) is not str or name in FORBIDDEN_NAMES:  # a subclass may be equal to what it likes
             self._refuse(f"the name `{name}`")
 
     def _check_owner(self, owner: Any, name: str) -> None:
@@ -189,7 +198,7 @@ class Guard:
         root = name.split(".")[0]
         if level or root not in ALLOWED_MODULES:
             self._refuse(f"import of {name or '.'}")
-        for item in fromlist or ():
+        for item in (*name.split("."), *(fromlist or ())):
             self._check_name(item)
         for path in [f"{name}.{item}" for item in fromlist or ()] or [name]:
             if any(path == prefix or path.startswith(prefix + ".") for prefix in FORBIDDEN_PREFIXES):
@@ -210,7 +219,9 @@ class Guard:
                 value = getattr(module, name, None)
                 if isinstance(value, types.ModuleType):
                     continue
-                setattr(copy, name, value)
+                value = self._by_name.get(module.__name__, {}).get(name, value)
+                if value is not None:
+                    setattr(copy, name, value)
             self._copies[module.__name__] = copy
         return self._copies[module.__name__]
 
@@ -242,10 +253,15 @@ class Guard:
             file = frame.f_code.co_filename
             if file == self._path:
                 return True
-            if file.startswith(self._machinery) and not any(door in file for door in PUBLIC_DOORS):
+            if file in (__file__, doors.__file__):
+                pass
+            elif file.startswith(self._machinery) and not self._acts_for_others(event, file):
                 return False
             frame = frame.f_back
         return False
+
+    def _acts_for_others(self, event: str, file: str) -> bool:
+        return event == "_thread.start_new_thread" or any(door in file for door in PUBLIC_DOORS)
 
 
 def _said(event: str, args: tuple[Any, ...]) -> str:

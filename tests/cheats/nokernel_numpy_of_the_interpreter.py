@@ -1,0 +1,36 @@
+"""Borrows the NumPy that Triton's interpreter has imported; its functions ask a tensor for its numbers themselves.
+
+problem: linear
+expect: cheated|not_triton
+where: cpu
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+def triton_copy(x):
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    copy_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+    return out
+
+
+class ModelNew(nn.Module):
+    def __init__(self, in_features, out_features):
+        super().__init__()
+        self.linear = nn.Linear(in_features, out_features)
+
+    def forward(self, x):
+
+        np = triton.runtime.interpreter.np
+        y = np.matmul(np.asarray(x), np.asarray(self.linear.weight.detach()).T) + np.asarray(self.linear.bias.detach())
+        return triton_copy(torch.as_tensor(y))

@@ -1,0 +1,98 @@
+"""Functions that reach in somebody else's name: an attribute given as text, numbers handed out of torch, an operator
+of torch given a new meaning. Here they ask first who wants it.
+
+What a candidate may not name it could have named for it, by `operator.attrgetter` or `functools.update_wrapper`; so it
+gets versions of these that look at the names. The few functions by which a tensor's numbers leave torch, where no log
+of operators could follow, and the one that redefines operators, are wrapped for the whole process: for a candidate
+they are shut, for torch itself open.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+NUMBERS_LEAVE = ("numpy", "tolist", "__array__", "__dlpack__")
+"""Methods of a tensor."""
+
+REGISTRATION = ("library.py", "_library")
+"""Parts of torch that register operators for whoever asks."""
+
+
+def by_name(check: Callable[[str], None]) -> dict[str, dict[str, Any]]:
+    """By module: functions of the standard library that take names as text, checking each. None: not to be had."""
+
+    def attrgetter(*names: str) -> Any:
+        for name in names:
+            _check_all(str.split(name, "."))
+        return operator.attrgetter(*names)
+
+    def methodcaller(name: str, /, *args: Any, **kwargs: Any) -> Any:
+        check(name)
+        return operator.methodcaller(name, *args, **kwargs)
+
+    def update_wrapper(wrapper: Any, wrapped: Any, assigned: Any = ASSIGNED, updated: Any = UPDATED) -> Any:
+        assigned, updated = tuple(assigned), tuple(updated)
+        _check_all([name for name in (*assigned, *updated) if name != "__dict__"])
+        if isinstance(wrapped, types.ModuleType):
+            check("__dict__")
+        return functools.update_wrapper(wrapper, wrapped, assigned, updated)
+
+    def wraps(wrapped: Any, assigned: Any = ASSIGNED, updated: Any = UPDATED) -> Any:
+        return functools.partial(update_wrapper, wrapped=wrapped, assigned=assigned, updated=updated)
+
+    def _check_all(names: list[str]) -> None:
+        for name in names:
+            check(name)
+
+    return {
+        "operator": {"attrgetter": attrgetter, "methodcaller": methodcaller},
+        "functools": {"update_wrapper": update_wrapper, "wraps": wraps},
+        "string": {"Formatter": None},
+    }
+
+
+ASSIGNED, UPDATED = functools.WRAPPER_ASSIGNMENTS, functools.WRAPPER_UPDATES
+
+
+def shut(candidate_reaches: Callable[[], bool], refuse: Callable[[str], Any], path: str) -> None:
+    """Wrap what is shared with the whole process; for good."""
+
+    def door(function: Callable[..., Any], what: str) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def asked(*args: Any, **kwargs: Any) -> Any:
+            if candidate_reaches():
+                refuse(what)
+            return function(*args, **kwargs)
+
+        return asked
+
+    for name in NUMBERS_LEAVE:
+        setattr(torch.Tensor, name, door(getattr(torch.Tensor, name), f"Tensor.{name}"))
+    torch.save = torch.serialization.save = door(torch.save, "torch.save")
+    torch._C._dispatch_library = _registering(torch._C._dispatch_library, refuse, path)
+
+
+def _registering(library: Callable[..., Any], refuse: Callable[[str], Any], path: str) -> Callable[..., Any]:
+    native = {name.partition("::")[0] for name in torch._C._dispatch_get_all_op_names()}
+
+    def opened(kind: str, namespace: str, *rest: Any) -> Any:
+        if namespace in native and _registrant() == path:
+            refuse(f"operators under the name `{namespace}`, which is torch's,")
+        return library(kind, namespace, *rest)
+
+    return opened
+
+
+def _registrant() -> str:
+    """The file that asked torch to register an operator."""
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None and any(part in frame.f_code.co_filename.split("/") for part in REGISTRATION):
+        frame = frame.f_back
+    return frame.f_code.co_filename if frame is not None else ""
