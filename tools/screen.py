@@ -11,6 +11,7 @@ import ast
 import dataclasses
 import threading
 
+from triton_agent.tools.idle_code import without_idle_code
 from triton_agent.tools.results import Finding
 
 ALLOWED_MODULES = frozenset(
@@ -108,7 +109,7 @@ def screen(source: str, *, strict: bool = True) -> Objection | None:
         )
     if not _defines_model(tree):
         return _objection(Finding.NO_MODEL, 0, "the file defines no class ModelNew at its top level")
-    return _forbidden(tree) if strict else None
+    return _forbidden(without_idle_code(tree, ALLOWED_MODULES)) if strict else None
 
 
 def _objection(finding: Finding, line: int, message: str) -> Objection:

@@ -247,7 +247,7 @@ class ModelNew(nn.Module):
         ("", Status.NO_ANSWER, Finding.NO_MODEL),
         ("class ModelNew: pass", Status.NO_ANSWER, Finding.NO_MODEL),
         ("def f(:", Status.COMPILE_ERROR, Finding.SYNTAX),
-        ("import os\nclass ModelNew(nn.Module): pass", Status.CHEATED, Finding.FORBIDDEN_ACCESS),
+        ("import os\nclass ModelNew(nn.Module): here = os.getcwd()", Status.CHEATED, Finding.FORBIDDEN_ACCESS),
         ("1 / 0\nclass ModelNew(nn.Module): pass", Status.RUNTIME_ERROR, Finding.IMPORT),
         ("class ModelNew(nn.Module):\n    def __init__(self): 1 / 0", Status.RUNTIME_ERROR, Finding.CONSTRUCT),
         ("class ModelNew(nn.Module):\n    def forward(self, x): return x.nope", Status.RUNTIME_ERROR, Finding.RAISED),

@@ -19,8 +19,8 @@ MODEL = "\nclass ModelNew: pass\n"
         ("x = 1", Finding.NO_MODEL),
         ("def f(:" + MODEL, Finding.SYNTAX),
         ("x = '\0'" + MODEL, Finding.SYNTAX),
-        ("import os" + MODEL, Finding.FORBIDDEN_ACCESS),
-        ("import numpy as np" + MODEL, Finding.FORBIDDEN_ACCESS),
+        ("import os\nos.getcwd()" + MODEL, Finding.FORBIDDEN_ACCESS),
+        ("import numpy as np\nnp.zeros(3)" + MODEL, Finding.FORBIDDEN_ACCESS),
         ("from torch.utils.cpp_extension import load_inline" + MODEL, Finding.FORBIDDEN_ACCESS),
         ("import torch\ntorch._C._jit()" + MODEL, Finding.FORBIDDEN_ACCESS),
         ("import torch as t\nt._dynamo.x" + MODEL, Finding.FORBIDDEN_ACCESS),
@@ -52,13 +52,13 @@ def test_honest_text_passes(source: str) -> None:
 
 
 def test_without_strictness_only_what_cannot_run_is_refused() -> None:
-    assert screen("import os" + MODEL, strict=False) is None
+    assert screen("import os\nos.getcwd()" + MODEL, strict=False) is None
     assert screen("x = (" + MODEL, strict=False) is not None
 
 
 def test_nesting_beyond_the_parser_and_many_threads_do_no_harm() -> None:
     deep = "x = " + "(" * 5000 + ")" * 5000 + MODEL
-    sources = [deep, "import os" + MODEL, "x = [" + "[1]," * 2000 + "]" + MODEL] * 20
+    sources = [deep, "import os\nos.getcwd()" + MODEL, "x = [" + "[1]," * 2000 + "]" + MODEL] * 20
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         objections = list(pool.map(screen, sources))
     assert [o.finding if o else None for o in objections[:3]] == [Finding.SYNTAX, Finding.FORBIDDEN_ACCESS, None]

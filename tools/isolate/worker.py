@@ -8,6 +8,7 @@ the stopwatch.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
 import gc
@@ -21,6 +22,7 @@ from typing import Any
 
 import torch
 
+from triton_agent.tools.idle_code import without_idle_code
 from triton_agent.tools.isolate import sandbox
 from triton_agent.tools.isolate.answers import hand_over
 from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
@@ -32,6 +34,7 @@ from triton_agent.tools.isolate.tensors import Foreign, aliases, describe, flatt
 from triton_agent.tools.isolate.watch import OperatorWatch
 from triton_agent.tools.isolate.wire import Channel
 from triton_agent.tools.isolate.witness import NO_TESTIMONY, Witness
+from triton_agent.tools.screen import ALLOWED_MODULES
 from triton_agent.tools.timing.lease import SharedDoor
 
 CANDIDATE_MODULE = "candidate"
@@ -201,7 +204,8 @@ class Worker:
                 self.guard = Guard(self.path, CANDIDATE_MODULE)
         module.__dict__["__builtins__"] = self.guard.candidate_builtins()
         with self._candidate("import"):
-            code = compile(message["source"], self.path, "exec")
+            tree = without_idle_code(ast.parse(message["source"], self.path), ALLOWED_MODULES)
+            code = compile(tree, self.path, "exec", dont_inherit=True)
             self.guard.vet(code)
             self.guard.arm()
             exec(code, module.__dict__)
