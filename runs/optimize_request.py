@@ -21,7 +21,7 @@ UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class OptimizeRequest:
+class OptimizeRequest(ModelOptions):
     """Everything that decides how a run goes; where results are shown and written is not in it."""
 
     problem: str
@@ -44,25 +44,12 @@ class OptimizeRequest:
     """Whether the model is optimized by its submodules."""
     part_of: str = ""
     """The run of the whole model, where this one is about a part of it."""
-    base_url: str | None = None
-    api_key_env: str | None = None
-    temperature: float | None = None
-    max_answer_tokens: int | None = None
-    context_tokens: int | None = None
-    price: str | None = None
-    vllm_python: str | None = None
-    adapter: str | None = None
-    speculate: int | None = None
-    gpu_memory: float | None = None
-    model_dtype: str | None = None
-    structured: bool = False
 
     def model_options(self) -> ModelOptions:
         """How language models are asked."""
         if self.max_cost is not None and self.price is None and asks_models(self.policy):
             raise UsageError(f"--max-cost {self.max_cost} without a price", remedy="--price IN,OUT per million tokens")
-        names = [field.name for field in dataclasses.fields(ModelOptions)]
-        return ModelOptions(**{name: getattr(self, name) for name in names})
+        return self
 
     def spec(self) -> ProblemSpec:
         """The problem as it was asked for."""
