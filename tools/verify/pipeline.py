@@ -49,6 +49,7 @@ from triton_agent.tools.verify.authorship import (
 from triton_agent.tools.verify.plan import Case, Plan, Trial
 from triton_agent.tools.verify.profiling import condensed
 from triton_agent.tools.verify.session import Failed, Session
+from triton_agent.tools.verify.speed import Entrant
 from triton_agent.tools.verify.timekeeper import Timekeeper
 
 
@@ -241,9 +242,7 @@ def take_time(job: Job) -> None:
     if job.clock is None:
         return
     trial = job.plan.trials[job.plan.main]
-    with job.gpu(Mode.SHARED):
-        sets = list(job.plan.timing_sets)
-        entrant = job.clock.enter(job.runner, sets, model=trial.variant, train=trial.cases[0].train)
+    entrant = enter_clock(job, job.clock)
     with job.gpu(Mode.EXCLUSIVE):
         job.timings = job.clock.race(entrant)
     job.notes += job.clock.notes
@@ -316,6 +315,13 @@ def ask_once(job: Job, trial: Trial, case: Case) -> dict[str, Any]:
     answer, reply = _call(job, trial, case, slot=0)
     _judge(job, case, answer)
     return reply
+
+
+def enter_clock(job: Job, clock: Timekeeper) -> Entrant:
+    """The candidate at the start, at the main sizes; others may use the GPU until the race."""
+    trial = job.plan.trials[job.plan.main]
+    with job.gpu(Mode.SHARED):
+        return clock.enter(job.runner, list(job.plan.timing_sets), model=trial.variant, train=trial.cases[0].train)
 
 
 def _set_parameters(job: Job, session: Session, trial: Trial, version: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from triton_agent.tools.timing.lease import Mode
 from triton_agent.tools.verify.ahead import fill_cache
 from triton_agent.tools.verify.authorship import check_launches
-from triton_agent.tools.verify.pipeline import Job, Stage, ask_once, screen_text, start
+from triton_agent.tools.verify.pipeline import Job, Stage, ask_once, enter_clock, screen_text, start
 
 
 def compile_main(job: Job) -> None:
@@ -33,10 +33,7 @@ def sketch_time(job: Job) -> None:
     """A few pairs against the original."""
     if job.clock is None:
         return
-    trial = job.plan.trials[job.plan.main]
-    with job.gpu(Mode.SHARED):
-        sets = list(job.plan.timing_sets)
-        entrant = job.clock.enter(job.runner, sets, model=trial.variant, train=trial.cases[0].train)
+    entrant = enter_clock(job, job.clock)
     with job.gpu(Mode.EXCLUSIVE):
         job.timings = job.clock.sketch(entrant)
 
