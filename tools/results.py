@@ -203,6 +203,16 @@ class Interval:
             raise ValueError(f"not an interval: {self.low} <= {self.median} <= {self.high}")
 
 
+def asked_as(baseline: str) -> str:
+    """What a baseline is asked for by, its precision left out: `compile-max-autotune`, `eager`."""
+    return baseline.partition(" ")[0]
+
+
+def opponent_of(baseline: str) -> str:
+    """Whom a baseline's name means, however it was compiled: `compile`, `eager`."""
+    return asked_as(baseline).partition("-")[0]
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
     """A paired measurement of the candidate against one baseline, as distributions."""
@@ -223,7 +233,7 @@ class Timing:
     @property
     def opponent(self) -> str:
         """Whom it ran against, whatever the mode: `eager` for the original as it stands, `compile`."""
-        return self.baseline.split(" ")[0].split("-")[0]
+        return opponent_of(self.baseline)
 
 
 class Determinism(enum.StrEnum):

@@ -17,6 +17,7 @@ from triton_agent.memory.exchange.entries import Entry, Kind, header, require_he
 from triton_agent.memory.exchange.jsonl import whole_or_not
 from triton_agent.memory.exchange.plain import canonical
 from triton_agent.tools.errors import UsageError
+from triton_agent.tools.results import opponent_of
 
 ROWS_A_GROUP = 500
 """Kept small, since a row may hold a conversation."""
@@ -110,7 +111,7 @@ def _grading(data: dict[str, Any]) -> dict[str, Any]:
     verdict = data["evaluation"] or {}
     place = verdict.get("environment") or {}
     timings = (one for one in verdict.get("timings", ()) if one["kind"] == "device")
-    ratio: dict[str, Any] = next((one["speedup"] for one in timings if one["baseline"].startswith("eager")), {})
+    ratio: dict[str, Any] = next((one["speedup"] for one in timings if opponent_of(one["baseline"]) == "eager"), {})
     run = data["attempt"].rpartition("/")[0]
     return {
         "run": run,

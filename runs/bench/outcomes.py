@@ -14,7 +14,7 @@ from typing import Any
 from triton_agent.agent import search
 from triton_agent.policy.episode import Graded
 from triton_agent.runs.bench.rows import Against, Kind, Sample, Speed
-from triton_agent.tools.results import Evaluation, Finding, Status, Timing
+from triton_agent.tools.results import Evaluation, Finding, Status, Timing, asked_as
 from triton_agent.tools.timing.opponents import EAGER_TF32
 
 BASELINES = (EAGER_TF32, "compile")
@@ -101,7 +101,7 @@ def _figures(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _speed(timing: Timing) -> Speed | None:
-    against = AGAINST.get(timing.baseline.partition(" ")[0])
+    against = AGAINST.get(asked_as(timing.baseline))
     if against is None:
         return None
     return Speed(

@@ -15,7 +15,7 @@ from triton_agent.runs.report.code import highlighted
 from triton_agent.runs.report.document import document
 from triton_agent.runs.report.markup import Html, facts, folded, join, tag
 from triton_agent.runs.report.view import RunView, anchor, timing
-from triton_agent.tools.results import Evaluation, Timing
+from triton_agent.tools.results import Evaluation, Timing, asked_as
 
 KINDS = {"device": "device time", "latency": "call latency"}
 
@@ -98,13 +98,9 @@ def _times(evaluation: Evaluation) -> Html:
     bars = []
     for item in evaluation.timings:
         what = KINDS.get(item.kind, item.kind)
-        bars.append(charts.Bar(label=f"{_brief(item.baseline)}, {what}", value=item.baseline_ms, own=False))
+        bars.append(charts.Bar(label=f"{asked_as(item.baseline)}, {what}", value=item.baseline_ms, own=False))
         bars.append(charts.Bar(label=f"kernels, {what}", value=item.candidate_ms, own=True))
     return charts.times(bars)
-
-
-def _brief(baseline: str) -> str:
-    return baseline.partition(" (")[0]
 
 
 def _method(measured: Timing) -> Html:

@@ -16,6 +16,8 @@ from triton_agent.tools.results import (
     Interval,
     Status,
     Timing,
+    asked_as,
+    opponent_of,
     to_json,
 )
 
@@ -82,6 +84,21 @@ def test_only_what_passed_can_be_timed() -> None:
             environment=HERE,
             timings=(timing,),
         )
+
+
+@pytest.mark.parametrize(
+    ("baseline", "asked", "opponent"),
+    [
+        ("eager", "eager", "eager"),
+        ("eager (float32 matmul, tf32 convolution)", "eager", "eager"),
+        ("tf32-eager (tf32 matmul, tf32 convolution)", "tf32-eager", "tf32"),
+        ("compile-max-autotune (autocast bfloat16)", "compile-max-autotune", "compile"),
+    ],
+)
+def test_a_baseline_is_known_by_what_it_was_asked_for_as_and_by_its_opponent(
+    baseline: str, asked: str, opponent: str
+) -> None:
+    assert (asked_as(baseline), opponent_of(baseline)) == (asked, opponent)
 
 
 def test_an_interval_contains_its_median_and_an_error_is_a_number() -> None:
