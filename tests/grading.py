@@ -1,7 +1,8 @@
 """Kernel files with their expected verdicts, graded in groups that share a problem and all processes.
 
 A file's docstring says what is expected: `expect: passed`, `expect: wrong_values/precision`, or several with bars
-between; `problem:` and `where:` (cpu, gpu, both), `mode: allow-library` where they differ from the folder's default.
+between; `problem:` and `where:` (cpu, gpu, both), `mode: allow-library` where they differ from the folder's default;
+`needs:` a module without which it cannot even begin.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class Specimen:
     expected: tuple[str, ...]
     where: str
     allow_library: bool
+    needs: str = ""
+    """A module it imports that a machine may lack."""
 
     @property
     def name(self) -> str:
@@ -53,13 +56,14 @@ def spoken(outcome: Evaluation | TritonAgentError) -> str:
 
 def specimen(path: Path, problem: Path | None = None) -> Specimen:
     docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
-    header = dict(re.findall(r"^(problem|expect|where|mode): *(\S+)", docstring, re.MULTILINE))
+    header = dict(re.findall(r"^(problem|expect|where|mode|needs): *(\S+)", docstring, re.MULTILINE))
     return Specimen(
         path=path,
         problem=problem or HERE / "cheats" / "problems" / f"{header['problem']}.py",
         expected=tuple(header.get("expect", "passed").split("|")),
         where=header.get("where", "both"),
         allow_library=header.get("mode") == "allow-library",
+        needs=header.get("needs", ""),
     )
 
 

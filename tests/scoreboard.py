@@ -4,17 +4,22 @@
     python -m tests.scoreboard --corpus --rounds 10     ordinary kernels, ten times: is a verdict left to chance?
 
 Seeds are secret, and new in every round. Exit code 0 when every cheat was caught with a status of the decision table
-and no honest kernel refused.
+and no honest kernel refused. A kernel that needs a module this machine lacks is not tried, and counts as neither.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import functools
 import itertools
 import json
+import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from benchmarks.rows import provenance
 from rich.console import Console
 from rich.table import Table
 
@@ -24,33 +29,80 @@ from triton_agent.tools.evaluator import EvaluatorSettings
 CALL_TIMEOUT_S, TOTAL_TIMEOUT_S = 10.0, 60.0
 GPU_CALL_TIMEOUT_S = 5.0
 """Short, since some of these never end by themselves."""
+IMPORT_TIMEOUT_S = 120.0
+TRY_IMPORT = """
+import importlib, sys
+try:
+    importlib.import_module(sys.argv[1])
+except ModuleNotFoundError as error:
+    print(error.name)
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What became of one kernel."""
+
+    item: Specimen
+    got: str | None = None
+    """None where it was not tried."""
+    ok: bool | None = None
+    missing: str = ""
+    """The module for want of which it was not tried."""
+
+    def to_json(self) -> dict[str, object]:
+        seen = {"got": self.got, "ok": self.ok} if not self.missing else {"missing": self.missing}
+        return {"kernel": self.item.name, "expected": list(self.item.expected), **seen}
 
 
 def main() -> int:
     arguments = _arguments()
+    console = Console(highlight=False, width=160)
+    places = ("both", "gpu") if arguments.device == "cuda" else ("both", "cpu")
+    everything = corpus() if arguments.corpus else [*cheats(), *honest()]
+    asked = [item for item in everything if item.where in places and arguments.only in item.name]
+    rows = [Row(item=item, missing=name) for item in asked if (name := missing(item.needs))]
+    for row in rows:
+        console.print(f"not tried here: {row.item.name} needs {row.item.needs}, and there is no module {row.missing}")
+    about = {**provenance(), "device": arguments.device, "screen": "on" if arguments.screen else "off"}
+    chosen = [item for item in asked if not missing(item.needs)]
+    rounds = (
+        grade(chosen, _settings(arguments), jobs=arguments.jobs) for _ in range(arguments.rounds if chosen else 0)
+    )
+    for item, outcome in itertools.chain.from_iterable(rounds):
+        rows.append(Row(item=item, got=spoken(outcome), ok=item.meets(outcome)))
+        if not item.meets(outcome):
+            console.print(f"[red]unexpected[/] {item.name}: {spoken(outcome)}, expected {'|'.join(item.expected)}")
+            console.print(f"    {getattr(outcome, 'message', outcome)}", markup=False)
+        if arguments.json:  # as far as it got, should it be cut short
+            _write(Path(arguments.json), about, rows)
+    if arguments.json:
+        _write(Path(arguments.json), about, rows)
+    console.print(_table(rows, arguments.screen))
+    return 1 if any(row.ok is False for row in rows) else 0
+
+
+@functools.cache
+def missing(module: str) -> str:
+    """The module that is not here and without which this one cannot be imported; empty where nothing is missing.
+
+    Asked of an interpreter without our sandbox: what only the sandbox keeps from being imported is no excuse.
+    """
+    if not module:
+        return ""
+    argv = [sys.executable, "-c", TRY_IMPORT, module]
+    return subprocess.run(argv, stdout=subprocess.PIPE, text=True, timeout=IMPORT_TIMEOUT_S).stdout.strip()
+
+
+def _settings(arguments: argparse.Namespace) -> EvaluatorSettings:
     call_timeout_s = GPU_CALL_TIMEOUT_S if arguments.device == "cuda" else CALL_TIMEOUT_S
-    settings = EvaluatorSettings(
+    return EvaluatorSettings(
         device=arguments.device,
         screen=arguments.screen,
         call_timeout_s=call_timeout_s,
         compile_timeout_s=call_timeout_s * 2,
         total_timeout_s=TOTAL_TIMEOUT_S,
     )
-    places = ("both", "gpu") if arguments.device == "cuda" else ("both", "cpu")
-    everything = corpus() if arguments.corpus else [*cheats(), *honest()]
-    chosen = [item for item in everything if item.where in places and arguments.only in item.name]
-    rows, console = [], Console(highlight=False, width=160)
-    rounds = (grade(chosen, settings, jobs=arguments.jobs) for _ in range(arguments.rounds))
-    for item, outcome in itertools.chain.from_iterable(rounds):
-        rows.append((item, spoken(outcome), item.meets(outcome)))
-        if not item.meets(outcome):
-            console.print(f"[red]unexpected[/] {item.name}: {spoken(outcome)}, expected {'|'.join(item.expected)}")
-            console.print(f"    {getattr(outcome, 'message', outcome)}", markup=False)
-        if arguments.json:  # as far as it got, should it be cut short
-            plain = [{"kernel": i.name, "expected": list(i.expected), "got": got, "ok": ok} for i, got, ok in rows]
-            Path(arguments.json).write_text(json.dumps(plain, indent=1))
-    console.print(_table(rows, arguments.screen))
-    return 0 if all(ok for _, _, ok in rows) else 1
 
 
 def _arguments() -> argparse.Namespace:
@@ -65,19 +117,35 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _table(rows: list[tuple[Specimen, str, bool]], screen: bool) -> Table:
+def _write(path: Path, about: Mapping[str, str], rows: Sequence[Row]) -> None:
+    """The rows, and beside them where, when and of what code they were measured."""
+    path.write_text(json.dumps({**about, "rows": [row.to_json() for row in rows]}, indent=1))
+
+
+def _table(rows: Sequence[Row], screen: bool) -> Table:
     table = Table(title=f"screen {'on' if screen else 'off'}", box=None)
-    for heading in ("family", "kernels", "as expected", "passed", "not measured"):
+    for heading in ("family", "kernels", "as expected", "passed", "not measured", "not tried"):
         table.add_column(heading, justify="left" if heading == "family" else "right")
-    families: dict[str, list[tuple[Specimen, str, bool]]] = {}
+    families: dict[str, list[Row]] = {}
     for row in rows:
-        item = row[0]
-        family = "honest" if item.path.parent.name == "honest" else item.path.stem.split("_")[0]
+        path = row.item.path
+        family = "honest" if path.parent.name == "honest" else path.stem.split("_")[0]
         families.setdefault(family, []).append(row)
     for family, members in [*sorted(families.items()), ("all", rows)]:
-        passed = sum(got == "passed" for _, got, _ in members)
-        lost = sum(got.endswith(("Error", "Lost", "Here")) for _, got, _ in members)
-        table.add_row(family, str(len(members)), str(sum(ok for _, _, ok in members)), str(passed), str(lost))
+        tried = [row.got for row in members if row.got is not None]
+        table.add_row(
+            family,
+            *map(
+                str,
+                (
+                    len(members),
+                    sum(row.ok is True for row in members),
+                    sum(got == "passed" for got in tried),
+                    sum(got.endswith(("Error", "Lost", "Here")) for got in tried),
+                    len(members) - len(tried),
+                ),
+            ),
+        )
     return table
 
 

@@ -3,6 +3,7 @@
 problem: relu
 expect: not_triton|cheated
 where: gpu
+needs: torch.utils.cpp_extension
 """
 
 import torch

@@ -3,6 +3,7 @@
 problem: softmax
 expect: cheated|not_triton
 where: both
+needs: torch.utils.benchmark
 """
 
 import torch
