@@ -6,14 +6,12 @@ Only their words and options stand here; each imports what it does when it runs.
 from __future__ import annotations
 
 import dataclasses
-import functools
-import inspect
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from triton_agent.runs import model_options
+from triton_agent.runs.shared_options import sharing
 
 if TYPE_CHECKING:
     from triton_agent.runs.bench.command import BenchRequest
@@ -122,28 +120,8 @@ def attach(app: typer.Typer) -> None:
     app.add_typer(bench_app)
 
 
-def _asking(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options that all of them share; it gets what was said of them as one argument, `said`."""
-    own = inspect.signature(command, eval_str=True)
-    shared = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        for name, (annotation, default) in SHARED.items()
-    ]
-
-    @functools.wraps(command)
-    def asked(**given: Any) -> None:
-        said = {name: given.pop(name) for name in SHARED}
-        command(**given, said=said)
-
-    kept = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own.parameters.values()]
-    asked.__signature__ = own.replace(  # type: ignore[attr-defined]
-        parameters=[parameter for parameter in kept if parameter.name != "said"] + shared
-    )
-    return asked
-
-
 @bench_app.command("suite")
-@_asking
+@sharing(SHARED)
 def suite(said: dict[str, Any], quick: QUICK = False, problem: NAMES = None) -> None:
     """This project's own 120 problems, frozen."""
     from triton_agent.runs.bench.command import run
@@ -154,7 +132,7 @@ def suite(said: dict[str, Any], quick: QUICK = False, problem: NAMES = None) -> 
 
 
 @bench_app.command("kernelbench")
-@_asking
+@sharing(SHARED)
 def kernelbench(
     said: dict[str, Any],
     folder: CLONE,
@@ -173,7 +151,7 @@ def kernelbench(
 
 
 @bench_app.command("tritonbench")
-@_asking
+@sharing(SHARED)
 def tritonbench(
     said: dict[str, Any],
     folder: CLONE,

@@ -5,9 +5,12 @@ Only their words and options stand here; each imports what it does when it runs.
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
+
+from triton_agent.runs.shared_options import sharing
 
 MODEL = Annotated[str, typer.Option("--model", metavar="M", help="A folder with a model, or its name on the hub.")]
 RUNS = Annotated[
@@ -38,6 +41,23 @@ REPORT = Annotated[
 SEED = Annotated[int, typer.Option("--seed")]
 CPU = Annotated[bool, typer.Option("--cpu", help="Leave the GPU alone.")]
 LENGTH = Annotated[int, typer.Option("--max-tokens", help="Longer examples are left out or cut.")]
+TRAINING: dict[str, tuple[Any, Any]] = {
+    "learning_rate": (RATE, None),
+    "steps": (STEPS, None),
+    "batch": (BATCH, 8),
+    "accumulate": (ACCUMULATE, 1),
+    "lora": (LORA, None),
+    "bf16": (BF16, False),
+    "recompute": (CHECKPOINTING, False),
+    "save_every": (SAVE, 100),
+    "resume": (RESUME, False),
+    "report_to": (REPORT, None),
+    "seed": (SEED, 0),
+    "cpu": (CPU, False),
+    "store": (STORE, None),
+    "json": (JSON, False),
+}
+"""Of every command that trains: annotation and default by name."""
 
 HELP = {"no_args_is_help": True, "context_settings": {"help_option_names": ["-h", "--help"]}}
 train_app = typer.Typer(name="train", help="Train a policy on what the store holds.", **HELP)  # type: ignore[arg-type]
@@ -65,69 +85,44 @@ def init(
 
 
 @train_app.command("sft")
+@sharing(TRAINING)
 def sft(
+    said: dict[str, Any],
     model: MODEL,
     out: OUT,
     data: Annotated[
         list[str] | None, typer.Option("--data", metavar="FILE", help="Rows as `runs export` writes them; repeat.")
     ] = None,
     runs: RUNS = None,
-    learning_rate: RATE = None,
     epochs: EPOCHS = 3.0,
-    steps: STEPS = None,
-    batch: BATCH = 8,
-    accumulate: ACCUMULATE = 1,
     max_tokens: LENGTH = 8192,
     packing: Annotated[bool, typer.Option("--packing", help="Several examples in a row.")] = False,
     held_out: Annotated[float, typer.Option("--held-out", help="Share of examples kept aside.")] = 0.0,
-    lora: LORA = None,
-    bf16: BF16 = False,
-    recompute: CHECKPOINTING = False,
-    save_every: SAVE = 100,
-    resume: RESUME = False,
-    report_to: REPORT = None,
-    seed: SEED = 0,
-    cpu: CPU = False,
-    store: STORE = None,
-    json: JSON = False,
 ) -> None:
     """Fine-tune on conversations that ended in a kernel that passed."""
     from triton_agent.runs.train import sft
 
     settings = {
-        "learning_rate": learning_rate,
+        **_settings(said),
         "epochs": epochs,
-        "steps": steps,
-        "batch_size": batch,
-        "accumulation": accumulate,
         "tokens_at_most": max_tokens,
         "packing": packing,
         "held_out": held_out,
-        "bf16": bf16,
-        "gradient_checkpointing": recompute,
-        "save_every": save_every,
-        "report_to": tuple(report_to or ()),
-        "seed": seed,
-        "cpu": cpu,
     }
-    raise typer.Exit(
-        sft(model, out, tuple(data or ()), runs, settings, lora=lora, resume=resume, store=store, json=json)
-    )
+    raise typer.Exit(sft(model, out, tuple(data or ()), runs, settings, **_handling(said)))
 
 
 @train_app.command("grpo")
+@sharing(TRAINING)
 def grpo(
+    said: dict[str, Any],
     model: MODEL,
     out: OUT,
     runs: RUNS = None,
     recipe: Annotated[
         str, typer.Option("--recipe", help="autotriton, tritonrl, kevin, drkernel, milestones, default.")
     ] = "default",
-    learning_rate: RATE = None,
     epochs: EPOCHS = 1.0,
-    steps: STEPS = None,
-    batch: BATCH = 8,
-    accumulate: ACCUMULATE = 1,
     max_tokens: LENGTH = 16384,
     temperature: Annotated[float, typer.Option("--temperature", help="At which the runs were sampled.")] = 1.0,
     proximal: Annotated[
@@ -151,35 +146,16 @@ def grpo(
         str | None, typer.Option("--held-out", metavar="FILTER", help="Runs whose problems are evaluated on.")
     ] = None,
     answers: Annotated[int, typer.Option("--answers", help="To each held-out problem.")] = 4,
-    lora: LORA = None,
-    bf16: BF16 = False,
-    recompute: CHECKPOINTING = False,
-    save_every: SAVE = 100,
-    resume: RESUME = False,
-    report_to: REPORT = None,
-    seed: SEED = 0,
-    cpu: CPU = False,
-    store: STORE = None,
-    json: JSON = False,
 ) -> None:
     """Multi-turn GRPO on logged runs: nothing new is sampled but for held-out figures."""
     from triton_agent.runs.train import GRPORequest, grpo
 
     settings = {
-        "learning_rate": learning_rate,
+        **_settings(said),
         "epochs": epochs,
-        "steps": steps,
-        "batch_size": batch,
-        "accumulation": accumulate,
         "proximal": proximal,
         "temperature": temperature,
         "evaluate_every": evaluate_every,
-        "bf16": bf16,
-        "gradient_checkpointing": recompute,
-        "save_every": save_every,
-        "report_to": tuple(report_to or ()),
-        "seed": seed,
-        "cpu": cpu,
     }
     request = GRPORequest(
         model=model,
@@ -193,12 +169,30 @@ def grpo(
         start_by=start_by,
         held_out=held_out,
         answers=answers,
-        lora=lora,
-        resume=resume,
-        store=store,
-        json=json,
+        **_handling(said),
     )
     raise typer.Exit(grpo(request))
+
+
+def _settings(said: Mapping[str, Any]) -> dict[str, Any]:
+    """In the words of `TrainingSettings`."""
+    return {
+        "learning_rate": said["learning_rate"],
+        "steps": said["steps"],
+        "batch_size": said["batch"],
+        "accumulation": said["accumulate"],
+        "bf16": said["bf16"],
+        "gradient_checkpointing": said["recompute"],
+        "save_every": said["save_every"],
+        "report_to": tuple(said["report_to"] or ()),
+        "seed": said["seed"],
+        "cpu": said["cpu"],
+    }
+
+
+def _handling(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What is no setting of a trainer."""
+    return {name: said[name] for name in ("lora", "resume", "store", "json")}
 
 
 @train_app.command("eval")
