@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,51 +23,35 @@ from trl import GRPOConfig, GRPOTrainer
 from triton_agent.policy.train.off_policy import DRIFT_AT_MOST, WEIGHT_CAP
 from triton_agent.policy.train.prepared import Row
 from triton_agent.policy.train.recipes import Recipe
+from triton_agent.policy.train.settings import TrainingSettings
 
 LOSSES = {"token": "dapo", "sequence": "grpo", "constant": "dr_grpo"}
 """Our words for how a loss is averaged, and TRL's."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class GRPOSettings:
+class GRPOSettings(TrainingSettings):
     """How to train. What to train on is in the rows, how to clip and average in the recipe."""
 
-    output: Path
     learning_rate: float = 1e-6
     epochs: float = 1.0
-    steps: int | None = None
-    """Of the optimiser; goes before epochs."""
-    batch_size: int = 8
-    """Turns at once on one device."""
-    accumulation: int = 1
+    keep: int = 2
     proximal: bool = False
     """Clip against the policy before the step instead of the one that sampled, and weight by importance."""
     weight_cap: float = WEIGHT_CAP
     drift_at_most: float = DRIFT_AT_MOST
     """How much less likely, in nats a token, a bad answer is made than it was when sampled; for `proximal`."""
     temperature: float = 1.0
-    bf16: bool = False
-    gradient_checkpointing: bool = False
     gradient_norm: float = 1.0
-    save_every: int = 100
-    keep: int = 2
     evaluate_every: int = 0
     """Steps; 0 for never."""
-    report_to: tuple[str, ...] = ()
-    seed: int = 0
-    cpu: bool = False
 
     def config(self, recipe: Recipe, longest: int) -> GRPOConfig:
         """In TRL's words. It asks for groups and lengths that only matter where it generates."""
         processes = GRPOConfig(output_dir=str(self.output), report_to=[], use_cpu=self.cpu, bf16=False).world_size
         return GRPOConfig(
-            output_dir=str(self.output),
-            learning_rate=self.learning_rate,
+            **self.arguments(self.evaluate_every),
             lr_scheduler_type="constant",
-            num_train_epochs=self.epochs,
-            max_steps=self.steps or -1,
-            per_device_train_batch_size=self.batch_size,
-            gradient_accumulation_steps=self.accumulation,
             num_generations=self.batch_size * self.accumulation * processes,
             num_generations_eval=1,
             max_completion_length=longest,
@@ -78,18 +61,6 @@ class GRPOSettings:
             epsilon_high=recipe.clip_high,
             loss_type=LOSSES[recipe.reduction],
             beta=0.0,
-            bf16=self.bf16,
-            gradient_checkpointing=self.gradient_checkpointing,
-            logging_steps=1,
-            save_steps=self.save_every,
-            save_total_limit=max(2, self.keep),
-            eval_strategy="steps" if self.evaluate_every else "no",
-            eval_steps=self.evaluate_every or None,
-            report_to=list(self.report_to),
-            seed=self.seed,
-            use_cpu=self.cpu,
-            disable_tqdm=True,
-            log_level="error",
         )
 
 

@@ -19,59 +19,33 @@ from trl import SFTConfig, SFTTrainer
 
 from triton_agent.policy.train.checkpoints import MarkWhole, last_whole_checkpoint
 from triton_agent.policy.train.session import FINAL, Adapter, Outcome, load, peft_config
+from triton_agent.policy.train.settings import TrainingSettings
 from triton_agent.tools.errors import UsageError
 
 Row = dict[str, list[dict[str, str]]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class SFTSettings:
-    """How to train."""
+class SFTSettings(TrainingSettings):
+    """How to fine-tune."""
 
-    output: Path
     learning_rate: float = 1e-5
     epochs: float = 3.0
-    steps: int | None = None
-    batch_size: int = 8
-    accumulation: int = 1
+    keep: int = 5
     tokens_at_most: int = 8192
     packing: bool = False
     """Several examples in one row, so that little is padding."""
-    bf16: bool = False
-    gradient_checkpointing: bool = False
-    save_every: int = 100
-    keep: int = 5
     held_out: float = 0.0
     """Share of the examples that are not trained on; their loss is measured at every save."""
-    report_to: tuple[str, ...] = ()
-    seed: int = 0
-    cpu: bool = False
 
     def config(self, held_out: bool) -> SFTConfig:
         return SFTConfig(
-            output_dir=str(self.output),
-            learning_rate=self.learning_rate,
+            **self.arguments(evaluate_every=self.save_every if held_out else 0),
             lr_scheduler_type="cosine",
-            num_train_epochs=self.epochs,
-            max_steps=self.steps or -1,
-            per_device_train_batch_size=self.batch_size,
             per_device_eval_batch_size=self.batch_size,
-            gradient_accumulation_steps=self.accumulation,
             max_length=self.tokens_at_most,
             packing=self.packing,
             completion_only_loss=True,
-            bf16=self.bf16,
-            gradient_checkpointing=self.gradient_checkpointing,
-            logging_steps=1,
-            save_steps=self.save_every,
-            save_total_limit=max(2, self.keep),
-            eval_strategy="steps" if held_out else "no",
-            eval_steps=self.save_every if held_out else None,
-            report_to=list(self.report_to),
-            seed=self.seed,
-            use_cpu=self.cpu,
-            disable_tqdm=True,
-            log_level="error",
         )
 
 

@@ -1,0 +1,52 @@
+"""How to train, as far as it is the same whatever the loss; what one trainer adds stands beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingSettings:
+    """Length, step, batch, precision, checkpoints."""
+
+    output: Path
+    learning_rate: float
+    epochs: float
+    steps: int | None = None
+    """Of the optimiser; goes before epochs."""
+    batch_size: int = 8
+    """Rows at once on one device."""
+    accumulation: int = 1
+    bf16: bool = False
+    gradient_checkpointing: bool = False
+    save_every: int = 100
+    keep: int
+    """Checkpoints, the newest ones; two at least."""
+    report_to: tuple[str, ...] = ()
+    seed: int = 0
+    cpu: bool = False
+
+    def arguments(self, evaluate_every: int) -> dict[str, Any]:
+        """In the words of the library of trainers; 0 steps for no evaluation."""
+        return {
+            "output_dir": str(self.output),
+            "learning_rate": self.learning_rate,
+            "num_train_epochs": self.epochs,
+            "max_steps": self.steps or -1,
+            "per_device_train_batch_size": self.batch_size,
+            "gradient_accumulation_steps": self.accumulation,
+            "bf16": self.bf16,
+            "gradient_checkpointing": self.gradient_checkpointing,
+            "logging_steps": 1,
+            "save_steps": self.save_every,
+            "save_total_limit": max(2, self.keep),
+            "eval_strategy": "steps" if evaluate_every else "no",
+            "eval_steps": evaluate_every or None,
+            "report_to": list(self.report_to),
+            "seed": self.seed,
+            "use_cpu": self.cpu,
+            "disable_tqdm": True,
+            "log_level": "error",
+        }
