@@ -12,13 +12,14 @@ import functools
 from pathlib import Path
 from typing import Any
 
+from tests import verdicts
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Role, Rules, Tried
 from triton_agent.memory.records import Attempt, Completion, Event, Grading, Machine, Message, Run, RunEnd, Usage
 from triton_agent.policy.episode import no_answer
 from triton_agent.tools.evaluator import GRADER, Evaluator, EvaluatorSettings
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.problem import parse_problem
-from triton_agent.tools.results import Evaluation, Interval, Timing
+from triton_agent.tools.results import Evaluation
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PROBLEM = Path(__file__).parent / "kernels" / "softmax_f32" / "problem.py"
@@ -75,20 +76,7 @@ class Recorded:
 
 
 def _with_time(verdict: Evaluation, ratio: float) -> Evaluation:
-    def interval(median: float) -> Interval:
-        return Interval(median=median, low=0.99 * median, high=1.01 * median)
-
-    timing = Timing(
-        baseline="eager",
-        kind="device",
-        candidate_ms=interval(0.5 / ratio),
-        baseline_ms=interval(0.5),
-        speedup=interval(ratio),
-        pairs=32,
-        cold_l2=True,
-        method="made up for a test",
-    )
-    return dataclasses.replace(verdict, timings=(timing,))
+    return dataclasses.replace(verdict, timings=(verdicts.timing(ratio, spread=0.01, original_ms=0.5),))
 
 
 @functools.lru_cache(maxsize=1)

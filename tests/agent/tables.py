@@ -5,36 +5,16 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 
+from tests import verdicts
+
 from triton_agent.memory.observation import ProblemView
 from triton_agent.memory.records import Run
 from triton_agent.policy.answer import write_answer
 from triton_agent.policy.scripted import Scripted
 from triton_agent.tools.evaluator import candidate_id
-from triton_agent.tools.results import (
-    DECISIONS,
-    CaseAccuracy,
-    Diagnosis,
-    Environment,
-    Evaluation,
-    Finding,
-    Interval,
-    Status,
-    Timing,
-)
+from triton_agent.tools.results import Evaluation, Finding
 
-NOWHERE = Environment(
-    mode="gpu", device="a table", python="", torch="", triton="", target=None, sandbox=(), grader="test"
-)
-RIGHT = CaseAccuracy(
-    variant="as given",
-    distribution="as given",
-    output="out",
-    metric="l2",
-    error=0.0,
-    original_error=0.0,
-    limit=1.0,
-    ok=True,
-)
+NOWHERE = verdicts.environment("a table", grader="test")
 
 
 def kernel(number: float | str) -> str:
@@ -44,46 +24,20 @@ def kernel(number: float | str) -> str:
 
 def passed(source: str, speedup: float, *, width: float = 0.01, floor_ms: float | None = None) -> Evaluation:
     """A verdict with a measured speed-up over an original of one millisecond."""
-
-    def timing(kind: str) -> Timing:
-        ratio = Interval(median=speedup, low=speedup * (1 - width), high=speedup * (1 + width))
-        mine, theirs = (Interval(median=value, low=value, high=value) for value in (1 / speedup, 1.0))
-        return Timing(
-            baseline="eager (float32 matmul)",
-            kind=kind,
-            candidate_ms=mine,
-            baseline_ms=theirs,
-            speedup=ratio,
-            pairs=30,
-            cold_l2=True,
-            method="table",
-        )
-
-    diagnosis = Diagnosis(
-        floor_bytes=1, floor_flops=1, floor_ms=floor_ms, traffic_ratio=None, launches=(), torch_operators=(), notes=()
+    timings = (
+        verdicts.timing(speedup, spread=width, baseline="eager (float32 matmul)", kind=kind)
+        for kind in ("device", "latency")
     )
-    return Evaluation(
+    return verdicts.passed(
+        *timings,
         candidate=candidate_id(source),
-        problem="p",
-        status=Status.PASSED,
-        finding=None,
-        message="",
         environment=NOWHERE,
-        accuracy=(RIGHT,),
-        timings=(timing("device"), timing("latency")),
-        diagnosis=diagnosis,
+        diagnosis=verdicts.diagnosis(floor_ms=floor_ms),
     )
 
 
 def refused(source: str, finding: Finding = Finding.VALUES) -> Evaluation:
-    return Evaluation(
-        candidate=candidate_id(source),
-        problem="p",
-        status=DECISIONS[finding].status,
-        finding=finding,
-        message="wrong",
-        environment=NOWHERE,
-    )
+    return verdicts.failed(finding, candidate=candidate_id(source), environment=NOWHERE)
 
 
 class Table:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import hashlib
 from typing import Any
+
+from tests import verdicts
 
 from triton_agent.memory.observation import BudgetLeft, Lesson, Observation, ProblemView, Role, Rules, Tried
 from triton_agent.memory.records import (
@@ -19,16 +22,7 @@ from triton_agent.memory.records import (
     Usage,
     attempt_key,
 )
-from triton_agent.tools.results import (
-    CaseAccuracy,
-    Diagnosis,
-    Environment,
-    Evaluation,
-    Finding,
-    Interval,
-    Status,
-    Timing,
-)
+from triton_agent.tools.results import Diagnosis, Environment, Evaluation, Interval, Status
 
 NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=datetime.UTC)
 H200 = "NVIDIA H200"
@@ -178,80 +172,32 @@ def attempt(
 
 
 def environment(device: str = "cpu", grader: str = "1") -> Environment:
-    return Environment(
-        mode="interpreter" if device == "cpu" else "gpu",
-        device=device,
-        python="3.11.7",
-        torch="2.13.0",
-        triton="3.7.1",
-        target="cuda:90",
-        sandbox=("namespaces", "seccomp"),
-        grader=grader,
-    )
+    return verdicts.environment(device, target="cuda:90", sandbox=("namespaces", "seccomp"), grader=grader)
 
 
 def diagnosis(traffic: float | None = 1.0) -> Diagnosis:
-    return Diagnosis(
-        floor_bytes=1,
-        floor_flops=2,
-        floor_ms=None,
-        traffic_ratio=traffic,
-        launches=(),
-        torch_operators=("aten.add",),
-        notes=("memory-bound",),
-    )
-
-
-def timing(speedup: float, spread: float = 0.05) -> Timing:
-    def around(value: float) -> Interval:
-        return Interval(median=value, low=value * (1 - spread), high=value * (1 + spread))
-
-    return Timing(
-        baseline="eager",
-        kind="device",
-        candidate_ms=around(1 / speedup),
-        baseline_ms=around(1.0),
-        speedup=around(speedup),
-        pairs=50,
-        cold_l2=True,
-        method="events",
+    return verdicts.diagnosis(
+        floor_flops=2, traffic_ratio=traffic, torch_operators=("aten.add",), notes=("memory-bound",)
     )
 
 
 def passed(of: Attempt, speedup: float | None = None, *, traffic: float | None = 1.0, minute: float = 100) -> Grading:
     """Timed on a GPU where a speed-up is given."""
-    case = CaseAccuracy(
-        variant="as given",
-        distribution="as given",
-        output="out",
-        metric="max",
-        error=1e-7,
-        original_error=2e-7,
-        limit=float("inf"),
-        ok=True,
-    )
+    case = verdicts.right(metric="max", error=1e-7, original_error=2e-7, limit=float("inf"))
     return _graded(
         of,
         minute,
-        status=Status.PASSED,
-        finding=None,
-        message="",
-        environment=environment("cpu" if speedup is None else H200),
-        accuracy=(case,),
-        timings=() if speedup is None else (timing(speedup),),
-        diagnosis=diagnosis(traffic),
+        verdicts.passed(
+            *(() if speedup is None else (verdicts.timing(speedup),)),
+            environment=environment("cpu" if speedup is None else H200),
+            accuracy=(case,),
+            diagnosis=diagnosis(traffic),
+        ),
     )
 
 
 def failed(of: Attempt, message: str = "wrong by 0.5 at (0, 1)", *, minute: float = 100) -> Grading:
-    return _graded(
-        of,
-        minute,
-        status=Status.WRONG_VALUES,
-        finding=Finding.VALUES,
-        message=message,
-        environment=environment(),
-    )
+    return _graded(of, minute, verdicts.failed(message=message, environment=environment()))
 
 
 def unmeasured(of: Attempt, *, minute: float = 100) -> Grading:
@@ -259,10 +205,12 @@ def unmeasured(of: Attempt, *, minute: float = 100) -> Grading:
     return Grading(attempt=of.key, failure=failure, machine=Machine(), grader="1", graded_at=at(minute))
 
 
-def _graded(of: Attempt, minute: float, **evaluation: Any) -> Grading:
+def _graded(of: Attempt, minute: float, verdict: Evaluation) -> Grading:
     return Grading(
         attempt=of.key,
-        evaluation=Evaluation(candidate=_hash(of.source or ""), problem=of.observation.problem.digest, **evaluation),
+        evaluation=dataclasses.replace(
+            verdict, candidate=_hash(of.source or ""), problem=of.observation.problem.digest
+        ),
         machine=Machine(gpu=H200, driver="1", commit="0123456789ab", seed=3),
         grader="1",
         graded_at=at(minute),

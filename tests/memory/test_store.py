@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 import sqlalchemy
+from tests import verdicts
 from tests.memory import samples
 
 from triton_agent.memory.commits import GroupWriter
@@ -251,12 +252,12 @@ def test_a_summary_counts_what_happened(begun: Store) -> None:
     (summary,) = begun.runs()
     assert (summary.attempts, summary.turns, summary.judged, summary.passed, summary.tokens) == (4, 4, 3, 2, 200)
     assert summary.best == attempts[1].key
-    assert summary.speedup == samples.timing(1.8).speedup
+    assert summary.speedup == verdicts.timing(1.8).speedup
     assert summary.state is RunState.OPEN
     begun.end_run(samples.end(best=attempts[0].key))
     (summary,) = begun.runs()
     assert (summary.state, summary.stop_reason, summary.best) == (RunState.ENDED, "turns", attempts[0].key)
-    assert summary.speedup == samples.timing(1.2).speedup
+    assert summary.speedup == verdicts.timing(1.2).speedup
     assert summary.last_at == samples.at(200)
 
 
@@ -265,7 +266,7 @@ def test_headers_say_how_each_attempt_stands(begun: Store) -> None:
     begun.add_attempts([(attempts[0], samples.passed(attempts[0], 1.5)), attempts[2]])
     begun.add_attempt(attempts[1], samples.unmeasured(attempts[1]))
     first, second, third = begun.headers(RUN)
-    assert (first.status, first.speedup, first.device) == (Status.PASSED, samples.timing(1.5).speedup, samples.H200)
+    assert (first.status, first.speedup, first.device) == (Status.PASSED, verdicts.timing(1.5).speedup, samples.H200)
     assert first.source == hashlib.sha256((attempts[0].source or "").encode()).hexdigest()
     assert (second.status, second.unmeasured) == (None, "WorkerLost")
     assert (third.status, third.unmeasured, third.tokens, third.parent) == (None, "", 50, attempts[0].key)
@@ -288,7 +289,7 @@ def test_a_failure_to_measure_takes_no_verdict_back_and_a_check_without_clock_no
     begun.add_grading(samples.unmeasured(attempt, minute=20))
     begun.add_grading(samples.passed(attempt, None, minute=30))
     (header,) = begun.headers(RUN)
-    assert (header.status, header.speedup, header.unmeasured) == (Status.PASSED, samples.timing(2.0).speedup, "")
+    assert (header.status, header.speedup, header.unmeasured) == (Status.PASSED, verdicts.timing(2.0).speedup, "")
 
 
 def test_a_verdict_on_a_source_is_found_from_any_run(begun: Store) -> None:

@@ -6,6 +6,8 @@ import dataclasses
 import datetime
 from typing import Any
 
+from tests import verdicts
+
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Rules
 from triton_agent.memory.records import (
     Attempt,
@@ -21,17 +23,12 @@ from triton_agent.memory.records import (
 from triton_agent.runs.history import Graded, History
 from triton_agent.tools.ceilings import Ceilings
 from triton_agent.tools.results import (
-    DECISIONS,
-    CaseAccuracy,
-    Diagnosis,
     Environment,
     Evaluation,
     Finding,
-    Interval,
     KernelLaunch,
     KernelResources,
     StageTime,
-    Status,
     Timing,
 )
 
@@ -76,20 +73,14 @@ CEILINGS = Ceilings(
 )
 
 
-def interval(median: float, spread: float = 0.03) -> Interval:
-    return Interval(median=median, low=median * (1 - spread), high=median * (1 + spread))
-
-
 def timings(ratio: float) -> tuple[Timing, ...]:
     return tuple(
-        Timing(
+        verdicts.timing(
+            ratio * factor,
+            spread=0.03,
+            original_ms=(0.0512 + host) * factor,
             baseline=f"{opponent} (float32 matmul, float32 convolution)",
             kind=kind,
-            candidate_ms=interval((0.0512 + host) / ratio),
-            baseline_ms=interval((0.0512 + host) * factor),
-            speedup=interval(ratio * factor),
-            pairs=30,
-            cold_l2=True,
             method="CUDA events, paired and interleaved",
             clocks_mhz=(1905, 1980),
         )
@@ -99,76 +90,61 @@ def timings(ratio: float) -> tuple[Timing, ...]:
 
 
 def environment(gpu: bool) -> Environment:
-    return Environment(
-        mode="gpu" if gpu else "interpreter",
-        device="cuda" if gpu else "cpu",
+    return verdicts.environment(
+        "cuda" if gpu else "cpu",
         python="3.12.3",
         torch="2.11.0",
         triton="3.6.0",
         target="cuda:90",
         sandbox=("landlock", "seccomp"),
-        grader="1",
     )
 
 
 def evaluation(finding: Finding | None, ratio: float | None, *, gpu: bool = True) -> Evaluation:
     cases = tuple(
-        CaseAccuracy(
+        verdicts.right(
             variant=f"ROWS={rows}, COLUMNS=512",
             distribution=distribution,
-            output="out",
             metric="max",
             error=3e-8 * (rows + 1),
             original_error=2e-8,
-            limit=1e-6,
-            ok=True,
         )
         for rows in (1, 7, 16)
         for distribution in ("as given", "extremes")
     )
-    passed = finding is None
-    return Evaluation(
-        candidate="c" * 64,
-        problem="p" * 64,
-        status=Status.PASSED if finding is None else DECISIONS[finding].status,
-        finding=finding,
-        message="" if passed else f"case ROWS=1 / as given: out is wrong\n{HOSTILE}",
-        environment=environment(gpu),
-        accuracy=cases if passed else (),
-        resources=(
-            KernelResources(
-                kernel="softmax_kernel",
-                target="cuda:90",
-                num_warps=4,
-                num_stages=3,
-                registers=29,
-                spill_bytes=0,
-                shared_bytes=16,
-                stack_bytes=0,
-                compile_ms=90.0,
-                constants="BLOCK=1024",
-            ),
-        ),
-        timings=timings(ratio) if passed and ratio else (),
-        diagnosis=Diagnosis(
+    resources = KernelResources(
+        kernel="softmax_kernel",
+        target="cuda:90",
+        num_warps=4,
+        num_stages=3,
+        registers=29,
+        spill_bytes=0,
+        shared_bytes=16,
+        stack_bytes=0,
+        compile_ms=90.0,
+        constants="BLOCK=1024",
+    )
+    launch = KernelLaunch(
+        kernel="softmax_kernel", launches=1, programs=4096, bytes_loaded=134_217_728, bytes_stored=67_108_864
+    )
+    seen: dict[str, Any] = {
+        "candidate": "c" * 64,
+        "problem": "p" * 64,
+        "environment": environment(gpu),
+        "resources": (resources,),
+        "diagnosis": verdicts.diagnosis(
             floor_bytes=134_217_728,
             floor_flops=83_886_080,
             floor_ms=0.031 if gpu else None,
             traffic_ratio=1.5,
-            launches=(
-                KernelLaunch(
-                    kernel="softmax_kernel",
-                    launches=1,
-                    programs=4096,
-                    bytes_loaded=134_217_728,
-                    bytes_stored=67_108_864,
-                ),
-            ),
-            torch_operators=(),
+            launches=(launch,),
             notes=("the row is read twice",),
         ),
-        stages=(StageTime(stage="compile", wall_ms=120.0), StageTime(stage="check", wall_ms=800.0)),
-    )
+        "stages": (StageTime(stage="compile", wall_ms=120.0), StageTime(stage="check", wall_ms=800.0)),
+    }
+    if finding is None:
+        return verdicts.passed(*(timings(ratio) if ratio else ()), accuracy=cases, **seen)
+    return verdicts.failed(finding, message=f"case ROWS=1 / as given: out is wrong\n{HOSTILE}", **seen)
 
 
 ATTEMPTS: tuple[tuple[int, int, tuple[int, int] | None, Finding | str | None, float | None], ...] = (

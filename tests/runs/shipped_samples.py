@@ -7,12 +7,14 @@ import functools
 from pathlib import Path
 from typing import Any
 
+from tests import verdicts
+
 from triton_agent.runs.shipping import call_form
 from triton_agent.runs.shipping.facts import CallForm, ShippedFacts
 from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.problem import ProblemSpec, parse_problem
-from triton_agent.tools.results import CaseAccuracy, Environment, Evaluation, Status
+from triton_agent.tools.results import Evaluation
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 SETTINGS = EvaluatorSettings(target=None, shapes="given")
@@ -31,35 +33,8 @@ def judged(spec: ProblemSpec, source: str, nursery: Nursery) -> Evaluation:
 
 def accepted(spec: ProblemSpec) -> Evaluation:
     """A verdict as plain data, where it is not the verdict that is looked at."""
-    case = CaseAccuracy(
-        variant="ROWS=13",
-        distribution="as given",
-        output="out",
-        metric="max",
-        error=1e-4,
-        original_error=2e-4,
-        limit=1e-3,
-        ok=True,
-    )
-    environment = Environment(
-        mode="interpreter",
-        device="cpu",
-        python="3.11",
-        torch="2.13.0",
-        triton="3.7.1",
-        target=None,
-        sandbox=(),
-        grader="1",
-    )
-    return Evaluation(
-        candidate="0" * 64,
-        problem=spec.digest,
-        status=Status.PASSED,
-        finding=None,
-        message="",
-        environment=environment,
-        accuracy=(case,),
-    )
+    case = verdicts.right(variant="ROWS=13", metric="max", error=1e-4, original_error=2e-4, limit=1e-3)
+    return verdicts.passed(candidate="0" * 64, problem=spec.digest, accuracy=(case,))
 
 
 UNKNOWN = CallForm(init=(), init_keywords={}, literal=False, parameters=(), state=(), calls=())

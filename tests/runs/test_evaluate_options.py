@@ -9,20 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import verdicts
 
 from triton_agent.runs import speed_page
 from triton_agent.tools.kernel_profile import KernelTime, Profile, Roofline
-from triton_agent.tools.results import (
-    CaseAccuracy,
-    Determinism,
-    Diagnosis,
-    Environment,
-    Evaluation,
-    Interval,
-    Status,
-    Timing,
-    to_json,
-)
+from triton_agent.tools.results import Determinism, Evaluation, to_json
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 LINEAR = KERNELS / "linear_relu_f32"
@@ -79,57 +70,22 @@ def test_the_record_of_a_verdict_says_what_was_allowed() -> None:
 # -- the page of a kernel that passed on a GPU ---------------------------------------------------------------------
 
 
-def timing(baseline: str, kind: str) -> Timing:
-    own, other = Interval(median=1.0, low=0.9, high=1.1), Interval(median=2.0, low=1.9, high=2.1)
-    return Timing(
-        baseline=baseline,
-        kind=kind,
-        candidate_ms=own,
-        baseline_ms=other,
-        speedup=other,
-        pairs=30,
-        cold_l2=True,
-        method="",
-    )
-
-
 def passed(*baselines: str, profile: Profile | None = None) -> Evaluation:
-    case = CaseAccuracy(
-        variant="as given",
-        distribution="as given",
-        output="out",
-        metric="l2",
-        error=0.0,
-        original_error=0.0,
-        limit=1.0,
-        ok=True,
-    )
-    diagnosis = Diagnosis(
-        floor_bytes=1,
-        floor_flops=1,
+    """Twice as fast as each."""
+    diagnosis = verdicts.diagnosis(
         floor_ms=0.5,
-        traffic_ratio=None,
-        launches=(),
-        torch_operators=(),
         notes=("memory-bound: the floor is 0.5000 ms, 50% of the time taken",),
         peak_bytes=3 << 20,
         original_peak_bytes=1 << 20,
         roofline=Roofline(floor_ms=0.5, bound="memory", flops_per_byte=1.0),
         profile=profile,
     )
-    return Evaluation(
-        candidate="c",
-        problem="p",
-        status=Status.PASSED,
-        finding=None,
-        message="",
-        environment=Environment(
-            mode="gpu", device="a card", python="3", torch="2", triton="3", target=None, sandbox=(), grader="1"
-        ),
-        accuracy=(case,),
-        timings=tuple(timing(name, kind) for name in baselines for kind in ("device", "latency")),
-        diagnosis=diagnosis,
+    timings = (
+        verdicts.timing(2.0, original_ms=2.0, baseline=name, kind=kind)
+        for name in baselines
+        for kind in ("device", "latency")
     )
+    return verdicts.passed(*timings, environment=verdicts.environment("a card"), diagnosis=diagnosis)
 
 
 def test_nothing_is_said_where_nothing_was_asked_and_nothing_stands_out() -> None:

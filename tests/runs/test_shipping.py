@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import verdicts
 from tests.runs import shipped_samples as samples
 
 from triton_agent.runs.shipping import call_form
@@ -19,7 +20,7 @@ from triton_agent.tools.errors import ProblemError, UsageError
 from triton_agent.tools.evaluator import Evaluator
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.problem import parse_problem
-from triton_agent.tools.results import Determinism, Finding, Interval, Status, Timing
+from triton_agent.tools.results import Determinism, Finding, Interval, Status
 
 CANDIDATE = """
 import torch
@@ -173,19 +174,8 @@ def test_the_header_says_what_is_known_and_what_is_not() -> None:
         assert expected in draft
     assert "as fast as" not in draft
 
-    ratio = Interval(median=1.5, low=1.4, high=1.6)
     timings = tuple(
-        Timing(
-            baseline="eager",
-            kind=kind,
-            candidate_ms=Interval(median=2, low=1, high=3),
-            baseline_ms=Interval(median=3, low=2, high=4),
-            speedup=ratio,
-            pairs=30,
-            cold_l2=True,
-            method="",
-        )
-        for kind in ("device", "latency")
+        verdicts.timing(Interval(median=1.5, low=1.4, high=1.6), kind=kind) for kind in ("device", "latency")
     )
     measured = dataclasses.replace(verdict, timings=timings)
     facts = samples.facts(spec, measured, gpu=Gpu(name='A "quoted" \\ GPU', capability=(9, 0), driver="570"))

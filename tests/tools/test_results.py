@@ -6,37 +6,12 @@ import dataclasses
 import json
 
 import pytest
+from tests import verdicts
 
-from triton_agent.tools.results import (
-    DECISIONS,
-    CaseAccuracy,
-    Environment,
-    Evaluation,
-    Finding,
-    Interval,
-    Status,
-    Timing,
-    asked_as,
-    opponent_of,
-    to_json,
-)
+from triton_agent.tools.results import DECISIONS, Finding, Interval, Status, asked_as, opponent_of, to_json
 
-HERE = Environment(
-    mode="interpreter", device="cpu", python="3.11", torch="2.13", triton="3.7", target=None, sandbox=(), grader="1"
-)
-RIGHT = CaseAccuracy(
-    variant="as given",
-    distribution="x3",
-    output="out",
-    metric="l2",
-    error=1e-8,
-    original_error=1e-8,
-    limit=1e-6,
-    ok=True,
-)
-PASSED = Evaluation(
-    candidate="c", problem="p", status=Status.PASSED, finding=None, message="", environment=HERE, accuracy=(RIGHT,)
-)
+RIGHT = verdicts.right()
+PASSED = verdicts.passed()
 
 
 def test_every_finding_has_exactly_one_status_and_every_status_but_passed_a_finding() -> None:
@@ -62,28 +37,10 @@ def test_illegal_combinations_are_refused(change: dict[str, object]) -> None:
 
 
 def test_only_what_passed_can_be_timed() -> None:
-    interval = Interval(median=1.0, low=0.9, high=1.1)
-    timing = Timing(
-        baseline="eager",
-        kind="device",
-        candidate_ms=interval,
-        baseline_ms=interval,
-        speedup=interval,
-        pairs=3,
-        cold_l2=True,
-        method="m",
-    )
+    timing = verdicts.timing()
     assert dataclasses.replace(PASSED, timings=(timing,)).timings
     with pytest.raises(ValueError):
-        Evaluation(
-            candidate="c",
-            problem="p",
-            status=Status.TIMEOUT,
-            finding=Finding.TOO_SLOW,
-            message="m",
-            environment=HERE,
-            timings=(timing,),
-        )
+        verdicts.failed(Finding.TOO_SLOW, timings=(timing,))
 
 
 @pytest.mark.parametrize(

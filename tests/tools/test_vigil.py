@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests import verdicts
 
 from triton_agent.tools import health, nvml
 from triton_agent.tools.errors import InstrumentError, WorkerLost
 from triton_agent.tools.health import GpuProcess, Health
-from triton_agent.tools.results import Finding, Interval, Timing
+from triton_agent.tools.results import Finding, Timing
 from triton_agent.tools.timing.vigil import ATTEMPTS, ZYGOTE, Vigil, undisturbed
 from triton_agent.tools.verify.checker import device_trouble
 from triton_agent.tools.verify.session import Failed
@@ -212,11 +213,7 @@ def test_what_a_candidate_did_wrong_counts_only_when_nothing_disturbed() -> None
 
 
 def timing(baseline_ms: float, kind: str = "device") -> Timing:
-    one = Interval(median=1.0, low=1.0, high=1.0)
-    slow = Interval(median=baseline_ms, low=baseline_ms, high=baseline_ms)
-    return Timing(
-        baseline="eager", kind=kind, candidate_ms=one, baseline_ms=slow, speedup=one, pairs=8, cold_l2=True, method=""
-    )
+    return verdicts.timing(original_ms=baseline_ms, kind=kind)
 
 
 def test_an_original_much_slower_than_before_betrays_a_load_that_nobody_told_of() -> None:

@@ -6,7 +6,8 @@ import datetime
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.policy.train.evaluations import failed, passed
+from tests.policy.train.evaluations import failed
+from tests.verdicts import passed
 
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Rules
 from triton_agent.memory.records import Attempt, Completion, Grading

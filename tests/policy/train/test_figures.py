@@ -7,7 +7,8 @@ import statistics
 from pathlib import Path
 
 import pytest
-from tests.policy.train.evaluations import KERNEL, failed, passed, timing
+from tests.policy.train.evaluations import KERNEL, failed, timing
+from tests.verdicts import passed
 
 from triton_agent.policy.train.figures import Judged, figures, gain, interval, scores
 from triton_agent.policy.train.recipes import RECIPES

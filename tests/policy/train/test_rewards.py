@@ -7,7 +7,8 @@ import math
 import pickle
 
 import pytest
-from tests.policy.train.evaluations import KERNEL, failed, passed, timing
+from tests.policy.train.evaluations import KERNEL, failed, timing
+from tests.verdicts import passed
 
 from triton_agent.policy.train import rewards
 from triton_agent.policy.train.novelty import earlier_alike, structure

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from tests.policy.train.evaluations import DIAGNOSIS, KERNEL, failed, passed
+from tests.policy.train.evaluations import DIAGNOSIS, KERNEL, failed
 from tests.policy.train.logged import NOW, attempt, grading
+from tests.verdicts import passed
 
 from triton_agent.memory.records import Grading, InstrumentFailure, Message
 from triton_agent.policy.answer import read_answer, write_answer
