@@ -19,7 +19,6 @@ from triton_agent.tools.timing.clock import Clock, ClockSettings
 from triton_agent.tools.timing.flusher import Flusher
 from triton_agent.tools.timing.pairing import PairingSettings
 from triton_agent.tools.timing.samples import Sample, contradiction
-from triton_agent.tools.timing.sequential import Outcome, SequentialComparison
 from triton_agent.tools.timing.subject import Subject, subject_over
 
 pytestmark = pytest.mark.gpu
@@ -64,13 +63,6 @@ def test_half_the_work_wins_and_the_ratio_says_by_how_much(cold: Clock) -> None:
     assert measured.is_faster("device")
     assert timing.speedup.median == pytest.approx(2, rel=0.1)
     assert timing.cold_l2 and "cold L2" in timing.method
-
-
-def test_the_early_stop_knows_after_one_look(cold: Clock) -> None:
-    comparison = SequentialComparison()
-    assert cold.compare(copy(256), copy(128), comparison) is Outcome.FASTER
-    assert comparison.pairs == comparison.looks[0]
-    assert cold.compare(copy(128), copy(256), SequentialComparison()) is Outcome.SLOWER
 
 
 def test_two_readings_of_one_kernel_agree(cold: Clock) -> None:

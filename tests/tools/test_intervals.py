@@ -1,4 +1,4 @@
-"""What samples may and may not prove: intervals, the win decision, and the comparison that stops early."""
+"""What samples may and may not prove: intervals, and the win decision."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.timing.intervals import is_faster, median_interval, paired_ratio
-from triton_agent.tools.timing.sequential import LOOKS, Outcome, SequentialComparison
 
 Noise = Callable[[random.Random, int], list[float]]
 """Times of so many calls, in the order of the clock."""
@@ -135,46 +134,3 @@ def test_what_is_no_time_is_the_clocks_failure(broken: float) -> None:
 def test_sides_of_different_length_are_no_pairs() -> None:
     with pytest.raises(ValueError, match="not pairs"):
         is_faster([1.0, 1.0], [1.0])
-
-
-def compared(pairs: tuple[list[float], list[float]], comparison: SequentialComparison) -> Outcome:
-    for baseline_ms, candidate_ms in zip(*pairs):
-        if comparison.add(baseline_ms, candidate_ms) is not Outcome.PENDING:
-            break
-    return comparison.outcome
-
-
-@pytest.mark.parametrize(("speedup", "outcome"), [(1.2, Outcome.FASTER), (0.8, Outcome.SLOWER)])
-def test_what_is_clear_ends_at_the_first_look(speedup: float, outcome: Outcome) -> None:
-    rng = random.Random(8)
-    comparison = SequentialComparison()
-    assert compared(as_pairs(quiet(rng, 160), rng, speedup), comparison) is outcome
-    assert comparison.pairs == LOOKS[0]
-
-
-@pytest.mark.parametrize("noise", NOISES)
-def test_looking_repeatedly_does_not_make_false_wins_or_losses(noise: Noise) -> None:
-    rng = random.Random(9)
-    trials = 1500
-    outcomes = [compared(as_pairs(noise(rng, 160), rng), SequentialComparison()) for _ in range(trials)]
-    assert outcomes.count(Outcome.FASTER) <= 0.01 * trials
-    assert outcomes.count(Outcome.SLOWER) <= 0.01 * trials
-
-
-def test_parity_stays_undecided_or_is_dropped_early_on_request() -> None:
-    rng = random.Random(10)
-    assert compared(as_pairs(quiet(rng, 160), rng), SequentialComparison()) is Outcome.UNDECIDED
-    impatient = SequentialComparison(slower_below=1.02)
-    assert compared(as_pairs(quiet(rng, 160), rng), impatient) is Outcome.SLOWER
-    assert impatient.pairs == LOOKS[0]
-
-
-def test_a_comparison_that_is_over_takes_no_more_pairs() -> None:
-    comparison = SequentialComparison(looks=(10,))
-    compared(([2.0] * 10, [1.0] * 10), comparison)
-    with pytest.raises(ValueError, match="over: faster"):
-        comparison.add(2.0, 1.0)
-
-
-def test_ties_speak_for_nobody() -> None:
-    assert compared(([1.0] * 40, [1.0] * 40), SequentialComparison()) is Outcome.UNDECIDED

@@ -17,10 +17,8 @@ from triton_agent.tools.timing.pairing import (
     TimeOnce,
     candidate_first,
     take_turns,
-    turns_until_clear,
 )
 from triton_agent.tools.timing.samples import Overheads, PairedSamples, Sample, contradiction
-from triton_agent.tools.timing.sequential import Outcome, SequentialComparison
 
 OVERHEADS = Overheads(event_ms=0.002, round_trip_ms=0.008)
 SELFCHECK = Path(__file__).parents[2] / "benchmarks" / "clock_selfcheck.py"
@@ -128,21 +126,6 @@ def test_a_timing_keeps_both_figures_apart() -> None:
     assert measured.is_faster("device") and not measured.is_faster("latency")
     with pytest.raises(ValueError, match="'device' or 'latency'"):
         measured.timing("eager", "wall")
-
-
-def test_the_early_stop_ends_the_turns() -> None:
-    log: list[str] = []
-    slow, fast = sample(device_ms=2.0), sample(device_ms=1.0)
-    comparison = SequentialComparison()
-    outcome = turns_until_clear(scripted("b", log, slow), scripted("c", log, fast), comparison)
-    assert outcome is Outcome.FASTER
-    assert len(log) == 4 * comparison.looks[0]
-
-
-def test_running_out_of_time_is_undecided() -> None:
-    comparison = SequentialComparison()
-    outcome = turns_until_clear(scripted("b", [], sample()), scripted("c", [], sample()), comparison, limit_s=0.0)
-    assert outcome is Outcome.UNDECIDED
 
 
 @pytest.mark.parametrize(

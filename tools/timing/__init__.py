@@ -1,7 +1,6 @@
 """Speed, measured so that it can be believed.
 
     intervals.py    what samples say: intervals of medians and ratios, and when a candidate counts as faster
-    sequential.py   the same decision taken early, pair by pair
     samples.py      what the clock read, as values
     pairing.py      the order in which two subjects take turns
     subject.py      what is timed: one call for each set of inputs

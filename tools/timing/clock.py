@@ -29,9 +29,8 @@ import torch
 
 from triton_agent.tools.errors import NotJudgeableHere
 from triton_agent.tools.timing.flusher import Flusher
-from triton_agent.tools.timing.pairing import PairingSettings, take_turns, turns_until_clear
+from triton_agent.tools.timing.pairing import PairingSettings, take_turns
 from triton_agent.tools.timing.samples import Overheads, PairedSamples, Sample
-from triton_agent.tools.timing.sequential import Outcome, SequentialComparison
 from triton_agent.tools.timing.subject import Subject
 
 LONGEST_HEAD_START_MS = 20.0
@@ -118,27 +117,6 @@ class Clock:
             cold_l2=self.settings.cold_l2,
             overheads=self.overheads,
             method=self.method + _repeats_text(baseline.repeats),
-        )
-
-    def compare(
-        self,
-        baseline: Subject,
-        candidate: Subject,
-        comparison: SequentialComparison,
-        *,
-        kind: str = "device",
-        limit_s: float = 20.0,
-        seed: int | None = None,
-    ) -> Outcome:
-        """Two subjects in turns until one is clearly ahead; see `pairing.turns_until_clear`."""
-        self._warm_up_both(baseline, candidate)
-        return turns_until_clear(
-            functools.partial(self.time_once, baseline),
-            functools.partial(self.time_once, candidate),
-            comparison,
-            kind=kind,
-            limit_s=limit_s,
-            seed=seed,
         )
 
     def _warm_up_both(self, baseline: Subject, candidate: Subject) -> None:

@@ -6,7 +6,7 @@ a bootstrap promises too much on few or heavy-tailed samples. It is an exact sig
 than the margin asks, each pair would be won with probability at most one half, whatever the noise looks like, because
 the order within a pair is drawn by chance. So the chance of a false win is at most `1 - confidence` for any noise.
 
-Not covered: looking at the data while it comes in (see `sequential.py`), and any bias of the clock itself.
+Not covered: looking at the data while it comes in, and any bias of the clock itself.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The order in which two subjects take turns, and the loops that let them.
+"""The order in which two subjects take turns, and the loop that lets them.
 
 A pair is four calls, ABBA or BAAB, and each side's reading is the mean of its two: what goes first, what finds a warm
 cache, and a steady drift weigh on both sides alike. Which of the two it is falls to a coin for each pair. That makes
 the sign test exact: for two equal subjects the coin alone decides who wins a pair, whatever rhythm the machine has.
 
-How a subject is timed comes as a function, so the same loops serve one process holding both subjects and two processes
+How a subject is timed comes as a function, so the same loop serves one process holding both subjects and two processes
 holding one each.
 
 Not covered: the clock itself (`clock.py`) and keeping others off the GPU (`lease.py`).
@@ -21,7 +21,6 @@ from collections.abc import Callable
 
 from triton_agent.tools.timing import intervals
 from triton_agent.tools.timing.samples import Overheads, PairedSamples, Sample, milliseconds
-from triton_agent.tools.timing.sequential import Outcome, SequentialComparison
 
 LEAST_PAIRS = 12
 """Under about ten the interval of a ratio is narrower than it claims."""
@@ -93,29 +92,6 @@ def _narrow(pairs: list[tuple[Sample, Sample]], precision: tuple[float, float]) 
         if ratio.high - ratio.low > share * ratio.median:
             return False
     return True
-
-
-def turns_until_clear(
-    time_baseline: TimeOnce,
-    time_candidate: TimeOnce,
-    comparison: SequentialComparison,
-    *,
-    kind: str = "device",
-    limit_s: float = 20.0,
-    seed: int | None = None,
-) -> Outcome:
-    """Takes turns until the comparison is over; running out of time counts as undecided."""
-    begun_s = time.monotonic()
-    for index, swapped in enumerate(
-        candidate_first(comparison.looks[-1], secrets.randbits(32) if seed is None else seed)
-    ):
-        baseline, candidate = _one_pair(time_baseline, time_candidate, index, swapped)
-        outcome = comparison.add(*milliseconds((baseline, candidate), kind))
-        if outcome is not Outcome.PENDING:
-            return outcome
-        if time.monotonic() - begun_s > limit_s:
-            break
-    return Outcome.UNDECIDED
 
 
 def _one_pair(baseline: TimeOnce, candidate: TimeOnce, index: int, swapped: bool) -> tuple[Sample, Sample]:
