@@ -14,7 +14,6 @@ class Hardware:
     """What is known of the GPU to write for. The defaults are those of an H200."""
 
     processors: int = 132
-    bytes_per_s: float = 4.8e12
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -227,7 +227,7 @@ def tree_of_parameters(graph: OperatorGraph) -> list[str]:
     return lines
 
 
-def path_of(source: str, graph: OperatorGraph) -> str:
+def path_of(source: str) -> str:
     """How `forward` reaches a parameter or buffer: `self.blocks[0].weight`."""
     kind, _, path = source.partition(":")
     parts = path.split(".")

@@ -13,15 +13,13 @@ from triton_agent.policy.author.arguments import Names
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.constructor import path_of
 from triton_agent.policy.author.kernel_text import BlockSize, GridEntry, KernelText
-from triton_agent.policy.author.program import VIEWS, Number, Program, Value
+from triton_agent.policy.author.program import Number, Program, Value
 from triton_agent.policy.author.sizes import (
-    LITERAL_LIMIT,
     Shape,
     Size,
     SizeNames,
     is_constant,
     number_expression,
-    plus,
 )
 from triton_agent.tools.module_attributes import HeldTensor
 
@@ -72,7 +70,7 @@ class Forward:
         self._owned(attributes, held)
         self._unpacked = self._dimensions()
         for name, values in graph.numbers.items():
-            text = path_of(f"p:{name}", graph.main)
+            text = path_of(f"p:{name}")
             self.sizes.fractions[text] = tuple(float(value) for value in values)
             if all(isinstance(value, int) for value in values):
                 self.sizes.attributes[text] = tuple(int(value) for value in values)
@@ -123,7 +121,7 @@ class Forward:
     def _owned(self, attributes: Sequence[str], held: Sequence[HeldTensor]) -> None:
         main = self.graph.main
         for source in (*main.parameters, *main.buffers):
-            self._texts_of(source, path_of(source, main))
+            self._texts_of(source, path_of(source))
         used = [value.function for value in self._sources() if value.function in main.constants]
         waiting = list(held)
         rest = list(attributes)
@@ -132,7 +130,7 @@ class Forward:
             alike = next((t for t in waiting if (t.shape, t.dtype) == (meta.shape, meta.dtype)), None)
             if alike is not None:
                 waiting.remove(alike)
-                self._texts_of(source, path_of(f"b:{alike.path}", main))
+                self._texts_of(source, path_of(f"b:{alike.path}"))
             elif rest:
                 self._texts_of(source, f"self.{rest.pop(0)}")
             else:
@@ -488,14 +486,3 @@ def _places(structure: str, parameters: list[str]) -> list[str]:
     for item, name in zip(nested if isinstance(nested, (list, tuple)) else [nested], parameters):
         walk(item, name)
     return found
-
-
-def is_view_of_stored(program: Program, name: str, stored: set[str]) -> str:
-    """The stored value or source behind a chain of views; empty where something is computed in between."""
-    value = program.values[name]
-    while value.name not in stored and value.operation in VIEWS:
-        value = program.values[value.inputs[0]]
-    return value.name if value.name in stored or value.operation in ("source", "torch", "full") else ""
-
-
-__all__ = ["LITERAL_LIMIT", "Forward", "is_view_of_stored", "plus"]

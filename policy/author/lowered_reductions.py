@@ -12,8 +12,8 @@ from triton_agent.policy.author.program import FLOATS, Number
 from triton_agent.policy.author.sizes import product
 
 
-def _dims(builder: Builder, call: Call, name: str, argument: str = "dim") -> tuple[int, ...]:
-    return call.dims(argument, len(builder.shape(name)))
+def _dims(builder: Builder, call: Call, name: str) -> tuple[int, ...]:
+    return call.dims("dim", len(builder.shape(name)))
 
 
 @lowers("sum", "nansum")

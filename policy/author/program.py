@@ -137,7 +137,3 @@ DTYPES = FLOATS | INTEGERS | {"bool"}
 def register_dtype(dtype: str) -> str:
     """What an element is computed in: half precision in float32."""
     return "float32" if dtype in ("float16", "bfloat16") else dtype
-
-
-def scalar(width: int) -> Size:
-    return (1,) * width

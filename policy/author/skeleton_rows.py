@@ -8,7 +8,6 @@ are kept lane by lane until the end of a pass, which makes them as accurate as a
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import math
 from collections.abc import Iterator
 
@@ -284,9 +283,9 @@ class _RowKernel:
         (argument,) = found.arguments
         assert isinstance(argument, int)
         value = self._filled(argument, IDENTITY[function])
-        return self._reduced(function, value, found)
+        return self._reduced(function, value)
 
-    def _reduced(self, function: str, value: Text, found: Node) -> str:
+    def _reduced(self, function: str, value: Text) -> str:
         axis = self._axis()
         if self.serial:
             return value.text
@@ -444,7 +443,7 @@ class _RowKernel:
         elif function in ("any", "all"):
             body.line(f"{name} = tl.{'max' if function == 'any' else 'min'}({name}, {self._axis()}) != 0")
         else:
-            body.line(f"{name} = {self._reduced(function, Text(name), found)}")
+            body.line(f"{name} = {self._reduced(function, Text(name))}")
 
     def _last_pass(self, roots: list[int]) -> None:
         live, nodes = self.kernel.live(), self.kernel.nodes
@@ -474,5 +473,5 @@ class _RowKernel:
         name = self.arguments.names.new(found.hint or "running")
         self.body.line(f"{name} = {carry} {sign} tl.cum{found.function}({piece}, axis={0 if self.single else 1})")
         self.body.scope.nodes[node] = name
-        total = self._reduced(found.function, Text(piece), dataclasses.replace(found, kind="reduce"))
+        total = self._reduced(found.function, Text(piece))
         self.body.line(f"{carry} = {carry} {sign} {total}")

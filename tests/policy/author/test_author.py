@@ -11,7 +11,7 @@ from tests.policy.author.briefs import brief_of, problem
 from triton_agent.policy.author.brief import Brief
 from triton_agent.policy.author.decisions import Feedback, KernelFeedback, first_choice, neighbours
 from triton_agent.policy.author.layout import LIMIT
-from triton_agent.policy.author.writer import describe_limits, write
+from triton_agent.policy.author.writer import write
 from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.problem import ProblemSpec
@@ -331,7 +331,7 @@ def test_an_unknown_operator_stays_torch_and_the_rest_is_written(tmp_path: Path,
     answer = write(brief, first_choice(brief))
     assert evaluated(spec, answer.source, nursery, allow_library=True).status == "passed"
     assert "torch.ops.aten.sort" in answer.source and "libdevice.tanh" in answer.source
-    (limit,) = describe_limits(brief)
+    (limit,) = [line for line in answer.plan.splitlines() if line.startswith("Left out: ")]
     assert "aten.sort" in limit
 
 
@@ -377,5 +377,6 @@ def test_long_sums_and_products_are_cut_into_parts(tmp_path: Path) -> None:
 
 
 def test_no_answer_reads_a_size_of_the_problem_as_a_number(norm_brief: Brief) -> None:
-    assert describe_limits(norm_brief) == []
-    assert not {"10", "40", "120"} & set(write(norm_brief, first_choice(norm_brief)).source.split())
+    answer = write(norm_brief, first_choice(norm_brief))
+    assert "Left out" not in answer.plan
+    assert not {"10", "40", "120"} & set(answer.source.split())
