@@ -151,7 +151,7 @@ def _best_of(connection: Connection, rows: Sequence[RowMapping]) -> dict[int, Ro
     for row in rows:
         query = select(*columns).where(AttemptRow.run_seq == row["seq"])
         if row["ended_us"] is None:
-            best = _best_so_far(connection, query, row) if row["passed"] else None
+            best = _best_so_far(connection, query) if row["passed"] else None
         elif row["best"] is None:
             continue
         else:
@@ -164,7 +164,7 @@ def _best_of(connection: Connection, rows: Sequence[RowMapping]) -> dict[int, Ro
     return found
 
 
-def _best_so_far(connection: Connection, query: Any, row: RowMapping) -> RowMapping | None:
+def _best_so_far(connection: Connection, query: Any) -> RowMapping | None:
     """The one whose speed-up is surely highest; of those never timed, the first that passed."""
     timed = query.where(AttemptRow.merit >= 0).order_by(AttemptRow.merit.desc()).limit(1)
     untimed = query.where(AttemptRow.merit.is_not(None)).order_by(AttemptRow.turn, AttemptRow.answer).limit(1)

@@ -78,13 +78,8 @@ class Survey:
     left_out: tuple[LeftOut, ...]
 
 
-def discover(folder: Path) -> list[BenchmarkProblem]:
-    """All problems in a clone of a benchmark, or in a part of one; by group and number."""
-    return list(survey(folder).problems)
-
-
 def survey(folder: Path) -> Survey:
-    """The same, and what was left out with the reason."""
+    """All problems in a clone of a benchmark, or in a part of one, by group and number; and what was left out."""
     if not folder.is_dir():
         raise UsageError("no such folder", where=str(folder), remedy="clone the benchmark, and name the clone")
     found = [*_kernelbench(folder), *_tritonbench(folder)]

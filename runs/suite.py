@@ -62,10 +62,6 @@ class SuiteProblem:
     def name(self) -> str:
         return self.key.partition("/")[2]
 
-    @property
-    def is_half(self) -> bool:
-        return self.dtype in ("float16", "bfloat16")
-
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:

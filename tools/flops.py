@@ -112,7 +112,7 @@ def _vector(name: str, node: Node, taken: list[TensorMeta]) -> int:
     if name in ("dropout", "native_dropout"):
         return made * DROPOUT_FLOPS
     if "pool" in name and "adaptive" not in name:
-        return made * _window(node, taken[0])
+        return made * _window(node)
     return taken[0].numel if node.kind == "reduction" else sum(output.numel for output in node.outputs)
 
 
@@ -120,7 +120,7 @@ _ADDING = frozenset({"index_add", "scatter_add", "scatter_reduce", "index_reduce
 """Indexed writes that also compute."""
 
 
-def _window(node: Node, taken: TensorMeta) -> int:
+def _window(node: Node) -> int:
     size = node.argument("kernel_size")
     spatial = 3 if "3d" in node.operator else 2 if "2d" in node.operator else 1
     if isinstance(size, int):

@@ -105,14 +105,6 @@ class OperatorGraph:
         """The node that made each value; sources are not in it."""
         return {node.output_name(k): node for node in self.nodes for k in range(len(node.outputs))}
 
-    def consumers(self) -> dict[str, tuple[Node, ...]]:
-        """The nodes that take each value, once each, in order."""
-        found: dict[str, tuple[Node, ...]] = {}
-        for node in self.nodes:
-            for name in dict.fromkeys(node.references()):
-                found[name] = (*found.get(name, ()), node)
-        return found
-
     def fingerprint(self) -> str:
         """Equal for graphs of the same structure.
 

@@ -254,8 +254,6 @@ _COMPOSITES = {
     **{name: _composite(name, _CELL) for name in ("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")},
 }
 _PACKED_COMPOSITES = {name: _composite(name, _PACKED) for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
-_PARAMS_OF_PACKED = 3
-"""Where packed recurrences take their parameters; the padded ones take a flag there."""
 
 
 def composite_of(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from triton_agent.memory.commits import GroupWriter
@@ -39,12 +39,12 @@ def require_sound(records: Iterable[Remembered]) -> int:
     return sum(1 for _ in records)
 
 
-def take_in(store: Store, records: Iterable[Remembered], on_record: Callable[[], None] = lambda: None) -> Taken:
+def take_in(store: Store, records: Iterable[Remembered]) -> Taken:
     """Store what is not there yet."""
     taken, known = Taken(), None
     with GroupWriter(store) as writer:
         pending: list[concurrent.futures.Future[None]] = []
-        for record, gradings in _with_gradings(_seen(records, on_record)):
+        for record, gradings in _with_gradings(records):
             if isinstance(record, Run):
                 _settle(pending)
                 known = _Known(store, record)
@@ -83,12 +83,6 @@ def _take_attempt(
         yield writer.add(attempt, new[0] if new else None)
     for grading in new if there else new[1:]:
         yield writer.add(grading)
-
-
-def _seen(records: Iterable[Remembered], on_record: Callable[[], None]) -> Iterator[Remembered]:
-    for record in records:
-        yield record
-        on_record()
 
 
 def _with_gradings(records: Iterable[Remembered]) -> Iterator[tuple[Remembered, list[Grading]]]:

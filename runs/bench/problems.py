@@ -80,9 +80,9 @@ class Selection:
         )
 
 
-def of_suite(*, quick: bool, names: Sequence[str] = (), folder: Path = suite.FOLDER) -> Selection:
+def of_suite(*, quick: bool, names: Sequence[str] = ()) -> Selection:
     """The project's own problems, proven to be the ones that were frozen."""
-    whole = suite.load_suite(folder)
+    whole = suite.load_suite()
     chosen = whole.pick(quick=quick, names=names)
     if not chosen:
         raise UsageError("no problem is left", remedy="--quick and --problem leave none in common")

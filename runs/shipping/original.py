@@ -139,7 +139,7 @@ class _Collector:
             if item.module != "__future__" and item not in unit.imports:
                 unit.imports.append(item)
             return
-        if item.name is None or self._is_module(unit, item, file):
+        if item.name is None or self._is_module(item, file):
             raise _CannotInline(f"{unit.path.name} uses module `{item.target}` as a whole")
         other = self.unit(file)
         if other is unit:
@@ -147,7 +147,7 @@ class _Collector:
         unit.from_units[item.local] = (other, item.name)
         self.take(other, {item.name})
 
-    def _is_module(self, unit: _Unit, item: Import, file: Path) -> bool:
+    def _is_module(self, item: Import, file: Path) -> bool:
         if file.name != "__init__.py" or item.name is None:
             return False
         return (file.parent / f"{item.name}.py").is_file() or (file.parent / item.name).is_dir()

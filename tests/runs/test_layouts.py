@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from triton_agent.runs.layouts import Benchmark, BenchmarkProblem, discover, problem_spec, survey
+from triton_agent.runs.layouts import Benchmark, BenchmarkProblem, problem_spec, survey
 from triton_agent.runs.operator_problem import operator_problem
 from triton_agent.tools.errors import ProblemError, UsageError
 from triton_agent.tools.problem import ProblemKind, ProblemSpec, parse_problem
@@ -21,6 +21,10 @@ FOLDER = Path(__file__).parent / "layouts"
 KERNELBENCH = FOLDER / "kernelbench"
 TRITONBENCH = FOLDER / "tritonbench"
 LINE = "#" * 146
+
+
+def discover(folder: Path) -> tuple[BenchmarkProblem, ...]:
+    return survey(folder).problems
 
 
 def operators(channel: str) -> dict[str, BenchmarkProblem]:

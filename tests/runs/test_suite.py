@@ -59,7 +59,7 @@ def test_suite_is_as_it_was_frozen(suite: Suite) -> None:
 def test_suite_is_broad(suite: Suite) -> None:
     blocks = [problem for problem in suite.problems if problem.family.startswith("blocks_")]
     heavy = [problem for problem in suite.problems if problem.dominant is not Dominant.MEMORY]
-    half = [problem for problem in suite.problems if problem.is_half]
+    half = [problem for problem in suite.problems if problem.dtype in ("float16", "bfloat16")]
     assert len(blocks) >= 40
     assert len(heavy) >= 0.4 * len(suite.problems)
     assert len(half) >= 0.4 * len(suite.problems)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from triton_agent.tools.problem import parse_problem
-from triton_agent.tools.verify.distributions import AS_GIVEN, DISTRIBUTIONS, draw, randomise, usable
+from triton_agent.tools.verify.distributions import AS_GIVEN, DISTRIBUTIONS, draw, randomise
 from triton_agent.tools.verify.reference import Reference, load
 
 CHANGING = [name for name in DISTRIBUTIONS if name != AS_GIVEN]
@@ -105,16 +105,6 @@ def test_odd_inputs_are_taken(tmp_path: Path, name: str) -> None:
 def test_a_scaled_small_float_does_not_overflow(tmp_path: Path) -> None:
     drawn = draw(reference(tmp_path, "return [torch.full((4,), 400.0).to(torch.float8_e4m3fn)]"), "x3", 0)
     assert drawn[0].float().isfinite().all()
-
-
-def test_usable_names_what_a_distribution_breaks() -> None:
-    fine, broken = [torch.ones(2)], [torch.tensor([1.0, torch.nan])]
-    assert usable(fine, [torch.zeros(2)]) is None
-    assert usable(broken, broken) is None
-    assert "NaN" in (usable(fine, broken) or "")
-    assert "infinity" in (usable(torch.ones(1), torch.tensor([-torch.inf])) or "")
-    assert "ValueError: domain" in (usable(fine, ValueError("domain")) or "")
-    assert usable({"a": torch.ones(1, dtype=torch.int64)}, {"a": torch.ones(1, dtype=torch.int64)}) is None
 
 
 class Layers(nn.Module):

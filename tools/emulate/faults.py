@@ -41,9 +41,8 @@ class OutOfBounds(EmulationError):
 class Unsupported(EmulationError):
     """The interpreter has no meaning for `function`, so the candidate cannot be judged here."""
 
-    def __init__(self, function: str, *, kernel: str = "", line: int | None = None) -> None:
-        super().__init__(f"{function} cannot be emulated without a GPU", kernel=kernel, line=line)
-        self.function = function
+    def __init__(self, function: str) -> None:
+        super().__init__(f"{function} cannot be emulated without a GPU")
 
 
 class KernelError(EmulationError):

@@ -153,7 +153,7 @@ def _judge_floats(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
     worst = _worst_measure(got[both], original[both], nudged, coarse, truth[both], yard.scale, candidate.dtype)
     if worst.error <= worst.limit:
         return worst
-    finding, detail = _explain(candidate, got, truth, worst)
+    finding, detail = _explain(got, truth, worst)
     return dataclasses.replace(worst, finding=finding, detail=detail)
 
 
@@ -234,7 +234,7 @@ def _measure(metric: str, error: torch.Tensor, t: torch.Tensor, rms: float, give
     return float((error / (t.abs() + small + 1e-300)).clamp(max=1.0).mean())
 
 
-def _explain(candidate: torch.Tensor, got: torch.Tensor, truth: torch.Tensor, worst: Judgement) -> tuple[Finding, str]:
+def _explain(got: torch.Tensor, truth: torch.Tensor, worst: Judgement) -> tuple[Finding, str]:
     error = torch.nan_to_num((got - truth).abs(), nan=0.0, posinf=0.0)
     where = _index(error, int(error.reshape(-1).argmax()))
     peak = float(truth.abs().nan_to_num(posinf=0.0).max()) or 1.0

@@ -163,23 +163,6 @@ def _bounded(changed: torch.Tensor, given: torch.Tensor, largest: float, *, plan
     return torch.where(torch.isfinite(changed), changed.clamp(-max(ceiling, reached), max(ceiling, reached)), changed)
 
 
-def usable(given: Any, under: Any) -> str | None:
-    """Why a distribution cannot be used; None where it can.
-
-    `given` are the original's outputs on inputs as given, `under` those under the distribution, or what it raised.
-    """
-    if isinstance(under, BaseException):
-        return f"the original raises {type(under).__name__}: {under}"
-    before, after = list(tensors_in(given)), list(tensors_in(under))
-    if len(before) != len(after):
-        return f"the original returns {len(after)} tensors instead of {len(before)}"
-    for index, (old, new) in enumerate(zip(before, after)):
-        for kind, test in (("NaN", torch.isnan), ("infinity", torch.isinf)):
-            if bool(test(new).any()) and not bool(test(old).any()):
-                return f"the original's output {index} has {kind}, which it has not as given"
-    return None
-
-
 def randomise(model: nn.Module, seed: int) -> tuple[str, ...]:
     """Give parameters whose elements are all equal (ones, zeros, a layer scale) values of their own, in place.
 

@@ -21,7 +21,6 @@ import torch
 from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
 from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.results import Finding, Timing
-from triton_agent.tools.timing import intervals
 from triton_agent.tools.timing.clock import Clock, ClockSettings
 from triton_agent.tools.timing.pairing import PairingSettings, take_turns
 from triton_agent.tools.timing.samples import Overheads, PairedSamples, Sample, contradiction
@@ -176,8 +175,3 @@ def precision_mode(conditions: Conditions = DEFAULT) -> str:
     matmul = "tf32" if torch.backends.cuda.matmul.allow_tf32 else "float32"
     convolution = "tf32" if torch.backends.cudnn.allow_tf32 else "float32"
     return f"{matmul} matmul, {convolution} convolution"
-
-
-def wins(timings: list[Timing]) -> bool:
-    """Whether every interval lies above the margin."""
-    return bool(timings) and all(timing.speedup.low > 1 + intervals.MARGIN for timing in timings)

@@ -43,11 +43,6 @@ def swapped(call: Call, result: Any) -> Iterator[Mistake]:
     yield from _transposed(call)
 
 
-def _smallest_of_windows(call: Call) -> Any:
-    results = call.run({"self": -call.first})
-    return -results if isinstance(results, torch.Tensor) else (-results[0], *results[1:])
-
-
 def _reversed_operands(call: Call, result: Any) -> Iterator[Mistake]:
     if call.name in ("sub", "div") and {"self", "other"} <= set(call.tensors):
         yield Mistake(
