@@ -23,7 +23,7 @@ from typing import Any
 
 from sqlalchemy import Table, func, select
 
-from triton_agent.memory import reading
+from triton_agent.memory import reading_attempts, reading_runs
 from triton_agent.memory.backup import new_file
 from triton_agent.memory.errors import StoreDamaged, StoreError, StoreFull, StoreUnreachable
 from triton_agent.memory.faults import translated
@@ -194,19 +194,19 @@ class _Rescue:
             ids = list(connection.execute(select(AttemptRow.id).order_by(AttemptRow.id)).scalars())
             for number in ids:
                 with self._or_lost("attempts"):
-                    (attempt,) = reading.attempts_by_id(connection, self._source.library, [number])
+                    (attempt,) = reading_attempts.attempts_by_id(connection, self._source.library, [number])
                     self._add("attempts", attempt)
                 query = select(GradingRow.body, GradingRow.digest).where(GradingRow.attempt_id == number)
                 for row in connection.execute(query.order_by(GradingRow.id)).all():
                     with self._or_lost("gradings"):
-                        self._add("gradings", reading.record_of(Grading, row))
+                        self._add("gradings", reading_runs.record_of(Grading, row))
 
     def _bodies(self, table: type[EndRow] | type[EventRow], kind: type[RunEnd] | type[Event]) -> None:
         with self._source.reading() as connection:
             rows = connection.execute(select(table.body, table.digest).order_by(table.id)).all()
         for row in rows:
             with self._or_lost(table.__tablename__):
-                self._add(table.__tablename__, reading.record_of(kind, row))
+                self._add(table.__tablename__, reading_runs.record_of(kind, row))
 
     @contextlib.contextmanager
     def _or_lost(self, kind: str) -> Iterator[None]:

@@ -22,7 +22,7 @@ from types import TracebackType
 
 from sqlalchemy import Connection, func, select
 
-from triton_agent.memory import reading
+from triton_agent.memory import reading_attempts, reading_runs
 from triton_agent.memory.commits import Committer
 from triton_agent.memory.database import Database
 from triton_agent.memory.errors import NotInStore
@@ -107,72 +107,74 @@ class Store:
     def run(self, id: str) -> Run:
         """By its id, or the beginning of it if no other run's id begins so."""
         with self.reading() as connection:
-            return reading.get_run(connection, self.library, id)
+            return reading_runs.get_run(connection, self.library, id)
 
     def find_run(self, name: str) -> str:
         """The whole id."""
         with self.reading() as connection:
-            return reading.find_run(connection, name)
+            return reading_runs.find_run(connection, name)
 
     def runs(self, wanted: RunFilter | None = None) -> list[RunSummary]:
         """Newest first."""
         with self.reading() as connection:
-            return reading.list_runs(connection, wanted or RunFilter())
+            return reading_runs.list_runs(connection, wanted or RunFilter())
 
     def end(self, run: str) -> RunEnd | None:
         """How it ended last; None while it is open."""
         with self.reading() as connection:
-            return reading.get_end(connection, run)
+            return reading_runs.get_end(connection, run)
 
     def events(self, run: str) -> list[Event]:
         """In the order in which they were added."""
         with self.reading() as connection:
-            return reading.get_events(connection, run)
+            return reading_runs.get_events(connection, run)
 
     # Attempts
 
     def attempt(self, key: str) -> Attempt:
         with self.reading() as connection:
-            return reading.attempts_by_id(connection, self.library, [reading.require_attempt(connection, key)])[0]
+            return reading_attempts.attempts_by_id(
+                connection, self.library, [reading_attempts.require_attempt(connection, key)]
+            )[0]
 
     def has_attempt(self, key: str) -> bool:
         """What a run that goes on asks before it does anything."""
         with self.reading() as connection:
             try:
-                return reading.attempt_id(connection, key) is not None
+                return reading_attempts.attempt_id(connection, key) is not None
             except NotInStore:
                 return False
 
     def headers(self, run: str) -> list[AttemptHeader]:
         """A line for each attempt of a run, by turn and answer."""
         with self.reading() as connection:
-            return reading.attempt_headers(connection, run)
+            return reading_attempts.attempt_headers(connection, run)
 
     def attempts(self, run: str) -> Iterator[Attempt]:
         """The attempts of a run in full, by turn and answer; read as they are asked for."""
         with self.reading() as connection:
-            ids = reading.attempt_ids(connection, run)
+            ids = reading_attempts.attempt_ids(connection, run)
         for some in _chunks(ids):
             with self.reading() as connection:
-                found = reading.attempts_by_id(connection, self.library, some)
+                found = reading_attempts.attempts_by_id(connection, self.library, some)
             yield from found
 
     def gradings(self, attempt: str) -> list[Grading]:
         """Oldest first."""
         with self.reading() as connection:
-            number = reading.require_attempt(connection, attempt)
-            return reading.gradings_by_attempt(connection, [number])[number]
+            number = reading_attempts.require_attempt(connection, attempt)
+            return reading_attempts.gradings_by_attempt(connection, [number])[number]
 
     def trajectory(self, attempt: str) -> list[Attempt]:
         """From its first ancestor that is in this store, which may be in another run, down to it."""
         with self.reading() as connection:
-            ids = reading.trajectory_ids(connection, attempt)
-            return reading.attempts_by_id(connection, self.library, ids)
+            ids = reading_attempts.trajectory_ids(connection, attempt)
+            return reading_attempts.attempts_by_id(connection, self.library, ids)
 
     def find_graded(self, problem: str, source: str, *, grader: str | None = None) -> Grading | None:
         """The newest verdict on a source (by its hash) for a problem (by its digest), from whatever run."""
         with self.reading() as connection:
-            return reading.find_graded(connection, problem, source, grader)
+            return reading_attempts.find_graded(connection, problem, source, grader)
 
     def iterate(self, wanted: AttemptFilter | None = None) -> Iterator[tuple[Attempt, list[Grading]]]:
         """Attempts with their gradings in the order in which they were added, up to what is there when it begins."""
@@ -181,12 +183,12 @@ class Store:
             last = connection.execute(select(func.max(AttemptRow.id))).scalar() or 0
         while after < last:
             with self.reading() as connection:
-                ids = reading.matching_ids(connection, wanted, after, reading.CHUNK)
+                ids = reading_attempts.matching_ids(connection, wanted, after, reading_attempts.CHUNK)
                 ids = [number for number in ids if number <= last]
-                found = reading.attempts_by_id(connection, self.library, ids)
-                gradings = reading.gradings_by_attempt(connection, ids)
+                found = reading_attempts.attempts_by_id(connection, self.library, ids)
+                gradings = reading_attempts.gradings_by_attempt(connection, ids)
             yield from ((attempt, gradings[number]) for number, attempt in zip(ids, found, strict=True))
-            after = ids[-1] if len(ids) == reading.CHUNK else last
+            after = ids[-1] if len(ids) == reading_attempts.CHUNK else last
 
     def reading(self) -> AbstractContextManager[Connection]:
         """A connection for queries of one's own."""
@@ -194,5 +196,5 @@ class Store:
 
 
 def _chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    for start in range(0, len(ids), reading.CHUNK):
-        yield ids[start : start + reading.CHUNK]
+    for start in range(0, len(ids), reading_attempts.CHUNK):
+        yield ids[start : start + reading_attempts.CHUNK]

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, RowMapping, bindparam, case, func, insert, select, text, update
 
-from triton_agent.memory import reading
+from triton_agent.memory import reading_attempts, reading_runs
 from triton_agent.memory.errors import NotInStore, RecordConflict, StoreError
 from triton_agent.memory.knowledge import Ledger, insert_into, problem_ids
 from triton_agent.memory.observation import ProblemView
@@ -140,7 +140,7 @@ class Transaction:
             row = self._connection.execute(select(Run.seq, Run.digest).where(Run.id == run.id)).one_or_none()
             if row is None:
                 self._connection.execute(insert(Run), self._run_columns(item))
-            elif row.digest != item.digest and not reading.is_same_run(self._connection, item):
+            elif row.digest != item.digest and not reading_runs.is_same_run(self._connection, item):
                 outcomes[position] = RecordConflict(f"another run is called {run.id}")
         return outcomes
 
@@ -177,7 +177,9 @@ class Transaction:
                 outcomes[position] = _no_run(item.key[0])
             elif digest is None:
                 fresh[item.key] = (position, item)
-            elif digest != item.digest and (item.key in fresh or not reading.is_same_attempt(self._connection, item)):
+            elif digest != item.digest and (
+                item.key in fresh or not reading_attempts.is_same_attempt(self._connection, item)
+            ):
                 outcomes[position] = RecordConflict(f"another attempt stands under {item.record.key}")
             if item.grading is not None and position not in outcomes:
                 graded.append((position, item.grading))
