@@ -3,7 +3,7 @@
     taken_in([Attention], [gelu], folder, taken) -> Sources
 
 What comes with Python or an installed package is imported; everything else goes in as text, with what it needs
-(`shipping/original.py`). A notebook's cells count as one file. Not covered: what was defined inside a function, at a
+(`shipping/gathering.py`). A notebook's cells count as one file. Not covered: what was defined inside a function, at a
 prompt or by `exec`; each is refused with a way out.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 
 from torch import nn
 
-from triton_agent.runs.shipping.original import Wanted, gather
+from triton_agent.runs.shipping.gathering import Wanted, gather
 from triton_agent.runs.shipping.source_parts import Import
 from triton_agent.tools import problem_source
 from triton_agent.tools.errors import UsageError

@@ -16,6 +16,7 @@ from tests.runs import shipped_samples as samples
 from triton_agent.runs.shipping import call_form
 from triton_agent.runs.shipping.artefact import forced, is_shipped, ship
 from triton_agent.runs.shipping.facts import Gpu, TensorForm
+from triton_agent.runs.shipping.original import take_out
 from triton_agent.tools.errors import ProblemError, UsageError
 from triton_agent.tools.evaluator import Evaluator
 from triton_agent.tools.isolate.processes import Nursery
@@ -279,6 +280,15 @@ def test_modules_beside_the_original_come_along(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_class_of_the_project_with_the_shipped_originals_name_gets_another(tmp_path: Path) -> None:
+    (tmp_path / "layers.py").write_text("from torch import nn\nclass OriginalModel(nn.Module):\n    pass\n")
+    problem = tmp_path / "problem.py"
+    problem.write_text("from layers import OriginalModel\nclass Model(OriginalModel):\n    pass\n")
+    text = take_out(parse_problem(f"{problem}:Model", inputs=("f32[4]",)), {}).text
+    assert "class layers_OriginalModel(nn.Module)" in text
+    assert "class OriginalModel(layers_OriginalModel)" in text
+
+
 def test_what_cannot_be_taken_out_is_imported_and_the_header_says_so(tmp_path: Path) -> None:
     (tmp_path / "scaling.py").write_text("SCALE = 5.0\n")
     text = shipped_from(
