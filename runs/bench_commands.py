@@ -5,7 +5,6 @@ Only their words and options stand here; each imports what it does when it runs.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -92,18 +91,7 @@ SHARED: dict[str, tuple[Any, Any]] = {
     "shard": (SHARD, None),
     "store": (STORE, None),
     "json": (JSON, False),
-    "base_url": (model_options.BASE_URL, None),
-    "api_key_env": (model_options.API_KEY_ENV, None),
-    "temperature": (model_options.TEMPERATURE, None),
-    "max_answer_tokens": (model_options.MAX_ANSWER_TOKENS, None),
-    "context_tokens": (model_options.CONTEXT_TOKENS, None),
-    "price": (model_options.PRICE, None),
-    "vllm_python": (model_options.VLLM_PYTHON, None),
-    "adapter": (model_options.ADAPTER, None),
-    "speculate": (model_options.SPECULATE, None),
-    "gpu_memory": (model_options.GPU_MEMORY, None),
-    "model_dtype": (model_options.MODEL_DTYPE, None),
-    "structured": (model_options.STRUCTURED, False),
+    **model_options.OPTIONS,
 }
 """Of every command that runs a benchmark: annotation and default by name."""
 
@@ -253,7 +241,6 @@ def _request(said: dict[str, Any]) -> BenchRequest:
     """Options of language models apart from the others."""
     from triton_agent.runs.bench.command import BenchRequest
 
-    names = [field.name for field in dataclasses.fields(model_options.ModelOptions)]
-    model = {name: said[name] for name in names if said[name] not in (None, False)}
-    others = {name: value for name, value in said.items() if name not in names}
+    model = {name: said[name] for name in model_options.OPTIONS if said[name] not in (None, False)}
+    others = {name: value for name, value in said.items() if name not in model_options.OPTIONS}
     return BenchRequest(**others, model=model)

@@ -19,6 +19,7 @@ import typer
 from triton_agent import __version__
 from triton_agent.memory.errors import StoreError
 from triton_agent.runs import bench_commands, exit_codes, history_commands, model_options, train_commands
+from triton_agent.runs.shared_options import sharing
 from triton_agent.tools.errors import InstrumentError, TritonAgentError, UsageError
 
 app = typer.Typer(
@@ -158,7 +159,9 @@ OUT = Annotated[
 
 
 @app.command()
+@sharing(model_options.OPTIONS)
 def optimize(
+    said: dict[str, Any],
     problem: Annotated[
         str | None,
         typer.Argument(metavar="PROBLEM", help="file.py with Model, get_inputs; or file.py:ClassName with --input."),
@@ -189,18 +192,6 @@ def optimize(
     budget: Annotated[str | None, typer.Option("--budget", metavar="TIME", help="As in 90s, 10m, 1h.")] = None,
     max_tokens: Annotated[int | None, typer.Option("--max-tokens", help="Of a language model, in all.")] = None,
     max_cost: Annotated[float | None, typer.Option("--max-cost", help="In the currency of --price.")] = None,
-    base_url: model_options.BASE_URL = None,
-    api_key_env: model_options.API_KEY_ENV = None,
-    temperature: model_options.TEMPERATURE = None,
-    max_answer_tokens: model_options.MAX_ANSWER_TOKENS = None,
-    context_tokens: model_options.CONTEXT_TOKENS = None,
-    price: model_options.PRICE = None,
-    vllm_python: model_options.VLLM_PYTHON = None,
-    adapter: model_options.ADAPTER = None,
-    speculate: model_options.SPECULATE = None,
-    gpu_memory: model_options.GPU_MEMORY = None,
-    model_dtype: model_options.MODEL_DTYPE = None,
-    structured: model_options.STRUCTURED = False,
     seed: Annotated[int, typer.Option("--seed", help="Equal seeds search alike.")] = 0,
     timeout: Annotated[float, typer.Option("--timeout", metavar="S", help="Seconds a kernel may take in all.")] = 120.0,
     out: OUT = None,
@@ -226,20 +217,9 @@ def optimize(
         "budget": budget,
         "max_tokens": max_tokens,
         "max_cost": max_cost,
-        "base_url": base_url,
-        "api_key_env": api_key_env,
-        "temperature": temperature,
-        "max_answer_tokens": max_answer_tokens,
-        "context_tokens": context_tokens,
-        "price": price,
-        "vllm_python": vllm_python,
-        "adapter": adapter,
-        "speculate": speculate,
-        "gpu_memory": gpu_memory,
-        "model_dtype": model_dtype,
-        "structured": structured,
         "seed": seed,
         "timeout_s": timeout,
+        **said,
     }
     raise typer.Exit(run(given, out=out, resume=resume, store=store, json=json))
 

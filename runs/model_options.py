@@ -6,7 +6,7 @@ Keys are no options: `--api-key-env` names the environment variable that holds o
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -58,6 +58,21 @@ MODEL_DTYPE = Annotated[
 STRUCTURED = Annotated[
     bool, typer.Option("--structured", help="vllm: hold answers to their form, a plan and one Python file.")
 ]
+OPTIONS: dict[str, tuple[Any, Any]] = {
+    "base_url": (BASE_URL, None),
+    "api_key_env": (API_KEY_ENV, None),
+    "temperature": (TEMPERATURE, None),
+    "max_answer_tokens": (MAX_ANSWER_TOKENS, None),
+    "context_tokens": (CONTEXT_TOKENS, None),
+    "price": (PRICE, None),
+    "vllm_python": (VLLM_PYTHON, None),
+    "adapter": (ADAPTER, None),
+    "speculate": (SPECULATE, None),
+    "gpu_memory": (GPU_MEMORY, None),
+    "model_dtype": (MODEL_DTYPE, None),
+    "structured": (STRUCTURED, False),
+}
+"""Of every command that asks language models: annotation and default by name."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

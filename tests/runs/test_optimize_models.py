@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import os
@@ -19,7 +20,7 @@ from tests.runs.commands import call
 from triton_agent.memory.store import Store
 from triton_agent.policy.answer import write_answer
 from triton_agent.policy.llm.engine import Sampling
-from triton_agent.runs.model_options import ModelOptions
+from triton_agent.runs.model_options import OPTIONS, ModelOptions
 from triton_agent.runs.policies import make_policies
 from triton_agent.tools.errors import TritonAgentError
 
@@ -138,6 +139,11 @@ def test_options_reach_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (first.name, second.name) == ("builtin", "openai:a/b:c")
     assert options.sampling() == Sampling(temperature=0.0, max_tokens=7)
     assert KEY not in repr(vars(second))
+
+
+def test_every_setting_of_a_model_has_an_option_of_its_name_and_default() -> None:
+    settings = {field.name: field.default for field in dataclasses.fields(ModelOptions)}
+    assert {name: default for name, (_, default) in OPTIONS.items()} == settings
 
 
 def test_the_help_tells_the_true_defaults() -> None:
