@@ -22,6 +22,15 @@ SHARE_RANGE = 0.1
 """Right answers are kept from a share of device time of 0.3 on, and certainly from 0.4 on."""
 
 
+def importance_weights(
+    trained: Sequence[float], sampled: Sequence[float], mask: Sequence[bool], *, cap: float = WEIGHT_CAP
+) -> list[float]:
+    """Of each token: the ratio of likelihoods, truncated; 0 where the policy did not choose."""
+    return [
+        min(math.exp(min(new - old, 50.0)), cap) if chosen else 0.0 for new, old, chosen in zip(trained, sampled, mask)
+    ]
+
+
 def kept_by_ratio(
     trained: Sequence[float],
     sampled: Sequence[float],

@@ -97,6 +97,11 @@ def _sum(parts: Mapping[str, float | None]) -> float:
 # -- format and rule ---------------------------------------------------------------------------------------------------
 
 
+def answered(evaluation: Evaluation) -> bool:
+    """Whether the text held a kernel file at all."""
+    return evaluation.status is not Status.NO_ANSWER
+
+
 def launches_triton(evaluation: Evaluation, source: str) -> bool:
     """Whether own Triton kernels do the work, as far as the candidate came; by behaviour before the text."""
     if evaluation.status is Status.PASSED:

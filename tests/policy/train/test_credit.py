@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import math
 import random
 import statistics
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -225,6 +228,45 @@ def test_balanced_groups_weigh_the_same_whatever_their_size_and_difficult_ones_m
 def test_a_turn_cannot_set_out_from_a_later_one() -> None:
     with pytest.raises(ValueError, match="no earlier turn"):
         returns([turn("a", 0.0, 1, "b"), turn("b", 0.0, 1)], 1.0, lambda paid: paid.total)
+
+
+WORKER = """
+import json, os, random, sys
+sys.path.insert(0, os.getcwd())
+from torch import distributed
+from tests.policy.train.test_credit import paths
+from triton_agent.policy.train.gathering import assign_together
+from triton_agent.policy.train.recipes import RECIPES
+
+rank, size, port = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+if size > 1:
+    distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
+turns = paths(random.Random(5), groups=6)
+random.Random(9).shuffle(turns)
+answer = {}
+for name, recipe in RECIPES.items():
+    credit = assign_together(turns[rank::size], recipe)
+    answer[name] = {key: [a.plan.hex(), a.code.hex()] for key, a in credit.advantages.items()}
+print(json.dumps(answer))
+if size > 1:
+    distributed.destroy_process_group()
+"""
+
+
+def test_two_processes_that_share_the_turns_give_each_the_advantage_that_one_process_gives(free_port: int) -> None:
+    def start(rank: int, size: int) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", WORKER, str(rank), str(size), str(free_port)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    workers = [start(0, 2), start(1, 2), start(0, 1)]
+    try:
+        first, second, alone = (json.loads(worker.communicate(timeout=120)[0]) for worker in workers)
+    finally:
+        for worker in workers:
+            worker.kill()
+    for name in RECIPES:
+        assert first[name].keys().isdisjoint(second[name].keys())
+        assert {**first[name], **second[name]} == alone[name] and alone[name], "to the last bit"
 
 
 def test_credit_of_nothing_is_nothing() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from triton_agent.policy.train.off_policy import (
     fresh_enough,
+    importance_weights,
     kept_by_ratio,
     kept_by_share,
     share_keep_probability,
@@ -19,6 +20,21 @@ from triton_agent.policy.train.off_policy import (
 
 SEEDS = range(50)
 BAND = (0.999, 1.001)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_weights_are_truncated_ratios_and_feedback_has_none(seed: int) -> None:
+    draw = random.Random(seed)
+    sampled = [-draw.expovariate(1) for _ in range(12)]
+    trained = [-draw.expovariate(1) for _ in range(12)]
+    mask = [draw.random() < 0.7 for _ in range(12)]
+    found = importance_weights(trained, sampled, mask, cap=1.5)
+    for weight, new, old, chosen in zip(found, trained, sampled, mask):
+        assert weight == pytest.approx(min(math.exp(new) / math.exp(old), 1.5) if chosen else 0.0)
+
+
+def test_a_weight_of_an_absurd_ratio_is_the_cap() -> None:
+    assert importance_weights([0.0], [-2000.0], [True]) == [2.0]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
