@@ -57,6 +57,10 @@ def remainder(a: Size, b: Size) -> Size:
     return tuple(x % y if y else 0 for x, y in zip(a, b))
 
 
+def at_most(a: Size, b: Size) -> bool:
+    return all(x <= y for x, y in zip(a, b))
+
+
 def contiguous_strides(shape: Shape, width: int) -> Shape:
     strides: list[Size] = []
     step = constant(1, width)
