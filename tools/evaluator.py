@@ -22,7 +22,7 @@ from triton_agent.tools import workspace
 from triton_agent.tools.crew import COMPILER, Crew, CrewSettings, Worker, how_it_died
 from triton_agent.tools.distrust import cell_for, require_layers
 from triton_agent.tools.emulate.targets import TARGETS
-from triton_agent.tools.errors import NotJudgeableHere, WorkerNeverReady
+from triton_agent.tools.errors import InstrumentError, NotJudgeableHere, WorkerNeverReady
 from triton_agent.tools.isolate.conditions import Conditions
 from triton_agent.tools.isolate.processes import Nursery, Zygote
 from triton_agent.tools.module_attributes import HeldTensor
@@ -53,7 +53,9 @@ class EvaluatorSettings:
     """How candidates are judged. The defaults are what training and benchmarks use."""
 
     device: str = "cpu"
-    """`cpu`: the interpreter; `cuda`: run and time on the first visible GPU."""
+    """`cpu`: the interpreter; `cuda`: run and time on one GPU."""
+    card: str = ""
+    """UUID of that GPU; empty for the first visible one."""
     target: str | None = "cuda:90"
     """Compile ahead of time for this target; None leaves that stage out."""
     allow_library: bool = False
@@ -96,6 +98,8 @@ class EvaluatorSettings:
 
     def __post_init__(self) -> None:
         _ = self.conditions  # refuses what is none
+        if self.card and self.device != "cuda":
+            raise ValueError(f"a card is for cuda, not for {self.device}")
         if unknown := set(self.baselines) - set(OPPONENTS):
             raise ValueError(f"no baselines: {sorted(unknown)}; there are {', '.join(OPPONENTS)}")
         if self.max_memory_ratio is not None and not self.max_memory_ratio > 0:
@@ -141,6 +145,11 @@ class ProblemFacts:
     python: str
     triton: str
 
+    @property
+    def place(self) -> str:
+        """Where candidates run, for people who look at several cards of one model."""
+        return f"{self.device} {self.gpu}".strip()
+
 
 class Evaluator:
     """Use as a context manager; `close` leaves no process and no file behind."""
@@ -148,7 +157,7 @@ class Evaluator:
     def __init__(
         self, spec: ProblemSpec, settings: EvaluatorSettings | None = None, *, nursery: Nursery | None = None
     ) -> None:
-        """Give a `nursery` to share its processes with other evaluators; it stays open when this one closes."""
+        """Give a `nursery` of the same card to share its processes; it stays open when this one closes."""
         self.spec = spec
         self.settings = settings or EvaluatorSettings()
         if self.settings.require_sandbox or not self.settings.trust:
@@ -166,8 +175,11 @@ class Evaluator:
     # -- life ------------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
+        card = self.settings.card
         if self._nursery is None:
-            self._nursery = self._stack.enter_context(Nursery(str(self._folder / "zygote.log")))
+            self._nursery = self._stack.enter_context(Nursery(str(self._folder / "zygote.log"), card))
+        elif card and self._nursery.card != card:
+            raise ValueError(f"a nursery whose processes see {self._nursery.card or 'any card'}, and not {card} alone")
         target = self.settings.target or DEFAULT_TARGET
         self._referee = Referee(
             self._nursery,
@@ -181,6 +193,8 @@ class Evaluator:
         if on_gpu:
             self._nursery.mode(COMPILER, target)  # most likely the one: its imports go on meanwhile
         self.facts = _facts(self._referee.facts())
+        if card and self.facts.gpu != card:
+            raise InstrumentError(f"asked for the card {card}, and found {self.facts.gpu or 'none'} in its place")
         if on_gpu:
             zygotes |= self._compiling_for(self.facts.target)
         compilers = _cores() - CORES_FOR_OTHERS if on_gpu and COMPILER in zygotes else 0
@@ -280,6 +294,7 @@ class Evaluator:
         environment = Environment(
             mode="gpu" if self.settings.device == "cuda" else "interpreter",
             device=self.facts.device,
+            gpu=self.facts.gpu,
             python=self.facts.python,
             torch=self.facts.torch,
             triton=self.facts.triton,

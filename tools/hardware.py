@@ -20,6 +20,8 @@ import shutil
 import subprocess
 import sys
 
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+"""Variable that says which cards a program sees, by index or UUID; it counts them from 0 in that order."""
 LIMIT_S = 30.0
 """nvidia-smi answers in well under a second, but in several where no persistence daemon keeps the driver loaded."""
 
@@ -90,11 +92,28 @@ def describe() -> Machine:
 
 def gpus() -> tuple[Gpu, ...]:
     """The NVIDIA cards here, in the order of nvidia-smi; empty where there are none."""
+    return _cards_and_order()[0]
+
+
+def visible_gpus() -> tuple[Gpu, ...]:
+    """Those that CUDA_VISIBLE_DEVICES shows to programs, in CUDA's order: torch's `cuda:0`, `cuda:1`, ...
+
+    Where the driver cannot be asked for its order, and nothing is hidden, they are all of nvidia-smi's.
+    """
+    found, order = _cards_and_order()
+    by_uuid = {gpu.uuid: gpu for gpu in found}
+    shown = tuple(by_uuid[uuid] for uuid in order if uuid in by_uuid)
+    hidden = not order and VISIBLE in os.environ
+    return () if hidden else shown or found  # parts of a card (MIG) have UUIDs of their own
+
+
+def _cards_and_order() -> tuple[tuple[Gpu, ...], tuple[str, ...]]:
+    """All cards, and the UUIDs that CUDA shows."""
     rows = query_gpus(
         "name", "uuid", "compute_cap", "memory.total", "driver_version", "clocks.max.sm", "clocks.max.memory"
     )
     details = _driver_details() if rows else {}
-    return tuple(_gpu(row, *details.get(row["uuid"], (None, None))) for row in rows)
+    return tuple(_gpu(row, *details.get(row["uuid"], (None, None))) for row in rows), tuple(details)
 
 
 def _gpu(row: dict[str, str], sm_count: int | None, l2_bytes: int | None) -> Gpu:

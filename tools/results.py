@@ -276,6 +276,7 @@ class Environment:
     mode: str
     """`interpreter` or `gpu`."""
     device: str
+    """The GPU's model, or `cpu`."""
     python: str
     torch: str
     triton: str
@@ -288,6 +289,8 @@ class Environment:
     """`tf32` where the user allowed it, for the original as well."""
     autocast: str = ""
     """The dtype of autocast, where forward was called under it."""
+    gpu: str = ""
+    """UUID of the card, which tells cards of one model apart; empty for the interpreter."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

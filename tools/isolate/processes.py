@@ -11,6 +11,7 @@ import threading
 from typing import Any
 
 from triton_agent.tools.errors import WorkerLost
+from triton_agent.tools.hardware import VISIBLE
 from triton_agent.tools.isolate.wire import Channel, ChannelClosed, ChannelTimeout
 
 START_TIMEOUT_S = 120.0
@@ -30,8 +31,11 @@ class Zygote:
         self._closed = False
 
     @classmethod
-    def start(cls, log_path: str) -> Zygote:
-        """Spawn the first zygote, which imports torch; what it prints goes to a file for post-mortems."""
+    def start(cls, log_path: str, card: str = "") -> Zygote:
+        """Spawn the first zygote, which imports torch; what it prints goes to a file for post-mortems.
+
+        Of the GPUs it sees the `card` alone, and so does every process that comes from it.
+        """
         ours, theirs = Channel.pair()
         argv = [sys.executable, "-m", "triton_agent.tools.isolate.zygote", str(theirs.fileno())]
         with open(log_path, "ab") as log:
@@ -42,7 +46,10 @@ class Zygote:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env=_environment(os.path.dirname(log_path)),
+                env={
+                    **kept_environment(card),
+                    "TORCHINDUCTOR_CACHE_DIR": os.path.join(os.path.dirname(log_path), "inductor"),
+                },
             )
         theirs.sock.close()
         return cls(ours, process)
@@ -110,17 +117,23 @@ KEPT_PREFIXES = ("PYTHON", "CUDA", "NVIDIA", "NCCL_", "TORCH", "TRITON", "LC_", 
 """Variables our processes need. Keys and tokens are not among them: every worker starts as a copy of a zygote."""
 
 
-def _environment(folder: str) -> dict[str, str]:
+def kept_environment(card: str = "") -> dict[str, str]:
+    """What a process of ours is started with; where a `card` is named by UUID, it is the only GPU that is seen."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith(KEPT_PREFIXES)}
-    return {**kept, "TORCHINDUCTOR_CACHE_DIR": os.path.join(folder, "inductor")}
+    return {**kept, VISIBLE: card} if card else kept
 
 
 class Nursery:
-    """The zygotes, shared by all evaluators of a driver: imports are paid once, not once per problem."""
+    """The zygotes, shared by the evaluators of a driver: imports are paid once, not once per problem.
 
-    def __init__(self, log_path: str) -> None:
+    One for each GPU: what is named as its `card`, by UUID, is the only one that its processes see, as device 0. Without
+    a name they see what the driver sees, and use the first.
+    """
+
+    def __init__(self, log_path: str, card: str = "") -> None:
         self.log_path = log_path
-        self.base = Zygote.start(log_path)
+        self.card = card
+        self.base = Zygote.start(log_path, card)
         self._modes: dict[tuple[str, str], Zygote] = {}
         self._lock = threading.Lock()
         try:
