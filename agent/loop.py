@@ -10,8 +10,8 @@ node it was in, and nothing that was stored is asked, judged or stored again.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
+import functools
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Literal
@@ -25,6 +25,7 @@ from langgraph.types import Command, Send
 from triton_agent.agent import portfolio, search, sorting
 from triton_agent.agent.authors import Authors
 from triton_agent.agent.ledger import RECALLED, Ledger, graded_like
+from triton_agent.agent.pool import Pool
 from triton_agent.agent.settings import LoopSettings, Spent, StopReason, exhausted, left
 from triton_agent.agent.state import Assignment, Event, LoopState, initial_state
 from triton_agent.memory.observation import Lesson, Observation
@@ -38,6 +39,8 @@ STEPS_PER_TURN = 3
 """Super-steps of the graph: propose, evaluate, reflect."""
 FRUITLESS_TURNS = 2
 """Turns in a row in which nothing could be measured, after which it is no use going on."""
+LEFT_OUT = "left out"
+"""Kind of the event that tells of a judge who is not asked any more."""
 
 
 class Loop:
@@ -47,24 +50,21 @@ class Loop:
         self,
         ledger: Ledger,
         policies: Sequence[Policy],
-        judges: Sequence[Judge],
+        judges: Sequence[Judge] | Pool[Judge],
         settings: LoopSettings,
         *,
         recall: Callable[[], Sequence[Lesson]] = tuple,
         machine: Machine | None = None,
         checkpointer: BaseCheckpointSaver[Any] | None = None,
     ) -> None:
-        """Several judges share the evaluations: one for each GPU."""
+        """Several judges share the evaluations: one for each GPU, all of one model."""
         self.ledger = ledger
         self.settings = settings
         self._authors = Authors(policies, self._tell)
         self._recall_from_memory = recall
         self._machine = machine or Machine()
         self._checkpointer = checkpointer
-        self._judges = list(judges)
-        self._idle: asyncio.Queue[Judge] = asyncio.Queue()
-        for slot in range(max(settings.parallel, len(judges))):
-            self._idle.put_nowait(judges[slot % len(judges)])
+        self._judges = judges if isinstance(judges, Pool) else Pool(judges)
         self._recalled: tuple[Lesson, ...] = ()
         self._taken_up_s = time.monotonic()
         self._seconds_before = 0.0
@@ -194,14 +194,14 @@ class Loop:
 
     async def _answers(self, name: str, seen: Observation, count: int) -> list[Completion]:
         """What a policy says; of a trusted one, with a GPU at hand, the best at first sight of many more."""
-        policy, judge = self._authors[name], self._judges[0]
-        early = seen.turn == 0  # a first verdict soon is worth more than the best of many later
-        trusted = getattr(policy, "trusted", False) and not early
-        if not (trusted and isinstance(judge, sorting.Sketcher) and judge.sketches):
+        policy, early = self._authors[name], seen.turn == 0
+        trusted = getattr(policy, "trusted", False)
+        # At first a verdict soon is worth more than the best of many later.
+        if early or not (trusted and all(map(sorting.can_look, self._judges.members))):
             return await self._authors.ask(name, seen, count)
         offered = await policy.propose(seen, count * sorting.LOOKS_PER_VERDICT)
         _say("sorting", offered=len(offered))
-        kept, looks = await sorting.most_promising(offered, judge, count)
+        kept, looks = await sorting.most_promising(offered, self._judges, count, self._leave_out)
         if looks:
             await self.ledger.note("sketched", turn=seen.turn, looks=[look.to_plain() for look in looks])
         return kept
@@ -229,36 +229,41 @@ class Loop:
     async def _evaluate(self, key: str) -> bool:
         """Whether there is a verdict now."""
         if not self.ledger.is_graded(key):
-            async with self._judge() as judge:
-                if self._asked_to_stop:  # it waits for the run to be taken up again
-                    return False
-                attempt = self.ledger.attempt(key)
-                _say("evaluating", key=key)
-                twin = self.ledger.twin_of(attempt)
-                grading = graded_like(attempt, twin) if twin else await self._grade(attempt, judge)
-                await self.ledger.add_grading(grading)
+            grading = await self._judges.tried(
+                functools.partial(self._grade, self.ledger.attempt(key)),
+                self._trouble,
+                at_once=self.settings.parallel,
+                again_alone=True,  # most failures of instruments are of the moment
+                left_out=self._leave_out,
+            )
+            if grading is None:
+                return False
+            await self.ledger.add_grading(grading)
         _say("graded", key=key)
         return True
 
-    @contextlib.asynccontextmanager
-    async def _judge(self) -> AsyncIterator[Judge]:
-        judge = await self._idle.get()
-        try:
-            yield judge
-        finally:
-            self._idle.put_nowait(judge)
-
-    async def _grade(self, attempt: Attempt, judge: Judge) -> Grading:
-        """Once more where an instrument failed: most such failures are of the moment."""
+    async def _grade(self, attempt: Attempt, judge: Judge) -> Grading | None:
+        """None where the run was asked to stop: it waits for the run to be taken up again."""
+        if self._asked_to_stop:
+            return None
         write, loop = get_stream_writer(), asyncio.get_running_loop()
 
         def on_stage(stage: str) -> None:
             loop.call_soon_threadsafe(write, {"kind": "stage", "key": attempt.key, "stage": stage})
 
-        grading = await grade(attempt, judge, self._machine, on_stage)
-        if grading.failure is not None and not self._asked_to_stop:
-            grading = await grade(attempt, judge, self._machine, on_stage)
-        return grading
+        _say("evaluating", key=attempt.key)
+        twin = self.ledger.twin_of(attempt)
+        return graded_like(attempt, twin) if twin else await grade(attempt, judge, self._machine, on_stage)
+
+    def _trouble(self, grading: Grading | None) -> str:
+        """Why it is to be judged once more; empty where it is not."""
+        if grading is None or grading.failure is None or self._asked_to_stop:
+            return ""
+        return grading.failure.what or grading.failure.kind
+
+    async def _leave_out(self, judge: Judge, what: str) -> None:
+        place = getattr(getattr(judge, "facts", None), "place", "a judge")  # an evaluator knows its card
+        await self._tell(LEFT_OUT, judge=place, what=what, others=len(self._judges.members))
 
     async def reflect(self, state: LoopState) -> Command[Literal["propose", "finish"]]:
         """Whether to go on."""

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import time
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from triton_agent.agent.pool import LeftOut, Pool
 from triton_agent.memory.records import Completion
 from triton_agent.policy.answer import read_answer
+from triton_agent.policy.episode import Judge
 from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.verdict import Sketch
 
 LOOKS_PER_VERDICT = 6
 """Variants looked at for each that is judged."""
 AT_ONCE = 12
+"""By one judge."""
 LOOKING_S = 15.0
 """No look begins after this: where inputs are large, a few looks have to do."""
 
@@ -43,6 +47,8 @@ class Look:
     completion: Completion
     sketch: Sketch | None
     """None where the instrument failed, or time was up."""
+    failure: str = ""
+    """Why it was not looked at; says nothing of the variant."""
 
     @property
     def speedup(self) -> float:
@@ -56,26 +62,41 @@ class Look:
         return {"speedup": round(self.speedup, 4), "finding": found.value if found else None}
 
 
+def can_look(judge: object) -> bool:
+    """Whether this judge takes quick looks."""
+    return isinstance(judge, Sketcher) and judge.sketches
+
+
 async def most_promising(
-    completions: Sequence[Completion], judge: Sketcher, keep: int
+    completions: Sequence[Completion],
+    judges: Pool[Judge],
+    keep: int,
+    left_out: LeftOut[Judge] | None = None,
 ) -> tuple[list[Completion], list[Look]]:
-    """The fastest at first sight, and all that was seen. If none is right, the first ones, for their verdicts."""
+    """The fastest at first sight, and all that was seen. If none is right, the first ones, for their verdicts.
+
+    The judges, who can all look, share the looks: each is a ratio, measured on one card from its beginning to its end.
+    """
     if len(completions) <= keep:
         return list(completions), []
-    gate, until_s = asyncio.Semaphore(AT_ONCE), time.monotonic() + LOOKING_S
-    looks = await asyncio.gather(*(_look(completion, judge, gate, until_s) for completion in completions))
+    until_s, at_once = time.monotonic() + LOOKING_S, AT_ONCE * len(judges.members)
+
+    async def seen(completion: Completion) -> Look:
+        look = functools.partial(_look, completion, until_s)
+        return await judges.tried(look, lambda found: found.failure, at_once=at_once, left_out=left_out)
+
+    looks = await asyncio.gather(*map(seen, completions))
     ranked = sorted((look for look in looks if look.speedup > 0), key=lambda look: look.speedup, reverse=True)
     return [look.completion for look in (ranked or looks)[:keep]], list(looks)
 
 
-async def _look(completion: Completion, judge: Sketcher, gate: asyncio.Semaphore, until_s: float) -> Look:
+async def _look(completion: Completion, until_s: float, judge: Judge) -> Look:
     source = read_answer(completion.text).source
-    if source is None:
+    if source is None or not isinstance(judge, Sketcher):
         return Look(completion=completion, sketch=None)
-    async with gate:
-        if time.monotonic() > until_s:
-            return Look(completion=completion, sketch=None)
-        try:
-            return Look(completion=completion, sketch=await asyncio.to_thread(judge.sketch, source))
-        except InstrumentError:  # no verdict is lost: it is judged, or another is
-            return Look(completion=completion, sketch=None)
+    if time.monotonic() > until_s:
+        return Look(completion=completion, sketch=None, failure="no time was left")
+    try:
+        return Look(completion=completion, sketch=await asyncio.to_thread(judge.sketch, source))
+    except InstrumentError as error:  # no verdict is lost: it is judged, or another is
+        return Look(completion=completion, sketch=None, failure=error.what or type(error).__name__)

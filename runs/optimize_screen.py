@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from triton_agent.agent import authors, search
+from triton_agent.agent import authors, loop, search
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.settings import LoopSettings
 from triton_agent.agent.state import Event
@@ -55,7 +55,10 @@ def figure_of(item: Graded | None) -> str:
 
 
 def trouble_of(event: Event) -> str:
-    """Of a policy that could not answer, or not as often as it was asked to."""
+    """Of a policy that could not answer, or not as often as it was asked to; of a card that failed."""
+    if event["kind"] == loop.LEFT_OUT:
+        first = (event["what"].splitlines() or [""])[0]
+        return f"  {event['judge']} failed where another did not, and is left out: {first}; {event['others']} go on"
     if event["kind"] == authors.FAILED:
         return f"  {event['policy']} could not be asked: {event['what']}"
     if event["kind"] == authors.SHORT:

@@ -10,6 +10,7 @@ from tests.agent.test_loop import go, settings
 
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.loop import Loop
+from triton_agent.agent.pool import Pool
 from triton_agent.agent.sorting import LOOKS_PER_VERDICT, most_promising
 from triton_agent.memory.store import Store
 from triton_agent.policy.answer import read_answer
@@ -42,7 +43,7 @@ class Sketching(Table):
 
 def offer(judge: Sketching, keep: int) -> list[str]:
     answers = asyncio.run(script(list(judge.speeds)).propose(_observation(), len(judge.speeds)))
-    kept, _ = asyncio.run(most_promising(answers, judge, keep))
+    kept, _ = asyncio.run(most_promising(answers, Pool([judge]), keep))
     return [(read_answer(answer.text).source or "").strip() + "\n" for answer in kept]
 
 

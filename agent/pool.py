@@ -1,0 +1,120 @@
+"""Several that do the same work, one for each GPU: judges of a loop, or cards that a benchmark's problems go to.
+
+Whoever has least to do gets the next piece. What an instrument fails at is tried once more, by another where there is
+one. A member that fails twice in a row where another does not is left out from then on: a card that fell off its bus
+would fail at everything it is given. What fails everywhere is held against nobody, and the last member stays.
+
+Not covered: taking one in again; moving a piece of work that hangs before its own time limit ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import math
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+FAILURES_AT_MOST = 2
+"""Accidents in a row. One may be of the moment: a checker that died is begun anew by the next piece of work."""
+
+Member = TypeVar("Member", covariant=True)
+Result = TypeVar("Result")
+
+LeftOut = Callable[[Member, str], Awaitable[None]]
+"""Told of a member that is left out from now on, with the complaint."""
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class _Post(Generic[Member]):
+    """One member and how it fares."""
+
+    member: Member
+    busy: int = 0
+    given: int = 0
+    accidents: int = 0
+    accident_s: float = -math.inf
+    """When the latest one came to light."""
+    left_out: bool = False
+
+
+class Pool(Generic[Member]):
+    """Use from one event loop."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        if not members:
+            raise ValueError("nobody to do the work")
+        self._posts = [_Post(member=member) for member in members]
+        self._changed = asyncio.Condition()
+
+    @property
+    def members(self) -> list[Member]:
+        """Those that were not left out."""
+        return [post.member for post in self._serving()]
+
+    async def tried(
+        self,
+        work: Callable[[Member], Awaitable[Result]],
+        trouble: Callable[[Result], str],
+        *,
+        at_once: int,
+        again_alone: bool = False,
+        left_out: LeftOut[Member] | None = None,
+    ) -> Result:
+        """What `work` brings by one of them; where there was `trouble`, what it brings the next time.
+
+        `at_once`: pieces under way, over all of them. `again_alone`: whether an only member tries twice as well.
+        """
+        async with self._turn(at_once) as first:
+            began_s = time.monotonic()
+            result = await work(first.member)
+        complaint = trouble(result)
+        if not complaint:
+            first.accidents = 0
+            return result
+        if len(self._serving()) == 1 and not again_alone:
+            return result
+        async with self._turn(at_once, besides=first) as second:
+            result = await work(second.member)
+        if not trouble(result):
+            second.accidents = 0
+            if second is not first and self._fell_short(first, began_s) and left_out is not None:
+                await left_out(first.member, complaint)
+        return result
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, at_once: int, besides: _Post[Member] | None = None) -> AsyncIterator[_Post[Member]]:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._freest(at_once, besides) is not None)
+            post = self._freest(at_once, besides)
+            assert post is not None
+            post.busy += 1
+            post.given += 1
+        try:
+            yield post
+        finally:
+            post.busy -= 1
+            async with self._changed:
+                self._changed.notify_all()
+
+    def _freest(self, at_once: int, besides: _Post[Member] | None) -> _Post[Member] | None:
+        """Of those with room, the one with least to do; of several, the one that was given least."""
+        serving = self._serving()
+        room = max(1, math.ceil(at_once / len(serving)))
+        others = [post for post in serving if post is not besides] or serving
+        free = [post for post in others if post.busy < room]
+        return min(free, key=lambda post: (post.busy, post.given), default=None)
+
+    def _serving(self) -> list[_Post[Member]]:
+        return [post for post in self._posts if not post.left_out]
+
+    def _fell_short(self, post: _Post[Member], began_s: float) -> bool:
+        """Whether that was once too often. What was under way when something broke is one accident, however much."""
+        if post.left_out or began_s < post.accident_s or len(self._serving()) == 1:
+            return False
+        post.accidents += 1
+        post.accident_s = time.monotonic()
+        post.left_out = post.accidents >= FAILURES_AT_MOST
+        return post.left_out
