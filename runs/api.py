@@ -25,7 +25,8 @@ from triton_agent.agent.settings import StopReason
 from triton_agent.memory.store import Store
 from triton_agent.policy.protocol import Policy
 from triton_agent.runs import console
-from triton_agent.runs.evaluate import EvaluateRequest, choose_device, read_kernel, settings_from
+from triton_agent.runs.devices import choose
+from triton_agent.runs.evaluate import EvaluateRequest, read_kernel, settings_from
 from triton_agent.runs.live import loading, problem
 from triton_agent.runs.live.hearing import Hearing
 from triton_agent.runs.live.waiting import waited_for
@@ -113,10 +114,12 @@ def optimize(
     given = problem.in_order(module, example_inputs, example_kwargs)
     policies = None if isinstance(policy, str) else _policies(policy)
     parse_target(target)
+    chosen = choose(device)
     request = OptimizeRequest(
         problem="",
         policy=policy if isinstance(policy, str) else ",".join(item.name for item in policies or ()),
-        device=choose_device(device),
+        device=chosen.device,
+        cards=chosen.cards,
         target=target,
         own_kernels=own_kernels,
         turns=turns,

@@ -43,7 +43,12 @@ LIBRARY = Annotated[
         help="Whether torch, cuBLAS and cuDNN may do heavy work beside an own kernel; default: own kernels.",
     ),
 ]
-DEVICE = Annotated[str | None, typer.Option("--device", help="cpu: right or wrong, no speed; cuda; default: auto.")]
+DEVICE = Annotated[
+    str | None,
+    typer.Option(
+        "--device", help="cpu: right or wrong, no speed; cuda, cuda:1; cuda:all: a problem at a time on each; auto."
+    ),
+]
 TARGET = Annotated[str | None, typer.Option("--target", metavar="T", help="What kernels compile for without a GPU.")]
 SEED = Annotated[int | None, typer.Option("--seed", help="Equal seeds search alike.")]
 TIMEOUT = Annotated[
@@ -157,6 +162,9 @@ def baselines(
     problem: NAMES = None,
     out: Annotated[str | None, typer.Option("--out", metavar="FILE.csv", help="A line for each problem.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Measure anew what this machine measured before.")] = False,
+    device: Annotated[
+        str, typer.Option("--device", help="auto: the first visible GPU; cuda:1, cuda:0,2, cuda:all: these share it.")
+    ] = "auto",
     json: JSON = False,
 ) -> None:
     """The suite's originals alone on this machine's GPU: as written, in TF32, by torch.compile."""
@@ -164,7 +172,7 @@ def baselines(
     from triton_agent.runs.bench.problems import of_suite
 
     selection = of_suite(quick=quick, names=tuple(problem or ()))
-    raise typer.Exit(run(selection, out=out, again=again, json=json))
+    raise typer.Exit(run(selection, device=device, out=out, again=again, json=json))
 
 
 @bench_app.command("table")

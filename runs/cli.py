@@ -76,7 +76,8 @@ def evaluate(
     inputs: INPUT = None,
     inputs_file: INPUTS = None,
     device: Annotated[
-        str, typer.Option("--device", help="cpu: interpreter; cuda: run and time on the first visible GPU; auto.")
+        str,
+        typer.Option("--device", help="cpu: interpreter; cuda: run and time on the first visible GPU; cuda:1; auto."),
     ] = "auto",
     target: Annotated[
         str,
@@ -178,7 +179,11 @@ def optimize(
         ),
     ] = "builtin",
     device: Annotated[
-        str, typer.Option("--device", help="cpu: interpreter, the result is a draft; cuda: measured; auto.")
+        str,
+        typer.Option(
+            "--device",
+            help="cpu: interpreter, the result is a draft; cuda: measured; cuda:0,1, cuda:all: on these; auto.",
+        ),
     ] = "auto",
     target: Annotated[str, typer.Option("--target", metavar="T", help="What drafts compile for.")] = "cuda:90",
     own_kernels: Annotated[

@@ -18,11 +18,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from triton_agent.runs import console, exit_codes, speed_page
+from triton_agent.runs.devices import choose_one
 from triton_agent.runs.shipping.artefact import forced
 from triton_agent.tools.emulate.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, TritonAgentError, UsageError
 from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings, ProblemFacts
-from triton_agent.tools.hardware import gpus
 from triton_agent.tools.isolate.conditions import AUTOCASTS, PRECISIONS
 from triton_agent.tools.problem import parse_problem
 from triton_agent.tools.results import Evaluation, Status, to_json
@@ -94,8 +94,10 @@ def settings_from(request: EvaluateRequest) -> EvaluatorSettings:
     _require_known(request)
     if request.target != "none":
         parse_target(request.target)
+    chosen = choose_one(request.device, "kernels are compared on one card")
     return EvaluatorSettings(
-        device=choose_device(request.device),
+        device=chosen.device,
+        card=chosen.uuids[0],
         target=None if request.target == "none" else request.target,
         allow_library=request.allow_library,
         modes=MODES[request.mode],
@@ -123,15 +125,6 @@ def _require_known(request: EvaluateRequest) -> None:
     if request.max_memory_ratio is not None and not 0 < request.max_memory_ratio < math.inf:
         remedy = "how many times the original's device memory a call may take, such as 1.5"
         raise UsageError(f"--max-memory-ratio {request.max_memory_ratio:g}", remedy=remedy)
-
-
-def choose_device(wanted: str) -> str:
-    if wanted not in ("auto", "cpu", "cuda"):
-        raise UsageError(f"--device {wanted}", remedy="auto, cpu or cuda")
-    found = gpus() if wanted != "cpu" else ()
-    if wanted == "cuda" and not found:
-        raise UsageError("--device cuda: no GPU was found", remedy="see `triton-agent doctor`, or use --device cpu")
-    return "cuda" if found else "cpu"
 
 
 def read_kernel(path: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from triton_agent.memory.records import Attempt, Run
 from triton_agent.memory.store import Store
 from triton_agent.runs import console
-from triton_agent.runs.evaluate import choose_device
+from triton_agent.runs.devices import choose, chosen_before
 from triton_agent.runs.optimize import optimize
 from triton_agent.runs.optimize_command import hand_over
 from triton_agent.runs.optimize_request import OptimizeRequest, parse_seconds
@@ -67,12 +67,14 @@ def request_from(run: Run, origin: Attempt, changes: Overrides) -> OptimizeReque
     more = before.turns - _first_turn(run) if changes.turns is None else changes.turns
     if more < 1:
         raise UsageError(f"--turns {more}", remedy="at least 1")
+    chosen = choose(changes.device) if changes.device else chosen_before(before.device, before.cards)
     named = {name: getattr(changes, name) for name in ("policy", "parallel", "max_tokens", "max_cost", "seed")}
     return dataclasses.replace(
         before,
         **{name: value for name, value in named.items() if value is not None},
         part_of="",
-        device=choose_device(changes.device or before.device),
+        device=chosen.device,
+        cards=chosen.cards,
         turns=origin.turn + 1 + more,
         seconds=before.seconds if changes.budget is None else parse_seconds(changes.budget),
     )

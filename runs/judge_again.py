@@ -20,7 +20,7 @@ from triton_agent.runs.history import Graded
 from triton_agent.tools.emulate.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
-from triton_agent.tools.hardware import gpus
+from triton_agent.tools.hardware import visible_gpus
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Evaluation, Interval, to_json
 
@@ -140,7 +140,7 @@ def settings_like(
     shapes = asked.get("shapes")
     try:
         return EvaluatorSettings(
-            device=("cuda" if gpus() else "cpu") if device == "auto" else device,
+            device=("cuda" if visible_gpus() else "cpu") if device == "auto" else device,
             target=target,
             allow_library=rules.allow_library,
             precision=rules.precision,

@@ -20,6 +20,7 @@ from typing import Any
 from triton_agent.agent import search
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.loop import Loop
+from triton_agent.agent.pool import Pool
 from triton_agent.agent.settings import GO_ON, MEANS, LoopSettings, StopReason
 from triton_agent.memory.observation import Lesson, ProblemView
 from triton_agent.memory.recall import recall
@@ -27,16 +28,17 @@ from triton_agent.memory.records import Machine, Run, RunEnd, new_run_id, run_of
 from triton_agent.memory.store import Store
 from triton_agent.policy.episode import Graded
 from triton_agent.policy.protocol import Policy
+from triton_agent.runs.cards import opened_on
 from triton_agent.runs.checkpoints import checkpointer
+from triton_agent.runs.devices import Chosen, chosen_before
 from triton_agent.runs.optimize_request import OptimizeRequest
 from triton_agent.runs.optimize_screen import Screen
 from triton_agent.runs.parts import choosing
 from triton_agent.runs.parts.tally import Tally
 from triton_agent.runs.policies import make_policies
 from triton_agent.runs.shipped import Shipped, output_folder, ship_best
-from triton_agent.tools.errors import UsageError
+from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.evaluator import Evaluator
-from triton_agent.tools.hardware import gpus
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.versions import project_version
 
@@ -82,24 +84,25 @@ async def optimize(
     origin = run_of(fork) if fork else resume
     if origin is not None:
         _require_unchanged(store.run(origin), spec)
-    settings = request.loop()
+    settings, chosen = request.loop(), chosen_before(request.device, request.cards)
     ready = policies if policies is not None else make_policies(request.policy, request.model_options())
     screen.say(f"reading {spec.name}: running the original, finding sizes to check at")
-    with await asyncio.to_thread(Evaluator, spec, request.judging()) as evaluator:
-        ledger = Ledger.take_up(store, resume) if resume else _begin(store, spec, evaluator, request, fork)
+    async with opened_on(chosen.uuids, lambda card: Evaluator(spec, request.judging(card)), screen.say) as evaluators:
+        ledger = Ledger.take_up(store, resume) if resume else _begin(store, spec, evaluators[0], request, fork)
         if prepare is not None:
             ready, settings = await prepare(ledger, settings)
-        screen.begin(ledger, settings, _title(ledger.run, settings))
+        screen.begin(ledger, settings, _title(ledger.run, settings, len(evaluators)))
         suggestion = choosing.suggestion(ledger.run.problem.graphs)
         if suggestion and not (request.parts or request.part_of or request.own_kernels):
             screen.say(suggestion)
         try:
-            await _drive(ledger, ready, evaluator, settings, store, screen)
+            judges: Pool[Evaluator] = Pool(evaluators)
+            await _drive(ledger, ready, judges, settings, store, screen, machine_here(settings.seed, chosen))
             best = search.best_of(ledger.history())
             shipped = None
             if best is not None and shipping:
                 folder = output_folder(out, ledger.run)
-                shipped = await ship_best(spec, ledger.run, best, evaluator, request, folder, screen)
+                shipped = await _shipped(spec, ledger.run, best, judges.members, request, folder, screen)
         finally:
             screen.close()
             for policy in ready:
@@ -107,6 +110,26 @@ async def optimize(
     end = store.end(ledger.run.id)
     assert end is not None
     return Outcome(run=ledger.run, end=end, best=best, shipped=shipped)
+
+
+async def _shipped(
+    spec: ProblemSpec,
+    run: Run,
+    best: Graded,
+    evaluators: list[Evaluator],
+    request: OptimizeRequest,
+    folder: Path,
+    screen: Screen,
+) -> Shipped | None:
+    """All that is said of a file was measured on one card; where that fails, on the next."""
+    for number, evaluator in enumerate(evaluators, start=1):
+        try:
+            return await ship_best(spec, run, best, evaluator, request, folder, screen)
+        except InstrumentError as error:
+            if number == len(evaluators):
+                raise
+            screen.say(f"{evaluator.facts.place} failed, the next one is asked: {error.what}")
+    return None
 
 
 def _require_unchanged(earlier: Run, spec: ProblemSpec) -> None:
@@ -135,32 +158,44 @@ def _begin(store: Store, spec: ProblemSpec, evaluator: Evaluator, request: Optim
 async def _drive(
     ledger: Ledger,
     policies: list[Policy],
-    evaluator: Evaluator,
+    judges: Pool[Evaluator],
     settings: LoopSettings,
     store: Store,
     screen: Screen,
+    machine: Machine,
 ) -> None:
     end = ledger.ended()
     if end is not None and end.stop_reason not in GO_ON:
         screen.say(f"the run has ended: {why_it_ended(end)}; what is left is to ship its best")
         return
+    _require_one_model(ledger, judges.members[0].facts.device)
 
     def lessons() -> tuple[Lesson, ...]:
         return tuple(recall(store, ledger.run.problem))
 
     async with checkpointer(store) as saver:
-        machine = machine_here(settings.seed)
-        loop = Loop(ledger, policies, [evaluator], settings, recall=lessons, machine=machine, checkpointer=saver)
+        loop = Loop(ledger, policies, judges, settings, recall=lessons, machine=machine, checkpointer=saver)
         async with _interruptible(loop, screen):
             async for event in loop.events():
                 screen.event(event)
         await saver.adelete_thread(ledger.run.id)  # it has ended; the store knows all that is worth knowing
 
 
-def machine_here(seed: int) -> Machine:
-    """Where gradings are being made."""
-    found = gpus()
-    gpu = found[0] if found else None
+def _require_one_model(ledger: Ledger, device: str) -> None:
+    """The best of a run is found by comparing speed-ups, and those on one model say little of another's."""
+    measured = {item.evaluation.environment.device for item in ledger.history() if item.evaluation is not None}
+    others = sorted(measured - {device, "", "cpu"})
+    if others and device != "cpu":
+        raise UsageError(
+            f"run {ledger.run.id} was measured on {', '.join(others)}, and this is {device}",
+            remedy=f"go on with it there, or from one of its attempts as a new run: `triton-agent replay "
+            f"{ledger.run.id} --fork TURN.ANSWER`",
+        )
+
+
+def machine_here(seed: int, chosen: Chosen) -> Machine:
+    """Where gradings are being made; several cards are of one model."""
+    gpu = next(iter(chosen.gpus), None)
     return Machine(
         gpu=gpu.name if gpu else "", driver=(gpu.driver or "") if gpu else "", commit=project_version(), seed=seed
     )
@@ -191,11 +226,12 @@ async def _interruptible(loop: Loop, screen: Screen) -> AsyncIterator[None]:
             signal.signal(signal.SIGINT, before if before is not None else signal.default_int_handler)
 
 
-def _title(run: Run, settings: LoopSettings) -> str:
+def _title(run: Run, settings: LoopSettings, cards: int) -> str:
     problem = run.problem
     mode = "library calls allowed beside an own kernel" if settings.rules.allow_library else "own kernels only"
+    device = f"{cards} cards, each {problem.device}" if cards > 1 else problem.device
     floor = f"fewest bytes {problem.floor_bytes:,}, flops {problem.floor_flops:,}"
-    where = "the interpreter (no GPU: what comes out is a draft)" if problem.device == "cpu" else problem.device
+    where = "the interpreter (no GPU: what comes out is a draft)" if problem.device == "cpu" else device
     return "\n".join(
         (f"{problem.name}  run {run.id}  policy {run.policy}", f"on {where}; {mode}; {floor}", *problem.notes)
     )

@@ -16,7 +16,7 @@ from rich.table import Table
 from triton_agent.agent.settings import StopReason
 from triton_agent.memory.store import Store
 from triton_agent.runs import console, exit_codes
-from triton_agent.runs.evaluate import choose_device
+from triton_agent.runs.devices import choose
 from triton_agent.runs.optimize import Outcome, as_json, optimize, spent_on_models, why_it_ended
 from triton_agent.runs.optimize_request import OptimizeRequest, parse_seconds
 from triton_agent.runs.optimize_screen import Screen, figure_of, make_screen
@@ -87,13 +87,16 @@ def _request(given: Mapping[str, Any]) -> OptimizeRequest:
         raise UsageError("nothing to optimize", remedy="name a file, or an earlier run with --resume RUN")
     fields = {key: value for key, value in given.items() if key != "budget"}
     parse_target(given["target"])
-    device = choose_device(given["device"])
-    return OptimizeRequest(**fields | {"device": device, "seconds": parse_seconds(given["budget"])})
+    chosen = choose(given["device"])
+    where = {"device": chosen.device, "cards": chosen.cards}
+    return OptimizeRequest(**fields | where | {"seconds": parse_seconds(given["budget"])})
 
 
 def _moved(request: OptimizeRequest, given: Mapping[str, Any]) -> OptimizeRequest:
-    """A run that is taken up goes on as it was asked for; only a server, and where its key is, may have changed."""
+    """A run that is taken up goes on as it was asked for; a server, where its key is, and cards may have changed."""
     changed = {name: given[name] for name in ("base_url", "api_key_env") if given.get(name) is not None}
+    if request.device == "cuda" and given["device"].startswith("cuda"):
+        changed["cards"] = choose(given["device"]).cards
     return dataclasses.replace(request, **changed)
 
 

@@ -24,6 +24,7 @@ from triton_agent.memory.records import Event, RunEnd
 from triton_agent.memory.store import Store
 from triton_agent.policy.protocol import Policy
 from triton_agent.policy.ranking import Standing
+from triton_agent.runs.devices import chosen_before
 from triton_agent.runs.optimize import Outcome, optimize
 from triton_agent.runs.optimize_request import OptimizeRequest
 from triton_agent.runs.optimize_screen import Screen
@@ -119,7 +120,8 @@ def _known_plan(store: Store, resume: str | None) -> _Plan | None:
 
 async def _planned(spec: ProblemSpec, request: OptimizeRequest, screen: Screen) -> _Plan:
     screen.say(f"reading {spec.name}: looking for its hot submodules")
-    found = await asyncio.to_thread(survey.take, spec, device=request.device)
+    card = chosen_before(request.device, request.cards).uuids[0]
+    found = await asyncio.to_thread(survey.take, spec, device=request.device, card=card)
     plans = choosing.choose(found)
     if not plans:
         reasons = "; ".join(choosing.refusals(found)) or "it has none that does more than one operator"

@@ -30,6 +30,8 @@ class OptimizeRequest(ModelOptions):
     inputs_file: str | None = None
     policy: str = DEFAULT
     device: str = "cpu"
+    cards: str = ""
+    """Which of the visible GPUs share the verdicts, as `--device` says it behind the colon; empty for the first."""
     target: str = "cuda:90"
     own_kernels: bool = False
     turns: int = 12
@@ -73,10 +75,11 @@ class OptimizeRequest(ModelOptions):
             seed=self.seed,
         )
 
-    def judging(self) -> EvaluatorSettings:
-        """How to judge."""
+    def judging(self, card: str = "") -> EvaluatorSettings:
+        """How to judge, on the GPU of that UUID."""
         return EvaluatorSettings(
             device=self.device,
+            card=card,
             target=self.target,
             allow_library=not self.own_kernels,
             shapes=self.shapes,

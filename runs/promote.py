@@ -12,9 +12,10 @@ from pathlib import Path
 
 from triton_agent.agent import search
 from triton_agent.agent.ledger import Ledger
-from triton_agent.memory.records import RunEnd
+from triton_agent.memory.records import Machine, RunEnd
 from triton_agent.memory.store import Store
 from triton_agent.policy.episode import Graded, grade
+from triton_agent.runs.devices import choose
 from triton_agent.runs.optimize import Outcome, machine_here
 from triton_agent.runs.optimize_request import OptimizeRequest
 from triton_agent.runs.optimize_screen import Screen, figure_of
@@ -22,7 +23,7 @@ from triton_agent.runs.shipped import ship_best
 from triton_agent.runs.stored_problem import restored
 from triton_agent.tools.errors import NotJudgeableHere, UsageError
 from triton_agent.tools.evaluator import Evaluator
-from triton_agent.tools.hardware import gpus
+from triton_agent.tools.hardware import visible_gpus
 
 CANDIDATES = 4
 """What counts fewest bytes need not be fastest, but it is seldom far down the list."""
@@ -30,7 +31,7 @@ CANDIDATES = 4
 
 async def promote(store: Store, name: str, screen: Screen, folder: Path) -> Outcome:
     """Judge the run's best on this machine's GPU, and ship the fastest."""
-    if not gpus():
+    if not visible_gpus():
         raise NotJudgeableHere("no GPU was found, so nothing can be measured", remedy="see `triton-agent doctor`")
     ledger = Ledger.take_up(store, name)
     end = store.end(ledger.run.id)
@@ -40,18 +41,19 @@ async def promote(store: Store, name: str, screen: Screen, folder: Path) -> Outc
             f"run {ledger.run.id} has nothing to promote" if end else f"run {ledger.run.id} has not ended",
             remedy=f"see `triton-agent runs show {ledger.run.id}`",
         )
-    request = dataclasses.replace(OptimizeRequest.from_json(ledger.run.settings), device="cuda")
+    request = dataclasses.replace(OptimizeRequest.from_json(ledger.run.settings), device="cuda", cards="")
     spec = restored(ledger.run.problem, folder)
-    screen.say(f"measuring the best {len(drafts)} of run {ledger.run.id} on {gpus()[0].name}")
+    machine = machine_here(request.seed, choose("cuda"))
+    screen.say(f"measuring the best {len(drafts)} of run {ledger.run.id} on {machine.gpu}")
     with await asyncio.to_thread(Evaluator, spec, request.judging()) as evaluator:
-        graded = [await _measured(item, evaluator, store, request.seed, screen) for item in drafts]
+        graded = [await _measured(item, evaluator, store, machine, screen) for item in drafts]
         best = search.best_of([item for item in graded if item.standing.speedup is not None])
         shipped = best and await ship_best(spec, ledger.run, best, evaluator, request, folder, screen)
     return Outcome(run=ledger.run, end=_ended(end, best), best=best, shipped=shipped or None)
 
 
-async def _measured(item: Graded, evaluator: Evaluator, store: Store, seed: int, screen: Screen) -> Graded:
-    grading = await grade(item.attempt, evaluator, machine_here(seed))
+async def _measured(item: Graded, evaluator: Evaluator, store: Store, machine: Machine, screen: Screen) -> Graded:
+    grading = await grade(item.attempt, evaluator, machine)
     store.add_grading(grading)
     graded = Graded(attempt=item.attempt, grading=grading)
     status = grading.evaluation.status if grading.evaluation else "not measured"

@@ -30,7 +30,7 @@ from triton_agent.runs.replay import ReplayRequest
 from triton_agent.runs.stored_problem import restored
 from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.evaluator import GRADER, EvaluatorSettings
-from triton_agent.tools.hardware import gpus
+from triton_agent.tools.hardware import visible_gpus
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Evaluation
 from triton_agent.tools.versions import project_version, require_supported
@@ -60,7 +60,7 @@ def verify(store: Store, history: History, steps: Sequence[Graded], request: Rep
 
 def _grading(outcome: Outcome, key: str) -> Grading:
     failed = isinstance(outcome.now, InstrumentError)
-    device = next(iter(gpus()), None)
+    device = next(iter(visible_gpus()), None)
     return Grading(
         attempt=key,
         evaluation=outcome.now if isinstance(outcome.now, Evaluation) else None,

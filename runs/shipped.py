@@ -22,7 +22,7 @@ from triton_agent.runs.shipping.artefact import forced, ship
 from triton_agent.runs.shipping.facts import CallForm, Gpu, ShippedFacts
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.evaluator import Evaluator
-from triton_agent.tools.hardware import gpus
+from triton_agent.tools.hardware import visible_gpus
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Evaluation, Status
 
@@ -91,7 +91,7 @@ def _facts(run: Run, best: Graded, evaluator: Evaluator, request: OptimizeReques
         evaluation=best.evaluation,
         variants=problem.variants,
         scaled=problem.scaled,
-        gpu=_gpu() if request.device == "cuda" else None,
+        gpu=_gpu(problem.gpu) if request.device == "cuda" else None,
         run=run.id,
         date=datetime.date.today(),
         version=__version__,
@@ -100,8 +100,9 @@ def _facts(run: Run, best: Graded, evaluator: Evaluator, request: OptimizeReques
     )
 
 
-def _gpu() -> Gpu | None:
-    card = next(iter(gpus()), None)
+def _gpu(uuid: str) -> Gpu | None:
+    shown = visible_gpus()
+    card = next((card for card in shown if card.uuid == uuid), next(iter(shown), None))  # a part of one: as the first
     if card is None or card.compute_capability is None:
         return None
     major, minor = card.compute_capability.split(".")

@@ -23,7 +23,7 @@ from triton_agent.runs.store_option import open_store
 from triton_agent.runs.stored_problem import restored
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
-from triton_agent.tools.hardware import gpus
+from triton_agent.tools.hardware import visible_gpus
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.results import Evaluation
 
@@ -103,7 +103,7 @@ def questions(found: Sequence[Record], tokenizer: Any) -> dict[str, tuple[Attemp
 def judges(attempts: Sequence[Attempt]) -> Iterator[Any]:
     """Judges sources by the problems of these attempts, under their rules; an evaluator starts when it is needed."""
     by_digest = {attempt.observation.problem.digest: attempt for attempt in attempts}
-    device = "cuda" if gpus() else "cpu"
+    device = "cuda" if visible_gpus() else "cpu"
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="triton-agent-train-")))
         nursery = stack.enter_context(Nursery(str(scratch / "nursery.log")))

@@ -1,8 +1,9 @@
-"""The process that measures baselines: `python -m triton_agent.runs.bench.baseline_process`, problems as JSON on stdin.
+"""The process that measures baselines: `python -m triton_agent.runs.bench.baseline_process`, asked in JSON on stdin.
 
-It imports torch once, makes no CUDA context itself, and forks a child for each problem. A batch of children compile
-side by side; once all of them are ready and still, each in turn has the GPU to itself and measures. What one found is a
-line of JSON on stdout. The problem's code runs unconfined, as an original trusted by its user.
+It is told of problems, and of how many may compile at once. It imports torch once, makes no CUDA context itself, and
+forks a child for each problem. A batch of children compile side by side; once all of them are ready and still, each in
+turn has the GPU to itself and measures. What one found is a line of JSON on stdout. The problem's code runs unconfined,
+as an original trusted by its user.
 """
 
 from __future__ import annotations
@@ -41,27 +42,15 @@ class Child:
 def main() -> None:
     """All batches."""
     os.environ.update(QUIET)
-    specs = [ProblemSpec.from_json(data) for data in json.load(sys.stdin)]
+    asked = json.load(sys.stdin)
+    specs = [ProblemSpec.from_json(data) for data in asked["problems"]]
     import torch  # noqa: F401 - paid once, before the forks
 
-    size = min(BATCH_AT_MOST, len(os.sched_getaffinity(0)))
-    done = 0
+    size = min(BATCH_AT_MOST, asked["at_once"])
     for first in range(0, len(specs), size):
         batch = range(first, min(first + size, len(specs)))
         for index, result in _measured(specs, batch):
-            done += 1
-            _say({"problem": index, "result": result})
-            _say({"said": f"[{done}/{len(specs)}] {specs[index].name:40} {_in_short(result)}"})
-
-
-def _say(data: dict[str, Any]) -> None:
-    print(json.dumps(data, allow_nan=False), flush=True)
-
-
-def _in_short(result: dict[str, Any]) -> str:
-    device = [item for item in result["times"] if item["kind"] == "device"]
-    figures = ", ".join(f"{item['against']} {item['ms']['median']:.4f} ms" for item in device)
-    return figures or str(result["failure"])[:100]
+            print(json.dumps({"problem": index, "result": result}, allow_nan=False), flush=True)
 
 
 def _measured(specs: Sequence[ProblemSpec], batch: Sequence[int]) -> Iterator[tuple[int, dict[str, Any]]]:

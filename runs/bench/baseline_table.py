@@ -15,10 +15,12 @@ from typing import Any
 from rich.table import Table
 
 from triton_agent.runs import console, exit_codes
-from triton_agent.runs.bench.baselines import Baselines, measured
+from triton_agent.runs.bench.baseline_cards import Baselines
+from triton_agent.runs.bench.baselines import measured
 from triton_agent.runs.bench.places import here
 from triton_agent.runs.bench.problems import Selection, Task
 from triton_agent.runs.bench.rows import Against, Kind, Where
+from triton_agent.runs.devices import choose
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.results import to_json
 from triton_agent.tools.versions import require_supported
@@ -32,10 +34,11 @@ COLUMNS = (
 )
 
 
-def run(selection: Selection, *, out: str | None, again: bool, json: bool) -> int:
+def run(selection: Selection, *, device: str, out: str | None, again: bool, json: bool) -> int:
     """Measure what is not known yet, and tell."""
     require_supported()
-    where = here("cuda")
+    chosen = choose(device)
+    where = here(chosen)
     if not where.gpu:
         raise UsageError("baselines need a GPU, and none was found", remedy="see `triton-agent doctor`")
     tasks = {task.spec(Path()).digest: task for task in selection.tasks}  # of the suite: nothing is written
@@ -46,7 +49,10 @@ def run(selection: Selection, *, out: str | None, again: bool, json: bool) -> in
             known = [(task, digest) for digest, task in tasks.items() if digest in found]
             _write(Path(out), [cells(task, digest, found[digest], where) for task, digest in known])
 
-    found = measured(specs, lambda text: console.progress().print(text, markup=False), again=again, on_each=keep)
+    def say(text: str) -> None:
+        console.progress().print(text, markup=False)
+
+    found = measured(specs, chosen, say, again=again, on_each=keep)
     keep(found)
     for line in _told(tasks, found) if json else ():
         print(line, flush=True)

@@ -8,25 +8,25 @@ import dataclasses
 import json as json_text
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from triton_agent.memory.store import Store
 from triton_agent.policy.protocol import Policy
 from triton_agent.runs import console, exit_codes
-from triton_agent.runs.bench.baselines import Baselines, no_baselines, prepared_baselines
+from triton_agent.runs.bench.baseline_cards import Baselines
+from triton_agent.runs.bench.baselines import no_baselines, prepared_baselines
 from triton_agent.runs.bench.journal import Journal
 from triton_agent.runs.bench.kernels import KernelFolder, read_kernels
-from triton_agent.runs.bench.places import here
+from triton_agent.runs.bench.places import here, places
 from triton_agent.runs.bench.problems import Selection, Task
-from triton_agent.runs.bench.public_protocol import public_protocol
 from triton_agent.runs.bench.results import tables, write_results
 from triton_agent.runs.bench.rows import Mode, Record, read_record
 from triton_agent.runs.bench.runner import PROBLEMS, Bench
 from triton_agent.runs.bench.screen import Screen, make_screen
-from triton_agent.runs.bench.settings import ORIGINAL, BenchSettings
-from triton_agent.runs.evaluate import choose_device
+from triton_agent.runs.bench.settings import BenchSettings
+from triton_agent.runs.devices import Chosen, choose, chosen_before
 from triton_agent.runs.model_options import ModelOptions
 from triton_agent.runs.optimize import TRACING, machine_here
 from triton_agent.runs.optimize_request import parse_seconds
@@ -68,12 +68,13 @@ class BenchRequest:
     json: bool = False
 
 
-def run(selection: Selection, request: BenchRequest, *, nursery: Nursery | None = None) -> int:
-    """A new benchmark, or one that goes on. A `nursery` is shared, and left open."""
+def run(selection: Selection, request: BenchRequest, *, nurseries: Sequence[Nursery] = ()) -> int:
+    """A new benchmark, or one that goes on. With `nurseries`, which stay open, each has a problem at a time."""
     for warning in require_supported().warnings:
         console.progress().print(f"warning: {warning}")
     os.environ.setdefault(TRACING, "false")
     settings, policies, kernels = _who_and_how(selection, request)
+    chosen = chosen_before(settings.device, settings.cards)
     shard = parse_shard(request.shard) if request.shard else None
     tasks = selection.tasks[shard.index - 1 :: shard.count] if shard else selection.tasks
     folder = Path(request.resume or request.out or f"bench-{selection.benchmark}")
@@ -81,8 +82,9 @@ def run(selection: Selection, request: BenchRequest, *, nursery: Nursery | None 
     screen = make_screen(as_json=request.json)
     _announce(selection, tasks, settings, journal, kernels, screen)
     try:
-        known = _baselines(tasks, journal, settings, screen)
-        asyncio.run(_run(tasks, journal, settings, policies, kernels, screen, known, request.store, nursery))
+        known = _baselines(tasks, journal, settings, chosen, screen)
+        running = _run(tasks, journal, settings, policies, kernels, screen, known, request.store, chosen, nurseries)
+        asyncio.run(running)
     except KeyboardInterrupt:
         screen.say(f"what was finished is kept; go on with --resume {folder}")
         raise
@@ -115,10 +117,18 @@ def _who_and_how(
         "kernels": str(kernels.folder.resolve()) if kernels else "",
         "model": model,
     }
-    device = choose_device(str(chosen.get("device", "auto")))
-    settings = BenchSettings.from_json({"mode": Mode.OWN_KERNELS.value, **chosen, **who, "device": device})
+    where = _where(request.device, before)
+    settings = BenchSettings.from_json({"mode": Mode.OWN_KERNELS.value, **chosen, **who, **where})
     parse_target(settings.target)
     return settings, policies, kernels
+
+
+def _where(said: str | None, before: Mapping[str, Any]) -> dict[str, str]:
+    """As said, or as before."""
+    if said is None and "device" in before:
+        return {"device": str(before["device"]), "cards": str(before.get("cards", ""))}
+    chosen = choose(said or "auto")
+    return {"device": chosen.device, "cards": chosen.cards}
 
 
 def _said(request: BenchRequest) -> dict[str, Any]:
@@ -133,7 +143,6 @@ def _said(request: BenchRequest) -> dict[str, Any]:
         "parallel": request.parallel,
         "budget_s": parse_seconds(request.budget),
         "mode": mode,
-        "device": request.device,
         "target": request.target,
         "seed": request.seed,
         "timeout_s": request.timeout,
@@ -152,7 +161,8 @@ def _announce(
     screen: Screen,
 ) -> None:
     record = journal.record()
-    where = "cpu: speed is not measured" if settings.device == "cpu" else settings.device
+    cards = f":{settings.cards}" if settings.cards else ""
+    where = "cpu: speed is not measured" if settings.device == "cpu" else f"{settings.device}{cards}"
     shard = "" if len(tasks) == len(selection.tasks) else f" (this shard: {len(tasks)} of {len(selection.tasks)})"
     screen.say(f"{record.head.title}{shard}: {settings.policy}, {settings.mode}, {where}")
     there = len({task.label for task in tasks} - set(record.missing))
@@ -174,21 +184,23 @@ async def _run(
     screen: Screen,
     baselines: Callable[[ProblemSpec], Baselines],
     store: str | None,
-    shared: Nursery | None,
+    chosen: Chosen,
+    shared: Sequence[Nursery],
 ) -> None:
-    wanted = public_protocol(settings.device) if settings.protocol == ORIGINAL else contextlib.nullcontext()
-    with _nursery(shared) as nursery, Store.open(store or journal.folder / STORE) as opened, wanted as public:
+    async with contextlib.AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="triton-agent-bench-")))
+        opened = stack.enter_context(Store.open(store or journal.folder / STORE))
+        found = await stack.enter_async_context(places(chosen, settings, folder, shared, screen.say))
         bench = Bench(
             settings=settings,
             policies=policies,
             kernels=kernels,
             store=opened,
             journal=journal,
-            nursery=nursery,
-            where=here(settings.device),
-            machine=machine_here(settings.seed),
+            places=found,
+            where=here(chosen),
+            machine=machine_here(settings.seed, chosen),
             watcher=screen,
-            public=public,
             baselines=baselines,
         )
         try:
@@ -199,23 +211,14 @@ async def _run(
 
 
 def _baselines(
-    tasks: Sequence[Task], journal: Journal, settings: BenchSettings, screen: Screen
+    tasks: Sequence[Task], journal: Journal, settings: BenchSettings, chosen: Chosen, screen: Screen
 ) -> Callable[[ProblemSpec], Baselines]:
     """On a GPU, the baselines of what is due: compiled side by side, then timed one by one, unless they are known."""
     missing = set(journal.record().missing)
     due = [task for task in tasks if task.label in missing and not task.unusable]
     if settings.device == "cpu" or not settings.trust:
         return no_baselines
-    return prepared_baselines(due, journal.folder / PROBLEMS, screen.say)
-
-
-@contextlib.contextmanager
-def _nursery(shared: Nursery | None) -> Iterator[Nursery]:
-    if shared is not None:
-        yield shared
-        return
-    with tempfile.TemporaryDirectory(prefix="triton-agent-bench-") as folder, Nursery(f"{folder}/log") as nursery:
-        yield nursery
+    return prepared_baselines(due, journal.folder / PROBLEMS, chosen, screen.say)
 
 
 def _show(record: Record, folder: Path, summary: dict[str, Any], *, as_json: bool) -> None:

@@ -1,23 +1,71 @@
-"""Where rows are made: the machine, its versions, and the commit of this project's code."""
+"""Where rows are made: the machine, its versions, and the commit of this project's code; and who makes them.
+
+A place is a card with processes of its own, or the interpreter. Each has one problem at a time.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import platform
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
 
+from triton_agent.runs.bench.public_protocol import PublicProtocol, public_protocol
 from triton_agent.runs.bench.rows import Where
-from triton_agent.tools.hardware import gpus
+from triton_agent.runs.bench.settings import ORIGINAL, BenchSettings
+from triton_agent.runs.cards import opened_on
+from triton_agent.runs.devices import Chosen
+from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.versions import installed, project_version
 
 
-def here(device: str) -> Where:
-    """As it is now."""
-    found = gpus() if device == "cuda" else ()
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where one problem at a time is worked on."""
+
+    card: str
+    """UUID of the GPU; empty for the first visible one, and for the interpreter."""
+    nursery: Nursery
+    public: PublicProtocol | None = None
+    """The public benchmark's own check, where that is told as well."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return self.card or "the GPU"
+
+
+def here(chosen: Chosen) -> Where:
+    """As it is now; several cards are of one model."""
+    gpu = next(iter(chosen.gpus), None)
     return Where(
-        device=device,
-        gpu=found[0].name if found else "",
-        driver=(found[0].driver or "") if found else "",
+        device=chosen.device,
+        gpu=gpu.name if gpu else "",
+        driver=(gpu.driver or "") if gpu else "",
         python=platform.python_version(),
         torch=installed("torch") or "",
         triton=installed("triton") or "",
         commit=project_version(),
     )
+
+
+@contextlib.asynccontextmanager
+async def places(
+    chosen: Chosen, settings: BenchSettings, folder: Path, shared: Sequence[Nursery], say: Callable[[str], None]
+) -> AsyncIterator[list[Place]]:
+    """One for each card, or for each of the nurseries that are `shared` and stay open."""
+
+    def begun(card: str) -> Nursery:
+        return Nursery(str(folder / f"{card or 'first'}.log"), card)
+
+    def checked(card: str) -> contextlib.AbstractContextManager[PublicProtocol | None]:
+        wanted = settings.protocol == ORIGINAL
+        return public_protocol(settings.device, card) if wanted else contextlib.nullcontext()
+
+    async with contextlib.AsyncExitStack() as stack:
+        nurseries = shared or await stack.enter_async_context(opened_on(chosen.uuids, begun, say))
+        yield [
+            Place(card=nursery.card, nursery=nursery, public=stack.enter_context(checked(nursery.card)))
+            for nursery in nurseries
+        ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,7 @@ from typing import Any
 from triton_agent.runs.bench.rows import PublicCheck
 from triton_agent.tools.distrust import cell_for, require_layers
 from triton_agent.tools.errors import WorkerLost
-from triton_agent.tools.isolate.processes import KEPT, KEPT_PREFIXES
+from triton_agent.tools.isolate.processes import kept_environment
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import to_json
 from triton_agent.tools.timing.vigil import ZYGOTE
@@ -34,8 +33,9 @@ LIMIT_S = 180.0
 class PublicProtocol:
     """A process that judges one kernel at a time; begun at the first one."""
 
-    def __init__(self, device: str, folder: Path) -> None:
+    def __init__(self, device: str, folder: Path, card: str = "") -> None:
         self._device = device
+        self._card = card
         self._folder = folder
         self._process: subprocess.Popen[str] | None = None
         self._turn = asyncio.Lock()
@@ -71,7 +71,6 @@ class PublicProtocol:
             raise WorkerLost(f"the process of the public protocol ended ({error}):\n{log}") from error
 
     def _begin(self) -> subprocess.Popen[str]:
-        kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith(KEPT_PREFIXES)}
         with (self._folder / "public.log").open("ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", PROCESS, self._device, ZYGOTE.decode()],
@@ -79,7 +78,7 @@ class PublicProtocol:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                env=kept,
+                env=kept_environment(self._card),
                 start_new_session=True,
             )
 
@@ -92,11 +91,11 @@ class PublicProtocol:
 
 
 @contextmanager
-def public_protocol(device: str) -> Iterator[PublicProtocol]:
-    """Refused where kernels cannot be confined."""
+def public_protocol(device: str, card: str = "") -> Iterator[PublicProtocol]:
+    """On the `card` named, by UUID, or the first. Refused where kernels cannot be confined."""
     require_layers()
     with tempfile.TemporaryDirectory(prefix="triton-agent-public-") as folder:
-        protocol = PublicProtocol(device, Path(folder))
+        protocol = PublicProtocol(device, Path(folder), card)
         try:
             yield protocol
         finally:

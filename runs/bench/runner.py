@@ -1,9 +1,10 @@
-"""Runs a benchmark: every problem that is due, one after another, each a row on disk before the next.
+"""Runs a benchmark: every problem that is due, one at a time in each place, each a row on disk before the next.
 
 A problem goes through what any run goes through: the evaluator, the loop with its policies, the store. Nothing of
 earlier runs is recalled, or samples would not be independent, and a second benchmark would read the answers of the
-first. A problem that cannot be used, and an instrument that failed, are rows too; only the latter are asked again when
-the benchmark goes on. Kernels by someone else are judged as they are, without a loop.
+first. A problem that cannot be used, and an instrument that failed, are rows too; only the latter are asked again: at
+once where there is another card, and when the benchmark goes on. Kernels by someone else are judged as they are,
+without a loop.
 """
 
 from __future__ import annotations
@@ -13,31 +14,32 @@ import dataclasses
 import datetime
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from triton_agent.agent.authors import FAILED
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.loop import Loop
+from triton_agent.agent.pool import Pool
 from triton_agent.agent.settings import GO_ON, MEANS, LoopSettings, StopReason
 from triton_agent.memory.errors import StoreError
 from triton_agent.memory.observation import ProblemView
 from triton_agent.memory.records import Machine, Run, new_run_id
 from triton_agent.memory.store import Store
 from triton_agent.policy.protocol import Policy
-from triton_agent.runs.bench.baselines import Baselines
+from triton_agent.runs.bench.baseline_cards import Baselines
 from triton_agent.runs.bench.journal import Journal
 from triton_agent.runs.bench.kernel_grading import FileGrader
 from triton_agent.runs.bench.kernels import KernelFile, KernelFolder
 from triton_agent.runs.bench.outcomes import first_line, sample_of
+from triton_agent.runs.bench.places import Place
 from triton_agent.runs.bench.problems import Task
 from triton_agent.runs.bench.public_protocol import PublicProtocol
 from triton_agent.runs.bench.rows import ProblemRow, Sample, Where
 from triton_agent.runs.bench.settings import BenchSettings
 from triton_agent.tools.errors import InstrumentError, NotJudgeableHere, UsageError
 from triton_agent.tools.evaluator import Evaluator
-from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Status
 from triton_agent.tools.versions import project_version
@@ -53,9 +55,10 @@ class Watcher(Protocol):
 
     def begin(self, task: Task, done: int, total: int) -> None: ...
     def event(self, event: dict[str, Any]) -> None:
-        """From any thread."""
+        """Of the problem whose `label` it names; from any thread."""
 
     def finished(self, row: ProblemRow) -> None: ...
+    def say(self, text: str) -> None: ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,39 +71,55 @@ class Bench:
     """In place of policies."""
     store: Store
     journal: Journal
-    nursery: Nursery
+    places: Sequence[Place]
+    """Each has a problem at a time."""
     where: Where
     machine: Machine
     watcher: Watcher
-    public: PublicProtocol | None
-    """The public benchmark's own check, where that is told as well."""
     baselines: Callable[[ProblemSpec], Baselines]
     """What is known of a problem's baselines on this machine; nothing without a GPU."""
 
     async def run(self, tasks: Sequence[Task]) -> None:
         """Every task that has no finished row. Raises `InstrumentError` where several in a row bring nothing."""
         missing = set(self.journal.record().missing)
-        fruitless = 0
-        for number, task in enumerate(tasks):
-            if task.label not in missing:
-                continue
-            self.watcher.begin(task, number, len(tasks))
-            row = await self._problem(task)
+        due = ((number, task) for number, task in enumerate(tasks) if task.label in missing)
+        pool, fruitless = Pool(self.places), 0
+
+        async def one_after_another() -> None:
+            nonlocal fruitless
+            for number, task in due:
+                self.watcher.begin(task, number, len(tasks))
+                row = await self._tried(task, pool)
+                self.watcher.finished(row)
+                fruitless = fruitless + 1 if self._trouble(row) else 0
+                if fruitless >= FRUITLESS:
+                    raise InstrumentError(
+                        f"nothing could be measured of {FRUITLESS} problems in a row; {self._trouble(row)}",
+                        remedy="see `triton-agent doctor`; the same command goes on from here",
+                    )
+
+        await side_by_side(one_after_another, len(self.places))
+
+    async def _tried(self, task: Task, pool: Pool[Place]) -> ProblemRow:
+        """In the place that is free; where that brought nothing, in another one."""
+
+        async def at(place: Place) -> ProblemRow:
+            row = await self._problem(task, place)
             self.journal.add(row)
-            self.watcher.finished(row)
-            fruitless = fruitless + 1 if self._brought_nothing(row) else 0
-            if fruitless == FRUITLESS:
-                raise InstrumentError(
-                    f"nothing could be measured of {FRUITLESS} problems in a row; {row.label}: {_complaint(row)}",
-                    remedy="see `triton-agent doctor`; the same command goes on from here",
-                )
+            return row
 
-    def _brought_nothing(self, row: ProblemRow) -> bool:
-        """For want of an instrument; that a kernel cannot be judged without a GPU is the kernel's way."""
+        async def left_out(place: Place, what: str) -> None:
+            others = len(pool.members)
+            self.watcher.say(f"{place.name} failed where another did not, and is left out: {what}; {others} go on")
+
+        return await pool.tried(at, self._trouble, at_once=len(pool.members), left_out=left_out)
+
+    def _trouble(self, row: ProblemRow) -> str:
+        """What an instrument failed at; that a kernel cannot be judged without a GPU is the kernel's way."""
         judged_here = self.settings.device == "cuda" or not any(sample.unmeasured for sample in row.samples)
-        return not row.measured and judged_here
+        return f"{row.label}: {_complaint(row)}" if not row.measured and judged_here else ""
 
-    async def _problem(self, task: Task) -> ProblemRow:
+    async def _problem(self, task: Task, place: Place) -> ProblemRow:
         began = time.monotonic()
         row = ProblemRow(
             label=task.label,
@@ -114,7 +133,7 @@ class Bench:
             dtype=task.dtype,
         )
         try:
-            row = await self._judged(task, row)
+            row = await self._judged(task, row, place)
         except (UsageError, StoreError, OSError):
             raise  # of the request or the machine: the next problem would meet it as well
         except Exception as error:  # the edge of a rollout: one problem must not end a benchmark
@@ -122,7 +141,7 @@ class Bench:
             row = dataclasses.replace(row, samples=self._unmeasured(task, f"a bug of ours: {_last_line(error)}"))
         return dataclasses.replace(row, seconds=round(time.monotonic() - began, 3))
 
-    async def _judged(self, task: Task, row: ProblemRow) -> ProblemRow:
+    async def _judged(self, task: Task, row: ProblemRow, place: Place) -> ProblemRow:
         """The row with its samples, or with the reason why there are none."""
         if task.unusable:
             return dataclasses.replace(row, unusable=task.unusable)
@@ -134,8 +153,8 @@ class Bench:
             spec = task.spec(self.journal.folder / PROBLEMS)
             known = self.baselines(spec)
             row = dataclasses.replace(row, digest=spec.digest, baselines=known.times)
-            judging = self.settings.judging()
-            evaluator = await asyncio.to_thread(Evaluator, spec, judging, nursery=self.nursery)
+            judging = self.settings.judging(place.card)
+            evaluator = await asyncio.to_thread(Evaluator, spec, judging, nursery=place.nursery)
         except (UsageError, NotJudgeableHere) as error:
             reason = first_line(error.what)
             wants_gpu = isinstance(error, NotJudgeableHere) and self.settings.device == "cpu"
@@ -145,20 +164,22 @@ class Bench:
         with evaluator:
             facts = evaluator.facts
             notes = (*filter(None, (facts.scaled, known.failure)), *facts.notes, *known.notes)
-            samples = await self._samples(task, spec, evaluator)
+            samples = await self._samples(task, spec, evaluator, place.public)
         return dataclasses.replace(row, samples=samples, notes=notes)
 
     def _unmeasured(self, task: Task, reason: str) -> tuple[Sample, ...]:
         count = len(self.kernels.of(task)) if self.kernels else self.settings.samples
         return tuple(Sample(index=index, not_measured=reason) for index in range(max(1, count)))
 
-    async def _samples(self, task: Task, spec: ProblemSpec, evaluator: Evaluator) -> tuple[Sample, ...]:
+    async def _samples(
+        self, task: Task, spec: ProblemSpec, evaluator: Evaluator, public: PublicProtocol | None
+    ) -> tuple[Sample, ...]:
         if self.kernels is not None:
-            return await self._judge_files(task, spec, evaluator, self.kernels)
+            return await self._judge_files(task, spec, evaluator, self.kernels, public)
         known = {sample.index: sample for sample in self._samples_before(task) if sample.status is not None}
         for index in range(self.settings.samples):
             if index not in known:
-                known[index] = await self._go(task, spec, evaluator, index)
+                known[index] = await self._go(task, spec, evaluator, index, public)
         return tuple(known[index] for index in range(self.settings.samples))
 
     def _samples_before(self, task: Task) -> tuple[Sample, ...]:
@@ -168,7 +189,9 @@ class Bench:
 
     # -- a policy --------------------------------------------------------------------------------------------------
 
-    async def _go(self, task: Task, spec: ProblemSpec, evaluator: Evaluator, index: int) -> Sample:
+    async def _go(
+        self, task: Task, spec: ProblemSpec, evaluator: Evaluator, index: int, public: PublicProtocol | None
+    ) -> Sample:
         """One run of the loop; one that was interrupted goes on where it was."""
         began = time.monotonic()
         ledger = self._ledger(task, spec, evaluator, index)
@@ -176,7 +199,7 @@ class Bench:
         if self._is_open(run):
             loop = Loop(ledger, self.policies, [evaluator], self.settings.loop(index), machine=self.machine)
             async for event in loop.events():
-                self.watcher.event(event)
+                self.watcher.event({**event, "label": task.label})
         end = self.store.end(run)
         why = StopReason(end.stop_reason) if end else StopReason.INTERRUPTED
         sample = sample_of(
@@ -187,21 +210,22 @@ class Bench:
             ended=_in_words(why, ledger),
             cut_short=why in GO_ON,
         )
-        return await self._with_public_check(
-            spec, sample, ledger.attempt(sample.kernel).source if sample.kernel else None
-        )
+        source = ledger.attempt(sample.kernel).source if sample.kernel else None
+        return await self._with_public_check(spec, sample, source, public)
 
     def _is_open(self, run: str) -> bool:
         """It was killed, or its policy could not be reached: there is something left to be said."""
         end = self.store.end(run)
         return end is None or end.stop_reason in (StopReason.INTERRUPTED, StopReason.POLICY_FAILED)
 
-    async def _with_public_check(self, spec: ProblemSpec, sample: Sample, source: str | None) -> Sample:
+    async def _with_public_check(
+        self, spec: ProblemSpec, sample: Sample, source: str | None, public: PublicProtocol | None
+    ) -> Sample:
         """The same sample; nothing rests on that check, so where it fails it is missing."""
-        if self.public is None or source is None:
+        if public is None or source is None:
             return sample
         try:
-            return dataclasses.replace(sample, public=await self.public.check(spec, source))
+            return dataclasses.replace(sample, public=await public.check(spec, source))
         except InstrumentError as error:
             self.journal.keep_story(f"sample {sample.kernel}", error)
             return sample
@@ -230,25 +254,45 @@ class Bench:
     # -- kernels by someone else -----------------------------------------------------------------------------------
 
     async def _judge_files(
-        self, task: Task, spec: ProblemSpec, evaluator: Evaluator, kernels: KernelFolder
+        self,
+        task: Task,
+        spec: ProblemSpec,
+        evaluator: Evaluator,
+        kernels: KernelFolder,
+        public: PublicProtocol | None,
     ) -> tuple[Sample, ...]:
         files = kernels.of(task)
         if not files:
             return (Sample(index=0, status=Status.NO_ANSWER, message="there is no kernel for it in the folder"),)
         ledger = Ledger.begin(self.store, self._run(spec, evaluator, self.settings.loop(0)))
         grader = FileGrader(
-            settings=self.settings, ledger=ledger, judge=evaluator, machine=self.machine, tell=self.watcher.event
+            settings=self.settings,
+            ledger=ledger,
+            judge=evaluator,
+            machine=self.machine,
+            tell=lambda event: self.watcher.event({**event, "label": task.label}),
         )
-        places = asyncio.Semaphore(self.settings.parallel)
+        at_once = asyncio.Semaphore(self.settings.parallel)
 
         async def sample(index: int, file: KernelFile) -> Sample:
-            async with places:
+            async with at_once:
                 judged = await grader.sample(task, index, file)
-                return await self._with_public_check(spec, judged, file.text)
+                return await self._with_public_check(spec, judged, file.text, public)
 
         samples = await asyncio.gather(*(sample(index, file) for index, file in enumerate(files)))
         await grader.end(samples)
         return tuple(samples)
+
+
+async def side_by_side(work: Callable[[], Coroutine[Any, Any, None]], count: int) -> None:
+    """So many of the same at once; where one raises, the others are ended and its error is raised."""
+    running = [asyncio.create_task(work()) for _ in range(count)]
+    try:
+        await asyncio.gather(*running)
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 def _in_words(why: StopReason, ledger: Ledger) -> str:

@@ -75,24 +75,22 @@ class Lines:
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
-        self._place = ""
+        self._numbers: dict[str, str] = {}
 
     def say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
     def begin(self, task: Task, done: int, total: int) -> None:
-        self._place = f"[{done + 1}/{total}]"
+        self._numbers[task.label] = f"[{done + 1}/{total}]"
 
     def event(self, event: dict[str, Any]) -> None:
         return
 
     def finished(self, row: ProblemRow) -> None:
         remark = remark_on(row)[:100]
-        self.say(
-            f"{self._place} {row.label:{LABEL_WIDTH}} {verdict_of(row):14} {remark}  {row.seconds:.1f} s".replace(
-                "   s", " s"
-            )
-        )
+        number = self._numbers.pop(row.label, "")
+        told = f"{number} {row.label:{LABEL_WIDTH}} {verdict_of(row):14} {remark}  {row.seconds:.1f} s"
+        self.say(told.replace("   s", " s"))
         if self._as_json:
             print(row_line(row), flush=True)
 
@@ -101,15 +99,15 @@ class Lines:
 
 
 class LiveScreen:
-    """The last problems, the one under way, and how it stands."""
+    """The last problems, those under way, and how it stands."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._rows: deque[ProblemRow] = deque(maxlen=ROWS_SHOWN)
         self._counts = {"solved": 0, "judged": 0}
-        self._task: Task | None = None
-        self._place = (0, 0)
-        self._doing = ""
+        self._doing: dict[str, str] = {}
+        """Of problems under way, by label."""
+        self._done, self._total = 0, 0
         self._began_s = time.monotonic()
         self._live = Live(console=console, refresh_per_second=REFRESHES_PER_S, get_renderable=self._render)
 
@@ -117,19 +115,23 @@ class LiveScreen:
         self._console.print(text, markup=False)
 
     def begin(self, task: Task, done: int, total: int) -> None:
-        self._task, self._place, self._doing = task, (done, total), "reading it, running the original"
+        self._doing[task.label] = "reading it, running the original"
+        self._done, self._total = max(self._done, done + 1 - len(self._doing)), total
         if not self._live.is_started:
             self._live.start()
 
     def event(self, event: dict[str, Any]) -> None:
         turn = f"turn {event['turn'] + 1}" if event["kind"] == "turn" else ""
-        self._doing = turn or event.get("stage", "") or self._doing
+        label = event.get("label", "")
+        if label in self._doing:
+            self._doing[label] = turn or event.get("stage", "") or self._doing[label]
 
     def finished(self, row: ProblemRow) -> None:
         self._rows.append(row)
         self._counts["judged"] += bool(row.samples) and row.measured
         self._counts["solved"] += row.solved
-        self._task = None
+        self._doing.pop(row.label, None)
+        self._done += 1
 
     def close(self) -> None:
         if self._live.is_started:
@@ -147,8 +149,7 @@ class LiveScreen:
             colour = "green" if row.solved else "yellow" if row.unusable or not row.measured else "red"
             remark = escape(remark_on(row)[:room])
             table.add_row(escape(row.label), f"[{colour}]{verdict_of(row)}[/]", f"{row.seconds:.1f}", remark)
-        if self._task is not None:
-            table.add_row(escape(self._task.label), f"[cyan]{escape(self._doing)}[/]", "", "")
-        done, total = self._place
-        foot = f"{done + (self._task is None)} of {total} problems, {self._counts['solved']} solved of "
+        for label, doing in list(self._doing.items()):
+            table.add_row(escape(label), f"[cyan]{escape(doing)}[/]", "", "")
+        foot = f"{self._done} of {self._total} problems, {self._counts['solved']} solved of "
         return Group(table, Text(foot + f"{self._counts['judged']}, {time.monotonic() - self._began_s:.0f} s"))

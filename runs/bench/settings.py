@@ -15,8 +15,8 @@ from triton_agent.tools.evaluator import EvaluatorSettings
 
 VERIFIED, ORIGINAL = "verified", "original"
 PROTOCOLS = (VERIFIED, ORIGINAL)
-ELSEWHERE = ("kernels", "base_url", "api_key_env", "vllm_python")
-"""Settings that may differ between parts of one benchmark: where a folder or a server is."""
+ELSEWHERE = ("kernels", "base_url", "api_key_env", "vllm_python", "cards")
+"""Settings that may differ between parts of one benchmark: where a folder or a server is, and which cards are free."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +38,8 @@ class BenchSettings:
     budget_s: float | None = None
     """Of one sample."""
     device: str = "cpu"
+    cards: str = ""
+    """Which of the visible GPUs, as `--device` says it behind the colon, a problem at a time each; empty: the first."""
     target: str = "cuda:90"
     seed: int = 0
     timeout_s: float = 120.0
@@ -68,9 +70,11 @@ class BenchSettings:
             seed=self.seed + index,
         )
 
-    def judging(self) -> EvaluatorSettings:
+    def judging(self, card: str = "") -> EvaluatorSettings:
+        """How to judge, on the GPU of that UUID."""
         return EvaluatorSettings(
             device=self.device,
+            card=card,
             target=self.target,
             allow_library=self.mode is Mode.ALLOW_LIBRARY,
             baselines=BASELINES if self.device == "cuda" else (),

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 from triton_agent.tools.errors import InstrumentError
+from triton_agent.tools.hardware import VISIBLE
 from triton_agent.tools.isolate.wire import error_from_json
 from triton_agent.tools.problem import ProblemSpec
 
@@ -84,11 +86,18 @@ class Survey:
         return cls(measured=data["measured"], submodules=tuple(map(submodule_from_json, data["submodules"])))
 
 
-def take(spec: ProblemSpec, *, device: str) -> Survey:
-    """Raises `ProblemError` where the original does not run."""
+def take(spec: ProblemSpec, *, device: str, card: str = "") -> Survey:
+    """On the `card` named, by UUID, or the first. Raises `ProblemError` where the original does not run."""
     command = [sys.executable, "-m", PROCESS, json.dumps(spec.to_json()), device]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+            env=os.environ | ({VISIBLE: card} if card else {}),
+        )
     except subprocess.TimeoutExpired as error:
         raise InstrumentError(f"the survey did not finish within {TIMEOUT_S:.0f} s", where=spec.path) from error
     lines = done.stdout.splitlines()

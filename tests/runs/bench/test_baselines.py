@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from triton_agent.runs.bench import baseline_cards
+from triton_agent.runs.bench.baseline_cards import Baselines, measure
 from triton_agent.runs.bench.baseline_table import COLUMNS, cells
-from triton_agent.runs.bench.baselines import Baselines
 from triton_agent.runs.bench.problems import of_suite
 from triton_agent.runs.bench.rows import Against, BaselineTime, Kind, Where
+from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.hardware import gpus
 from triton_agent.tools.results import Interval
 
@@ -26,7 +28,7 @@ def test_children_that_fail_are_told_one_by_one() -> None:
     specs = [task.spec(Path()).to_json() for task in of_suite(quick=False, names=NAMES).tasks]
     done = subprocess.run(
         [sys.executable, "-m", "triton_agent.runs.bench.baseline_process"],
-        input=json.dumps(specs),
+        input=json.dumps({"problems": specs, "at_once": 2}),
         capture_output=True,
         text=True,
         timeout=200,
@@ -36,6 +38,24 @@ def test_children_that_fail_are_told_one_by_one() -> None:
     results = {line["problem"]: line["result"] for line in told if "problem" in line}
     assert set(results) == {0, 1}
     assert all(result["times"] == [] and "CUDA" in result["failure"] for result in results.values())
+
+
+@pytest.mark.skipif(bool(gpus()), reason="there is a GPU")
+def test_several_cards_share_the_problems_and_each_is_told_once() -> None:
+    specs = [task.spec(Path()) for task in of_suite(quick=False, names=NAMES).tasks]
+    said: list[str] = []
+    found = list(measure(specs, ["GPU-0", "GPU-1"], said.append))
+    assert {(spec.name, card) for spec, card, _ in found} == {(specs[0].name, "GPU-0"), (specs[1].name, "GPU-1")}
+    assert all(not result.times and "CUDA" in result.failure for _, _, result in found)
+    assert [text.split("]")[0] for text in said] == ["[1/2", "[2/2"]
+
+
+def test_what_a_card_leaves_undone_another_measures_until_none_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The processes end at once, since there is no such module."""
+    monkeypatch.setattr(baseline_cards, "PROCESS", "triton_agent.no_such_module")
+    specs = [task.spec(Path()) for task in of_suite(quick=False, names=NAMES).tasks]
+    with pytest.raises(InstrumentError, match="no_such_module"):
+        list(measure(specs, ["GPU-0", "GPU-1"], [].append))
 
 
 def test_line_of_a_problem_names_baseline_kind_and_interval() -> None:

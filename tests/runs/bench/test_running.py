@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import csv
 import io
@@ -11,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,9 @@ from triton_agent.runs import exit_codes
 from triton_agent.runs.bench.command import STORE, BenchRequest, run
 from triton_agent.runs.bench.problems import Selection, of_clone
 from triton_agent.runs.bench.rows import FILE, ProblemRow, Record, read_record
+from triton_agent.runs.bench.runner import side_by_side
 from triton_agent.runs.layouts import Benchmark
-from triton_agent.tools.errors import UsageError
+from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.hardware import gpus
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.results import Finding, Status
@@ -46,10 +48,10 @@ def few(*names: str) -> Selection:
 def ran(nursery: Nursery) -> Ran:
     """Runs in this process, on the CPU; its exit code and record."""
 
-    def start(selection: Selection, out: Path, **said: Any) -> tuple[int, Record]:
+    def start(selection: Selection, out: Path, nurseries: Sequence[Nursery] = (), **said: Any) -> tuple[int, Record]:
         request = BenchRequest(out=str(out), device="cpu", **{"kernels": str(KERNELS), **said})
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            code = run(selection, request, nursery=nursery)
+            code = run(selection, request, nurseries=nurseries or [nursery])
         return code, read_record(out)
 
     return start
@@ -240,6 +242,56 @@ def test_what_could_not_be_measured_is_no_failure_and_is_asked_again(ran: Ran, t
     assert (tmp_path / "out" / FILE).read_text().count('"kind":"row"') == 2
 
 
+# -- several places ----------------------------------------------------------------------------------------------------
+
+
+def test_two_places_side_by_side_give_the_same_table(ran: Ran, whole: Path, nursery: Nursery, tmp_path: Path) -> None:
+    code, record = ran(few(), tmp_path, nurseries=[nursery, nursery])
+    assert code == exit_codes.GOOD and not record.missing
+    assert (tmp_path / FILE).read_text().count('"kind":"row"') == len(FEW)
+    assert table(tmp_path) == table(whole)
+
+
+def test_what_fails_in_one_place_is_measured_in_another(
+    ran: Ran, whole: Path, nursery: Nursery, tmp_path: Path
+) -> None:
+    dead = Nursery(str(tmp_path / "log"))
+    dead.close()
+    code, record = ran(few(), tmp_path / "out", nurseries=[dead, nursery])
+    assert code == exit_codes.GOOD and not record.missing
+    assert table(tmp_path / "out") == table(whole)
+    unmeasured = [line for line in (tmp_path / "out" / FILE).read_text().splitlines() if "a zygote does not" in line]
+    assert 1 <= len(unmeasured) <= 2  # then it is left out
+
+
+def test_where_one_of_several_raises_the_others_end_and_its_error_is_told() -> None:
+    numbers, ended = iter(range(3)), []
+
+    async def work() -> None:
+        number = next(numbers)
+        try:
+            if number == 1:
+                raise InstrumentError("nothing could be measured")
+            await asyncio.sleep(60)
+        finally:
+            ended.append(number)
+
+    with pytest.raises(InstrumentError, match="nothing could be measured"):
+        asyncio.run(side_by_side(work, 3))
+    assert sorted(ended) == [0, 1, 2]
+
+
+def test_a_record_goes_on_with_other_cards(ran: Ran, whole: Path, tmp_path: Path) -> None:
+    """Cards are no part of what is measured, so a record names them and holds nobody to them."""
+    lines = (whole / FILE).read_text().splitlines(keepends=True)
+    head = json.loads(lines[0])
+    assert head["settings"]["cards"] == ""
+    head["settings"]["cards"] = "0,1"
+    (tmp_path / FILE).write_text(json.dumps(head) + "\n" + "".join(lines[1:]))
+    code, record = ran(few(), tmp_path)
+    assert code == exit_codes.GOOD and len(record.rows) == len(FEW)
+
+
 # -- words on the command line -----------------------------------------------------------------------------------------
 
 
@@ -260,6 +312,7 @@ def test_what_could_not_be_measured_is_no_failure_and_is_asked_again(ran: Ran, t
         (("suite", "--resume", "/nowhere"), "cannot be read"),
         (("suite", "--budget", "soon"), "--budget soon"),
         (("suite", "--target", "cuda:1"), "cuda:1"),
+        (("suite", "--device", "cuda:all,1"), "--device cuda:all,1"),
     ],
 )
 def test_a_wrong_request_is_refused_before_anything_is_written(

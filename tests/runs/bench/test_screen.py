@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from pathlib import Path
@@ -41,13 +42,35 @@ def test_in_a_terminal_the_table_holds_what_was_finished_and_what_is_under_way()
     screen.begin(TASK, 0, 2)
     screen.finished(row("a/x", samples=(WRONG,), seconds=2.5))
     screen.begin(TASK, 1, 2)
-    screen.event({"kind": "turn", "turn": 0})
-    screen.event({"kind": "stage", "key": "r/0.0", "stage": "check"})
+    screen.event({"kind": "turn", "turn": 0, "label": TASK.label})
+    screen.event({"kind": "stage", "key": "r/0.0", "stage": "check", "label": TASK.label})
     screen.close()
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     for word in ("wrong_values", "3 of 4 elements differ", "2.5", "check", "1 of 2 problems, 0 solved of 1"):
         assert word in text
+
+
+def test_problems_side_by_side_each_have_a_line_and_a_number() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    screen, other = LiveScreen(console), dataclasses.replace(TASK, label="a/other")
+    screen.begin(TASK, 3, 9)
+    screen.begin(other, 4, 9)
+    screen.event({"kind": "stage", "stage": "compile", "label": other.label})
+    screen.event({"kind": "stage", "stage": "values", "label": TASK.label})
+    screen.close()
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert f"{TASK.label} " in text and "values" in text and "a/other " in text and "compile" in text
+    assert "3 of 9 problems" in text
+
+
+def test_in_a_pipe_the_number_is_of_the_problem_that_was_finished(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Lines(as_json=False)
+    screen.begin(TASK, 0, 2)
+    screen.begin(dataclasses.replace(TASK, label="a/other"), 1, 2)
+    screen.finished(row("a/other", samples=(PASSED,)))
+    assert capsys.readouterr().err.startswith("[2/2] a/other ")
 
 
 def test_as_json_rows_alone_go_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
