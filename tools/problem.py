@@ -12,16 +12,17 @@ import difflib
 import enum
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from triton_agent.tools import problem_source
 from triton_agent.tools.errors import ProblemError, UsageError
+from triton_agent.tools.input_sets import InputSet, main_first, require_consistent
 from triton_agent.tools.input_spec import InputSpec, parse_arguments, parse_input
 from triton_agent.tools.problem_source import CONVENTION, SourceFile
 
-__all__ = ["InputSpec", "ProblemKind", "ProblemSpec", "parse_problem"]
+__all__ = ["InputSet", "InputSpec", "ProblemKind", "ProblemSpec", "parse_problem"]
 
 
 class ProblemKind(enum.StrEnum):
@@ -50,6 +51,9 @@ class ProblemSpec:
     inputs: tuple[InputSpec, ...] = ()
     inputs_file: str | None = None
     """Absolute path of saved inputs, in place of `inputs`."""
+    sets: tuple[InputSet, ...] = ()
+    """Several calls that a kernel has to serve, the main one first, which `inputs` or `inputs_file` is, too; empty
+    for one call."""
     digest: str
     """Identity: the text of the file and of the local modules that it imports, and all of the above but the folder."""
 
@@ -61,6 +65,10 @@ class ProblemSpec:
             raise ValueError("only a user module has its arguments and inputs given beside it")
         if self.kind is ProblemKind.VERIFIER and self.class_name is not None:
             raise ValueError("a verifier has no reference class")
+        if self.sets:
+            first = self.sets[0]
+            if len(self.sets) < 2 or (first.inputs, first.inputs_file) != (self.inputs, self.inputs_file):
+                raise ValueError("sets are at least two, and the first is the one that stands for all")
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -69,6 +77,26 @@ class ProblemSpec:
     def name(self) -> str:
         """Short, for people: the class if one was named, else the file."""
         return self.class_name or Path(self.path).stem
+
+    @property
+    def saved_files(self) -> tuple[str, ...]:
+        """Files of inputs that it takes to load the problem."""
+        files = [item.inputs_file for item in self.sets] if self.sets else [self.inputs_file]
+        return tuple(path for path in files if path is not None)
+
+    def only(self, names: Collection[str]) -> ProblemSpec:
+        """The same at these of its sets; of one alone, a problem with one call."""
+        kept = tuple(item for item in self.sets if item.name in names)
+        if len(kept) == len(self.sets):
+            return self
+        digest = hashlib.sha256(json.dumps([self.digest, *(item.name for item in kept)]).encode()).hexdigest()
+        return dataclasses.replace(
+            self,
+            inputs=kept[0].inputs,
+            inputs_file=kept[0].inputs_file,
+            sets=kept if len(kept) > 1 else (),
+            digest=digest,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain data. Arguments travel as Python text, since JSON would turn tuples into lists."""
@@ -80,6 +108,7 @@ class ProblemSpec:
             "init_keywords": repr(dict(self.init_keywords)),
             "inputs": [str(item) for item in self.inputs],
             "inputs_file": self.inputs_file,
+            **({"sets": [item.to_json() for item in self.sets]} if self.sets else {}),
             "digest": self.digest,
         }
 
@@ -93,24 +122,40 @@ class ProblemSpec:
             init_keywords=ast.literal_eval(data["init_keywords"]),
             inputs=tuple(parse_input(text) for text in data["inputs"]),
             inputs_file=data["inputs_file"],
+            sets=tuple(map(InputSet.from_json, data.get("sets", ()))),
             digest=data["digest"],
         )
 
 
 def parse_problem(
-    target: str, *, init: str | None = None, inputs: Sequence[str] = (), inputs_file: str | None = None
+    target: str,
+    *,
+    init: str | None = None,
+    inputs: Sequence[str] = (),
+    inputs_file: str | None = None,
+    sets: Sequence[InputSet] = (),
 ) -> ProblemSpec:
     """The problem behind `path.py` or `path.py:ClassName` and the options that go with it."""
+    require_consistent(sets)
+    sets = main_first(sets)
+    if sets and (inputs or inputs_file is not None):
+        raise UsageError(
+            "--set gives whole calls, --input the arguments of one",
+            where=target,
+            remedy='write each call as a set of its own: --set "f32[8,16]; f32[16]"',
+        )
     path, class_name = _split_target(target)
     source = problem_source.read(path)
     if class_name is not None:
         _require_class(source, class_name)
-    given_beside = init is not None or bool(inputs) or inputs_file is not None
+    given_beside = init is not None or bool(inputs) or inputs_file is not None or bool(sets)
     if class_name is not None and (given_beside or "get_inputs" not in problem_source.bound_names(source.tree)):
-        fields = _user_module(source, class_name, init, inputs, inputs_file)
+        fields = _user_module(source, class_name, init, inputs, inputs_file, sets)
     elif given_beside:
         raise UsageError(
-            "--init, --input and --inputs go with a named class", where=target, remedy=_class_remedy(source, target)
+            "--init, --input, --inputs and --set go with a named class",
+            where=target,
+            remedy=_class_remedy(source, target),
         )
     else:
         fields = _model_file(source, class_name)
@@ -151,19 +196,24 @@ def _require_class(source: SourceFile, class_name: str) -> None:
 
 
 def _user_module(
-    source: SourceFile, class_name: str, init: str | None, inputs: Sequence[str], inputs_file: str | None
+    source: SourceFile,
+    class_name: str,
+    init: str | None,
+    inputs: Sequence[str],
+    inputs_file: str | None,
+    sets: Sequence[InputSet],
 ) -> dict[str, Any]:
     target = f"{source.path}:{class_name}"
     if inputs and inputs_file is not None:
         raise UsageError("--input and --inputs were both given", where=target, remedy="keep one of them")
-    if not inputs and inputs_file is None:
+    if not inputs and inputs_file is None and not sets:
         raise UsageError(
             f"nothing says what {class_name} is called with",
             where=target,
             remedy='add one --input "f16[8,128,1024]" for each argument of forward, or --inputs saved.pt',
         )
     positional, keywords = parse_arguments(init or "")
-    return {
+    fields: dict[str, Any] = {
         "kind": ProblemKind.USER_MODULE,
         "class_name": class_name,
         "init": positional,
@@ -171,6 +221,9 @@ def _user_module(
         "inputs": tuple(parse_input(text) for text in inputs),
         "inputs_file": None if inputs_file is None else _existing_file(inputs_file),
     }
+    if sets:
+        fields |= {"inputs": sets[0].inputs, "inputs_file": sets[0].inputs_file}
+    return fields | ({"sets": tuple(sets)} if len(sets) > 1 else {})
 
 
 def _existing_file(path: str) -> str:
@@ -212,10 +265,13 @@ def _class_remedy(source: SourceFile, target: str) -> str:
 
 def _digest(source: SourceFile, fields: Mapping[str, Any]) -> str:
     """Where the file lies does not matter: the same problem in another folder is the same problem."""
-    plain = {key: str(value) for key, value in fields.items() if key not in ("path", "inputs", "inputs_file")}
+    plain = {key: str(value) for key, value in fields.items() if key not in ("path", "inputs", "inputs_file", "sets")}
     plain["inputs"] = " ".join(map(str, fields.get("inputs", ())))
     saved = fields.get("inputs_file")
     plain["inputs_file"] = "" if saved is None else _hash_file(Path(saved))
+    for number, item in enumerate(fields.get("sets", ())):
+        content = _hash_file(Path(item.inputs_file)) if item.inputs_file else item.content
+        plain[f"set {number}"] = f"{item.name} {item.weight!r} {content}"
     modules = {name: _hash_file(file) for name, file in problem_source.local_modules(source).items()}
     text = json.dumps([source.text, modules, plain], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -229,6 +229,10 @@ class Timing:
     cold_l2: bool
     method: str
     clocks_mhz: tuple[int, ...] = ()
+    input_set: str = ""
+    """Which of several sets of inputs it was measured on; empty for the only one, and for the figure over all."""
+    weight: float = 1.0
+    """Of that set, in the figure over all."""
 
     @property
     def opponent(self) -> str:
@@ -334,8 +338,20 @@ class Evaluation:
             raise ValueError("only what passed is timed")
 
     def against(self, opponent: str, kind: str) -> tuple[Timing, ...]:
-        """Measurements against `eager` (the original as it stands) or `compile`, of one kind of time."""
-        return tuple(item for item in self.timings if item.opponent == opponent and item.kind == kind)
+        """Measurements against `eager` (the original as it stands) or `compile`, of one kind of time.
+
+        Of several sets of inputs, the figure over all; `by_set` has each.
+        """
+        found = (item for item in self.timings if item.opponent == opponent and item.kind == kind)
+        return tuple(item for item in found if not item.input_set)
+
+    def by_set(self) -> dict[str, tuple[Timing, ...]]:
+        """Measurements by the set of inputs they were made on; empty where there was one call to measure."""
+        found: dict[str, tuple[Timing, ...]] = {}
+        for item in self.timings:
+            if item.input_set:
+                found[item.input_set] = (*found.get(item.input_set, ()), item)
+        return found
 
 
 def to_json(value: Any) -> Any:

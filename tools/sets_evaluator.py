@@ -1,0 +1,141 @@
+"""A problem with several sets of inputs: one evaluator for each set behind the face of one.
+
+    with evaluator_for(spec, settings) as evaluator:  # an `Evaluator`, or one over several sets
+        evaluator.evaluate(source)
+
+A candidate is judged set by set; the first at which it fails gives the verdict. Sizes are varied around the main set,
+the first of them; the others are judged as they are given. All share one nursery; each has a checker of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import dataclasses
+import shutil
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from triton_agent.tools import merged_sets, workspace
+from triton_agent.tools.errors import InstrumentError, ProblemError
+from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.input_sets import InputSet
+from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.results import Evaluation
+from triton_agent.tools.verdict import Sketch
+
+READY_AT_ONCE = 4
+"""Originals that are run at the same time in the interpreter; on a GPU each has it to itself."""
+
+
+class SetsEvaluator:
+    """Use as `Evaluator`."""
+
+    def __init__(
+        self, spec: ProblemSpec, settings: EvaluatorSettings | None = None, *, nursery: Nursery | None = None
+    ) -> None:
+        self.spec = spec
+        self.settings = settings or EvaluatorSettings()
+        self._stack = contextlib.ExitStack()
+        try:
+            shared = nursery or self._own_nursery()
+            self._at = self._evaluators(shared)
+            self.facts = merged_sets.merged_facts([(item, one.facts) for item, one in self._at], spec.digest)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def _own_nursery(self) -> Nursery:
+        folder = workspace.make()
+        self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        return self._stack.enter_context(Nursery(str(folder / "zygote.log")))
+
+    def _evaluators(self, nursery: Nursery) -> list[tuple[InputSet, Evaluator]]:
+        at_once = READY_AT_ONCE if self.settings.device == "cpu" else 1
+        with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+            futures = [pool.submit(self._evaluator, number, nursery) for number in range(len(self.spec.sets))]
+        return [(item, future.result()) for item, future in zip(self.spec.sets, futures)]
+
+    def _evaluator(self, number: int, nursery: Nursery) -> Evaluator:
+        item = self.spec.sets[number]
+        settings = self.settings if number == 0 else dataclasses.replace(self.settings, shapes="given")
+        try:
+            made = Evaluator(self.spec.only([item.name]), settings, nursery=nursery)
+        except (ProblemError, InstrumentError) as error:
+            raise type(error)(f"at {item.name}: {error.what}", where=error.where, remedy=error.remedy) from error
+        self._stack.callback(made.close)
+        return made
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- evaluation ------------------------------------------------------------------------------------------------
+
+    async def evaluate_async(self, source: str, on_stage: Callable[[str], None] | None = None) -> Evaluation:
+        """`evaluate` for callers in an event loop."""
+        return await asyncio.to_thread(self.evaluate, source, on_stage)
+
+    def evaluate(self, source: str, on_stage: Callable[[str], None] | None = None) -> Evaluation:
+        """The verdict on one candidate at all sets; raises `InstrumentError` where none could be reached."""
+        return judged_at_all(
+            [(item, one.evaluate) for item, one in self._at], source, problem=self.spec.digest, on_stage=on_stage
+        )
+
+    @property
+    def sketches(self) -> bool:
+        """Whether `sketch` can tell anything."""
+        return self._at[0][1].sketches
+
+    def sketch(self, source: str) -> Sketch:
+        """A quick look at every set, until something is wrong."""
+        found: list[tuple[InputSet, Sketch]] = []
+        for item, evaluator in self._at:
+            found.append((item, evaluator.sketch(source)))
+            if found[-1][1].finding is not None:
+                break
+        return merged_sets.merged_sketch(found)
+
+
+AnyEvaluator = Evaluator | SetsEvaluator
+
+
+def evaluator_for(
+    spec: ProblemSpec, settings: EvaluatorSettings | None = None, *, nursery: Nursery | None = None
+) -> AnyEvaluator:
+    """Who judges this problem: one evaluator, or one that looks at every set."""
+    return (SetsEvaluator if spec.sets else Evaluator)(spec, settings, nursery=nursery)
+
+
+Judging = Callable[[str, Callable[[str], None] | None], Evaluation]
+
+
+def judged_at_all(
+    judges: list[tuple[InputSet, Judging]],
+    source: str,
+    *,
+    problem: str,
+    on_stage: Callable[[str], None] | None = None,
+) -> Evaluation:
+    """Set by set, in order; the first that refuses decides."""
+    found: list[tuple[InputSet, Evaluation]] = []
+    for item, judge in judges:
+        evaluation = judge(source, _naming(item, on_stage))
+        if not merged_sets.is_right(evaluation):
+            return merged_sets.refused_at(item, evaluation, [one for _, one in found], problem)
+        found.append((item, evaluation))
+    return merged_sets.passed_at_all(found, problem)
+
+
+def _naming(item: InputSet, on_stage: Callable[[str], None] | None) -> Callable[[str], None] | None:
+    return None if on_stage is None else lambda stage: on_stage(f"{item.name}: {stage}")
