@@ -24,10 +24,12 @@ from torch import nn
 from triton_agent.agent.settings import StopReason
 from triton_agent.memory.store import Store
 from triton_agent.policy.protocol import Policy
+from triton_agent.policy.ranking import standing
 from triton_agent.runs import console
 from triton_agent.runs.devices import choose
 from triton_agent.runs.evaluate import EvaluateRequest, read_kernel, settings_from
 from triton_agent.runs.live import loading, problem
+from triton_agent.runs.live.example_calls import ExampleCall, asked_at, calls_of
 from triton_agent.runs.live.hearing import Hearing
 from triton_agent.runs.live.waiting import waited_for
 from triton_agent.runs.model_options import ModelOptions
@@ -41,9 +43,10 @@ from triton_agent.runs.store_option import run_id
 from triton_agent.runs.written_report import write_report
 from triton_agent.tools.emulate.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, UsageError
-from triton_agent.tools.evaluator import Evaluator
+from triton_agent.tools.input_sets import parse_sets
 from triton_agent.tools.problem import ProblemSpec, parse_problem
 from triton_agent.tools.results import Evaluation, Interval
+from triton_agent.tools.sets_evaluator import evaluator_for
 from triton_agent.tools.versions import require_supported
 
 Inputs = Any
@@ -63,6 +66,8 @@ class Optimized:
     """Of the file as it is shipped, over the original: the smaller of device time and latency."""
     evaluation: Evaluation | None
     """Of the file as it is shipped."""
+    by_set: Mapping[str, Interval]
+    """The same at each of several sets of example inputs; 1 where the original runs. Empty for one call."""
     report: Path
     why: str
     """In words: how the search ended, and why nothing was shipped where nothing was."""
@@ -78,9 +83,11 @@ def outcome_of(module: nn.Module) -> Optimized | None:
 
 def optimize(
     module: nn.Module,
-    example_inputs: Inputs,
+    example_inputs: Inputs = None,
     *,
     example_kwargs: Mapping[str, Any] | None = None,
+    example_sets: Sequence[Inputs] | Mapping[str, Inputs] | None = None,
+    weights: Sequence[float] | Mapping[str, float] | None = None,
     policy: str | Policy | Sequence[Policy] = "builtin",
     device: str = "auto",
     target: str = "cuda:90",
@@ -106,12 +113,17 @@ def optimize(
 
     The result is the module of the file that was shipped, `ModelNew`, with copies of the parameters and buffers, on the
     same devices and in the same modes, and with the module's own hooks. For whatever was not verified (other shapes or
-    dtypes, calls that need gradients) it runs the original's code. `out` is the folder for file, report and problem;
-    by default one of its own in the user's data folder. Other arguments are as the options of the command.
+    dtypes, calls that need gradients) it runs the original's code.
+
+    `example_sets` are several calls in place of one, by name where it is a dict, and `weights` say how much the speed
+    of each counts. The result is right at all of them, and runs kernels at those where they were measured faster.
+
+    `out` is the folder for file, report and problem; by default one of its own in the user's data folder. Other
+    arguments are as the options of the command.
     """
     for warning in require_supported().warnings:
         console.progress().print(f"warning: {warning}")
-    given = problem.in_order(module, example_inputs, example_kwargs)
+    given = calls_of(module, example_inputs, example_kwargs, example_sets, weights)
     policies = None if isinstance(policy, str) else _policies(policy)
     parse_target(target)
     chosen = choose(device)
@@ -134,7 +146,7 @@ def optimize(
     request.loop()  # a wrong setting is told before the module is looked at
     with loading.untouched():
         written = _written(module, given, None if out is None else Path(out))
-    request = dataclasses.replace(request, problem=written.target, inputs_file=written.inputs_file)
+    request = dataclasses.replace(request, problem=written.target, **asked_at(given, written))
     with Store.open(store if store is None else str(store)) as opened:
         hearing = Hearing(make_screen(as_json=False) if progress else None)
         taken_up = run_id(opened, resume) if resume else None
@@ -173,21 +185,23 @@ def _known(options: Mapping[str, Any]) -> dict[str, Any]:
 # -- from a module to its problem --------------------------------------------------------------------------------------
 
 
-def _written(module: nn.Module, given: Sequence[Any], out: Path | None) -> problem.Problem:
+def _written(module: nn.Module, given: Sequence[ExampleCall], out: Path | None) -> problem.Problem:
     """In the folder named, else in one of the user's data folder: the same for the same module and inputs."""
+    first, *more = (call.arguments for call in given)
     if out is not None:
-        return problem.write(module, given, _made(out))
+        return problem.write(module, first, _made(out), more=more)
     heap = _made(Path(platformdirs.user_data_dir("triton-agent")) / "modules")
     with tempfile.TemporaryDirectory(dir=heap, prefix="new-") as folder:
-        first = problem.write(module, given, Path(folder))
-        file = Path(first.target.rpartition(":")[0])
-        digest = hashlib.sha256(file.read_bytes() + Path(first.inputs_file).read_bytes()).hexdigest()[:16]
-        home = _made(heap / digest)
-        for path in (file, Path(first.inputs_file)):
+        made = problem.write(module, first, Path(folder), more=more)
+        file = Path(made.target.rpartition(":")[0])
+        saved = [Path(path) for path in (made.inputs_file, *made.more_files)]
+        content = b"".join(path.read_bytes() for path in (file, *saved))
+        home = _made(heap / hashlib.sha256(content).hexdigest()[:16])
+        for path in (file, *saved):
             path.replace(home / path.name)
-    return dataclasses.replace(
-        first, target=f"{home / file.name}:{problem.class_name(module)}", inputs_file=str(home / problem.INPUTS)
-    )
+    kept = [str(home / path.name) for path in saved]
+    target = f"{home / file.name}:{problem.class_name(module)}"
+    return dataclasses.replace(made, target=target, inputs_file=kept[0], more_files=tuple(kept[1:]))
 
 
 def _made(folder: Path) -> Path:
@@ -215,13 +229,13 @@ def _result(
     ended = f"the search ended: {why_it_ended(outcome.end)}"
     shipped = outcome.shipped
     made = module if shipped is None else _with_kernels(module, shipped.path, written.left_out)
-    timings = shipped.evaluation.timings if shipped else ()
-    against = [item.speedup for item in timings if item.opponent == "eager"]
+    found = standing(shipped.evaluation if shipped else None)
     _outcomes[made] = Optimized(
         run=outcome.run.id,
         file=shipped.path if shipped else None,
         draft=bool(shipped and shipped.draft),
-        speedup=min(against, key=lambda item: item.low) if against else None,
+        speedup=found.speedup,
+        by_set={item.name: item.speedup for item in found.sets},
         evaluation=shipped.evaluation if shipped else None,
         report=report,
         why=ended if shipped else f"{ended}; {_why_not(outcome, hearing)}",
@@ -254,6 +268,7 @@ def _last_words(module: nn.Module, told: Optimized) -> str:
         lines.append(
             f"{told.speedup.median:.2f}x the original's speed [{told.speedup.low:.2f}, {told.speedup.high:.2f}]"
         )
+        lines += [f"  {ratio.median:.2f}x at {name}" for name, ratio in told.by_set.items()]
         lines += _asides(module)
     return "\n".join(lines)
 
@@ -282,9 +297,12 @@ def evaluate(
     example_inputs: Inputs = None,
     *,
     example_kwargs: Mapping[str, Any] | None = None,
+    example_sets: Sequence[Inputs] | Mapping[str, Inputs] | None = None,
+    weights: Sequence[float] | Mapping[str, float] | None = None,
     init: str | None = None,
     inputs: Sequence[str] = (),
     inputs_file: str | None = None,
+    sets: Sequence[str] = (),
     device: str = "auto",
     target: str | None = "cuda:90",
     allow_library: bool = False,
@@ -302,9 +320,9 @@ def evaluate(
 ) -> Evaluation:
     """The verdict on one kernel: is it right, does it compile and, on a GPU, how fast is it?
 
-    The problem is a module with its example inputs, or a file as the command takes it (`file.py`,
-    `file.py:ClassName` with `init` and `inputs`). The kernel is a file's path or its text. Raises `InstrumentError`
-    where no verdict could be reached.
+    The problem is a module with its example inputs, one call or several sets, or a file as the command takes it
+    (`file.py`, `file.py:ClassName` with `init`, and `inputs` or several `sets`). The kernel is a file's path or its
+    text. Raises `InstrumentError` where no verdict could be reached.
     """
     require_supported()
     request = EvaluateRequest(
@@ -313,6 +331,7 @@ def evaluate(
         init=init,
         inputs=tuple(inputs),
         inputs_file=inputs_file,
+        sets=parse_sets(sets),
         device=device,
         target=target or "none",
         allow_library=allow_library,
@@ -331,9 +350,10 @@ def evaluate(
         trust=trust,
     )
     settings, source = settings_from(request), _kernel_text(kernel)
+    examples = (example_inputs, example_kwargs or None, example_sets, weights)
     with tempfile.TemporaryDirectory(prefix="triton-agent-") as folder:
-        spec = _spec(problem_or_module, example_inputs, example_kwargs, request, Path(folder).resolve())
-        with Evaluator(spec, settings) as evaluator:
+        spec = _spec(problem_or_module, examples, request, Path(folder).resolve())
+        with evaluator_for(spec, settings) as evaluator:
             return evaluator.evaluate(forced(source))
 
 
@@ -343,23 +363,20 @@ def _kernel_text(kernel: str | os.PathLike[str]) -> str:
 
 
 def _spec(
-    given: nn.Module | str | os.PathLike[str],
-    example_inputs: Inputs,
-    example_kwargs: Mapping[str, Any] | None,
-    request: EvaluateRequest,
-    folder: Path,
+    given: nn.Module | str | os.PathLike[str], examples: Sequence[Any], request: EvaluateRequest, folder: Path
 ) -> ProblemSpec:
+    has_examples = any(example is not None for example in examples)
     if not isinstance(given, nn.Module):
-        if example_inputs is not None or example_kwargs:
-            raise UsageError("example inputs go with a module", remedy="for a file: inputs=['f16[8,128]'], inputs_file")
-        return parse_problem(
-            os.fspath(given), init=request.init, inputs=request.inputs, inputs_file=request.inputs_file
-        )
-    if request.init is not None or request.inputs or request.inputs_file is not None:
-        raise UsageError("init, inputs and inputs_file go with a file", remedy="a module has its example_inputs")
-    if example_inputs is None and not example_kwargs:
+        if has_examples:
+            remedy = "for a file: inputs=['f16[8,128]'], inputs_file, or sets"
+            raise UsageError("example inputs go with a module", remedy=remedy)
+        return dataclasses.replace(request, problem=os.fspath(given)).spec()
+    if request.init is not None or request.inputs or request.inputs_file is not None or request.sets:
+        raise UsageError("init, inputs, inputs_file and sets go with a file", remedy="a module has its example_inputs")
+    if not has_examples:
         raise UsageError("nothing says what the module is called with", remedy="evaluate(module, kernel, (x,))")
-    ordered = problem.in_order(given, () if example_inputs is None else example_inputs, example_kwargs)
+    calls = calls_of(given, *examples)
     with loading.untouched():
-        written = problem.write(given, ordered, folder, to_ship=False)
-    return parse_problem(written.target, inputs_file=written.inputs_file)
+        first, *more = (call.arguments for call in calls)
+        written = problem.write(given, first, folder, more=more, to_ship=False)
+    return parse_problem(written.target, **asked_at(calls, written))

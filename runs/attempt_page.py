@@ -208,11 +208,15 @@ def _resources(verdict: Evaluation) -> Table:
 
 def _timings(verdict: Evaluation) -> Iterator[RenderableType]:
     if verdict.timings:
-        shown = table("time", "against", "this, ms", "original, ms", "speed-up", "pairs", "L2", "method")
+        several = any(one.input_set for one in verdict.timings)
+        shown = table(
+            *(("inputs",) * several), "time", "against", "this, ms", "original, ms", "speed-up", "pairs", "L2", "method"
+        )
         for one in verdict.timings:
             spans = (interval(one.candidate_ms, "", 4), interval(one.baseline_ms, "", 4), interval(one.speedup))
             rest = (str(one.pairs), "cold" if one.cold_l2 else "warm", legible(one.method))
-            shown.add_row(Text(one.kind), Text(legible(one.baseline)), *map(Text, (*spans, *rest)))
+            where = (Text(legible(one.input_set or "all sets")),) * several
+            shown.add_row(*where, Text(one.kind), Text(legible(one.baseline)), *map(Text, (*spans, *rest)))
         yield shown
     elif verdict.status is Status.PASSED:
         yield Text("speed: not measured")

@@ -164,7 +164,7 @@ def _redacted(texts: dict[str, str], facts: dict[str, Any], history: History) ->
 
 def _digest_of(spec: Mapping[str, Any], main: str, texts: Mapping[str, str]) -> str | None:
     """Of the problem that these texts make; None where they make none."""
-    if spec["inputs_file"] is not None:  # saved tensors are a pickle, which no bundle holds
+    if ProblemSpec.from_json(spec).saved_files:  # saved tensors are a pickle, which no bundle holds
         return None
     files = {name.removeprefix(FILES): text for name, text in texts.items() if name.startswith(FILES)}
     with tempfile.TemporaryDirectory(prefix="triton-agent-bundle-") as made:

@@ -23,6 +23,7 @@ from triton_agent.runs.judge_again import Subject, settings_like
 from triton_agent.runs.store_option import load_history, open_store
 from triton_agent.runs.stored_problem import from_files
 from triton_agent.tools.errors import NotJudgeableHere, UsageError
+from triton_agent.tools.problem import ProblemSpec
 
 
 def bundle(run: str, output: str | None, *, redact: bool, store: str | None, json: bool) -> int:
@@ -70,7 +71,7 @@ def _judge(found: CheckedBundle, *, every: bool, device: str, jobs: int, json: b
     from triton_agent.runs.replay_verify import exit_code, tell, watched
 
     chosen = _chosen(found, every)
-    if not found.complete or found.problem.spec["inputs_file"] is not None:
+    if not found.complete or ProblemSpec.from_json(found.problem.spec).saved_files:
         raise NotJudgeableHere(
             "the bundle does not hold the whole problem", remedy="--hashes-only checks what it does hold"
         )

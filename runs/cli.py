@@ -62,6 +62,19 @@ INPUT = Annotated[
     ),
 ]
 INPUTS = Annotated[str | None, typer.Option("--inputs", metavar="FILE.pt", help="Real inputs saved with torch.save.")]
+CAPTURED = Annotated[
+    list[str] | None,
+    typer.Option("--inputs", metavar="FILE.pt", help="Real inputs saved with torch.save; repeated, each is a set."),
+]
+SETS = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="[NAME=]SPECS[@WEIGHT]",
+        help='One of several calls, as in "f32[1,1024]" or "long=f32[64,1024]; i64[64]<50 @3"; repeat. '
+        "All have to be right; their speed-ups count by weight.",
+    ),
+]
 TRUST = Annotated[
     bool, typer.Option("--trust/--no-trust", help="--no-trust: confine the problem file's own code as well.")
 ]
@@ -74,7 +87,8 @@ def evaluate(
     kernels: Annotated[list[str], typer.Argument(metavar="KERNEL...", help="Files with a class ModelNew.")],
     init: INIT = None,
     inputs: INPUT = None,
-    inputs_file: INPUTS = None,
+    inputs_files: CAPTURED = None,
+    sets: SETS = None,
     device: Annotated[
         str,
         typer.Option("--device", help="cpu: interpreter; cuda: run and time on the first visible GPU; cuda:1; auto."),
@@ -123,13 +137,16 @@ def evaluate(
 ) -> None:
     """Judge kernels: are they right, and do they compile? One verdict each."""
     from triton_agent.runs.evaluate import EvaluateRequest, run
+    from triton_agent.runs.given_calls import calls_from
 
+    calls = calls_from(inputs, inputs_files, sets)
     request = EvaluateRequest(
         problem=problem,
         kernels=tuple(kernels),
         init=init,
-        inputs=tuple(inputs or ()),
-        inputs_file=inputs_file,
+        inputs=calls.inputs,
+        inputs_file=calls.inputs_file,
+        sets=calls.sets,
         device=device,
         target=target,
         allow_library=allow_library,
@@ -169,7 +186,8 @@ def optimize(
     ] = None,
     init: INIT = None,
     inputs: INPUT = None,
-    inputs_file: INPUTS = None,
+    inputs_files: CAPTURED = None,
+    sets: SETS = None,
     policy: Annotated[
         str,
         typer.Option(
@@ -205,13 +223,16 @@ def optimize(
     json: JSON = False,
 ) -> None:
     """Turn a module into a drop-in file with Triton kernels: proven right and, on a GPU, measured faster."""
+    from triton_agent.runs.given_calls import calls_from
     from triton_agent.runs.optimize_command import run
 
+    calls = calls_from(inputs, inputs_files, sets)
     given = {
         "problem": problem,
         "init": init,
-        "inputs": tuple(inputs or ()),
-        "inputs_file": inputs_file,
+        "inputs": calls.inputs,
+        "inputs_file": calls.inputs_file,
+        "sets": calls.sets,
         "policy": policy,
         "device": device,
         "target": target,

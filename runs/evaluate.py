@@ -22,10 +22,12 @@ from triton_agent.runs.devices import choose_one
 from triton_agent.runs.shipping.artefact import forced
 from triton_agent.tools.emulate.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, TritonAgentError, UsageError
-from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings, ProblemFacts
+from triton_agent.tools.evaluator import EvaluatorSettings, ProblemFacts
+from triton_agent.tools.input_sets import InputSet
 from triton_agent.tools.isolate.conditions import AUTOCASTS, PRECISIONS
-from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.problem import ProblemSpec, parse_problem
 from triton_agent.tools.results import Evaluation, Status, to_json
+from triton_agent.tools.sets_evaluator import AnyEvaluator, evaluator_for
 from triton_agent.tools.timing.opponents import OPPONENTS
 from triton_agent.tools.versions import require_supported
 
@@ -57,6 +59,13 @@ class EvaluateRequest:
     max_memory_ratio: float | None = None
     profile: bool = False
     trust: bool = True
+    sets: tuple[InputSet, ...] = ()
+
+    def spec(self) -> ProblemSpec:
+        """The problem as it was asked for."""
+        return parse_problem(
+            self.problem, init=self.init, inputs=self.inputs, inputs_file=self.inputs_file, sets=self.sets
+        )
 
 
 Verdict = Evaluation | InstrumentError
@@ -68,9 +77,9 @@ def run(request: EvaluateRequest) -> int:
         console.progress().print(f"warning: {warning}")
     settings = settings_from(request)
     sources = [(path, forced(read_kernel(path))) for path in request.kernels]  # of a shipped file, it is its kernels
-    spec = parse_problem(request.problem, init=request.init, inputs=request.inputs, inputs_file=request.inputs_file)
+    spec = request.spec()
     began = time.perf_counter()
-    with _Screen(len(sources)) as screen, Evaluator(spec, settings) as evaluator:
+    with _Screen(len(sources)) as screen, evaluator_for(spec, settings) as evaluator:
         verdicts: list[tuple[str, Verdict]] = []
         for path, verdict in _evaluate_all(evaluator, sources, request.jobs or os.cpu_count() or 1, screen):
             verdicts.append((path, verdict))
@@ -141,7 +150,7 @@ def read_kernel(path: str) -> str:
         raise UsageError(f"{path!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _evaluate_all(evaluator: Evaluator, sources: Sequence[tuple[str, str]], jobs: int, screen: _Screen) -> Any:
+def _evaluate_all(evaluator: AnyEvaluator, sources: Sequence[tuple[str, str]], jobs: int, screen: _Screen) -> Any:
     """Verdicts in the order of the command line, each as soon as it and those before it are there."""
     screen.ready(evaluator.facts)
     with concurrent.futures.ThreadPoolExecutor(min(jobs, max(1, len(sources)))) as pool:
@@ -158,7 +167,7 @@ def _evaluate_all(evaluator: Evaluator, sources: Sequence[tuple[str, str]], jobs
             raise
 
 
-def _one(evaluator: Evaluator, source: str, on_stage: Callable[[str], None]) -> Verdict:
+def _one(evaluator: AnyEvaluator, source: str, on_stage: Callable[[str], None]) -> Verdict:
     try:
         return evaluator.evaluate(source, on_stage)
     except InstrumentError as error:

@@ -19,10 +19,11 @@ from triton_agent.memory.verdicts import speedup_of
 from triton_agent.runs.history import Graded
 from triton_agent.tools.emulate.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, UsageError
-from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluator import EvaluatorSettings
 from triton_agent.tools.hardware import visible_gpus
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Evaluation, Interval, to_json
+from triton_agent.tools.sets_evaluator import evaluator_for
 
 SHAPES = ("family", "given")
 
@@ -160,7 +161,7 @@ def judge_again(
     on_stage: Callable[[str, str], None] = lambda name, stage: None,
 ) -> Generator[Outcome, None, None]:
     """Outcomes in the order of the subjects, each as soon as it and those before it are there."""
-    with Evaluator(spec, settings) as evaluator:
+    with evaluator_for(spec, settings) as evaluator:
 
         def one(subject: Subject) -> Evaluation | InstrumentError:
             try:

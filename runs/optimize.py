@@ -28,6 +28,7 @@ from triton_agent.memory.records import Machine, Run, RunEnd, new_run_id, run_of
 from triton_agent.memory.store import Store
 from triton_agent.policy.episode import Graded
 from triton_agent.policy.protocol import Policy
+from triton_agent.policy.ranking import standing
 from triton_agent.runs.cards import opened_on
 from triton_agent.runs.checkpoints import checkpointer
 from triton_agent.runs.devices import Chosen, chosen_before
@@ -38,8 +39,8 @@ from triton_agent.runs.parts.tally import Tally
 from triton_agent.runs.policies import make_policies
 from triton_agent.runs.shipped import Shipped, output_folder, ship_best
 from triton_agent.tools.errors import InstrumentError, UsageError
-from triton_agent.tools.evaluator import Evaluator
 from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.sets_evaluator import AnyEvaluator, evaluator_for
 from triton_agent.tools.versions import project_version
 
 TRACING = "LANGSMITH_TRACING"
@@ -87,7 +88,11 @@ async def optimize(
     settings, chosen = request.loop(), chosen_before(request.device, request.cards)
     ready = policies if policies is not None else make_policies(request.policy, request.model_options())
     screen.say(f"reading {spec.name}: running the original, finding sizes to check at")
-    async with opened_on(chosen.uuids, lambda card: Evaluator(spec, request.judging(card)), screen.say) as evaluators:
+
+    def judging_on(card: str) -> contextlib.AbstractContextManager[AnyEvaluator]:
+        return evaluator_for(spec, request.judging(card))
+
+    async with opened_on(chosen.uuids, judging_on, screen.say) as evaluators:
         ledger = Ledger.take_up(store, resume) if resume else _begin(store, spec, evaluators[0], request, fork)
         if prepare is not None:
             ready, settings = await prepare(ledger, settings)
@@ -96,7 +101,7 @@ async def optimize(
         if suggestion and not (request.parts or request.part_of or request.own_kernels):
             screen.say(suggestion)
         try:
-            judges: Pool[Evaluator] = Pool(evaluators)
+            judges: Pool[AnyEvaluator] = Pool(evaluators)
             await _drive(ledger, ready, judges, settings, store, screen, machine_here(settings.seed, chosen))
             best = search.best_of(ledger.history())
             shipped = None
@@ -116,7 +121,7 @@ async def _shipped(
     spec: ProblemSpec,
     run: Run,
     best: Graded,
-    evaluators: list[Evaluator],
+    evaluators: list[AnyEvaluator],
     request: OptimizeRequest,
     folder: Path,
     screen: Screen,
@@ -141,7 +146,9 @@ def _require_unchanged(earlier: Run, spec: ProblemSpec) -> None:
         )
 
 
-def _begin(store: Store, spec: ProblemSpec, evaluator: Evaluator, request: OptimizeRequest, fork: str | None) -> Ledger:
+def _begin(
+    store: Store, spec: ProblemSpec, evaluator: AnyEvaluator, request: OptimizeRequest, fork: str | None
+) -> Ledger:
     now = datetime.datetime.now(datetime.UTC)
     run = Run(
         id=new_run_id(now, secrets.token_hex(8)),
@@ -158,7 +165,7 @@ def _begin(store: Store, spec: ProblemSpec, evaluator: Evaluator, request: Optim
 async def _drive(
     ledger: Ledger,
     policies: list[Policy],
-    judges: Pool[Evaluator],
+    judges: Pool[AnyEvaluator],
     settings: LoopSettings,
     store: Store,
     screen: Screen,
@@ -258,12 +265,14 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
     """The last line of `--json`."""
     best, shipped = outcome.best, outcome.shipped
     speedup = best.standing.speedup if best else None
+    worst = standing(shipped.evaluation if shipped else best.evaluation).worst if best else None
     return {
         "kind": "outcome",
         "run": outcome.run.id,
         "stop_reason": outcome.end.stop_reason,
         "best": best.attempt.key if best else None,
         "speedup": dataclasses.asdict(speedup) if speedup else None,
+        "worst": {"set": worst.name, "speedup": dataclasses.asdict(worst.speedup)} if worst else None,
         "file": str(shipped.path) if shipped else None,
         "draft": shipped.draft if shipped else None,
         "parts": dataclasses.asdict(outcome.parts) if outcome.parts else None,

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from triton_agent.agent.settings import StopReason
 from triton_agent.memory.store import Store
+from triton_agent.policy.ranking import standing
 from triton_agent.runs import console, exit_codes
 from triton_agent.runs.devices import choose
 from triton_agent.runs.optimize import Outcome, as_json, optimize, spent_on_models, why_it_ended
@@ -118,6 +119,9 @@ def _show(outcome: Outcome, report: Path) -> None:
     timings = shipped.evaluation.timings if shipped else best.evaluation.timings if best.evaluation else ()
     if timings:
         screen.print(_timing_table(timings))
+    if shipped is not None and (worst := standing(shipped.evaluation).worst):
+        gain = "gains nothing: the original runs" if worst.speedup.median == 1 else f"{worst.speedup.median:.2f}x"
+        screen.print(f"the least gain, at {worst.name}: {gain}", markup=False)
     if shipped is None:
         screen.print("nothing is shipped: the original is as fast")
     elif shipped.draft:
@@ -134,11 +138,14 @@ def _show(outcome: Outcome, report: Path) -> None:
 
 def _timing_table(timings: tuple[Timing, ...]) -> Table:
     table = Table(box=None)
-    for heading in ("against", "time", "original ms", "shipped ms", "speed-up", "95% interval"):
-        table.add_column(heading, justify="left" if heading in ("against", "time") else "right")
+    several = any(item.input_set for item in timings)
+    words = ("inputs",) * several + ("against", "time")
+    for heading in (*words, "original ms", "shipped ms", "speed-up", "95% interval"):
+        table.add_column(heading, justify="left" if heading in words else "right")
     for item in timings:
         speedup = item.speedup
         table.add_row(
+            *((escape(item.input_set or "all sets"),) * several),
             item.baseline,
             item.kind,
             f"{item.baseline_ms.median:.4f}",

@@ -247,6 +247,7 @@ def share_of(
         init=None,
         inputs=(),
         inputs_file=None,
+        sets=(),
         parts=False,
         turns=max(1, math.ceil(request.turns * plan.share / plans[0].share)),
         seconds=seconds,

@@ -13,6 +13,7 @@ from triton_agent.runs.model_options import ModelOptions
 from triton_agent.runs.policies import DEFAULT, asks_models
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.evaluator import EvaluatorSettings
+from triton_agent.tools.input_sets import InputSet
 from triton_agent.tools.problem import ProblemSpec, parse_problem
 
 COMPARED_WITH = ("compile",)
@@ -28,6 +29,7 @@ class OptimizeRequest(ModelOptions):
     init: str | None = None
     inputs: tuple[str, ...] = ()
     inputs_file: str | None = None
+    sets: tuple[InputSet, ...] = ()
     policy: str = DEFAULT
     device: str = "cpu"
     cards: str = ""
@@ -55,7 +57,14 @@ class OptimizeRequest(ModelOptions):
 
     def spec(self) -> ProblemSpec:
         """The problem as it was asked for."""
-        return parse_problem(self.problem, init=self.init, inputs=self.inputs, inputs_file=self.inputs_file)
+        if self.parts and len(self.sets) > 1:
+            raise UsageError(
+                "--parts takes a model by one call, not by several sets of inputs",
+                remedy="leave out --parts, or keep the set that matters most",
+            )
+        return parse_problem(
+            self.problem, init=self.init, inputs=self.inputs, inputs_file=self.inputs_file, sets=self.sets
+        )
 
     def loop(self) -> LoopSettings:
         """How to search."""
@@ -87,14 +96,20 @@ class OptimizeRequest(ModelOptions):
         ).within(self.timeout_s)
 
     def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self) | {"inputs": list(self.inputs), "problem": str(_absolute(self.problem))}
+        return dataclasses.asdict(self) | {
+            "inputs": list(self.inputs),
+            "sets": [item.to_json() for item in self.sets],
+            "problem": str(_absolute(self.problem)),
+        }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> OptimizeRequest:
         known = {field.name for field in dataclasses.fields(cls)}
-        return cls(
-            **{key: value for key, value in data.items() if key in known} | {"inputs": tuple(data.get("inputs", ()))}
-        )
+        calls = {
+            "inputs": tuple(data.get("inputs", ())),
+            "sets": tuple(map(InputSet.from_json, data.get("sets", ()))),
+        }
+        return cls(**{key: value for key, value in data.items() if key in known} | calls)
 
 
 def _absolute(target: str) -> str:

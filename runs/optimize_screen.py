@@ -48,7 +48,9 @@ def figure_of(item: Graded | None) -> str:
         return ""
     standing = item.standing
     if standing.speedup is not None:
-        return f"{standing.speedup.median:.2f}x"
+        worst = standing.worst
+        least = f", least {worst.speedup.median:.2f}x at {worst.name}" if worst else ""
+        return f"{standing.speedup.median:.2f}x{least}"
     traffic = f"{standing.traffic_ratio:.2f}x fewest bytes, " if standing.traffic_ratio is not None else ""
     beside = f", {standing.left_to_torch} torch operators" if standing.left_to_torch else ""
     return f"{traffic}{standing.launches} launch{'es' if standing.launches != 1 else ''}{beside}"
@@ -172,7 +174,7 @@ class LiveScreen:
         best = search.best_of(history)
         for item in history[-ROWS_SHOWN:]:
             mark = "[bold green]*[/] " if best and item.attempt.key == best.attempt.key else "  "
-            table.add_row(mark + _short(item.attempt.key), _verdict(item), figure_of(item), escape(_plan(item)))
+            table.add_row(mark + _short(item.attempt.key), _verdict(item), escape(figure_of(item)), escape(_plan(item)))
         for key, stage in list(self._doing.items())[:ROWS_SHOWN]:
             table.add_row("  " + _short(key), f"[cyan]{escape(stage)}[/]", "", "")
         return table

@@ -22,8 +22,8 @@ from triton_agent.runs.optimize_screen import Screen, figure_of
 from triton_agent.runs.shipped import ship_best
 from triton_agent.runs.stored_problem import restored
 from triton_agent.tools.errors import NotJudgeableHere, UsageError
-from triton_agent.tools.evaluator import Evaluator
 from triton_agent.tools.hardware import visible_gpus
+from triton_agent.tools.sets_evaluator import AnyEvaluator, evaluator_for
 
 CANDIDATES = 4
 """What counts fewest bytes need not be fastest, but it is seldom far down the list."""
@@ -45,14 +45,14 @@ async def promote(store: Store, name: str, screen: Screen, folder: Path) -> Outc
     spec = restored(ledger.run.problem, folder)
     machine = machine_here(request.seed, choose("cuda"))
     screen.say(f"measuring the best {len(drafts)} of run {ledger.run.id} on {machine.gpu}")
-    with await asyncio.to_thread(Evaluator, spec, request.judging()) as evaluator:
+    with await asyncio.to_thread(evaluator_for, spec, request.judging()) as evaluator:
         graded = [await _measured(item, evaluator, store, machine, screen) for item in drafts]
         best = search.best_of([item for item in graded if item.standing.speedup is not None])
         shipped = best and await ship_best(spec, ledger.run, best, evaluator, request, folder, screen)
     return Outcome(run=ledger.run, end=_ended(end, best), best=best, shipped=shipped or None)
 
 
-async def _measured(item: Graded, evaluator: Evaluator, store: Store, machine: Machine, screen: Screen) -> Graded:
+async def _measured(item: Graded, evaluator: AnyEvaluator, store: Store, machine: Machine, screen: Screen) -> Graded:
     grading = await grade(item.attempt, evaluator, machine)
     store.add_grading(grading)
     graded = Graded(attempt=item.attempt, grading=grading)

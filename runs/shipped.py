@@ -1,7 +1,8 @@
 """Hands the best of a run to the user: the file, judged once more exactly as it is shipped, and the report beside it.
 
 Never slower: with a GPU a file is written only where the shipped text itself, guard included, was measured faster than
-the original in device time and in latency. Without one it is a draft, whose kernels run only when asked for.
+the original in device time and in latency; at several sets of inputs its kernels run at those where it was. Without one
+it is a draft, whose kernels run only when asked for.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime
+import functools
+from collections.abc import Sequence
 from pathlib import Path
 
 from triton_agent import __version__
@@ -18,13 +21,16 @@ from triton_agent.policy.ranking import standing
 from triton_agent.runs.optimize_request import OptimizeRequest
 from triton_agent.runs.optimize_screen import Screen
 from triton_agent.runs.shipping import call_form
+from triton_agent.runs.shipping.admission import admit, faster_at, measuring, over_all_sets, shipped_sets
 from triton_agent.runs.shipping.artefact import forced, ship
 from triton_agent.runs.shipping.facts import CallForm, Gpu, ShippedFacts
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.evaluator import Evaluator
 from triton_agent.tools.hardware import visible_gpus
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Evaluation, Status
+from triton_agent.tools.sets_evaluator import AnyEvaluator
+
+NO_FASTER = "inside the shipped file, guard included, it is not measurably faster than the original"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +52,7 @@ async def ship_best(
     spec: ProblemSpec,
     run: Run,
     best: Graded,
-    evaluator: Evaluator,
+    evaluator: AnyEvaluator,
     request: OptimizeRequest,
     folder: Path,
     screen: Screen,
@@ -57,19 +63,29 @@ async def ship_best(
         screen.say("the best kernel is right, but not measurably faster than the original: nothing is shipped")
         return None
     screen.say("shipping: judging the file as it will be used")
-    form = await asyncio.to_thread(call_form.find, spec)
-    facts, source = _facts(run, best, evaluator, request, form), best.attempt.source or ""
-    text = ship(spec, source, facts, draft=draft)
+    assert best.evaluation is not None
+    source, kernels = best.attempt.source or "", best.evaluation
+    forms = await asyncio.to_thread(call_form.find_all, spec)
+
+    def write(names: Sequence[str], evaluation: Evaluation) -> str:
+        facts = _facts(run, best, evaluator, request, call_form.joined([forms[name] for name in names]))
+        sets = shipped_sets(spec, forms, names, evaluation, kernels)
+        return ship(spec, source, dataclasses.replace(facts, evaluation=evaluation, sets=sets), draft=draft)
+
+    names = tuple(forms)
+    text = write(names, kernels)
     evaluation = await evaluator.evaluate_async(forced(text))
     if evaluation.status is Status.PASSED and not draft:
-        # At the sizes as given, which are those that its guard lets through.
-        evaluation = await asyncio.to_thread(evaluator.evaluate, text, as_given=True)
-    trouble = _trouble(evaluation, draft)
+        as_used = functools.partial(write, evaluation=kernels)
+        names = faster_at(best.standing, forms)
+        names, measured = await asyncio.to_thread(admit, names, forms, as_used, measuring(evaluator))
+        evaluation = over_all_sets(spec, measured or evaluation, kernels)
+    trouble = _trouble(evaluation, draft) if names else NO_FASTER
     if trouble:
         screen.say(f"{trouble}\n  nothing is shipped")
         return None
     if not draft:  # the header states what was measured of the file itself
-        text = ship(spec, source, dataclasses.replace(facts, evaluation=evaluation), draft=False)
+        text = write(names, evaluation)
     path = _write(folder, f"{Path(spec.path).stem}_optimized.py", text)
     return Shipped(path=path, draft=draft, evaluation=evaluation)
 
@@ -78,11 +94,11 @@ def _trouble(evaluation: Evaluation, draft: bool) -> str:
     if evaluation.status is not Status.PASSED:
         return f"the kernel passed, but not inside the shipped file: {evaluation.message}"
     if not draft and not standing(evaluation).faster_than_original:
-        return "inside the shipped file, guard included, it is not measurably faster than the original"
+        return NO_FASTER
     return ""
 
 
-def _facts(run: Run, best: Graded, evaluator: Evaluator, request: OptimizeRequest, form: CallForm) -> ShippedFacts:
+def _facts(run: Run, best: Graded, evaluator: AnyEvaluator, request: OptimizeRequest, form: CallForm) -> ShippedFacts:
     assert best.evaluation is not None
     problem = evaluator.facts
     promote = f"triton-agent promote {run.id}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from triton_agent.policy.ranking import standing
 from triton_agent.runs.checkup import in_binary_units
 from triton_agent.tools.kernel_profile import Profile
 from triton_agent.tools.results import Determinism, Diagnosis, Evaluation, Timing
@@ -16,6 +17,8 @@ def lines(evaluation: Evaluation) -> list[str]:
     diagnosis = evaluation.diagnosis
     asked = bool(diagnosis and diagnosis.profile) or len(evaluation.timings) > 2
     found = list(_timings(evaluation.timings)) if asked else []
+    if worst := standing(evaluation).worst:
+        found.append(f"the least gain: {worst.speedup.median:.2f}x at {worst.name}")
     if diagnosis is not None:
         found += _memory(diagnosis) if asked else []
         found += diagnosis.notes if asked else ()
@@ -28,8 +31,9 @@ def lines(evaluation: Evaluation) -> list[str]:
 def _timings(timings: tuple[Timing, ...]) -> Iterator[str]:
     for timing in timings:
         ratio = timing.speedup
+        where = f"{timing.input_set} (weight {timing.weight:g}), " if timing.input_set else ""
         yield (
-            f"{timing.kind}, against {timing.baseline}: {timing.candidate_ms.median:.4f} ms to "
+            f"{where}{timing.kind}, against {timing.baseline}: {timing.candidate_ms.median:.4f} ms to "
             f"{timing.baseline_ms.median:.4f} ms, {ratio.median:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}]"
         )
 

@@ -61,6 +61,8 @@ def parse_at(stored: ProblemSpec, path: Path) -> ProblemSpec:
         return parse_problem(target)
     arguments = [repr(value) for value in stored.init]
     arguments += [f"{name}={value!r}" for name, value in stored.init_keywords.items()]
+    if stored.sets:
+        return parse_problem(target, init=", ".join(arguments), sets=stored.sets)
     return parse_problem(
         target,
         init=", ".join(arguments),

@@ -22,10 +22,11 @@ from triton_agent.runs.selection import Selection, select_runs
 from triton_agent.runs.store_option import open_store
 from triton_agent.runs.stored_problem import restored
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluator import EvaluatorSettings
 from triton_agent.tools.hardware import visible_gpus
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.results import Evaluation
+from triton_agent.tools.sets_evaluator import AnyEvaluator, evaluator_for
 
 Record = tuple[Attempt, list[Grading]]
 KEYS = ("problem", "policy", "status", "since")
@@ -107,7 +108,7 @@ def judges(attempts: Sequence[Attempt]) -> Iterator[Any]:
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="triton-agent-train-")))
         nursery = stack.enter_context(Nursery(str(scratch / "nursery.log")))
-        ready: dict[str, Evaluator] = {}
+        ready: dict[str, AnyEvaluator] = {}
 
         def judge(digest: str, source: str) -> Evaluation:
             if digest not in ready:
@@ -119,7 +120,8 @@ def judges(attempts: Sequence[Attempt]) -> Iterator[Any]:
                 folder = scratch / digest[:16]
                 os.makedirs(folder, exist_ok=True)
                 spec = restored(seen.problem, folder)
-                ready[digest] = stack.enter_context(Evaluator(spec, settings, nursery=nursery))
+                ready[digest] = evaluator_for(spec, settings, nursery=nursery)
+                stack.callback(ready[digest].close)
             return ready[digest].evaluate(source)
 
         yield judge

@@ -207,8 +207,25 @@ def merged_facts(found: Sequence[tuple[InputSet, ProblemFacts]], digest: str) ->
         train_graphs=(*first.train_graphs, *(facts.train_graphs[0] for facts in kept if facts.train_graphs)),
         numbers=(*first.numbers, *(facts.numbers[0] for facts in kept)),
         scaled="; ".join(scaled),
-        notes=(f"judged at {len(found)} sets of inputs: {said}", *_once(n for _, facts in found for n in facts.notes)),
+        notes=(
+            f"judged at {len(found)} sets of inputs: {said}",
+            *_other_forms(found),
+            *_once(note for _, facts in found for note in facts.notes),
+        ),
     )
+
+
+def _other_forms(found: Sequence[tuple[InputSet, ProblemFacts]]) -> list[str]:
+    """Sets that are more than other sizes, which not every author can serve with one kernel."""
+    forms = [
+        (item.name, [(len(meta["shape"]), meta["dtype"]) for meta in facts.graphs[0]["inputs"].values()])
+        for item, facts in found
+        if facts.graphs
+    ]
+    others = [name for name, form in forms if form != forms[0][1]]
+    if not others:
+        return []
+    return [f"other ranks or dtypes than at {forms[0][0]}, which the same file has to serve: {'; '.join(others)}"]
 
 
 def is_right(evaluation: Evaluation) -> bool:

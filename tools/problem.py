@@ -67,8 +67,8 @@ class ProblemSpec:
             raise ValueError("a verifier has no reference class")
         if self.sets:
             first = self.sets[0]
-            if len(self.sets) < 2 or (first.inputs, first.inputs_file) != (self.inputs, self.inputs_file):
-                raise ValueError("sets are at least two, and the first is the one that stands for all")
+            if (first.inputs, first.inputs_file) != (self.inputs, self.inputs_file):
+                raise ValueError("the first set is the one that stands for all")
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -84,19 +84,21 @@ class ProblemSpec:
         files = [item.inputs_file for item in self.sets] if self.sets else [self.inputs_file]
         return tuple(path for path in files if path is not None)
 
+    def at(self, one: InputSet) -> ProblemSpec:
+        """The same with one call."""
+        return dataclasses.replace(
+            self, inputs=one.inputs, inputs_file=one.inputs_file, sets=(), digest=self._narrowed([one])
+        )
+
     def only(self, names: Collection[str]) -> ProblemSpec:
-        """The same at these of its sets; of one alone, a problem with one call."""
+        """The same at these of its sets."""
         kept = tuple(item for item in self.sets if item.name in names)
         if len(kept) == len(self.sets):
             return self
-        digest = hashlib.sha256(json.dumps([self.digest, *(item.name for item in kept)]).encode()).hexdigest()
-        return dataclasses.replace(
-            self,
-            inputs=kept[0].inputs,
-            inputs_file=kept[0].inputs_file,
-            sets=kept if len(kept) > 1 else (),
-            digest=digest,
-        )
+        return dataclasses.replace(self.at(kept[0]), sets=kept, digest=self._narrowed(kept))
+
+    def _narrowed(self, kept: Sequence[InputSet]) -> str:
+        return hashlib.sha256(json.dumps([self.digest, *(item.name for item in kept)]).encode()).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
         """Plain data. Arguments travel as Python text, since JSON would turn tuples into lists."""
@@ -221,6 +223,9 @@ def _user_module(
         "inputs": tuple(parse_input(text) for text in inputs),
         "inputs_file": None if inputs_file is None else _existing_file(inputs_file),
     }
+    for item in sets:
+        if item.inputs_file is not None:
+            _existing_file(item.inputs_file)
     if sets:
         fields |= {"inputs": sets[0].inputs, "inputs_file": sets[0].inputs_file}
     return fields | ({"sets": tuple(sets)} if len(sets) > 1 else {})

@@ -13,8 +13,9 @@ import asyncio
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import TracebackType
 from typing import Self
 
@@ -51,7 +52,7 @@ class SetsEvaluator:
     def _own_nursery(self) -> Nursery:
         folder = workspace.make()
         self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        return self._stack.enter_context(Nursery(str(folder / "zygote.log")))
+        return self._stack.enter_context(Nursery(str(folder / "zygote.log"), self.settings.card))
 
     def _evaluators(self, nursery: Nursery) -> list[tuple[InputSet, Evaluator]]:
         at_once = READY_AT_ONCE if self.settings.device == "cpu" else 1
@@ -63,7 +64,7 @@ class SetsEvaluator:
         item = self.spec.sets[number]
         settings = self.settings if number == 0 else dataclasses.replace(self.settings, shapes="given")
         try:
-            made = Evaluator(self.spec.only([item.name]), settings, nursery=nursery)
+            made = Evaluator(self.spec.at(item), settings, nursery=nursery)
         except (ProblemError, InstrumentError) as error:
             raise type(error)(f"at {item.name}: {error.what}", where=error.where, remedy=error.remedy) from error
         self._stack.callback(made.close)
@@ -86,11 +87,24 @@ class SetsEvaluator:
         """`evaluate` for callers in an event loop."""
         return await asyncio.to_thread(self.evaluate, source, on_stage)
 
-    def evaluate(self, source: str, on_stage: Callable[[str], None] | None = None) -> Evaluation:
-        """The verdict on one candidate at all sets; raises `InstrumentError` where none could be reached."""
-        return judged_at_all(
-            [(item, one.evaluate) for item, one in self._at], source, problem=self.spec.digest, on_stage=on_stage
-        )
+    def evaluate(
+        self,
+        source: str,
+        on_stage: Callable[[str], None] | None = None,
+        *,
+        as_given: bool = False,
+        names: Collection[str] | None = None,
+    ) -> Evaluation:
+        """The verdict on one candidate, at all sets or those named; raises `InstrumentError` where there is none.
+
+        `as_given` as for one evaluator.
+        """
+        judges = [
+            (item, functools.partial(one.evaluate, as_given=as_given))
+            for item, one in self._at
+            if names is None or item.name in names
+        ]
+        return judged_at_all(judges, source, problem=self.spec.digest, on_stage=on_stage)
 
     @property
     def sketches(self) -> bool:

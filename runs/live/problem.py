@@ -78,14 +78,24 @@ class Problem:
     target: str
     """As `parse_problem` takes it, with `inputs_file`."""
     inputs_file: str
+    more_files: tuple[str, ...] = ()
+    """Of further calls, each like `inputs_file`."""
     left_out: tuple[str, ...]
     """Attributes that could not be written down, by path."""
 
 
-def write(module: nn.Module, inputs: Sequence[Any], folder: Path, *, to_ship: bool = True) -> Problem:
+def write(
+    module: nn.Module,
+    inputs: Sequence[Any],
+    folder: Path,
+    *,
+    more: Sequence[Sequence[Any]] = (),
+    to_ship: bool = True,
+) -> Problem:
     """The problem in that folder; raises `UsageError` where the module cannot be written down.
 
-    `to_ship`: its text will be part of a file that is judged as a candidate is, so it has to be fit for that.
+    `more`: further calls that it has to serve. `to_ship`: its text will be part of a file that is judged as a candidate
+    is, so it has to be fit for that.
     """
     require_plain(module)
     writer = _Writer(module, folder)
@@ -93,10 +103,17 @@ def write(module: nn.Module, inputs: Sequence[Any], folder: Path, *, to_ship: bo
     path.write_text(writer.text(), encoding="utf-8")
     if to_ship:
         _require_fit(path)
-    saved = folder / INPUTS
-    torch.save(map_tensors(own_copy(list(inputs)), lambda tensor: tensor.detach().cpu()), saved)
-    require_same_answers(module, inputs, path, writer.left_out)
-    return Problem(target=f"{path}:{class_name(module)}", inputs_file=str(saved), left_out=tuple(writer.left_out))
+    files = []
+    for number, arguments in enumerate((inputs, *more), start=1):
+        files.append(folder / (INPUTS if number == 1 else f"inputs_{number}.pt"))
+        torch.save(map_tensors(own_copy(list(arguments)), lambda tensor: tensor.detach().cpu()), files[-1])
+        require_same_answers(module, arguments, path, writer.left_out)
+    return Problem(
+        target=f"{path}:{class_name(module)}",
+        inputs_file=str(files[0]),
+        more_files=tuple(map(str, files[1:])),
+        left_out=tuple(writer.left_out),
+    )
 
 
 def _require_fit(path: Path) -> None:

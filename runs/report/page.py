@@ -8,13 +8,18 @@ what is not in the records is said to be not measured.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 from triton_agent import __version__
+from triton_agent.policy.ranking import standing
 from triton_agent.runs.history import Graded
 from triton_agent.runs.report import attempts, charts
 from triton_agent.runs.report.code import highlighted
 from triton_agent.runs.report.document import document
-from triton_agent.runs.report.markup import Html, facts, folded, join, tag
+from triton_agent.runs.report.markup import Html, facts, folded, join, table, tag
 from triton_agent.runs.report.view import RunView, anchor, timing
+from triton_agent.tools.input_sets import InputSet
 from triton_agent.tools.results import Evaluation, Timing, asked_as
 
 KINDS = {"device": "device time", "latency": "call latency"}
@@ -69,7 +74,10 @@ def _verdict(run: RunView) -> str:
     if not measured:
         return f"{of} right. Its speed was not measured."
     said = " and ".join(f"{attempts.interval(item.speedup)} in {KINDS[item.kind]}" for item in measured)
-    return f"{of} right. Speed against {measured[0].baseline}: {said}."
+    worst = standing(run.verdict).worst
+    least = f" The least gain is {attempts.interval(worst.speedup)}, at {worst.name}." if worst else ""
+    over = " over all sets of inputs" if worst else ""
+    return f"{of} right. Speed against {measured[0].baseline}{over}: {said}.{least}"
 
 
 # -- speed -------------------------------------------------------------------------------------------------------------
@@ -81,7 +89,7 @@ def _speed(run: RunView) -> list[object]:
     marks = _marks(run)
     parts: list[object] = []
     if run.verdict is not None and run.verdict.timings:
-        parts += [_times(run.verdict), _method(run.verdict.timings[0])]
+        parts += [*_by_set(run.verdict), _times(run.verdict), _method(run.verdict.timings[0])]
     if any(mark.speedup is not None for mark in marks):
         parts += [tag("h3", "Over the turns"), charts.speed_over_turns(marks)]
     return [*parts, tag("h3", "Roofline"), *_roofline(run), _floor(run)]
@@ -97,10 +105,37 @@ def _why_not(run: RunView) -> str:
 def _times(evaluation: Evaluation) -> Html:
     bars = []
     for item in evaluation.timings:
+        if item.input_set:
+            continue
         what = KINDS.get(item.kind, item.kind)
         bars.append(charts.Bar(label=f"{asked_as(item.baseline)}, {what}", value=item.baseline_ms, own=False))
         bars.append(charts.Bar(label=f"kernels, {what}", value=item.candidate_ms, own=True))
     return charts.times(bars)
+
+
+def _by_set(evaluation: Evaluation) -> list[object]:
+    """Each set of inputs for itself, and which of them gains least."""
+    rows = [
+        (
+            item.input_set,
+            f"{item.weight:g}",
+            asked_as(item.baseline),
+            KINDS.get(item.kind, item.kind),
+            f"{item.baseline_ms.median:.4g}",
+            f"{item.candidate_ms.median:.4g}",
+            attempts.interval(item.speedup),
+            f"{item.pairs}" if item.pairs else item.method,
+        )
+        for item in evaluation.timings
+        if item.input_set
+    ]
+    if not rows:
+        return []
+    headings = ("inputs", "weight", "against", "time", "original ms", "kernels ms", "speed-up", "pairs")
+    return [
+        table(headings, rows, right=(1, 4, 5, 6), caption="By set of inputs"),
+        tag("p", "Below: over all sets, as weighted geometric means.", class_="soft"),
+    ]
 
 
 def _method(measured: Timing) -> Html:
@@ -224,6 +259,7 @@ def _problem(run: RunView) -> list[object]:
             [
                 ("file", problem.spec.get("path")),
                 ("class", problem.spec.get("class_name")),
+                ("sets of inputs", "; ".join(_sets(problem.spec))),
                 ("digest", problem.digest),
                 ("sizes", "; ".join(problem.variants)),
                 ("notes", "; ".join(problem.notes)),
@@ -231,6 +267,12 @@ def _problem(run: RunView) -> list[object]:
         ),
         folded("The original", highlighted(problem.source)),
     ]
+
+
+def _sets(spec: Mapping[str, Any]) -> Iterator[str]:
+    """What calls it was asked to serve, with their weights."""
+    for item in map(InputSet.from_json, spec.get("sets", ())):
+        yield f"{item}: {item.content}" if item.content != item.name else str(item)
 
 
 def _environment(run: RunView) -> list[object]:

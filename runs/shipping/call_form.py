@@ -1,6 +1,7 @@
 """How a problem's model is made and called: found by making and calling it, in a process of its own.
 
     find(spec) -> CallForm
+    find_all(spec) -> {name of a set of inputs: CallForm}
 
 The problem's file runs there with the user's rights, as it does in the checker; no candidate does. Tensors are fake
 where the original lets them be, so that large problems cost nothing; else it is run for real.
@@ -10,11 +11,12 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import inspect
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from triton_agent.runs.shipping.facts import Call, CallForm, TensorForm
@@ -42,6 +44,16 @@ def find(spec: ProblemSpec) -> CallForm:
     if "error" in answer:
         raise error_from_json(answer["error"])
     return _from_json(answer)
+
+
+def find_all(spec: ProblemSpec) -> dict[str, CallForm]:
+    """By the names of its sets of inputs; of a problem with one call, by an empty name."""
+    return {item.name: find(spec.at(item)) for item in spec.sets} or {"": find(spec)}
+
+
+def joined(forms: Sequence[CallForm]) -> CallForm:
+    """One model, called in all of these ways."""
+    return dataclasses.replace(forms[0], calls=tuple(call for form in forms for call in form.calls))
 
 
 def _from_json(data: Mapping[str, Any]) -> CallForm:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from triton_agent.runs.shipping.facts import Argument, Call, ShippedFacts, TensorForm
+from triton_agent.policy.ranking import standing
+from triton_agent.runs.shipping.facts import Argument, Call, ShippedFacts, ShippedSet, TensorForm
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import CaseAccuracy, Timing
 
 WIDTH = 118
 VARIANTS_AT_MOST = 8
+KINDS = {"device": "device time", "latency": "call latency"}
 
 
 def header(problem: ProblemSpec, facts: ShippedFacts, class_name: str, notes: Iterable[str], *, draft: bool) -> str:
@@ -19,6 +21,7 @@ def header(problem: ProblemSpec, facts: ShippedFacts, class_name: str, notes: It
         f"{problem.name} with Triton kernels, made by triton-agent {facts.version}. Needs torch and triton only.",
         _use(class_name, draft=draft),
         "\n".join([_status(facts, draft=draft), *_speed(facts, draft=draft)]),
+        "\n".join(_sets(facts, draft=draft)),
         "\n".join(_accuracy(facts.evaluation.accuracy)),
         "\n".join(_where(facts)),
         "\n".join(_made(problem, facts)),
@@ -61,11 +64,38 @@ def _status(facts: ShippedFacts, *, draft: bool) -> str:
 def _speed(facts: ShippedFacts, *, draft: bool) -> list[str]:
     if draft:
         return []
-    return [_timing(timing) for timing in facts.evaluation.timings]
+    over_all = ["Over all sets of inputs, as weighted geometric means:"] if facts.sets else []
+    return [*over_all, *(_timing(timing) for timing in facts.evaluation.timings if not timing.input_set)]
+
+
+def _sets(facts: ShippedFacts, *, draft: bool) -> Iterator[str]:
+    """Each set of inputs, and the one that gains least."""
+    if not facts.sets:
+        return
+    yield "Sets of inputs, each verified:" if draft else "Sets of inputs, each verified and measured:"
+    for item in facts.sets:
+        yield f"  {item.name} (weight {item.weight:g}): {_call(item.call)}"
+        if item.admitted:
+            yield from (f"  {_timing(timing)}" for timing in item.timings if not draft)
+        else:
+            yield f"    the original runs here; the kernels alone were {_no_faster(item)}"
+    if worst := standing(facts.evaluation).worst:
+        ratio = worst.speedup
+        yield f"  The least gain: {ratio.median:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}] at {worst.name}"
+
+
+def _no_faster(item: ShippedSet) -> str:
+    said = [
+        f"{timing.speedup.median:.2f}x [{timing.speedup.low:.2f}, {timing.speedup.high:.2f}] in "
+        f"{KINDS.get(timing.kind, timing.kind)}"
+        for timing in item.timings
+        if timing.opponent == "eager"
+    ]
+    return " and ".join(said) or "not measured"
 
 
 def _timing(timing: Timing) -> str:
-    what = {"device": "device time", "latency": "call latency"}.get(timing.kind, timing.kind)
+    what = KINDS.get(timing.kind, timing.kind)
     ratio = timing.speedup
     cache = ", L2 cache cold" if timing.cold_l2 else ""
     return (
@@ -105,10 +135,11 @@ def _where(facts: ShippedFacts) -> list[str]:
     ]
     calls = [call for call in facts.call.calls if call.train in facts.modes]
     if calls:
-        modes = " and ".join("train" if call.train else "eval" for call in calls)
+        modes = " and ".join(dict.fromkeys("train" if call.train else "eval" for call in calls))
         autocast = f", under autocast to {environment.autocast}" if environment.autocast else ""
         tf32 = ", float32 products in TF32" if environment.precision == "tf32" else ""
-        lines.append(f"Call: {_call(calls[0])}, in {modes} mode{autocast}{tf32}")
+        what = "as in the sets above" if facts.sets else _call(calls[0])
+        lines.append(f"Call: {what}, in {modes} mode{autocast}{tf32}")
     if facts.variants:
         shown = "; ".join(facts.variants[:VARIANTS_AT_MOST])
         more = len(facts.variants) - VARIANTS_AT_MOST

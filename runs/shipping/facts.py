@@ -10,7 +10,7 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
-from triton_agent.tools.results import Evaluation, Status
+from triton_agent.tools.results import Evaluation, Status, Timing
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +66,27 @@ class Gpu:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ShippedSet:
+    """One of several sets of inputs, as a file's header tells of it."""
+
+    name: str
+    weight: float
+    call: Call
+    admitted: bool
+    """Whether the kernels run there; else the original does."""
+    timings: tuple[Timing, ...] = ()
+    """Of the file as it is used; where the kernels stay out, of the kernels."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ShippedFacts:
     """What is known of the candidate that is shipped."""
 
     call: CallForm
     evaluation: Evaluation
     """Of the candidate; for a measured file, with timings."""
+    sets: tuple[ShippedSet, ...] = ()
+    """Where there are several sets of inputs; `call` then has the calls of those that run the kernels."""
     variants: tuple[str, ...] = ()
     """Sizes it was checked at, in words."""
     scaled: str = ""
