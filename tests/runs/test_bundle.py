@@ -313,8 +313,10 @@ def test_a_bundle_is_judged_again_with_problem_and_candidates_confined(
     from triton_agent.runs import judge_again
 
     asked: list[Any] = []
-    real = judge_again.Evaluator
-    monkeypatch.setattr(judge_again, "Evaluator", lambda spec, settings: asked.append(settings) or real(spec, settings))
+    real = judge_again.evaluator_for
+    monkeypatch.setattr(
+        judge_again, "evaluator_for", lambda spec, settings: asked.append(settings) or real(spec, settings)
+    )
     call("bundle", RUN, "--redact", "-o", "e.zip")
     done = call("verify-bundle", "e.zip", "--all", "--json")
     assert done.code == 0, done.stderr

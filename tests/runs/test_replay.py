@@ -194,8 +194,8 @@ def shared(nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
     """Evaluators that the command makes use the processes that the tests share."""
     from triton_agent.runs import judge_again
 
-    real = judge_again.Evaluator
-    monkeypatch.setattr(judge_again, "Evaluator", lambda spec, settings: real(spec, settings, nursery=nursery))
+    real = judge_again.evaluator_for
+    monkeypatch.setattr(judge_again, "evaluator_for", lambda spec, settings: real(spec, settings, nursery=nursery))
 
 
 def test_verdicts_that_come_out_as_stored_agree(place: Path, shared: None) -> None:
@@ -241,13 +241,13 @@ def test_only_a_problem_of_ones_own_is_trusted(
     from triton_agent.runs import judge_again
 
     asked: list[bool] = []
-    real = judge_again.Evaluator
+    real = judge_again.evaluator_for
 
     def watched(spec: ProblemSpec, settings: EvaluatorSettings) -> Evaluator:
         asked.append(settings.trust)
         return real(spec, dataclasses.replace(settings, trust=True), nursery=nursery)
 
-    monkeypatch.setattr(judge_again, "Evaluator", watched)
+    monkeypatch.setattr(judge_again, "evaluator_for", watched)
     call("replay", RUN, "--attempt", "0.0", "--verify")
     view = dataclasses.replace(told.run.problem, spec={**told.run.problem.spec, "path": "/gone/problem.py"})
     with Store.open(tmp_path / "elsewhere.db") as store:

@@ -19,6 +19,7 @@ from tests.runs.pages import Outline
 from torch import nn
 
 import triton_agent
+from triton_agent.memory.observation import ProblemView
 from triton_agent.policy.ranking import standing
 from triton_agent.runs.given_calls import calls_from
 from triton_agent.runs.live.example_calls import calls_of
@@ -29,7 +30,8 @@ from triton_agent.runs.shipping.admission import admit, faster_at, over_all_sets
 from triton_agent.runs.shipping.artefact import ship
 from triton_agent.runs.shipping.call_form import joined
 from triton_agent.runs.shipping.facts import Call, CallForm, Gpu, TensorForm
-from triton_agent.tools.errors import UsageError
+from triton_agent.runs.stored_problem import restored
+from triton_agent.tools.errors import NotJudgeableHere, UsageError
 from triton_agent.tools.input_sets import parse_sets
 from triton_agent.tools.merged_sets import passed_at_all
 from triton_agent.tools.problem import ProblemSpec, parse_problem
@@ -209,6 +211,28 @@ def test_a_request_with_sets_is_read_back_from_its_run(spec: ProblemSpec) -> Non
     request = OptimizeRequest(problem=f"{spec.path}:Norm", init="24", sets=spec.sets)
     again = OptimizeRequest.from_json(json.loads(json.dumps(request.to_json())))
     assert again == request and again.spec() == spec
+
+
+def test_a_stored_problem_comes_back_with_its_sets(spec: ProblemSpec, tmp_path: Path) -> None:
+    view = ProblemView(digest=spec.digest, name="Norm", spec=spec.to_json(), source=NORM, fingerprint="")
+    assert restored(view, tmp_path / "unused") == spec
+    Path(spec.path).unlink()
+    again = restored(view, tmp_path / "elsewhere")
+    assert (again.digest, again.sets) == (spec.digest, spec.sets)
+
+
+def test_a_problem_whose_saved_sets_are_gone_or_changed_is_not_taken_for_the_same(tmp_path: Path) -> None:
+    (tmp_path / "norm.py").write_text(NORM)
+    for name in ("day.pt", "night.pt"):
+        (tmp_path / name).write_bytes(name.encode())
+    texts = [str(tmp_path / "day.pt"), str(tmp_path / "night.pt")]
+    spec = parse_problem(f"{tmp_path / 'norm.py'}:Norm", init="24", sets=parse_sets(texts))
+    view = ProblemView(digest=spec.digest, name="Norm", spec=spec.to_json(), source=NORM, fingerprint="")
+    assert restored(view, tmp_path / "unused") == spec
+    for spoil in (lambda: (tmp_path / "night.pt").write_bytes(b"other"), (tmp_path / "night.pt").unlink):
+        spoil()
+        with pytest.raises(NotJudgeableHere, match="not the whole problem"):
+            restored(view, tmp_path / "elsewhere")
 
 
 @pytest.mark.parametrize(
