@@ -17,11 +17,12 @@ def lines(evaluation: Evaluation) -> list[str]:
     diagnosis = evaluation.diagnosis
     asked = bool(diagnosis and diagnosis.profile) or len(evaluation.timings) > 2
     found = list(_timings(evaluation.timings)) if asked else []
-    if worst := standing(evaluation).worst:
+    worst = standing(evaluation).worst
+    if worst is not None:
         found.append(f"the least gain: {worst.speedup.median:.2f}x at {worst.name}")
     if diagnosis is not None:
         found += _memory(diagnosis) if asked else []
-        found += diagnosis.notes if asked else ()
+        found += [note for note in diagnosis.notes if asked and not (worst and note.startswith("at "))]
         found += _profile(diagnosis.profile) if diagnosis.profile else ()
     if evaluation.determinism is Determinism.DIFFERS:
         found.append("the same call gives other bits each time (sums by atomics do)")
@@ -29,9 +30,10 @@ def lines(evaluation: Evaluation) -> list[str]:
 
 
 def _timings(timings: tuple[Timing, ...]) -> Iterator[str]:
+    several = any(timing.input_set for timing in timings)
     for timing in timings:
         ratio = timing.speedup
-        where = f"{timing.input_set} (weight {timing.weight:g}), " if timing.input_set else ""
+        where = f"{timing.input_set} (weight {timing.weight:g}), " if timing.input_set else "all sets, " * several
         yield (
             f"{where}{timing.kind}, against {timing.baseline}: {timing.candidate_ms.median:.4f} ms to "
             f"{timing.baseline_ms.median:.4f} ms, {ratio.median:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}]"

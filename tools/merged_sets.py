@@ -138,10 +138,17 @@ def _diagnosis(found: Sequence[tuple[InputSet, Evaluation]]) -> Diagnosis | None
         floor_ms=_mean([(item.weight, one.floor_ms) for item, one in told]) if whole else None,
         traffic_ratio=_mean([(item.weight, one.traffic_ratio) for item, one in told]) if whole else None,
         torch_operators=tuple(dict.fromkeys(name for _, one in told for name in one.torch_operators)),
-        notes=(*_lines(found), *dict.fromkeys(note for _, one in told for note in one.notes)),
+        notes=(*_lines(found), *_notes(told)),
         peak_bytes=memory.peak_bytes,
         original_peak_bytes=memory.original_peak_bytes,
     )
+
+
+def _notes(told: Sequence[tuple[InputSet, Diagnosis]]) -> Iterable[str]:
+    """What holds at every set once; what does not, with the set at which it does."""
+    everywhere = set.intersection(*(set(one.notes) for _, one in told))
+    yield from dict.fromkeys(note for _, one in told for note in one.notes if note in everywhere)
+    yield from (f"at {item.name}: {note}" for item, one in told for note in one.notes if note not in everywhere)
 
 
 def _memory_ratio(diagnosis: Diagnosis) -> float:

@@ -18,7 +18,7 @@ from triton_agent.runs.report import attempts, charts
 from triton_agent.runs.report.code import highlighted
 from triton_agent.runs.report.document import document
 from triton_agent.runs.report.markup import Html, facts, folded, join, table, tag
-from triton_agent.runs.report.view import RunView, anchor, timing
+from triton_agent.runs.report.view import RunView, anchor, main_timing, timing
 from triton_agent.tools.input_sets import InputSet
 from triton_agent.tools.results import Evaluation, Timing, asked_as
 
@@ -170,7 +170,7 @@ def _marks(run: RunView) -> list[charts.Mark]:
 
 def _roofline(run: RunView) -> list[object]:
     flops, moved = run.run.problem.floor_flops, run.run.problem.floor_bytes
-    timed = [(item, timing(item.evaluation, "device")) for item in run.attempts]
+    timed = [(item, main_timing(item.evaluation, "device")) for item in run.attempts]
     spots = [
         charts.Spot(
             name=item.name,
@@ -205,7 +205,7 @@ def _ceilings(run: RunView) -> tuple[float | None, list[charts.Roof]]:
 
 def _floor(run: RunView) -> Html:
     problem = run.run.problem
-    measured = timing(run.verdict, "device")
+    measured = main_timing(run.verdict, "device")
     share = ""
     if problem.floor_ms and measured:
         share = f"{100 * problem.floor_ms / measured.candidate_ms.median:.0f}% of what the GPU allows"

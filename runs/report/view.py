@@ -65,6 +65,12 @@ def timing(evaluation: Evaluation | None, kind: str) -> Timing | None:
     return timings[0] if timings else None
 
 
+def main_timing(evaluation: Evaluation | None, kind: str) -> Timing | None:
+    """The same; of several sets of inputs, at the main one, which the floor of the problem is for."""
+    rows = next(iter(evaluation.by_set().values()), ()) if evaluation else ()
+    return next((row for row in rows if row.opponent == "eager" and row.kind == kind), timing(evaluation, kind))
+
+
 def anchor(attempt: Attempt) -> str:
     """An attempt's place on the page."""
     return f"attempt-{attempt.turn}-{attempt.index}"

@@ -21,6 +21,7 @@ from torch import nn
 import triton_agent
 from triton_agent.memory.observation import ProblemView
 from triton_agent.policy.ranking import standing
+from triton_agent.runs import speed_page
 from triton_agent.runs.given_calls import calls_from
 from triton_agent.runs.live.example_calls import calls_of
 from triton_agent.runs.optimize_request import OptimizeRequest
@@ -272,6 +273,17 @@ def test_the_report_shows_every_set_and_names_the_worst(spec: ProblemSpec) -> No
     assert "over all sets of inputs" in page.text and "The least gain is 0.70x [0.69, 0.71], at one." in page.text
     assert "f32[8,24] (weight 3); one: f32[1,24]; f32[40,24]" in page.text
     assert "By set of inputs" in page.text
+
+
+def test_evaluate_tells_every_set_and_the_least_gain(spec: ProblemSpec) -> None:
+    said = speed_page.lines(timed(spec, 1.8, 0.7, 1.5))
+    assert [line.partition(", ")[0] for line in said if line.endswith("]")][::2] == [
+        "all sets",
+        "f32[8,24] (weight 3)",
+        "one (weight 1)",
+        "f32[40,24] (weight 1)",
+    ]
+    assert "the least gain: 0.70x at one" in said
 
 
 @pytest.mark.slow
