@@ -15,7 +15,7 @@ import contextlib
 import dataclasses
 import functools
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -135,7 +135,7 @@ Judging = Callable[[str, Callable[[str], None] | None], Evaluation]
 
 
 def judged_at_all(
-    judges: list[tuple[InputSet, Judging]],
+    judges: Sequence[tuple[InputSet, Judging]],
     source: str,
     *,
     problem: str,
