@@ -40,6 +40,7 @@ from triton_agent.runs.policies import make_policies
 from triton_agent.runs.shipped import Shipped, output_folder, ship_best
 from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.results import to_json
 from triton_agent.tools.sets_evaluator import AnyEvaluator, evaluator_for
 from triton_agent.tools.versions import project_version
 
@@ -275,6 +276,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "worst": {"set": worst.name, "speedup": dataclasses.asdict(worst.speedup)} if worst else None,
         "file": str(shipped.path) if shipped else None,
         "draft": shipped.draft if shipped else None,
+        "timings": to_json(shipped.evaluation.timings) if shipped else [],
         "parts": dataclasses.asdict(outcome.parts) if outcome.parts else None,
         "spent": outcome.end.summary.get("spent", {}),
         "failed": outcome.end.summary.get("failed", {}),
