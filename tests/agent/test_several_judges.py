@@ -14,6 +14,7 @@ from tests.agent.test_sorting import Sketching
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.loop import LEFT_OUT, Loop
 from triton_agent.agent.settings import StopReason
+from triton_agent.agent.sorting import LOOKS_PER_VERDICT
 from triton_agent.memory.store import Store
 from triton_agent.runs.optimize_screen import trouble_of
 from triton_agent.tools.errors import WorkerLost
@@ -112,14 +113,16 @@ def test_a_run_that_was_cut_short_goes_on_with_other_cards(store: Store) -> None
 
 
 def test_looks_are_spread_over_the_cards_and_none_is_lost(store: Store) -> None:
-    speeds = {kernel(index): 1.1 + index / 10 for index in range(12)}
+    speeds = {kernel(index): 1.1 + index / 10 for index in range(14)}
+    first, looked_at = list(speeds)[:2], list(speeds)[2:]
     judges, policy = [Sketching(speeds), Sketching(speeds)], script(list(speeds))
     broken = Sketching(dict.fromkeys(speeds, -1.0))
     policy.trusted = True  # type: ignore[attr-defined]
     ledger = Ledger.begin(store, new_run())
-    go(Loop(ledger, [policy], [*judges, broken], settings(turns=1, parallel=2)))
+    go(Loop(ledger, [policy], [*judges, broken], settings(turns=2, parallel=2)))
     seen = [source for judge in judges for source in judge.looked_at]
-    assert sorted(seen) == sorted(speeds) and all(judge.looked_at for judge in judges)
+    assert len(seen) >= LOOKS_PER_VERDICT and set(seen) <= set(looked_at) and all(judge.looked_at for judge in judges)
     assert broken.looked_at
     best = [item.attempt.source.strip() for item in ledger.history() if item.attempt.source]
-    assert best == [kernel(11).strip(), kernel(10).strip()]
+    assert best[:2] == [source.strip() for source in first]
+    assert max(seen, key=speeds.__getitem__).strip() in best[2:]
