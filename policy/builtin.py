@@ -26,7 +26,7 @@ from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Status
 
 NAME = "builtin"
-VERSION = "1"
+VERSION = "2"
 """Of the author; raised whenever the same observation could lead to another answer."""
 DECIDED = re.compile(r"^(?:# )?decided: (\{.*\})$", re.MULTILINE)
 DEPTH = 2
@@ -74,11 +74,15 @@ def _next_choices(brief: Brief, observation: Observation) -> Iterator[Choice]:
         start, feedback = _decided(parent.source) or first_choice(brief), _feedback(parent)
     ring, seen = [start], {start}
     for _ in range(DEPTH):
-        ring = [new for choice in ring for new in neighbours(brief, choice, feedback) if new not in seen]
+        further: list[Choice] = []
         for choice in ring:
-            seen.add(choice)
-            if _worth_trying(choice, start, brief, feedback):
-                yield choice
+            for new in neighbours(brief, choice, feedback):
+                if new not in seen:
+                    seen.add(new)
+                    further.append(new)
+                    if _worth_trying(new, start, brief, feedback):
+                        yield new
+        ring = further
 
 
 def _worth_trying(choice: Choice, start: Choice, brief: Brief, feedback: Feedback) -> bool:

@@ -16,7 +16,12 @@ from triton_agent.policy.author.kernel_text import KernelText
 from triton_agent.policy.author.program import Program
 from triton_agent.policy.author.writer import Draft, drafts_of
 
-MOST_NEIGHBOURS = 24
+MOST_NEIGHBOURS = 96
+"""More than are looked at in three turns: those that were tried come by again."""
+MOST_TOGETHER = 6
+"""Ideas that all products of a file try together."""
+IDEAS_AT_ONCE, MOST_IDEAS = 4, 12
+"""Tiles tried of one kernel before others have their turn, and in all."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +108,10 @@ def _improvements(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedbac
     if not told:
         yield from _all_alike(choice, kernels)
     slowest = sorted(kernels, key=lambda kernel: -_time(told.get(kernel.name)))
-    for kernel in slowest:
-        yield from _with(choice, kernel, _other_tiles(kernel))
+    # A few ideas for each kernel, the slowest first, before more for any of them.
+    for start in range(0, MOST_IDEAS, IDEAS_AT_ONCE):
+        for kernel in slowest:
+            yield from _with(choice, kernel, _other_tiles(kernel)[start : start + IDEAS_AT_ONCE])
     for kernel in slowest:
         yield from _cut(choice, drafts, kernel)
     if choice.stored:
@@ -118,7 +125,7 @@ def _all_alike(choice: Choice, kernels: Sequence[KernelText]) -> Iterator[Choice
     products = [kernel for kernel in kernels if kernel.kernel.kind == "product"]
     if len(products) < 2:
         return
-    for place in range(1, max(len(kernel.alternatives) for kernel in products)):
+    for place in range(1, min(MOST_TOGETHER, max(len(kernel.alternatives) for kernel in products))):
         other = choice
         for kernel in products:
             if place < len(kernel.alternatives):
@@ -183,19 +190,4 @@ def _floor(kernel: KernelText, size: int) -> int:
 
 
 def _other_tiles(kernel: KernelText) -> list[Tiles]:
-    tiles = kernel.tiles
-    if kernel.alternatives:
-        return [other for other in kernel.alternatives if other != tiles]
-    found = [dataclasses.replace(tiles, warps=warps) for warps in (1, 2, 4, 8, 16) if warps != tiles.warps]
-    if kernel.kernel.kind == "points":
-        blocks = (512, 1024, 2048, 4096)
-        if tiles.rows:
-            found += [dataclasses.replace(tiles, rows=r) for r in (1, 2, 4, 8, 16, 32) if r != tiles.rows]
-        return found + [dataclasses.replace(tiles, columns=c) for c in blocks if c != tiles.columns and not tiles.rows]
-    found += [dataclasses.replace(tiles, rows=r) for r in (1, 2, 4, 8, 16) if r != tiles.rows]
-    if tiles.looped:
-        found += [dataclasses.replace(tiles, columns=c) for c in (512, 1024, 4096, 8192) if c != tiles.columns]
-        found.append(dataclasses.replace(tiles, looped=False, columns=0))
-    else:
-        found += [dataclasses.replace(tiles, looped=True, columns=c) for c in (1024, 4096)]
-    return found
+    return [other for other in kernel.alternatives if other != kernel.tiles]

@@ -70,9 +70,11 @@ def _flat(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...])
         body.place = Place(mask=lambda dimensions: "inside" if dimensions else "")
     stores(body, setting)
     tiles = Tiles(columns=block, warps=setting.tiles.warps or 4)
+    others = [(2048, 8), (2048, 4), (512, 4), (4096, 8), (1024, 8), (512, 2), (8192, 16), (256, 4)]
+    alternatives = [Tiles(columns=c, warps=w) for c, w in others if c < 2 * max(count)]
     grid = GridEntry(parts=((count, "BLOCK"),) if kernel.kept else ())
     blocks = {"BLOCK": BlockSize(value=block)} if kernel.kept else {}
-    return _finished(kernel, body, name, comment, (grid,), blocks, tiles)
+    return _finished(kernel, body, name, comment, (grid,), blocks, tiles, alternatives)
 
 
 def _rows(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> KernelText:
@@ -122,11 +124,20 @@ def _two_dimensional(
     body.place = Place(mask=lambda names: masks.get(names - {"plane"}, ""))
     stores(body, setting)
     tiles = Tiles(rows=block_rows, columns=block_columns, warps=setting.tiles.warps or 4)
+    alternatives = _other_tiles(block_rows, block_columns)
     grid = [GridEntry(parts=((rows, "BLOCK_ROWS"),)), GridEntry(parts=((columns, "BLOCK_COLUMNS"),))]
     if outer is not None:
         grid.append(GridEntry(parts=((outer.size(width), 1),)))
     blocks = {"BLOCK_ROWS": BlockSize(value=block_rows), "BLOCK_COLUMNS": BlockSize(value=block_columns)}
-    return _finished(kernel, body, name, comment, tuple(grid), blocks, tiles)
+    return _finished(kernel, body, name, comment, tuple(grid), blocks, tiles, alternatives)
+
+
+def _other_tiles(rows: int, columns: int) -> list[Tiles]:
+    """Larger and smaller ones, and narrower ones of the same size."""
+    half, narrow = max(1, rows // 2), max(16, columns // 2)
+    shapes = [(2 * rows, columns, 8), (half, columns, 4), (rows, columns, 8), (2 * rows, narrow, 4)]
+    shapes += [(4 * rows, columns, 8), (half, columns, 2), (4 * rows, max(16, columns // 4), 4), (rows, narrow, 4)]
+    return [Tiles(rows=r, columns=c, warps=w) for r, c, w in shapes if 64 <= r * c <= 16384]
 
 
 def _tile(tiles: Tiles, rows: int, columns: int, *, square: bool) -> tuple[int, int]:
@@ -148,6 +159,7 @@ def _finished(
     grid: tuple[GridEntry, ...],
     blocks: dict[str, BlockSize],
     tiles: Tiles,
+    alternatives: list[Tiles],
 ) -> KernelText:
     return KernelText(
         kernel=kernel,
@@ -158,5 +170,6 @@ def _finished(
         grid=grid,
         blocks=blocks,
         tiles=tiles,
+        alternatives=tuple(dict.fromkeys(other for other in alternatives if other != tiles)),
         uses_libdevice="libdevice" in body.helpers,
     )

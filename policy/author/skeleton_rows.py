@@ -107,6 +107,44 @@ class _RowKernel:
         warps = wanted.warps or (4 if looped else power_of_two(max(4, min(16, taken * block // 1024))))
         return Tiles(rows=taken, columns=block if looped else 0, looped=looped, warps=warps)
 
+    def alternatives(self) -> list[Tiles]:
+        """Other tiles worth measuring, the most promising first."""
+        own, whole = self.tiles, power_of_two(self.columns[0])
+        if self.serial:
+            found = [dataclasses.replace(own, rows=r, warps=w) for r, w in ((256, 4), (1024, 4), (128, 4), (1024, 8))]
+        elif is_across(self.kernel):
+            found = self._across_otherwise(own, whole)
+        elif own.looped:
+            steps = ((8192, 16), (4096, 8), (2048, 4), (4096, 16), (16384, 16), (8192, 8), (2048, 8), (1024, 4))
+            found = [dataclasses.replace(own, columns=c, warps=w) for c, w in steps if c < 2 * whole]
+            if self.kernel.part is None and whole <= 4 * WHOLE_ROW:
+                found[1:1] = [Tiles(rows=1, looped=False, warps=w) for w in (16, 32)]
+        else:
+            found = self._whole_otherwise(own, whole)
+        if self.kernel.part is not None:
+            parts = self.kernel.part.size[0]
+            found = [dataclasses.replace(own, splits=s) for s in (2 * parts, parts // 2) if s > 1] + found
+        return [other for other in dict.fromkeys(found) if other != own]
+
+    def _whole_otherwise(self, own: Tiles, whole: int) -> list[Tiles]:
+        """More or fewer warps, more or fewer rows, and a walk where a row is long."""
+        warps = [w for w in (2 * own.warps, own.warps // 2, 4 * own.warps) if 1 <= w <= 32]
+        found = [dataclasses.replace(own, warps=w) for w in warps]
+        rows = [r for r in (2 * own.rows, own.rows // 2, 4 * own.rows) if r >= 1 and r * whole <= WHOLE_ROW]
+        found[1:1] = [dataclasses.replace(own, rows=r) for r in rows]
+        if own.rows == 1 and whole > 2 * STEP:
+            walks = ((STEP, 4), (2 * STEP, 8), (STEP, 8))
+            found += [Tiles(rows=1, columns=c, looped=True, warps=w) for c, w in walks if c < whole]
+        return found
+
+    def _across_otherwise(self, own: Tiles, whole: int) -> list[Tiles]:
+        shapes = ((64, 32, 4), (128, 32, 4), (32, 128, 8), (64, 128, 8), (128, 64, 8), (32, 64, 4), (64, 64, 8))
+        found = [Tiles(rows=r, columns=c, looped=True, warps=w) for r, c, w in shapes if c < 2 * whole]
+        if self.kernel.part is None:
+            fitting = ((r, w) for r in (32, 64, 16, 128) for w in (4, 8, 16) if 1024 <= r * whole // w <= 4096)
+            found[1:1] = [Tiles(rows=r, looped=False, warps=w) for r, w in fitting]
+        return found
+
     def _step(self, rows: int) -> tuple[int, int]:
         """Elements of a long row taken at once, and warps for it.
 
@@ -204,6 +242,7 @@ class _RowKernel:
             grid=tuple(grids),
             blocks=blocks,
             tiles=self.tiles,
+            alternatives=tuple(self.alternatives()),
             uses_libdevice="libdevice" in self.body.helpers,
             functions=tuple(sorted(self.functions)),
         )
