@@ -37,6 +37,11 @@ class Known:
         crowded = follow_up > 1 and self.rows * self.columns >= 128 * 32 * self.warps
         return self.rate * (_CROWDED if crowded else 1.0)
 
+    def with_room(self) -> Known:
+        """The same for operands whose elements have an address each."""
+        large = self.rows * self.columns >= 128 * 64
+        return dataclasses.replace(self, warps=8 if large else self.warps, inner=min(self.inner, 64))
+
     def tiles(self, k: int) -> Tiles:
         inner = max(SMALLEST, min(self.inner, _power_of_two(k)))
         return Tiles(rows=self.rows, columns=self.columns, inner=inner, warps=self.warps, stages=self.stages)
@@ -116,7 +121,7 @@ def ranked(
     """
     table = (HALF_WARPGROUPS if warpgroups and not scattered else HALF) if half else SINGLE
     if scattered:
-        table = tuple(known for known in table if known.rows * known.columns <= 128 * 128 and known.inner <= 64)
+        table = tuple(known.with_room() for known in table if known.rows * known.columns <= 128 * 128)
     fitting = [known for known in table if _fits(known.rows, m) and _fits(known.columns, n)]
     fitting.sort(key=lambda known: _cost(known, m, n, k, copies, processors) / known.rate_before(follow_up))
     found = [known.tiles(k) for known in fitting[:MOST]]

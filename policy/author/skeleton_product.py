@@ -29,6 +29,8 @@ _OWN_WORDS = ("start", "accumulator", "span", "last", "tile", "tiles_n", "tile_m
 """Variables of the skeleton, which nothing else in a kernel may be called."""
 LONG_FUNCTIONS = {"gelu": 2, "erf": 2, "gelu_tanh": 1, "tanh": 1, "sigmoid": 1, "silu": 1, "exp": 1, "mish": 2}
 """What their polynomials take of the registers, roughly."""
+TOGETHER = 4
+"""Elements that have to be loaded at once for a copy that needs no registers: 16 bytes of float32, 8 of a half."""
 GROUP = 8
 """Rows of tiles that are worked through together."""
 
@@ -119,8 +121,12 @@ class _Product:
     def _is_scattered(self) -> bool:
         """Whether operands are read one by one, as a convolution reads its windows: their addresses take registers."""
         reduced = set(self.kernel.reduced)
-        along = [(len(node.index.axes() & reduced), node) for node in along_reduced(self.kernel) if node.index]
-        return any(node.guards or axes > 2 for axes, node in along)
+        for node in along_reduced(self.kernel):
+            assert node.index is not None
+            steps = [step[0] for _, step in node.index.terms]
+            if node.guards or len(node.index.axes() & reduced) > 2 or any(s > 1 and s % TOGETHER for s in steps):
+                return True
+        return False
 
     def _precision(self) -> str:
         if self.half:
