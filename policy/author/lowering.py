@@ -356,6 +356,7 @@ def lower(
         lowered_points,
         lowered_products,
         lowered_reductions,
+        lowered_sampling,
         lowered_views,
         lowered_windows,
     )

@@ -129,7 +129,27 @@ def get_init_inputs():
     return [WINDOW]
 """
 
+WARPED = """
+BATCH, CHANNELS, HEIGHT, WIDTH = 2, 3, 6, 7
+
+
+class Model(nn.Module):
+    def forward(self, image, places):
+        smooth = F.grid_sample(image, places, align_corners=True)
+        held = F.grid_sample(image, 0.9 * places, padding_mode="border", align_corners=False)
+        return smooth, held
+
+
+def get_inputs():
+    return [torch.randn(BATCH, CHANNELS, HEIGHT, WIDTH), torch.randn(BATCH, 5, 8, 2)]
+
+
+def get_init_inputs():
+    return []
+"""
+
 KINDS = {
+    "warped": WARPED,
     "rolled": ROLLED,
     "frames": FRAMES,
     "shuffled": SHUFFLED,

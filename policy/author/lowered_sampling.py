@@ -1,0 +1,101 @@
+"""Rules for images read at places between their elements."""
+
+from __future__ import annotations
+
+from triton_agent.policy.author.brief import BeyondAuthor
+from triton_agent.policy.author.lowered_movement import gather
+from triton_agent.policy.author.lowering import Builder, Call, lowers
+from triton_agent.policy.author.program import Number
+from triton_agent.policy.author.sizes import Size, product
+
+_BILINEAR, _NEAREST = 0, 1
+_ZEROS, _BORDER = 0, 1
+
+
+@lowers("grid_sampler_2d", "grid_sampler", "cudnn_grid_sampler")
+def _grid_sampler(builder: Builder, call: Call) -> str:
+    """Every element is made of the four around a place, or is the nearest one; outside there is nothing."""
+    image, grid = call.tensor("input"), call.tensor("grid")
+    mode, padding = call.plain("interpolation_mode", _BILINEAR), call.plain("padding_mode", _ZEROS)
+    dtypes = {builder.get(name).dtype for name in (image, grid)}
+    if len(builder.shape(image)) != 4 or dtypes != {"float32"}:
+        raise BeyondAuthor("other images than float32 in two dimensions")
+    if mode not in (_BILINEAR, _NEAREST) or padding not in (_ZEROS, _BORDER):
+        raise BeyondAuthor("cubic interpolation, or an image that is mirrored")
+    sizes = (builder.shape(image)[3], builder.shape(image)[2])
+    places = [
+        _place(builder, _coordinate(builder, grid, axis), size, call, held=padding == _BORDER)
+        for axis, size in enumerate(sizes)
+    ]
+    if mode == _NEAREST:
+        x, y = (builder.point("round", place, dtype="float32", hint="nearest") for place in places)
+        return builder.reshape(_read(builder, image, x, y, None), call.shape)
+    across, down = (_neighbours(builder, place) for place in places)
+    made = ""
+    for y, weight_y in down:
+        for x, weight_x in across:
+            weight = builder.point("mul", weight_x, weight_y, dtype="float32", hint="weight")
+            part = _read(builder, image, x, y, weight)
+            made = builder.point("add", made, part, dtype="float32", hint="sampled") if made else part
+    return builder.reshape(made, call.shape)
+
+
+def _coordinate(builder: Builder, grid: str, axis: int) -> str:
+    """One of the two numbers of every place, for all places of an image in a row."""
+    shape = builder.shape(grid)
+    single = builder.slice(grid, 3, (axis,) * builder.width, builder.one())
+    return builder.reshape(single, (shape[0], builder.one(), product(shape[1:3], builder.width)))
+
+
+def _place(builder: Builder, name: str, size: Size, call: Call, *, held: bool) -> str:
+    """From -1 ... 1 to positions."""
+    from_zero = builder.point("add", name, builder.number(1.0), dtype="float32")
+    if call.plain("align_corners", False):
+        half = builder.point("mul", from_zero, builder.number(0.5), dtype="float32")
+        place = builder.point("mul", half, _last(size), dtype="float32", hint="place")
+    else:
+        spread = builder.point("mul", from_zero, _as_float(size), dtype="float32")
+        moved = builder.point("sub", spread, builder.number(1.0), dtype="float32")
+        place = builder.point("mul", moved, builder.number(0.5), dtype="float32", hint="place")
+    return _within(builder, place, size) if held else place
+
+
+def _within(builder: Builder, place: str, size: Size) -> str:
+    low = builder.point("clamp_min", place, builder.number(0.0), dtype="float32", hint="place")
+    return builder.point("clamp_max", low, _last(size), dtype="float32", hint="place")
+
+
+def _as_float(size: Size) -> Number:
+    return Number(tuple(float(entry) for entry in size))
+
+
+def _last(size: Size) -> Number:
+    return Number(tuple(float(entry - 1) for entry in size))
+
+
+def _neighbours(builder: Builder, place: str) -> list[tuple[str, str]]:
+    """The positions before and behind a place, and how much each counts."""
+    before = builder.point("floor", place, dtype="float32", hint="before")
+    behind = builder.point("add", before, builder.number(1.0), dtype="float32", hint="behind")
+    share = builder.point("sub", place, before, dtype="float32", hint="share")
+    rest = builder.point("sub", behind, place, dtype="float32", hint="rest")
+    return [(before, rest), (behind, share)]
+
+
+def _read(builder: Builder, image: str, x: str, y: str, weight: str | None) -> str:
+    """The element at a position times its weight, nothing where the position is outside: [batch, channels, places]."""
+    batch, channels, height, width = builder.shape(image)
+    inside = ""
+    for place, size in ((x, width), (y, height)):
+        for function, bound in (("ge", builder.number(0.0)), ("le", _last(size))):
+            held = builder.point(function, place, bound, dtype="bool", compute="float32")
+            inside = builder.point("and", inside, held, dtype="bool", hint="is_inside") if inside else held
+    column, line = (builder.cast(_within(builder, p, s), "int64") for p, s in ((x, width), (y, height)))
+    flat = builder.point("mul", line, Number(width), dtype="int64")
+    flat = builder.point("add", flat, column, dtype="int64", hint="place")
+    rows = builder.reshape(image, (batch, channels, product((height, width), builder.width)))
+    shape = (batch, channels, builder.shape(flat)[-1])
+    found = gather(builder, rows, builder.expand(flat, shape), 2)
+    if weight is not None:
+        found = builder.point("mul", found, weight, dtype="float32", hint="weighted")
+    return builder.where(inside, found, builder.number(0.0), "float32", "sampled")
