@@ -141,7 +141,21 @@ def linear(indices: Sequence[Index], strides: Shape, width: int) -> Index:
     total = fixed(constant(0, width))
     for index, stride in zip(indices, strides):
         total = added(total, scaled(index, stride))
-    return total
+    return _rejoined(total)
+
+
+def _rejoined(index: Index) -> Index:
+    """A quotient times what it was divided by, plus the remainder, is what was divided."""
+    for whole, factor in index.terms:
+        if not isinstance(whole, Piece) or whole.modulus is not None:
+            continue
+        for rest, step in index.terms:
+            if rest == Piece(whole.index, constant(1, index.width), whole.divisor, whole.divisor):
+                if factor != times(step, whole.divisor):
+                    continue
+                kept = tuple(term for term in index.terms if term[0] not in (whole, rest))
+                return _rejoined(added(Index(kept, index.offset), scaled(whole.index, step)))
+    return index
 
 
 def flat(indices: Sequence[Index], shape: Shape, width: int) -> Index:

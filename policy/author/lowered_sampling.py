@@ -65,6 +65,12 @@ def _within(builder: Builder, place: str, size: Size) -> str:
     return builder.point("clamp_max", low, _last(size), dtype="float32", hint="place")
 
 
+def _is_within(builder: Builder, place: str, size: Size) -> str:
+    low = builder.point("ge", place, builder.number(0.0), dtype="bool", compute="float32")
+    high = builder.point("le", place, _last(size), dtype="bool", compute="float32")
+    return builder.point("and", low, high, dtype="bool", hint="is_inside")
+
+
 def _as_float(size: Size) -> Number:
     return Number(tuple(float(entry) for entry in size))
 
@@ -85,12 +91,13 @@ def _neighbours(builder: Builder, place: str) -> list[tuple[str, str]]:
 def _read(builder: Builder, image: str, x: str, y: str, weight: str | None) -> str:
     """The element at a position times its weight, nothing where the position is outside: [batch, channels, places]."""
     batch, channels, height, width = builder.shape(image)
-    inside = ""
-    for place, size in ((x, width), (y, height)):
-        for function, bound in (("ge", builder.number(0.0)), ("le", _last(size))):
-            held = builder.point(function, place, bound, dtype="bool", compute="float32")
-            inside = builder.point("and", inside, held, dtype="bool", hint="is_inside") if inside else held
-    column, line = (builder.cast(_within(builder, p, s), "int64") for p, s in ((x, width), (y, height)))
+    held_x, held_y = _is_within(builder, x, width), _is_within(builder, y, height)
+    inside = builder.point("and", held_x, held_y, dtype="bool", hint="is_inside")
+    # What is no number is not inside either, and must not become a place in memory.
+    column, line = (
+        builder.cast(builder.where(held, place, builder.number(0.0), "float32", "held"), "int64")
+        for held, place in ((held_x, x), (held_y, y))
+    )
     flat = builder.point("mul", line, Number(width), dtype="int64")
     flat = builder.point("add", flat, column, dtype="int64", hint="place")
     rows = builder.reshape(image, (batch, channels, product((height, width), builder.width)))

@@ -234,6 +234,9 @@ class Weaver:
     def _concat(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
         """From the last piece to the first: each is taken where the index is below its end."""
         dim, ends, starts = value.detail, [], []
+        only = self._only_piece(value, at[dim])
+        if only is not None:
+            return self.weave(only[0], (*at[:dim], only[1], *at[dim + 1 :]), guards)
         position = constant(0, self.program.width)
         for name in value.inputs:
             starts.append(position)
@@ -250,6 +253,18 @@ class Weaver:
             made = piece if made is None else self._choice([chosen], piece, made, value)
         assert made is not None
         return made
+
+    def _only_piece(self, value: Value, at: Index) -> tuple[str, Index] | None:
+        """Where the place is a fixed one: the piece that it is in, and the place in that."""
+        if at.terms:
+            return None
+        start = constant(0, self.program.width)
+        for name in value.inputs:
+            end = plus(start, self.program.values[name].shape[value.detail])
+            if all(s <= place < e for s, place, e in zip(start, at.offset, end)):
+                return name, fixed(minus(at.offset, start))
+            start = end
+        return None
 
     def _choice(self, guards: list[Guard], yes: int, no: Operand | int, value: Value) -> int:
         assert not isinstance(no, str)
