@@ -184,11 +184,6 @@ def whole(text: str | None) -> int | None:
         return None
 
 
-def cuda_uuids() -> tuple[str, ...]:
-    """The UUIDs of CUDA's devices by their index there, as CUDA_VISIBLE_DEVICES has it; this process stays off CUDA."""
-    return tuple(_driver_details())
-
-
 def uuid_of(device_index: int) -> str:
     """The UUID of one of torch's CUDA devices, spelled as nvidia-smi does: the key of its lease.
 
