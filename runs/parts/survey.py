@@ -9,16 +9,10 @@ time is measured; without one it is estimated from the bytes and operations of w
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from typing import Any
 
-from triton_agent.tools.errors import InstrumentError
-from triton_agent.tools.hardware import VISIBLE
-from triton_agent.tools.isolate.wire import error_from_json
+from triton_agent.runs.own_process import ask
 from triton_agent.tools.problem import ProblemSpec
 
 TIMEOUT_S = 600.0
@@ -88,22 +82,5 @@ class Survey:
 
 def take(spec: ProblemSpec, *, device: str, card: str = "") -> Survey:
     """On the `card` named, by UUID, or the first. Raises `ProblemError` where the original does not run."""
-    command = [sys.executable, "-m", PROCESS, json.dumps(spec.to_json()), device]
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            stdin=subprocess.DEVNULL,
-            env=os.environ | ({VISIBLE: card} if card else {}),
-        )
-    except subprocess.TimeoutExpired as error:
-        raise InstrumentError(f"the survey did not finish within {TIMEOUT_S:.0f} s", where=spec.path) from error
-    lines = done.stdout.splitlines()
-    if done.returncode != 0 or not lines:
-        raise InstrumentError(f"its submodules could not be surveyed:\n{done.stderr[-2000:]}", where=spec.path)
-    answer = json.loads(lines[-1])  # what the problem itself prints comes before
-    if "error" in answer:
-        raise error_from_json(answer["error"])
-    return Survey.from_json(answer)
+    purpose = "a survey of its submodules"
+    return Survey.from_json(ask(PROCESS, spec, device, purpose=purpose, limit_s=TIMEOUT_S, card=card))

@@ -20,14 +20,13 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from triton_agent.runs.own_process import reply
 from triton_agent.runs.parts.construction import Arguments, Made, difference, literal, state_form, watched
 from triton_agent.runs.parts.drawing import Indescribable, case, expression
 from triton_agent.runs.parts.recording import Called, Calls, Cost, Costs, device_times
 from triton_agent.runs.parts.survey import Submodule, Survey
 from triton_agent.tools import problem_source
-from triton_agent.tools.errors import TritonAgentError
 from triton_agent.tools.hardware import uuid_of
-from triton_agent.tools.isolate.wire import error_to_json
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.timing.lease import Mode, lease
 from triton_agent.tools.verify.input_tensors import map_tensors, tensors_in
@@ -41,11 +40,7 @@ SEED = 0
 
 def main(text: str, device: str) -> None:
     """Print the survey."""
-    try:
-        answer = _survey(ProblemSpec.from_json(json.loads(text)), device).to_json()
-    except TritonAgentError as error:
-        answer = {"error": error_to_json(error)}
-    print("\n" + json.dumps(answer))
+    reply(lambda: _survey(ProblemSpec.from_json(json.loads(text)), device).to_json())
 
 
 def _survey(spec: ProblemSpec, device: str) -> Survey:

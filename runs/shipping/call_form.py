@@ -14,16 +14,15 @@ import contextlib
 import dataclasses
 import inspect
 import json
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from triton_agent.runs.own_process import ask, reply
 from triton_agent.runs.shipping.facts import Call, CallForm, TensorForm
-from triton_agent.tools.errors import InstrumentError, TritonAgentError
-from triton_agent.tools.isolate.wire import error_from_json
 from triton_agent.tools.problem import ProblemSpec
 
+PROCESS = "triton_agent.runs.shipping.call_form"
 TIMEOUT_S = 300.0
 """As long as the evaluator waits for the original."""
 SMALL_ELEMENTS = 1 << 24
@@ -32,18 +31,7 @@ SMALL_ELEMENTS = 1 << 24
 
 def find(spec: ProblemSpec) -> CallForm:
     """The form of the problem's own call; raises `ProblemError` where the problem does not run."""
-    command = [sys.executable, "-m", "triton_agent.runs.shipping.call_form", json.dumps(spec.to_json())]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
-    except subprocess.TimeoutExpired as error:
-        raise InstrumentError(f"the original did not finish within {TIMEOUT_S:.0f} s", where=spec.path) from error
-    lines = done.stdout.splitlines()
-    if done.returncode != 0 or not lines:
-        raise InstrumentError(f"the form of its call was not found:\n{done.stderr[-2000:]}", where=spec.path)
-    answer = json.loads(lines[-1])  # what the problem itself prints comes before
-    if "error" in answer:
-        raise error_from_json(answer["error"])
-    return _from_json(answer)
+    return _from_json(ask(PROCESS, spec, purpose="finding out how its model is called", limit_s=TIMEOUT_S))
 
 
 def find_all(spec: ProblemSpec) -> dict[str, CallForm]:
@@ -94,13 +82,7 @@ def _argument_from(data: Any) -> Any:
 
 def main(text: str) -> None:
     """Print the form as one line of JSON."""
-    from triton_agent.tools.isolate.wire import error_to_json
-
-    try:
-        answer = _examine(ProblemSpec.from_json(json.loads(text)))
-    except TritonAgentError as error:
-        answer = {"error": error_to_json(error)}
-    print("\n" + json.dumps(answer))
+    reply(lambda: _examine(ProblemSpec.from_json(json.loads(text))))
 
 
 def _examine(spec: ProblemSpec) -> dict[str, Any]:
