@@ -13,6 +13,8 @@ from triton_agent.tools.verify.distributions import AS_GIVEN, DISTRIBUTIONS, dra
 from triton_agent.tools.verify.reference import Reference, load
 
 CHANGING = [name for name in DISTRIBUTIONS if name != AS_GIVEN]
+SPARING = ("shuffled", "one sample zero", "flags flipped")
+"""Those that may leave a small tensor as it is."""
 
 
 def reference(folder: Path, inputs: str) -> Reference:
@@ -26,7 +28,22 @@ def reference(folder: Path, inputs: str) -> Reference:
 
 
 def test_order_starts_as_given() -> None:
-    assert DISTRIBUTIONS == ("as given", "x3", "x0.01", "negated", "extremes", "shuffled")
+    assert DISTRIBUTIONS[:6] == ("as given", "x3", "x0.01", "negated", "extremes", "shuffled")
+    assert DISTRIBUTIONS[6:] == ("one sample zero", "flags flipped")
+
+
+def test_one_sample_of_each_tensor_is_zero_and_nothing_else_changes(tmp_path: Path) -> None:
+    problem = reference(tmp_path, "return [torch.randn(1, 6, 7), torch.randn(5), torch.randn(())]")
+    for given, drawn in zip(problem.make_inputs(0), draw(problem, "one sample zero", 0)):
+        changed = (given != drawn).reshape(-1, *given.shape[-2:]) if given.dim() == 3 else given != drawn
+        assert int((drawn == 0).sum()) == int(changed.sum()) == {3: 7, 1: 1, 0: 0}[given.dim()]
+
+
+def test_flags_are_flipped_and_numbers_are_not(tmp_path: Path) -> None:
+    problem = reference(tmp_path, "return [torch.ones(20, 30, dtype=torch.bool), torch.randn(4), torch.arange(9)]")
+    given, drawn = problem.make_inputs(0), draw(problem, "flags flipped", 0)
+    assert 0.1 < (~drawn[0]).float().mean() < 0.5
+    assert torch.equal(given[1], drawn[1]) and torch.equal(given[2], drawn[2])
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
@@ -86,7 +103,7 @@ def test_layout_flags_and_sharing_are_kept(tmp_path: Path, name: str) -> None:
     assert drawn[1] is drawn[2] and torch.equal(drawn[0], drawn[1].t())
     assert torch.equal(drawn[3], drawn[3][:, :1].expand(4, 9))
     for index in (0, 3, 4, 5, 6, 7, 10):
-        assert name == "shuffled" or not torch.equal(given[index], drawn[index])
+        assert name in SPARING or not torch.equal(given[index], drawn[index])
     if name == "x3":
         assert all(torch.equal(new, old * 3) for old, new in zip(given, drawn)), "shared memory is scaled once"
 

@@ -105,7 +105,8 @@ def check_library(work: Work, original: OriginalWork, *, allow_library: bool) ->
     if original.arithmetic:
         share, what = work.light_elements / original.arithmetic, f"arithmetic ({', '.join(work.light[:6])})"
     else:
-        share, what = work.moved_elements / max(1, original.moved), "copying, and the original does nothing else"
+        moved = work.moved_elements + work.light_elements  # what is gathered is moved, too
+        share, what = moved / max(1, original.moved), "copying, and the original does nothing else"
     if share >= TORCH_SHARE and (original.arithmetic or original.moved):
         raise Failed(
             Finding.LIBRARY_WORK,

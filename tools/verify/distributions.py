@@ -2,8 +2,8 @@
 
 A file's own inputs ("as given") are often tame: normal, positive, all alike. Under other magnitudes, signs, outliers
 and orders a kernel that skips a step shows. Parameters at their defaults hide as much: a norm's weight of one, a bias
-of zero. Both are remedies that can be left off, so that their worth for a problem can be measured. Integer and boolean
-inputs are only drawn anew by the seed, since nobody but the file knows which values are valid.
+of zero. Both are remedies that can be left off, so that their worth for a problem can be measured. Booleans may be
+flipped, for either is valid; integers are only drawn anew by the seed, since nobody but the file knows which are.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ OUTLIER_SPREADS = 100.0
 
 OVERFLOW_MARGIN = 8
 """Outliers stay this factor below the dtype's largest value; float16 ends at 65504."""
+
+BLANK, FLAGS = "one sample zero", "flags flipped"
+FLIPPED_SHARE = 0.3
+"""Of boolean inputs: enough that a mask of ones is none any more, too few to mask a whole row."""
 
 _COMPUTE = {torch.float64: torch.float64, torch.complex64: torch.complex64, torch.complex128: torch.complex128}
 
@@ -70,6 +74,19 @@ def _shuffle(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return values.reshape(-1)[order].reshape(values.shape)
 
 
+def _blank(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Zeros at one index of the first dimension that has several: padding, and what an epsilon is there for."""
+    axis = next((i for i, size in enumerate(values.shape) if size > 1), None)
+    if axis is None:
+        return values
+    where = torch.randint(values.shape[axis], (1,), generator=generator).to(values.device)
+    return values.index_fill(axis, where, 0)
+
+
+def _flip(flags: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return flags ^ (torch.rand(flags.shape, generator=generator) < FLIPPED_SHARE).to(flags.device)
+
+
 _CHANGES: dict[str, _Change | None] = {
     AS_GIVEN: None,
     "x3": lambda values, _: values * 3,
@@ -77,6 +94,8 @@ _CHANGES: dict[str, _Change | None] = {
     "negated": lambda values, _: -values,
     "extremes": _plant,
     "shuffled": _shuffle,
+    BLANK: _blank,
+    FLAGS: _flip,
 }
 
 DISTRIBUTIONS: tuple[str, ...] = tuple(_CHANGES)
@@ -96,7 +115,10 @@ def put_under(name: str, inputs: list[Any], seed: int) -> None:
     if change is not None:
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
-            _change_all(inputs, change, generator)
+            if name == FLAGS:
+                _change_flags(inputs, generator)
+            else:
+                _change_all(inputs, change, generator)
 
 
 def share_memory(inputs: list[Any]) -> bool:
@@ -104,6 +126,17 @@ def share_memory(inputs: list[Any]) -> bool:
     tensors = list(tensors_in(inputs))
     plain = [tensor for tensor in tensors if is_plain(tensor)]
     return len({_memory_of(tensor) for tensor in plain}) < len(tensors) or any(map(_overlaps, plain))
+
+
+def has_flags(inputs: Any) -> bool:
+    """Whether there is anything to flip."""
+    return any(tensor.dtype is torch.bool and tensor.numel() for tensor in tensors_in(inputs))
+
+
+def _change_flags(inputs: list[Any], generator: torch.Generator) -> None:
+    for tensor in {id(tensor): tensor for tensor in tensors_in(inputs)}.values():
+        if tensor.dtype is torch.bool and is_plain(tensor) and not _overlaps(tensor):
+            tensor.copy_(_flip(tensor, generator))
 
 
 def _change_all(inputs: list[Any], change: _Change, generator: torch.Generator) -> None:
