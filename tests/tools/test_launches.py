@@ -57,3 +57,52 @@ def test_every_loaded_kernel_tells_what_it_needs(tmp_path: Path) -> None:
     assert [(kernel["kernel"], kernel["constants"]) for kernel in told] == [("double", "BLOCK=256"), ("copy", "")]
     assert all(4 <= kernel["registers"] <= 255 and kernel["spill_bytes"] == 0 for kernel in told)
     assert all(kernel["target"] == "cuda:90" and kernel["num_warps"] == 4 for kernel in told)
+
+
+GRAPHS = """
+import json
+import torch
+from triton_agent.tools.emulate import aot
+aot.install("cuda:90")
+
+class Base:
+    def capture_begin(self, pool=None):
+        self.replays = 0
+    def capture_end(self):
+        pass
+    def replay(self):
+        self.replays += 1
+
+class Graph(Base):
+    def capture_begin(self, pool=None):
+        super().capture_begin(pool)
+    def replay(self):
+        super().replay()
+
+torch.cuda.CUDAGraph = Graph
+from triton_agent.tools.emulate.cuda_stand_in import CudaStandIn
+from triton_agent.tools.isolate.launches import GpuLaunches
+launches = GpuLaunches()
+graph, x = Graph(), torch.randn(8, 8)
+graph.capture_begin()
+fresh = torch.empty(8)
+y = x @ x
+graph.capture_end()
+torch.relu(x)
+told = []
+for replay in (lambda: None, graph.replay, lambda: super(Graph, graph).replay(), lambda: Base.replay(graph)):
+    with CudaStandIn("cuda:90"):
+        launches.begin(silenced=False)
+    replay()
+    told.append([sorted(seen) for seen in launches.captured_operators()])
+print(json.dumps({"told": told, "replays": graph.replays}))
+"""
+
+
+def test_what_a_graph_captured_counts_whenever_it_is_replayed() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    argv = [sys.executable, "-c", GRAPHS]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 0, done.stderr
+    captured = [["aten.empty", "aten.mm"]]
+    assert json.loads(done.stdout) == {"told": [[], captured, captured, captured], "replays": 3}

@@ -10,6 +10,8 @@ import dataclasses
 import importlib
 from typing import Any, Protocol
 
+from triton_agent.tools.isolate.watch import OperatorWatch
+
 REGISTER_BYTES = 4
 """Unit in which Triton counts what a thread spills."""
 
@@ -29,6 +31,9 @@ class Launches(Protocol):
     def foreign_streams(self) -> list[int]:
         """Handles of CUDA streams other than the caller's that were launched on since `begin`."""
 
+    def captured_operators(self) -> list[dict[str, list[int]]]:
+        """Torch's operators in each CUDA graph that was replayed since `begin`, counted as the watch counts."""
+
     def resources(self) -> list[dict[str, Any]]:
         """What each kernel launched since `begin` needs of the GPU, as the driver loaded it; plain data."""
 
@@ -46,6 +51,9 @@ class NoLaunches:
         return []
 
     def foreign_streams(self) -> list[int]:
+        return []
+
+    def captured_operators(self) -> list[dict[str, list[int]]]:
         return []
 
     def resources(self) -> list[dict[str, Any]]:
@@ -72,6 +80,9 @@ class InterpretedLaunches:
     def foreign_streams(self) -> list[int]:
         return []
 
+    def captured_operators(self) -> list[dict[str, list[int]]]:
+        return []
+
     def resources(self) -> list[dict[str, Any]]:
         return []
 
@@ -86,6 +97,21 @@ def _plain(launch: Any) -> dict[str, Any]:
     }
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Method:
+    """A method, and the class that it comes from."""
+
+    name: str
+    owner: type
+    method: Any
+
+
+def _origin(kind: type, name: str) -> _Method:
+    """Furthest up among the classes that have a method of that name."""
+    owner = [place for place in kind.__mro__ if name in place.__dict__][-1]
+    return _Method(name=name, owner=owner, method=owner.__dict__[name])
+
+
 class GpuLaunches:
     """Launches that reach the CUDA driver through Triton."""
 
@@ -95,6 +121,9 @@ class GpuLaunches:
         self._streams: set[int] = set()
         self._caller: int | None = None
         self._graphs: dict[int, list[dict[str, Any]]] = {}
+        self._captured: dict[int, dict[str, list[int]]] = {}
+        """Operators of torch by the graph that they were captured in."""
+        self._replayed: list[int] = []
         self._loaded: dict[Any, Any] = {}
         """Compiled kernels by the driver's handle of their function."""
         self._launched: dict[Any, None] = {}
@@ -104,24 +133,38 @@ class GpuLaunches:
         self._hook_graphs()
 
     def _hook_graphs(self) -> None:
-        """A replay launches again what was launched between the begin and the end of the capture."""
+        """A replay launches again what was launched between the begin and the end of the capture.
+
+        And it runs again torch's operators that were captured, wherever that was. Hooked where the methods come from,
+        for a class further up can be asked for them as well.
+        """
         graph_class = importlib.import_module("torch").cuda.CUDAGraph
-        begin, end, replay = graph_class.capture_begin, graph_class.capture_end, graph_class.replay
+        begin, end, replay = (_origin(graph_class, name) for name in ("capture_begin", "capture_end", "replay"))
         starts: dict[int, int] = {}
+        watches: dict[int, OperatorWatch] = {}
 
         def begun(graph: Any, *args: Any, **kwargs: Any) -> Any:
+            result = begin.method(graph, *args, **kwargs)
             starts[id(graph)] = len(self._seen)
-            return begin(graph, *args, **kwargs)
+            watches[id(graph)] = OperatorWatch(poisons=False)
+            watches[id(graph)].__enter__()  # type: ignore[no-untyped-call]
+            return result
 
-        def ended(graph: Any) -> Any:
+        def ended(graph: Any, *args: Any, **kwargs: Any) -> Any:
+            watch = watches.pop(id(graph), None)
+            if watch is not None:
+                watch.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+                self._captured[id(graph)] = watch.take()
             self._graphs[id(graph)] = self._seen[starts.pop(id(graph), len(self._seen)) :]
-            return end(graph)
+            return end.method(graph, *args, **kwargs)
 
-        def replayed(graph: Any) -> Any:
+        def replayed(graph: Any, *args: Any, **kwargs: Any) -> Any:
             self._seen += self._graphs.get(id(graph), [])
-            return replay(graph)
+            self._replayed.append(id(graph))
+            return replay.method(graph, *args, **kwargs)
 
-        graph_class.capture_begin, graph_class.capture_end, graph_class.replay = begun, ended, replayed
+        for origin, hook in ((begin, begun), (end, ended), (replay, replayed)):
+            setattr(origin.owner, origin.name, hook)
 
     def _hook_loading(self) -> None:
         """Remember every kernel that the driver loads, by the handle it is launched by."""
@@ -161,6 +204,7 @@ class GpuLaunches:
 
     def begin(self, *, silenced: bool) -> None:
         self._seen.clear()
+        self._replayed.clear()
         self._launched.clear()
         self._streams.clear()
         self._silenced = silenced
@@ -174,6 +218,9 @@ class GpuLaunches:
 
     def faults(self) -> list[BaseException]:
         return []
+
+    def captured_operators(self) -> list[dict[str, list[int]]]:
+        return [self._captured[graph] for graph in self._replayed if graph in self._captured]
 
     def resources(self) -> list[dict[str, Any]]:
         """A call that replays a graph launches nothing itself: then all that were ever loaded."""

@@ -39,8 +39,9 @@ ALLOCATIONS = frozenset(
 class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts operators and the elements of their largest tensor; poisons fresh allocations."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, poisons: bool = True) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self._poisons = poisons
         self.operators: dict[str, list[int]] = {}
         self.salt = 0
         self._native = native_operators()
@@ -55,7 +56,7 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self._inside(func, args, kwargs or {})
         result = func(*args, **(kwargs or {}))
         name = f"{func.namespace}.{func._schema.name.split('::')[-1]}"
-        if name in ALLOCATIONS:
+        if name in ALLOCATIONS and self._poisons:
             poison(result, self.salt)
         row = self.operators.setdefault(name, [0, 0])
         row[0] += 1
@@ -71,6 +72,13 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     return func._op_dk(getattr(torch._C.DispatchKey, kind), *args, **kwargs)
         self.operators.setdefault(f"{UNSEEN}{func.name()}", [0, 0])[0] += 1
         return func(*args, **kwargs)
+
+    def add(self, seen: dict[str, list[int]]) -> None:
+        """What ran elsewhere and counts here."""
+        for name, (calls, elements) in seen.items():
+            row = self.operators.setdefault(name, [0, 0])
+            row[0] += calls
+            row[1] += elements
 
     def take(self) -> dict[str, list[int]]:
         """What was seen since the last take."""

@@ -162,6 +162,8 @@ class Worker:
 
     def _pay_first_use(self) -> None:
         """Context, allocator and what torch loads with its first kernels, before the candidate is there to wait."""
+        torch._C._jit_override_can_fuse_on_gpu(False)  # a fused group would run as an operator that no log knows
+        torch._C._jit_set_texpr_fuser_enabled(False)
         some = torch.zeros(1024, device="cuda").add_(1)
         some.bfloat16().float().sum().item()
         torch.cuda._sleep(1)  # type: ignore[no-untyped-call]
@@ -318,6 +320,8 @@ class Worker:
             except RuntimeError:
                 seen = NO_TESTIMONY
             gc.disable()
+            for captured in self.launches.captured_operators():
+                self.watch.add(captured)
             record |= {"operators": self.watch.take(), **dataclasses.asdict(seen)}
 
     def _unjoined(self, model: torch.nn.Module, slot: Slot) -> str:
