@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
+from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.kernel_profile import Profile, Roofline
 from triton_agent.tools.results import (
     CaseAccuracy,
@@ -93,6 +94,8 @@ class Job:
     notes: list[str] = dataclasses.field(default_factory=list)
     stages: list[StageTime] = dataclasses.field(default_factory=list)
     timings: list[Timing] = dataclasses.field(default_factory=list)
+    programs: list[dict[str, int]] = dataclasses.field(default_factory=list)
+    """Of each kernel, launched by each call at the main sizes that was checked."""
     determinism: Determinism = Determinism.NOT_MEASURED
     peak_bytes: int | None = None
     original_peak_bytes: int | None = None
@@ -247,10 +250,43 @@ def take_time(job: Job) -> None:
         job.timings = job.clock.race(entrant)
     job.notes += job.clock.notes
     with job.gpu(Mode.SHARED):
+        _check_memory_of_answers(job, trial, sets[-1])
         _set_parameters(job, job.runner, trial, 0)
         for slot, case in enumerate(trial.cases[:2]):  # what was timed has to be what was checked
             answer, _ = _call(job, trial, case, slot=AFTER_THE_CLOCK + slot)
             _judge(job, case, answer)
+
+
+def _check_memory_of_answers(job: Job, trial: Trial, timed: Payload) -> None:
+    """With inputs that were timed a call launches what it did with new ones: else it knows them by their contents."""
+    case = trial.cases[0]
+    reply, _ = job.runner.ask(
+        "call",
+        [timed],
+        expected_bytes=case.expectation.answer_bytes,
+        model=trial.variant,
+        slot=TIMED_BEFORE,
+        overwrite=None,
+        train=case.train,
+        silenced=False,
+        salt=0,
+        prove=False,
+        measure=False,
+    )
+    now = _programs(reply)
+    for kernel in set.intersection(*map(set, job.programs)) if job.programs else ():
+        least = min(programs[kernel] for programs in job.programs)
+        if now.get(kernel, 0) < LEAST_SHARE_OF_PROGRAMS * least:
+            raise Failed(
+                Finding.FALSE_CLOCK,
+                f"on inputs that were timed a call launches {now.get(kernel, 0)} programs of {kernel}, on new ones "
+                f"{least} and more: what was timed is a memory of earlier answers",
+            )
+
+
+def _programs(reply: dict[str, Any]) -> dict[str, int]:
+    """How many of each kernel a call launched."""
+    return {item.kernel: item.programs for item in _launch_counts(reply["launches"])}
 
 
 def look_inside(job: Job) -> None:
@@ -276,7 +312,10 @@ def look_inside(job: Job) -> None:
 SAME_CALLS = 3
 SAME_AGAIN = 20_000
 AFTER_THE_CLOCK = 10_000
+TIMED_BEFORE = 30_000
 """Slots of calls that no other call is compared with."""
+LEAST_SHARE_OF_PROGRAMS = 0.5
+"""Of a kernel's programs in a call, which may depend a little on what the inputs hold."""
 SMALL_BYTES = 1 << 20
 """Of device memory; what an original takes below this is no measure for anybody."""
 PROFILED_CALLS = 5
@@ -422,6 +461,8 @@ def _check_authorship(job: Job, trial: int, case: Case, reply: dict[str, Any]) -
     check_host(work, case.expectation.elements)
     check_library(work, job.plan.work[trial], allow_library=job.settings.allow_library)
     checks.check_races(case, reply["launches"])
+    if trial == job.plan.main:
+        job.programs.append(_programs(reply))
 
 
 def _right_when_silenced(job: Job, trial: Trial) -> list[str]:
