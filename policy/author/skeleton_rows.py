@@ -8,6 +8,7 @@ are kept lane by lane until the end of a pass, which makes them as accurate as a
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 from collections.abc import Iterator
 
