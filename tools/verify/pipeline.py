@@ -250,7 +250,7 @@ def take_time(job: Job) -> None:
         job.timings = job.clock.race(entrant)
     job.notes += job.clock.notes
     with job.gpu(Mode.SHARED):
-        _check_memory_of_answers(job, trial, sets[-1])
+        _check_memory_of_answers(job, trial, job.plan.timing_sets[-1])
         _set_parameters(job, job.runner, trial, 0)
         for slot, case in enumerate(trial.cases[:2]):  # what was timed has to be what was checked
             answer, _ = _call(job, trial, case, slot=AFTER_THE_CLOCK + slot)
