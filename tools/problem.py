@@ -12,7 +12,7 @@ import difflib
 import enum
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,19 +86,8 @@ class ProblemSpec:
 
     def at(self, one: InputSet) -> ProblemSpec:
         """The same with one call."""
-        return dataclasses.replace(
-            self, inputs=one.inputs, inputs_file=one.inputs_file, sets=(), digest=self._narrowed([one])
-        )
-
-    def only(self, names: Collection[str]) -> ProblemSpec:
-        """The same at these of its sets."""
-        kept = tuple(item for item in self.sets if item.name in names)
-        if len(kept) == len(self.sets):
-            return self
-        return dataclasses.replace(self.at(kept[0]), sets=kept, digest=self._narrowed(kept))
-
-    def _narrowed(self, kept: Sequence[InputSet]) -> str:
-        return hashlib.sha256(json.dumps([self.digest, *(item.name for item in kept)]).encode()).hexdigest()
+        digest = hashlib.sha256(json.dumps([self.digest, one.name]).encode()).hexdigest()
+        return dataclasses.replace(self, inputs=one.inputs, inputs_file=one.inputs_file, sets=(), digest=digest)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data. Arguments travel as Python text, since JSON would turn tuples into lists."""

@@ -79,6 +79,13 @@ def test_the_first_set_at_which_it_is_wrong_decides_and_is_named(evaluator: AnyE
     assert {stage.partition(": ")[0] for stage in stages} == {"f32[5,20]", "f32[1,7]", "wide"}
 
 
+def test_it_can_be_asked_at_some_sets_and_at_their_own_sizes_only(evaluator: AnyEvaluator) -> None:
+    assert isinstance(evaluator, SetsEvaluator)
+    verdict = evaluator.evaluate(RIGHT_WHERE_SHORT, as_given=True, names=["f32[5,20]", "f32[1,7]"])
+    assert verdict.status is Status.PASSED
+    assert {case.variant for case in verdict.accuracy} == {"f32[5,20]: as given", "f32[1,7]: as given"}
+
+
 def test_what_is_no_kernel_is_told_once(evaluator: AnyEvaluator) -> None:
     verdict = evaluator.evaluate("class ModelNew: ...")
     assert verdict.status is not Status.PASSED
