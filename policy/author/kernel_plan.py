@@ -120,6 +120,8 @@ class Attempt:
         self.alone = False
         """Whether the kernel may hold one reduction only."""
         self.anchor = ""
+        self.across: set[bool] = set()
+        """Whether what the reductions so far run over lies contiguously along the kept axes, or along the reduced."""
 
     def kernel(self) -> Kernel:
         anchors = self._anchors()
@@ -225,6 +227,7 @@ class Attempt:
             if product(sizes, self.width) != self.length or not self._is_kept(flat(at, value.shape, self.width)):
                 raise self._store(value)
             inner = weaver.weave(source, self._with_reduced(value, at, sizes))
+            self._require_same_direction(weaver, value, inner)
         return weaver.add(
             Node(
                 kind=value.operation,
@@ -235,6 +238,23 @@ class Attempt:
                 hint=value.hint,
             )
         )
+
+    def _require_same_direction(self, weaver: Weaver, value: Value, inner: int) -> None:
+        """Rows of a square matrix and its columns are as many and as long, but lie in memory otherwise."""
+        found, waiting, seen = set[bool](), [inner], set[int]()
+        one, kept = constant(1, self.width), set(self.kept)
+        while waiting:
+            current = waiting.pop()
+            node = weaver.nodes[current]
+            if current in seen or node.kind == "reduce":
+                continue
+            seen.add(current)
+            waiting.extend(node.inputs)
+            if node.kind == "load" and node.index is not None and node.index.axes() & kept and node.index.axes() - kept:
+                found |= {axis in kept for axis in node.index.axes() if node.index.coefficient(axis) == one}
+        if self.across and found and not found & self.across:
+            raise self._store(value)
+        self.across |= found
 
     def _is_kept(self, index: Index) -> bool:
         axes = plain_axes(index)

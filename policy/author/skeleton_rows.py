@@ -91,7 +91,7 @@ class _RowKernel:
         looped = looped or self.kernel.part is not None
         step, walking_warps = self._step(rows)
         block = (wanted.columns or min(step, whole)) if looped else whole
-        many = max(1, min(TILE_ELEMENTS // block, power_of_two(rows), 64))
+        many = max(1, min(TILE_ELEMENTS // block, power_of_two(rows), 8 * FEW))
         taken = wanted.rows or (many if block < TILE_ELEMENTS // 2 else 1)
         warps = wanted.warps or max(1, min(walking_warps if looped else 16, taken * block // 512))
         warps = power_of_two(max(warps, 4) if taken * block >= 512 else warps)
@@ -102,6 +102,11 @@ class _RowKernel:
         fits = min(NARROW, power_of_two(rows)) * whole <= WHOLE_ROW
         looped = whole > ACROSS and not (fits and self._passes() > 1) if wanted.looped is None else wanted.looped
         looped = looped or self.kernel.part is not None
+        if looped and self.kernel.part is None and rows <= 2 * ACROSS * self.setting.processors:
+            # Too few programs to hide how long memory takes: each asks for more at once.
+            taken, block = wanted.rows or min(NARROW, power_of_two(rows)), wanted.columns or min(whole, 4 * ACROSS)
+            warps = wanted.warps or power_of_two(max(4, min(16, taken * block // 512)))
+            return Tiles(rows=taken, columns=block, looped=True, warps=warps)
         block = (wanted.columns or min(whole, ACROSS)) if looped else whole
         most = ACROSS if looped else max(1, min(ACROSS, WHOLE_ROW // block), 2 * TILE_ELEMENTS // block)
         taken = wanted.rows or min(most, power_of_two(rows))

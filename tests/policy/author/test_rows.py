@@ -10,7 +10,7 @@ from tests.policy.author.briefs import brief_of, problem
 from tests.policy.author.test_author import check_passes
 
 from triton_agent.policy.author.decisions import first_choice
-from triton_agent.policy.author.writer import write
+from triton_agent.policy.author.writer import drafts_of, write
 from triton_agent.tools.isolate.processes import Nursery
 
 LONG = """
@@ -110,3 +110,33 @@ def test_what_is_divided_by_is_a_constant_of_the_kernel(tmp_path: Path) -> None:
     source = write(brief, first_choice(brief)).source
     divisors = set(re.findall(r"(?://|%) ([a-z]\w*)", source.split("class ModelNew")[0]))
     assert divisors and all(f"{name}: tl.constexpr" in source for name in divisors)
+
+
+BOTH_WAYS = """
+SIZE = 48
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        products = x @ x.t()
+        return products.logsumexp(0) + products.logsumexp(1)
+
+
+def get_inputs():
+    return [torch.randn(SIZE, SIZE)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_rows_and_columns_of_a_square_are_reduced_apart(tmp_path: Path) -> None:
+    brief = brief_of(problem(tmp_path, BOTH_WAYS))
+    (draft,) = drafts_of(brief, first_choice(brief))
+    assert [kernel.kernel.kind for kernel in draft.kernels].count("rows") == 2
+
+
+@pytest.mark.slow
+def test_rows_and_columns_of_a_square_are_right(tmp_path: Path, nursery: Nursery) -> None:
+    check_passes(tmp_path, nursery, BOTH_WAYS)
