@@ -38,7 +38,7 @@ class Known:
         return self.rate * (_CROWDED if crowded else 1.0)
 
     def with_room(self) -> Known:
-        """The same for operands whose elements have an address each."""
+        """The same where what is beside the sums takes many registers: addresses, three products of TF32."""
         large = self.rows * self.columns >= 128 * 64
         return dataclasses.replace(self, warps=8 if large else self.warps, inner=min(self.inner, 64))
 
@@ -121,7 +121,9 @@ def ranked(
     """
     table = (HALF_WARPGROUPS if warpgroups and not scattered else HALF) if half else SINGLE
     if scattered:
-        table = tuple(known.with_room() for known in table if known.rows * known.columns <= 128 * 128)
+        table = tuple(known for known in table if known.rows * known.columns <= 128 * 128)
+    if scattered or not (half or warpgroups):  # float32 takes twice the registers; only the newest GPUs hold it
+        table = tuple(known.with_room() for known in table)
     fitting = [known for known in table if _fits(known.rows, m) and _fits(known.columns, n)]
     fitting.sort(key=lambda known: _cost(known, m, n, k, copies, processors) / known.rate_before(follow_up))
     found = [known.tiles(k) for known in fitting[:MOST]]

@@ -52,3 +52,11 @@ def test_operands_fit_into_shared_memory(warpgroups: bool, limit: int) -> None:
             m, 4096, 4096, 1, half=True, on_cuda=True, warpgroups=warpgroups, scattered=False, processors=132
         )
         assert max(map(shared_bytes, found)) <= limit
+
+
+def test_float32_gets_more_warps_where_registers_are_few() -> None:
+    """Three products of TF32 spilled with four warps on compute capability 8.0."""
+    for tiles in ranked(
+        2048, 2304, 1536, 1, half=False, on_cuda=True, warpgroups=False, scattered=False, processors=108
+    ):
+        assert tiles.warps == 8 or tiles.rows * tiles.columns < 128 * 64
