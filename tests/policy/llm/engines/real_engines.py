@@ -46,6 +46,9 @@ def transformers_python() -> str:
 def require_transformers() -> None:
     if importlib.util.find_spec("transformers") is None:
         pytest.skip("transformers is not installed here (the extra `train`)")
+    import torch
+
+    torch.set_num_threads(1)  # two on two busy cores wait for each other at every step: ten times slower
 
 
 def run_script(*arguments: str | Path, given: Any = None) -> str:
