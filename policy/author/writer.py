@@ -56,6 +56,11 @@ def write(brief: Brief, choice: Choice) -> Answer:
     return Answer(plan=plan_text([d.kernels for d in drafts], _limits(drafts)), source=_file(brief, model, drafts))
 
 
+def describe_limits(brief: Brief, choice: Choice | None = None) -> list[str]:
+    """What the author cannot do of this problem, a line each."""
+    return _limits(drafts_of(brief, choice or Choice()))
+
+
 def drafts_of(brief: Brief, choice: Choice) -> list[Draft]:
     """One for evaluation, and one for training where that runs other operators."""
     model = ModelText(brief.source, brief.class_name)
