@@ -924,7 +924,8 @@ def raw_kernel(address, out_ptr, N: tl.constexpr):
 
 @probe
 def raw_address_reaches_only_tensors_of_the_launch():
-    hidden, out = values(16), torch.empty(16)
+    # So large that it never lies on the heap, whose addresses may fit into 32 bits and would be taken for an int32.
+    hidden, out = torch.empty(16 << 20), torch.empty(16)
     error = caught(OutOfBounds, lambda: raw_kernel[(1,)](hidden.data_ptr(), out, 16))
     return "16/16 lanes" in str(error) or str(error)
 
