@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -228,7 +229,11 @@ def test_an_original_much_slower_than_before_betrays_a_load_that_nobody_told_of(
 
 
 def sleeper(*marks: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)", *marks])
+    process = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)", *marks])
+    deadline_s = time.monotonic() + 10
+    while not Path(f"/proc/{process.pid}/cmdline").read_bytes():  # for a moment after the start it has none
+        assert time.monotonic() < deadline_s
+    return process
 
 
 def test_forks_of_a_zygote_are_ours_whoever_their_driver_is(card: Callable[..., None]) -> None:
