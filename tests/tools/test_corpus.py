@@ -45,10 +45,15 @@ OPERATORS = sorted({item.path.parent.name for item in SPECIMENS})
     "operator", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in OPERATORS]
 )
 def test_every_kernel_of_an_operator_gets_its_verdict(operator: str, nursery: Nursery) -> None:
+    """Each verdict is one draw of secret inputs; what is unexpected once is drawn again, and counts if it is so twice.
+
+    How often one draw is unexpected is not for a test to say: `python -m tests.scoreboard --corpus --rounds 10`.
+    """
     members = [item for item in SPECIMENS if item.path.parent.name == operator]
+    surprising = [item for item, outcome in grade(members, SETTINGS, nursery=nursery) if not item.meets(outcome)]
     unexpected = [
         f"{item.name}: {spoken(outcome)}, expected {'|'.join(item.expected)}\n{getattr(outcome, 'message', outcome)}"
-        for item, outcome in grade(members, SETTINGS, nursery=nursery)
+        for item, outcome in grade(surprising, SETTINGS, nursery=nursery)
         if not item.meets(outcome)
     ]
     assert not unexpected, "\n\n".join(unexpected)
