@@ -24,7 +24,7 @@ from triton_agent.tools.distrust import cell_for, require_layers
 from triton_agent.tools.emulate.targets import TARGETS
 from triton_agent.tools.errors import InstrumentError, NotJudgeableHere, WorkerNeverReady
 from triton_agent.tools.isolate.conditions import Conditions
-from triton_agent.tools.isolate.processes import Nursery, Zygote
+from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.module_attributes import HeldTensor
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.referee import Referee
@@ -189,25 +189,18 @@ class Evaluator:
         self._stack.callback(self._referee.close)
         self._referee.begin()
         zygotes = {mode: self._nursery.mode(mode, target) for mode in needed_modes(self.settings)}
-        on_gpu = self.settings.device == "cuda"
-        if on_gpu:
+        ahead = self.settings.device == "cuda" and _cores() >= CORES_TO_COMPILE_AHEAD
+        if ahead:
             self._nursery.mode(COMPILER, target)  # most likely the one: its imports go on meanwhile
         self.facts = _facts(self._referee.facts())
         if card and self.facts.gpu != card:
             raise InstrumentError(f"asked for the card {card}, and found {self.facts.gpu or 'none'} in its place")
-        if on_gpu:
-            zygotes |= self._compiling_for(self.facts.target)
-        compilers = _cores() - CORES_FOR_OTHERS if on_gpu and COMPILER in zygotes else 0
+        if ahead and self.facts.target in TARGETS:
+            zygotes[COMPILER] = self._nursery.mode(COMPILER, self.facts.target)
+        compilers = _cores() - CORES_FOR_OTHERS if ahead and COMPILER in zygotes else 0
         chosen = dataclasses.replace(self._crew_settings(target), compilers=compilers)
         self._crew = Crew(zygotes, chosen, lent=lambda: self._referee.lent)
         self._stack.callback(self._crew.close)
-
-    def _compiling_for(self, card: str) -> dict[str, Zygote]:
-        """What compiles ahead for this very card; nothing for one that is not known, or where cores are few."""
-        assert self._nursery is not None
-        if card not in TARGETS or _cores() < CORES_TO_COMPILE_AHEAD:
-            return {}
-        return {COMPILER: self._nursery.mode(COMPILER, card)}
 
     def _crew_settings(self, target: str) -> CrewSettings:
         chosen = self.settings
