@@ -76,6 +76,10 @@ OWN_OF_MODULES = frozenset(
 )
 """Methods by which others look into a module, and by which it is called."""
 
+MAY_IMPORT_FOR_ITSELF = ("torch", "triton")
+"""Compiled code imports by the `__import__` of whoever called it, as `torch.tensor` does at its first call, with an
+empty list where Python's own statements have None or a tuple. It gets the outermost package, which the candidate has."""
+
 VIOLATIONS_AT_MOST = 20
 
 
@@ -196,6 +200,8 @@ class Guard:
 
     def _import(self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
         root = name.split(".")[0]
+        if type(fromlist) is list and not fromlist and root in MAY_IMPORT_FOR_ITSELF:
+            return self._unwatched_import(name, globals, locals)
         if level or root not in ALLOWED_MODULES:
             self._refuse(f"import of {name or '.'}")
         for item in (*name.split("."), *(fromlist or ())):
@@ -203,12 +209,16 @@ class Guard:
         for path in [f"{name}.{item}" for item in fromlist or ()] or [name]:
             if any(path == prefix or path.startswith(prefix + ".") for prefix in FORBIDDEN_PREFIXES):
                 self._refuse(f"import of {path}")
-        self._busy = True  # what a permitted module does while it loads is its own affair
+        module = self._unwatched_import(name, globals, locals, fromlist or ())
+        return module if root in ("torch", "triton", "math", "__future__") else self._public_copy(module)
+
+    def _unwatched_import(self, name: str, globals: Any, locals: Any, fromlist: Any = ()) -> types.ModuleType:
+        """What a permitted module does while it loads is its own affair."""
+        self._busy = True
         try:
-            module = importlib.__import__(name, globals, locals, fromlist or (), level)
+            return importlib.__import__(name, globals, locals, fromlist)
         finally:
             self._busy = False
-        return module if root in ("torch", "triton", "math", "__future__") else self._public_copy(module)
 
     def _public_copy(self, module: types.ModuleType) -> types.ModuleType:
         """The public names of a standard module; what it imported for itself stays behind."""

@@ -36,6 +36,7 @@ from triton_agent.tools.verify.pipeline import STAGES, Job, JudgeSettings, run
 from triton_agent.tools.verify.plan import Plan, PlanSettings, as_given
 from triton_agent.tools.verify.prepare import prepare_plan
 from triton_agent.tools.verify.reference import load
+from triton_agent.tools.verify.room import memory_was_taken
 from triton_agent.tools.verify.session import Session
 from triton_agent.tools.verify.timekeeper import Timekeeper
 from triton_agent.tools.verify.worth import assay
@@ -177,6 +178,9 @@ class Checker:
         finally:
             for session in sessions:  # a worker that sorts goes on to another candidate
                 session.channel.let_go() if message.get("sort") else session.channel.close()
+        taken = memory_was_taken(str(answer.get("verdict", {}).get("finding")), self.plan) if self.plan else None
+        if taken is not None:
+            answer = {"error": error_to_json(taken)}
         with contextlib.suppress(ChannelClosed):  # the driver is gone, and with it whoever wanted to know
             self.reply({"job": job_id, **answer})
         if "error" in answer or "bug" in answer:

@@ -26,6 +26,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.flops import flop_counter
+from triton_agent.tools.verify.index_bounds import refuse_wild_indices
 from triton_agent.tools.verify.input_tensors import map_tensors, tensors_in
 from triton_agent.tools.verify.reference import Reference
 
@@ -88,14 +90,17 @@ class TooLarge(ProblemError):
 class _Meter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes the largest result of any operator; stops the run past a size or a time."""
 
-    def __init__(self, elements_at_most: float = math.inf, deadline: float = math.inf) -> None:
+    def __init__(self, elements_at_most: float = math.inf, deadline: float = math.inf, *, on_gpu: bool = False) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self.on_gpu = on_gpu
         self.elements_at_most = elements_at_most
         self.deadline = deadline
         self.largest = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self._refuse(_asked_elements(args))  # before the memory is taken
+        if self.on_gpu:
+            refuse_wild_indices(func, args)
         result = func(*args, **(kwargs or {}))
         for tensor in tensors_in(result):
             self.largest = max(self.largest, _written_elements(tensor))
@@ -139,7 +144,7 @@ def estimate(reference: Reference, seed: int, *, deadline: float = math.inf) -> 
 
     Raises `ProblemError` where the original does not run, `NotFollowed` where that may be the fake tensors' fault.
     """
-    counter, meter = FlopCounterMode(display=False), _Meter(deadline=deadline)
+    counter, meter = flop_counter(), _Meter(deadline=deadline)
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     inputs = _fake_if_possible(lambda: reference.make_inputs(seed), fake, deadline)
     model = _fake_if_possible(lambda: _model(reference, seed), fake, deadline)
@@ -193,7 +198,7 @@ def prove(
     reference: Reference, seed: int, *, limits: Limits, deadline: float = math.inf, device: str = "cpu"
 ) -> Footprint:
     """Measured by running the original; raises `ProblemError` where it fails, `TooLarge` past the limits."""
-    counter, meter = FlopCounterMode(display=False), _Meter(limits.elements_at_most, deadline)
+    counter, meter = flop_counter(), _Meter(limits.elements_at_most, deadline, on_gpu=device != "cpu")
     uncut = limits.elements_at_most if reference.batch is None else MOST_UNCUT_ELEMENTS
     with _quiet_generators(), torch.no_grad():
         with _Meter(uncut, deadline):

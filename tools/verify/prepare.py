@@ -6,9 +6,9 @@ import contextlib
 from typing import Any
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from triton_agent.tools.errors import NotJudgeableHere, ProblemError
+from triton_agent.tools.flops import flop_counter
 from triton_agent.tools.isolate.payloads import Payload, pack
 from triton_agent.tools.isolate.watch import OperatorWatch
 from triton_agent.tools.operators import kind_of
@@ -126,7 +126,7 @@ def _work(original: torch.nn.Module | None, trial: Trial) -> OriginalWork:
     if original is None:
         return OriginalWork(arithmetic=0, moved=0)
     inputs = trial.cases[0].expectation.packed_inputs.unpack()
-    watch, counter = OperatorWatch(), FlopCounterMode(display=False)
+    watch, counter = OperatorWatch(), flop_counter()
     with torch.no_grad(), counter, watch:
         original(*inputs)
     seen = {name: (kind_of(name), row[1]) for name, row in watch.take().items()}

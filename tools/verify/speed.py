@@ -30,6 +30,8 @@ from triton_agent.tools.verify.session import Failed, Session
 BATCH_MS = 10.0
 """A batch takes about this long, so that the way to the worker and back does not count."""
 BATCH_AT_MOST = 1000
+BATCHES = 3
+"""The quickest counts: a busy machine holds up one or another, a lie holds up all."""
 ROUND_TRIP_MS = 1.0
 """Of a request to a worker; generous, for what is bounded is lies by a factor."""
 WARM_UP_CALLS = 3
@@ -138,9 +140,10 @@ class Racetrack:
         claimed = statistics.median(sample.device_ms for sample in samples.candidate)
         latency = statistics.median(sample.host_ms for sample in samples.candidate)
         calls = max(3, min(BATCH_AT_MOST, int(BATCH_MS / max(latency, 1e-3))))
-        began = time.perf_counter()
-        session.ask("time", batch=calls)
-        trusted = ((time.perf_counter() - began) * 1e3 - ROUND_TRIP_MS) / calls
+        batches_ms: list[float] = []
+        while len(batches_ms) < BATCHES and not any(ms <= FALSE_FACTOR * latency + 0.05 for ms in batches_ms):
+            batches_ms.append(_batch_ms(session, calls))
+        trusted = min(batches_ms)
         if trusted > FALSE_FACTOR * latency + 0.05:
             raise Failed(
                 Finding.FALSE_CLOCK,
@@ -153,6 +156,13 @@ class Racetrack:
         doubt = contradiction(samples.candidate, overheads)
         if doubt:
             raise Failed(Finding.FALSE_CLOCK, doubt)
+
+
+def _batch_ms(session: Session, calls: int) -> float:
+    """A call's share of a batch, by the clock of this process."""
+    began = time.perf_counter()
+    session.ask("time", batch=calls)
+    return ((time.perf_counter() - began) * 1e3 - ROUND_TRIP_MS) / calls
 
 
 def _call(model: Any, args: list[Any], conditions: Conditions) -> Any:

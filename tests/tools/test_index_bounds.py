@@ -1,0 +1,77 @@
+"""Indices are refused where torch refuses them on a CPU, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from triton_agent.tools.verify.index_bounds import refuse_wild_indices
+
+
+class _Refusing(TorchDispatchMode):
+    """Asks before the operator does, and never lets it run into an error of its own."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        refuse_wild_indices(func, args)
+        return func(*args, **(kwargs or {}))
+
+
+def index(*values: int) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.int64)
+
+
+TABLE = torch.arange(12.0).reshape(4, 3)
+
+RIGHT: dict[str, Callable[[], Any]] = {
+    "embedding": lambda: F.embedding(index(0, 3), TABLE),
+    "embedding bag": lambda: F.embedding_bag(index(0, 3), TABLE, index(0, 1)),
+    "gather": lambda: TABLE.gather(1, index(0, 2, 1).reshape(3, 1)),
+    "index_select": lambda: TABLE.index_select(-1, index(2, 0)),
+    "subscript": lambda: TABLE[index(-4, 3), index(2, -3)],
+    "subscript of a later dimension": lambda: TABLE[:, index(2, -3)],
+    "mask": lambda: TABLE[TABLE > 3],
+    "mask over both dimensions, and an index": lambda: TABLE[None][:, TABLE > 3][:, index(7)],
+    "scatter": lambda: torch.zeros(4, 3).scatter(0, index(3, 0).reshape(1, 2), 1.0),
+    "index_add": lambda: torch.zeros(4, 3).index_add(0, index(3, 0), TABLE[:2]),
+    "take": lambda: TABLE.take(index(-12, 11)),
+    "padding of a loss": lambda: F.cross_entropy(TABLE, index(0, -100, 2, 1)),
+    "padding of another value": lambda: F.cross_entropy(TABLE, index(0, 77, 2, 1), ignore_index=77),
+    "loss of images": lambda: F.nll_loss(TABLE.reshape(1, 3, 2, 2), torch.full((1, 2, 2), 2)),
+    "nothing at all": lambda: F.embedding(index(), TABLE),
+}
+
+WRONG: dict[str, Callable[[], Any]] = {
+    "embedding": lambda: F.embedding(index(0, 4), TABLE),
+    "embedding counted from the end": lambda: F.embedding(index(-1), TABLE),
+    "embedding bag": lambda: F.embedding_bag(index(0, 4), TABLE, index(0, 1)),
+    "gather": lambda: TABLE.gather(1, index(0, 3, 1).reshape(3, 1)),
+    "index_select": lambda: TABLE.index_select(1, index(3)),
+    "subscript": lambda: TABLE[index(0), index(3)],
+    "subscript of a later dimension": lambda: TABLE[:, index(-4)],
+    "scatter": lambda: torch.zeros(4, 3).scatter(0, index(4, 0).reshape(1, 2), 1.0),
+    "index_add": lambda: torch.zeros(4, 3).index_add(0, index(4, 0), TABLE[:2]),
+    "take": lambda: TABLE.take(index(12)),
+    "class of a loss": lambda: F.cross_entropy(TABLE, index(0, 3, 2, 1)),
+    "padding of another value": lambda: F.cross_entropy(TABLE, index(0, -101, 2, 1)),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_torch_takes_is_not_refused(name: str) -> None:
+    expected = RIGHT[name]()
+    with _Refusing():
+        given = RIGHT[name]()
+    assert torch.equal(given, expected)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_torch_refuses_is_refused_before_it_runs(name: str) -> None:
+    with pytest.raises((IndexError, RuntimeError)):
+        WRONG[name]()
+    with _Refusing(), pytest.raises(IndexError, match="are allowed"):
+        WRONG[name]()

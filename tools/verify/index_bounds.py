@@ -1,0 +1,90 @@
+"""Indices that point past what they index, noticed before a GPU does.
+
+On a CPU torch refuses them with an error. On a GPU the kernel asserts, and the process can use the card no more: a size
+at which the original does not run would take the checker with it. So where sizes are only tried, indices are looked at
+first, operator by operator.
+
+Not covered: operators outside these, and indices that a kernel of the original's own makes up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """What one index of a call may hold."""
+
+    index: Any
+    low: int = 0
+    high: int
+    spared: int | None = None
+    """A value that points nowhere on purpose."""
+
+    def check(self) -> None:
+        if not isinstance(self.index, torch.Tensor) or _is_mask(self.index) or self.index.is_floating_point():
+            return
+        pointing = self.index if self.spared is None else self.index[self.index != self.spared]
+        if pointing.numel() == 0:
+            return
+        lowest, highest = (int(value) for value in torch.aminmax(pointing))
+        if lowest < self.low or highest > self.high:
+            raise IndexError(f"index from {lowest} to {highest} where {self.low} to {self.high} are allowed")
+
+
+def refuse_wild_indices(operator: Any, arguments: Sequence[Any]) -> None:
+    """Raises IndexError, as torch does on a CPU."""
+    bounds = _BOUNDS.get(operator._schema.name.removeprefix("aten::").removesuffix("_"))
+    for bound in bounds(arguments) if bounds is not None else ():
+        bound.check()
+
+
+def _is_mask(index: torch.Tensor) -> bool:
+    return index.dtype in (torch.bool, torch.uint8)
+
+
+def _table(arguments: Sequence[Any]) -> list[Bound]:
+    table, index, *_ = arguments
+    return [Bound(index=index, high=table.shape[0] - 1)]
+
+
+def _along(arguments: Sequence[Any]) -> list[Bound]:
+    into, dimension, index, *_ = arguments
+    return [Bound(index=index, high=(into.shape[dimension] if into.dim() else 1) - 1)]
+
+
+def _several(arguments: Sequence[Any]) -> list[Bound]:
+    """One index for each dimension, or none, counted from the end as well; a mask covers as many as it has."""
+    into, indices, *_ = arguments
+    found: list[Bound] = []
+    dimension = 0
+    for index in indices:
+        if index is not None and not _is_mask(index):
+            found.append(Bound(index=index, low=-into.shape[dimension], high=into.shape[dimension] - 1))
+        dimension += index.dim() if index is not None and _is_mask(index) else 1
+    return found
+
+
+def _everywhere(arguments: Sequence[Any]) -> list[Bound]:
+    into, index, *_ = arguments
+    return [Bound(index=index, low=-into.numel(), high=into.numel() - 1)]
+
+
+def _classes(arguments: Sequence[Any]) -> list[Bound]:
+    scores, target, _, _, spared, *_ = arguments
+    return [Bound(index=target, high=scores.shape[1 if scores.dim() > 1 else 0] - 1, spared=spared)]
+
+
+_BOUNDS: dict[str, Callable[[Sequence[Any]], list[Bound]]] = {
+    **dict.fromkeys(("embedding", "embedding_renorm", "_embedding_bag", "_embedding_bag_forward_only"), _table),
+    **dict.fromkeys(("index_select", "gather", "scatter", "scatter_add", "scatter_reduce"), _along),
+    **dict.fromkeys(("index_add", "index_copy", "index_fill", "index_reduce"), _along),
+    **dict.fromkeys(("index", "index_put", "_index_put_impl", "_unsafe_index"), _several),
+    **dict.fromkeys(("take", "put"), _everywhere),
+    **dict.fromkeys(("nll_loss_forward", "nll_loss2d_forward"), _classes),
+}

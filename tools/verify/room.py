@@ -1,0 +1,54 @@
+"""Whether a candidate that ran out of the GPU's memory had any: others may have taken it.
+
+Asked after its worker has ended and given back what it held. If even then the card has less to give than a call at the
+problem's sizes may ask for, nothing is known of the candidate.
+Not covered: others who took the memory and gave it back in the meantime.
+"""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+from triton_agent.tools.errors import InstrumentError
+from triton_agent.tools.results import Finding
+from triton_agent.tools.verify.plan import Plan
+
+CONTEXT_BYTES = 1 << 30
+"""Of a process on the card, before it holds any tensor."""
+CALLS_HELD = 24
+"""Inputs and answers of so many calls: a worker keeps those of one variant until it has been judged there, and a call
+has intermediate results."""
+GIVING_BACK_S = 5.0
+"""An ended process still holds its memory for a while."""
+POLL_S = 0.1
+
+SHORT_OF_MEMORY = frozenset({Finding.MEMORY, Finding.CRASHED})
+"""How it shows; a harness that gets no memory ends."""
+
+
+def memory_was_taken(finding: str, plan: Plan) -> InstrumentError | None:
+    """Why a verdict with this finding does not stand; None where it does."""
+    if finding not in SHORT_OF_MEMORY or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return None
+    torch.cuda.empty_cache()
+    needed = room_needed(plan)
+    deadline = time.monotonic() + GIVING_BACK_S
+    free, total = torch.cuda.mem_get_info()
+    while free < needed and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+        free, total = torch.cuda.mem_get_info()
+    if free >= needed:
+        return None
+    return InstrumentError(
+        f"the GPU's memory is taken: {free >> 20:,} of {total >> 20:,} MiB are free, {needed >> 20:,} may be needed",
+        remedy="judge fewer at once, or end what holds the memory",
+    )
+
+
+def room_needed(plan: Plan) -> int:
+    """What a candidate may take of the card without being wasteful."""
+    cases = [case.expectation for trial in plan.trials for case in trial.cases]
+    largest = max((case.packed_inputs.size_bytes + case.answer_bytes for case in cases), default=0)
+    return CONTEXT_BYTES + CALLS_HELD * largest
