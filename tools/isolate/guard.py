@@ -78,7 +78,7 @@ OWN_OF_MODULES = frozenset(
 
 MAY_IMPORT_FOR_ITSELF = ("torch", "triton")
 """Compiled code imports by the `__import__` of whoever called it, as `torch.tensor` does at its first call, with an
-empty list where Python's own statements have None or a tuple. It gets the outermost package, which the candidate has."""
+empty list where Python's own statements have None or a tuple. It gets the outermost package; the candidate has that."""
 
 VIOLATIONS_AT_MOST = 20
 
