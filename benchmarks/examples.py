@@ -25,11 +25,13 @@ HERE = Path(__file__).resolve().parent
 FOLDER = HERE.parent / "examples"
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "gated_mlp": ("gated_mlp.py:GatedMLP", "--init", "1024, 4096", "--input", "f32[4096,1024]"),
+    "int8_gate": ("int8_gate.py",),
     "linear_gelu": ("linear_gelu.py",),
     "residual_norm": ("residual_norm.py",),
     "scored_pairs": ("scored_pairs.py",),
     "softmax": ("softmax.py",),
     "token_loss": ("token_loss.py",),
+    "window_softmax": ("window_softmax.py",),
 }
 BAR_S = 120.0
 
