@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode, flop_registry
+from torch.utils.flop_counter import flop_registry
 
 from triton_agent.tools.graph import Node
 from triton_agent.tools.graph_values import Argument, Reference, TensorMeta, references_in
@@ -69,23 +68,6 @@ class UnitFlops:
     unit: str
     """`matmul float16`, `vector float32`: where they can run, and in which dtype they are asked for."""
     flops: int
-
-
-def flop_counter() -> FlopCounterMode:
-    """Counts while it is entered. Some versions of torch fail where keys have fewer heads than queries."""
-    return FlopCounterMode(display=False, custom_mapping=dict.fromkeys(_FUSED_ATTENTION, _attention_flops))
-
-
-def _attention_flops(query: Any, key: Any, value: Any, *rest: Any, **named: Any) -> int:
-    """Shapes of one call; every query meets every key."""
-    return 2 * int(math.prod(query[:-1])) * int(key[-2]) * int(query[-1] + value[-1])
-
-
-_FUSED_ATTENTION = (
-    torch.ops.aten._scaled_dot_product_flash_attention,
-    torch.ops.aten._scaled_dot_product_efficient_attention,
-    torch.ops.aten._scaled_dot_product_cudnn_attention,
-)
 
 
 def flops_of(node: Node, metas: Metas) -> tuple[UnitFlops, ...]:

@@ -23,10 +23,9 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
 )
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode
 
 from triton_agent.tools.errors import ProblemError
-from triton_agent.tools.flops import flop_counter
+from triton_agent.tools.verify.flop_meter import FlopMeter
 from triton_agent.tools.verify.index_bounds import refuse_wild_indices
 from triton_agent.tools.verify.input_tensors import map_tensors, tensors_in
 from triton_agent.tools.verify.reference import Reference
@@ -97,6 +96,11 @@ class _Meter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.deadline = deadline
         self.largest = 0
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Else torch imports its whole compiler, 2.6 s, at the first operator. Nothing is compiled in here."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self._refuse(_asked_elements(args))  # before the memory is taken
         if self.on_gpu:
@@ -144,7 +148,7 @@ def estimate(reference: Reference, seed: int, *, deadline: float = math.inf) -> 
 
     Raises `ProblemError` where the original does not run, `NotFollowed` where that may be the fake tensors' fault.
     """
-    counter, meter = flop_counter(), _Meter(deadline=deadline)
+    counter, meter = FlopMeter(), _Meter(deadline=deadline)
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     inputs = _fake_if_possible(lambda: reference.make_inputs(seed), fake, deadline)
     model = _fake_if_possible(lambda: _model(reference, seed), fake, deadline)
@@ -198,7 +202,7 @@ def prove(
     reference: Reference, seed: int, *, limits: Limits, deadline: float = math.inf, device: str = "cpu"
 ) -> Footprint:
     """Measured by running the original; raises `ProblemError` where it fails, `TooLarge` past the limits."""
-    counter, meter = flop_counter(), _Meter(limits.elements_at_most, deadline, on_gpu=device != "cpu")
+    counter, meter = FlopMeter(), _Meter(limits.elements_at_most, deadline, on_gpu=device != "cpu")
     uncut = limits.elements_at_most if reference.batch is None else MOST_UNCUT_ELEMENTS
     with _quiet_generators(), torch.no_grad():
         with _Meter(uncut, deadline):
@@ -223,7 +227,7 @@ def _footprint(
     inputs: list[Any],
     outputs: Any,
     meter: _Meter,
-    counter: FlopCounterMode,
+    counter: FlopMeter,
     *,
     finite: tuple[bool, ...] | None,
 ) -> Footprint:
@@ -235,6 +239,6 @@ def _footprint(
         parameter_elements=parameters,
         elements=parameters + sum(tensor.numel() for tensor in (*given, *made)),
         largest=meter.largest,
-        flops=counter.get_total_flops(),
+        flops=counter.flops,
         finite=finite,
     )

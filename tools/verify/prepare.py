@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from triton_agent.tools.errors import NotJudgeableHere, ProblemError
-from triton_agent.tools.flops import flop_counter
 from triton_agent.tools.isolate.payloads import Payload, pack
 from triton_agent.tools.isolate.watch import OperatorWatch
 from triton_agent.tools.operators import kind_of
@@ -17,6 +16,7 @@ from triton_agent.tools.verify.authorship import ARITHMETIC, OriginalWork, moves
 from triton_agent.tools.verify.distributions import DISTRIBUTIONS, draw
 from triton_agent.tools.verify.expectation import OriginalFailed
 from triton_agent.tools.verify.facts import NOTHING, Call, at_other_batches, facts_of
+from triton_agent.tools.verify.flop_meter import FlopMeter
 from triton_agent.tools.verify.footprint import TooLarge, prove
 from triton_agent.tools.verify.plan import Plan, PlanSettings, Trial, make_trial, make_verifier_trial, secret_seed
 from triton_agent.tools.verify.reference import load
@@ -126,13 +126,13 @@ def _work(original: torch.nn.Module | None, trial: Trial) -> OriginalWork:
     if original is None:
         return OriginalWork(arithmetic=0, moved=0)
     inputs = trial.cases[0].expectation.packed_inputs.unpack()
-    watch, counter = OperatorWatch(), flop_counter()
+    watch, counter = OperatorWatch(), FlopMeter()
     with torch.no_grad(), counter, watch:
         original(*inputs)
     seen = {name: (kind_of(name), row[1]) for name, row in watch.take().items()}
     light = sum(elements for kind, elements in seen.values() if kind in ARITHMETIC)
     heavy = sum(elements for kind, elements in seen.values() if kind == "heavy")
     return OriginalWork(
-        arithmetic=light + (counter.get_total_flops() // 2 or UNCOUNTED_HEAVY * heavy),
+        arithmetic=light + (counter.flops // 2 or UNCOUNTED_HEAVY * heavy),
         moved=sum(elements for name, (kind, elements) in seen.items() if moves(name, kind)),
     )
