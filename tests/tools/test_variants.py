@@ -226,3 +226,14 @@ def test_a_branch_on_values_is_run_for_real(tmp_path: Path) -> None:
     text = NORM.replace("        return self.norm(x)", "        return self.norm(x) if x.sum() > 0 else x")
     scaled = scaled_down(problem(tmp_path, text), 0)
     assert scaled is not None and scaled.variant != AS_GIVEN
+
+
+def test_a_search_runs_the_original_once_at_each_size(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    text = MATMUL.replace("return a @ b", f"open({str(log)!r}, 'a').write(f'{{a.shape}} {{b.shape}};'); return a @ b")
+    text = text.replace("4096, 8192", "96, 160").replace("8192, 2048", "160, 80")
+    limits = Limits(elements_at_most=1 << 14, flops_at_most=10**9, seconds_at_most=30)
+    found = family(problem(tmp_path, text), 0, limits=limits)
+    runs = log.read_text().strip(";").split(";")
+    assert len(found) > 2
+    assert sorted(runs) == sorted(set(runs))

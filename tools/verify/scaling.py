@@ -34,7 +34,11 @@ class Scaled:
 
 def scaled_down(spec: ProblemSpec, seed: int, *, limits: Limits = INTERPRETER, device: str = "cpu") -> Scaled | None:
     """The problem within the limits, proven to run on the original; None where no way was found in time."""
-    trials = Trials(spec, seed, limits, device)
+    return scaled_by(Trials(spec, seed, limits, device))
+
+
+def scaled_by(trials: Trials) -> Scaled | None:
+    """The same for one who has tried other sizes, and goes on to try more."""
     search = _Search(trials)
     first = search.find(frozenset())
     if first is None or trials.prove(first) is not None:

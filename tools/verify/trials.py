@@ -69,7 +69,7 @@ class Trials:
         found = self.estimate(variant)
         return found is not None and found.load(self.limits) <= 1
 
-    def _attempt(self, variant: Variant, measure: Callable[[Reference], Footprint]) -> Footprint | None:
+    def _attempt(self, variant: Variant, measure: Callable[[Variant, Reference], Footprint]) -> Footprint | None:
         if self.out_of_time:
             return None
         try:
@@ -77,16 +77,16 @@ class Trials:
         except ProblemError:
             return None
         try:
-            return measure(reference)
+            return measure(variant, reference)
         except ProblemError:
             return None
         finally:
             reference.close()
 
-    def _estimated(self, reference: Reference) -> Footprint:
+    def _estimated(self, variant: Variant, reference: Reference) -> Footprint:
         """A problem small as it stands is simply run; fake tensors, which cost 3 s to import, size the others."""
         try:
-            return self._proven(reference)
+            return self._proven(variant, reference)
         except TooLarge:
             pass
         try:
@@ -96,19 +96,22 @@ class Trials:
             self._only_runs_tell |= error.looks_at_values or as_given
             if not self._only_runs_tell:
                 raise
-            return self._by_running(reference, error.footprint)
+            return self._by_running(variant, reference, error.footprint)
 
-    def _by_running(self, reference: Reference, seen: Footprint) -> Footprint:
+    def _by_running(self, variant: Variant, reference: Reference, seen: Footprint) -> Footprint:
         """The size of what fake tensors cannot follow: what was seen of it as long as that is too large to run."""
         if seen.load(self.limits) > 1:
             return seen
         try:
-            return self._proven(reference)
+            return self._proven(variant, reference)
         except TooLarge:
             return dataclasses.replace(seen, largest=self.limits.elements_at_most + seen.elements)
 
-    def _proven(self, reference: Reference) -> Footprint:
-        return prove(reference, self.seed, limits=self.limits, deadline=self.deadline, device=self.device)
+    def _proven(self, variant: Variant, reference: Reference) -> Footprint:
+        """Kept as the proof, whoever asked: drawing large inputs takes a CPU longer than the run takes a GPU."""
+        found = prove(reference, self.seed, limits=self.limits, deadline=self.deadline, device=self.device)
+        self._proofs[variant] = found
+        return found
 
 
 def reference_for(spec: ProblemSpec, variant: Variant) -> Reference:

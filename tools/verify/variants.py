@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.verify.footprint import FULL_SIZE, INTERPRETER, Footprint, Limits
-from triton_agent.tools.verify.scaling import Scaled, scaled_down
+from triton_agent.tools.verify.scaling import Scaled, scaled_by, scaled_down
 from triton_agent.tools.verify.sizes import AS_GIVEN, INPUTS, SIZES, SMALL, Variant, twin_changed
 from triton_agent.tools.verify.trials import LEADING, Trials, reference_for
 
@@ -43,7 +43,7 @@ def family(
     trials = Trials(spec, seed, limits, device)
     anchor = base
     if not trials.fits(base):
-        small = scaled_down(spec, seed, limits=limits, device=device)
+        small = scaled_by(trials)
         if small is None:
             return [base]
         anchor = small.variant
@@ -61,11 +61,10 @@ def _around(trials: Trials, anchor: Variant) -> list[Variant]:
     for variant in sizes.proposals():
         if len(found) == MOST_VARIANTS or trials.out_of_time:
             break
-        footprint = trials.estimate(variant)
-        if footprint is None or footprint.load(trials.limits) > 1 or _shapes(footprint) in shapes:
-            continue
         real = trials.prove(variant)
-        if real is not None and real.finite == proven.finite and _shapes(real) not in shapes:
+        if real is None or real.load(trials.limits) > 1:
+            continue
+        if real.finite == proven.finite and _shapes(real) not in shapes:
             shapes.add(_shapes(real))
             sizes.accepted(variant)
             found.append(variant)
