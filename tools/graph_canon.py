@@ -72,6 +72,14 @@ _CONVOLUTION = Canonical(
     fixed={},
     results=1,
 )
+_GRID_SAMPLER = Canonical(
+    operator="aten.grid_sampler_2d",
+    names=(("input", "self"), ("grid",), ("interpolation_mode",), ("padding_mode",), ("align_corners",)),
+    # cuDNN's does no other: bilinear, nothing outside of the image, its corners at the ends.
+    defaults={"interpolation_mode": 0, "padding_mode": 0, "align_corners": True},
+    fixed={},
+    results=1,
+)
 
 
 def _batch_norm(**fixed: bool) -> Canonical:
@@ -115,6 +123,8 @@ CANONICAL: Mapping[str, Canonical] = types.MappingProxyType(
         "mkldnn_convolution": _CONVOLUTION,
         "cudnn_convolution": _CONVOLUTION,
         "miopen_convolution": _CONVOLUTION,
+        "grid_sampler_2d": _GRID_SAMPLER,
+        "cudnn_grid_sampler": _GRID_SAMPLER,
     }
 )
 

@@ -315,7 +315,7 @@ class Forward:
 
     def call_torch(self, value: Value) -> None:
         """An operator that stays an operator of torch."""
-        arguments, results, overload, _, gaps = value.detail
+        arguments, results, overload, _, gaps, placed = value.detail
         operands = [self.view_text(operand) for operand in value.inputs]
         value_names = _MAY_NOT_BE_LEFT_OUT
         # From the second argument on by name: some of the schemas' arguments are passed in no other way.
@@ -328,6 +328,8 @@ class Forward:
         ]
         if value.function == "aten.batch_norm":
             texts.append("cudnn_enabled=True")
+        if placed:  # else torch would make it on the CPU
+            texts.append(f"device={self._first_tensor()}.device")
         name = self.names.new(value.hint or "made")
         packet = f"torch.ops.{value.function}" + (f".{overload}" if overload else "")
         self.line(f"{name} = {packet}({', '.join(texts)}){'.contiguous()' if gaps and results == 1 else ''}")

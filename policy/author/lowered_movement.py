@@ -37,6 +37,27 @@ def _arange(builder: Builder, call: Call) -> str:
     return builder.iota(call.shape[0], start=call.operand("start", 0), step=call.operand("step", 1), dtype=call.dtype)
 
 
+@lowers("linspace")
+def _linspace(builder: Builder, call: Call) -> str:
+    """Counted from both ends, so that both are met exactly."""
+    start, end = call.operand("start"), call.operand("end")
+    steps = builder.size(call.aligned.arguments.get("steps"))
+    if call.dtype != "float32" or not isinstance(start, Number) or not isinstance(end, Number):
+        raise BeyondAuthor("an even division of other numbers than float32, or between tensors")
+    if any(count < 2 for count in steps):
+        raise BeyondAuthor("an even division into less than two")
+    step = Number(tuple((e - s) / (n - 1) for s, e, n in zip(start.values, end.values, steps)))
+    place = builder.iota(steps)
+    last = Number(tuple(n - 1 for n in steps))
+    left = builder.point("sub", last, place, dtype="int64", hint="left")
+    near = builder.point("mul", place, step, dtype=call.dtype)
+    far = builder.point("mul", left, step, dtype=call.dtype)
+    is_near = builder.point("lt", place, left, dtype="bool", compute="int64", hint="is_near")
+    from_start = builder.point("add", near, start, dtype=call.dtype)
+    from_end = builder.point("sub", end, far, dtype=call.dtype)
+    return builder.where(is_near, from_start, from_end, call.dtype, "spaced")
+
+
 @lowers("copy")
 def _copy(builder: Builder, call: Call) -> str:
     return builder.cast(builder.expand(call.tensor("src"), call.shape), call.dtype)
@@ -256,7 +277,7 @@ def _one_hot(builder: Builder, call: Call) -> str:
     return builder.cast(same, call.dtype)
 
 
-@lowers("_embedding_bag", "embedding_bag")
+@lowers("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag")
 def _embedding_bag(builder: Builder, call: Call) -> list[str | None]:
     """Bags of one size each: rows looked up, weighted, and added up."""
     table, index, offsets = call.tensor("weight"), call.tensor("indices"), builder.get(call.tensor("offsets"))

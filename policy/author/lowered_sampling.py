@@ -12,7 +12,7 @@ _BILINEAR, _NEAREST = 0, 1
 _ZEROS, _BORDER = 0, 1
 
 
-@lowers("grid_sampler_2d", "grid_sampler", "cudnn_grid_sampler")
+@lowers("grid_sampler_2d", "grid_sampler")
 def _grid_sampler(builder: Builder, call: Call) -> str:
     """Every element is made of the four around a place, or is the nearest one; outside there is nothing."""
     image, grid = call.tensor("input"), call.tensor("grid")

@@ -424,6 +424,16 @@ def _results(operator: str, overload: str) -> int:
     return len(found._schema.returns) if found is not None else 1
 
 
+def _takes_device(operator: str, overload: str) -> bool:
+    """Whether torch can be told where the result shall be; if not, it is where the operands are."""
+    import torch
+
+    namespace, _, name = operator.partition(".")
+    packet = getattr(getattr(torch.ops, namespace, None), name, None)
+    found = getattr(packet, overload or "default", None) if packet is not None else None
+    return found is not None and any(argument.name == "device" for argument in found._schema.arguments)
+
+
 def _left_to_torch(builder: Builder, aligned: AlignedNode, reason: str) -> tuple[str, ...]:
     """The call as it is, and one value for each of its outputs."""
     node = aligned.node
@@ -443,7 +453,8 @@ def _left_to_torch(builder: Builder, aligned: AlignedNode, reason: str) -> tuple
     arguments = tuple((name, slot(value)) for name, value in aligned.arguments.items())
     results = max(len(node.outputs), _results(node.operator, node.overload))
     gaps = any(not meta.is_contiguous for meta in node.outputs)
-    detail = (arguments, results, node.overload, node.index, gaps)
+    placed = not operands and _takes_device(node.operator, node.overload)
+    detail = (arguments, results, node.overload, node.index, gaps, placed)
     first = builder.emit(
         "torch",
         *operands,

@@ -268,6 +268,49 @@ def test_attention_has_the_same_arguments_through_every_door() -> None:
     assert first.arguments[3:] == second.arguments[3:] == (None, 0.0, False, None, False)
 
 
+ATEN = torch.ops.aten
+HEADS, PLACES, IMAGE = [matrix(1, 2, 4, 8) for _ in range(3)], matrix(1, 3, 3, 2), matrix(1, 2, 4, 4)
+STATISTICS = matrix(2), matrix(2), torch.zeros(2), torch.ones(2)
+ON_GPUS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any], list[torch.Tensor]]] = {
+    "cudnn_grid_sampler": (
+        lambda x, grid: ATEN.grid_sampler_2d(x, grid, 0, 0, True),
+        lambda _, x, grid: ATEN.cudnn_grid_sampler(x, grid),
+        lambda _, x, grid: F.grid_sample(x, grid, align_corners=True),
+        [IMAGE, PLACES],
+    ),
+    "cudnn_batch_norm": (
+        lambda *given: (*ATEN.native_batch_norm(*given), torch.empty(0)),
+        lambda _, *given: ATEN.cudnn_batch_norm(*given, False, 0.1, 1e-5)[0],
+        lambda _, x, weight, bias, mean, var: F.batch_norm(x, mean, var, weight, bias),
+        [IMAGE, *STATISTICS],
+    ),
+    "miopen_batch_norm": (
+        ATEN.native_batch_norm,
+        lambda _, *given: ATEN.miopen_batch_norm(*given, False, 0.1, 1e-5)[0],
+        lambda _, x, weight, bias, mean, var: F.batch_norm(x, mean, var, weight, bias),
+        [IMAGE, *STATISTICS],
+    ),
+    "_scaled_dot_product_efficient_attention": (
+        lambda q, k, v, *_, **__: (F.scaled_dot_product_attention(q, k, v), *(torch.empty(0) for _ in range(3))),
+        lambda _, q, k, v: ATEN._scaled_dot_product_efficient_attention(q, k, v, None, False)[0],
+        lambda _, q, k, v: F.scaled_dot_product_attention(q, k, v),
+        HEADS,
+    ),
+}
+"""What a GPU's graph holds: how a CPU can stand in, the call itself, the same call on a CPU, and its inputs."""
+
+
+@pytest.mark.parametrize("operator", ON_GPUS)
+def test_what_only_gpus_dispatch_is_written_down_as_on_a_cpu(operator: str) -> None:
+    stand_in, on_gpu, on_cpu, inputs = ON_GPUS[operator]
+    with torch.library._scoped_library("aten", "IMPL") as library:
+        library.impl(operator, stand_in, "CPU")
+        seen = extract(Call(on_gpu), inputs)
+    expected = extract(Call(on_cpu), inputs)
+    assert seen.fingerprint() == expected.fingerprint()
+    assert [node.arguments for node in seen.nodes] == [node.arguments for node in expected.nodes]
+
+
 # --- What is written in place. ---
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 from tests.policy.author.briefs import brief_of, problem
 from tests.policy.author.test_author import check_passes, plain
 
+from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.decisions import first_choice
-from triton_agent.policy.author.writer import describe_limits, drafts_of
+from triton_agent.policy.author.writer import describe_limits, drafts_of, write
 from triton_agent.tools.isolate.processes import Nursery
 
 SHUFFLED = """
@@ -148,8 +150,47 @@ def get_init_inputs():
     return []
 """
 
+EVEN = """
+BATCH, HEIGHT, WIDTH = 3, 9, 12
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        _, height, width = x.shape
+        down = torch.linspace(-1, 1, height, device=x.device)
+        right = torch.linspace(0.5, 3, width, device=x.device)
+        return x * down[:, None], x + right
+
+
+def get_inputs():
+    return [torch.randn(BATCH, HEIGHT, WIDTH)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+PLACED = """
+ROWS = 6
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        scales = torch.logspace(0, 1, x.shape[1], dtype=x.dtype, device=x.device)
+        return x * scales + torch.eye(x.shape[1], device=x.device)[0] + torch.full_like(scales, 2.0)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, 5)]
+
+
+def get_init_inputs():
+    return []
+"""
+
 KINDS = {
     "warped": WARPED,
+    "even": EVEN,
     "rolled": ROLLED,
     "frames": FRAMES,
     "shuffled": SHUFFLED,
@@ -169,6 +210,16 @@ def test_nothing_is_left_to_torch(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_looked_up_is_right(kind: str, tmp_path: Path, nursery: Nursery) -> None:
     check_passes(tmp_path, nursery, KINDS[kind])
+
+
+def test_what_torch_makes_out_of_numbers_lies_where_the_inputs_do(tmp_path: Path) -> None:
+    """Made on the CPU, it would pass in the interpreter and reach no kernel on a GPU."""
+    answer = write(brief_of(problem(tmp_path, PLACED)), Choice(left_to_torch=tuple(range(9))))
+    calls = [node for node in ast.walk(ast.parse(answer.source)) if isinstance(node, ast.Call)]
+    told = {ast.unparse(call.func): {k.arg: ast.unparse(k.value) for k in call.keywords} for call in calls}
+    logspace, eye, like = (told[f"torch.ops.aten.{name}.default"] for name in ("logspace", "eye", "full_like"))
+    assert logspace["device"] == eye["device"] == "x.device"
+    assert "device" not in like
 
 
 def test_the_margin_of_the_best_is_one_kernel_on_a_gpu(tmp_path: Path) -> None:
