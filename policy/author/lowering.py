@@ -23,7 +23,17 @@ from triton_agent.policy.author.program import (
     Value,
     register_dtype,
 )
-from triton_agent.policy.author.sizes import Shape, Size, at_most, constant, is_constant, minus, plus, product
+from triton_agent.policy.author.sizes import (
+    Shape,
+    Size,
+    at_most,
+    constant,
+    is_constant,
+    is_spread,
+    minus,
+    plus,
+    product,
+)
 from triton_agent.tools.graph import Reference
 
 Rule = Callable[["Builder", "Call"], "str | Sequence[str | None]"]
@@ -230,11 +240,18 @@ class Builder:
         result: list[Size] = [self.one()] * rank
         for shape in shapes:
             for i, size in enumerate(shape, rank - len(shape)):
-                if not is_constant(size, 1):
-                    if not is_constant(result[i], 1) and result[i] != size:
-                        raise BeyondAuthor("sizes that broadcast at some sizes only")
-                    result[i] = size
+                if any(1 not in pair and pair[0] != pair[1] for pair in zip(size, result[i])):
+                    raise BeyondAuthor("sizes that do not broadcast")
+                result[i] = tuple(old if new == 1 else new for new, old in zip(size, result[i]))
+        for shape in shapes:
+            for size, wide in zip(shape, result[rank - len(shape) :]):
+                self.note_step(size, wide)
         return tuple(result)
+
+    def note_step(self, size: Size, wide: Size) -> None:
+        """Along a dimension that is stretched at some sizes only, the host says how far it is to the next element."""
+        if size != wide and not is_constant(size, 1):
+            self.formula(is_spread(size), "int({0} > 1)", size, name="step")
 
     # -- views -----------------------------------------------------------------------------------------------------
 
@@ -262,6 +279,8 @@ class Builder:
         value = self.get(name)
         if value.shape == shape:
             return name
+        for size, wide in zip(value.shape, shape[len(shape) - len(value.shape) :]):
+            self.note_step(size, wide)
         return self.emit("expand", name, shape=shape, dtype=value.dtype, hint=value.hint)
 
     def slice(self, name: str, dim: int, start: Size, length: Size, step: int = 1) -> str:

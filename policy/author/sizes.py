@@ -61,6 +61,11 @@ def at_most(a: Size, b: Size) -> bool:
     return all(x <= y for x, y in zip(a, b))
 
 
+def is_spread(size: Size) -> Size:
+    """1 where there is more than one place along a dimension, 0 where there is one."""
+    return tuple(int(entry != 1) for entry in size)
+
+
 def contiguous_strides(shape: Shape, width: int) -> Shape:
     strides: list[Size] = []
     step = constant(1, width)
@@ -117,7 +122,7 @@ class SizeNames:
         exact = self.find(size)
         if exact is not None:
             return exact
-        products = self._product(size)
+        products = self._product(size) or self._switched(size)
         if products is not None:
             return products
         if is_constant(size):
@@ -169,6 +174,21 @@ class SizeNames:
                 rest = product((s for _, s in group), self._width)
                 if divides(rest, size) and is_constant(quotient(size, rest)):
                     return " * ".join([str(size[0] // max(1, rest[0])), *(name for name, _ in group)])
+        return None
+
+    def _switched(self, size: Size) -> str | None:
+        """`4 * a * step`, where the step is 0 at some sizes and 1 at the others."""
+        for step, known in self.names.items():
+            if set(known) != {0, 1} or any(s and not k for s, k in zip(size, known)):
+                continue
+            factors = [(n, s) for n, s in self.names.items() if all(s) and not _is_small(s)]
+            for count in (0, 1, 2, 3):
+                for group in itertools.combinations_with_replacement(factors[:12], count):
+                    rest = product((s for _, s in group), self._width)
+                    times_over = {s / r for s, r, k in zip(size, rest, known) if k}
+                    if len(times_over) == 1 and (more := times_over.pop()).is_integer():
+                        names = ([f"{more:.0f}"] if more != 1 else []) + [name for name, _ in group]
+                        return " * ".join([*names, step])
         return None
 
     def _quotient(self, size: Size) -> str | None:

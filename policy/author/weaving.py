@@ -26,7 +26,7 @@ from triton_agent.policy.author.indexing import (
     shifted,
 )
 from triton_agent.policy.author.program import Number, Operand, Program, Value, register_dtype
-from triton_agent.policy.author.sizes import Size, constant, is_constant, minus, plus
+from triton_agent.policy.author.sizes import Shape, Size, constant, is_spread, minus, plus
 
 
 class MustStore(Exception):
@@ -151,19 +151,20 @@ class Weaver:
     # -- single elements -------------------------------------------------------------------------------------------
 
     def _point(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
-        arguments = tuple(self._operand(operand, at, guards) for operand in value.operands)
+        arguments = tuple(self._operand(operand, value.shape, at, guards) for operand in value.operands)
         dtype = register_dtype(value.dtype)
         if value.function == "cast" and isinstance(arguments[0], int) and self.nodes[arguments[0]].dtype == dtype:
             return arguments[0]
         return self.add(Node(kind="point", function=value.function, arguments=arguments, dtype=dtype, hint=value.hint))
 
-    def _operand(self, operand: Operand, at: Indices, guards: tuple[Guard, ...]) -> int | Number:
+    def _operand(self, operand: Operand, onto: Shape, at: Indices, guards: tuple[Guard, ...]) -> int | Number:
+        """Broadcast: along a dimension of length one, at all sizes or at some, there is one place."""
         if isinstance(operand, Number):
             return operand
         shape = self.program.values[operand].shape
-        own = at[len(at) - len(shape) :]
-        zero = fixed(constant(0, self.program.width))
-        return self.weave(operand, tuple(zero if is_constant(s, 1) else i for i, s in zip(own, shape)), guards)
+        own, wide = at[len(at) - len(shape) :], onto[len(onto) - len(shape) :]
+        place = (i if s == w else scaled(i, is_spread(s)) for i, s, w in zip(own, shape, wide))
+        return self.weave(operand, tuple(place), guards)
 
     def _full(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
         return self.add(Node(kind="number", arguments=value.operands, dtype=register_dtype(value.dtype)))  # type: ignore[arg-type]
@@ -191,7 +192,7 @@ class Weaver:
         return self.weave(value.inputs[0], tuple(place), guards)
 
     def _expand(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
-        made = self._operand(value.inputs[0], at, guards)
+        made = self._operand(value.inputs[0], value.shape, at, guards)
         assert isinstance(made, int)
         return made
 

@@ -188,8 +188,28 @@ def get_init_inputs():
     return []
 """
 
+STRETCHED = """
+ROWS, WIDTH = 12, 20
+
+
+class Model(nn.Module):
+    def forward(self, x, y):
+        both = torch.stack([x, x.sin()], dim=-1)
+        return both + y, (both * y).amax(1), (y - both.mean(1, keepdim=True)).transpose(0, 2)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, WIDTH), torch.randn(ROWS, WIDTH, 2)]
+
+
+def get_init_inputs():
+    return []
+"""
+"""Among its sizes is one where y has a last dimension of one, which both are stretched over."""
+
 KINDS = {
     "warped": WARPED,
+    "stretched": STRETCHED,
     "even": EVEN,
     "rolled": ROLLED,
     "frames": FRAMES,
