@@ -95,8 +95,7 @@ class Checker:
             if self.planning.device == "cuda":
                 self.gpu_key = uuid_of(0)
                 self.planning.conditions.settle()
-            with self._gpu(Mode.SHARED):
-                self.plan = prepare_plan(self.spec, self.planning)
+            self.plan = prepare_plan(self.spec, self.planning, lambda: self._gpu(Mode.SHARED))
             beforehand.join()
             if self.planning.device == "cuda" and self.spec.kind is not ProblemKind.VERIFIER:  # that has no original
                 with self._gpu(Mode.EXCLUSIVE):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -28,9 +29,17 @@ UNCOUNTED_HEAVY = 64
 """Multiply-adds per element assumed for heavy operators that have no flop formula."""
 
 
-def prepare_plan(spec: ProblemSpec, settings: PlanSettings) -> Plan:
-    """Everything a checker needs to judge candidates for this problem on this machine."""
-    variants, scaled = _variants(spec, settings)
+def prepare_plan(
+    spec: ProblemSpec,
+    settings: PlanSettings,
+    at_gpu: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+) -> Plan:
+    """Everything a checker needs to judge candidates for this problem on this machine.
+
+    `at_gpu`: a place at the GPU, taken step by step: others who want it for themselves are let in between.
+    """
+    with at_gpu():
+        variants, scaled = _variants(spec, settings)
     notes: list[str] = []
     trials: list[Trial] = []
     originals: list[torch.nn.Module | None] = []
@@ -41,7 +50,8 @@ def prepare_plan(spec: ProblemSpec, settings: PlanSettings) -> Plan:
             originals.append(None)
             continue
         try:
-            trial, original = make_trial(reference, variant.name, settings, notes, main=i == 0)
+            with at_gpu():
+                trial, original = make_trial(reference, variant.name, settings, notes, main=i == 0)
         except OriginalFailed as error:
             if i == 0:
                 remedy = "the original must run on its inputs, and give the same answer every time"
@@ -51,6 +61,9 @@ def prepare_plan(spec: ProblemSpec, settings: PlanSettings) -> Plan:
         originals.append(original)
     order = _by_size(trials)
     ordered = tuple(trials[i] for i in order)
+    with at_gpu():
+        known = _known(spec, variants[0], trials, originals)
+        work = tuple(_work(originals[i], trials[i]) for i in order)
     facts = {
         "name": spec.name,
         "digest": spec.digest,
@@ -58,13 +71,13 @@ def prepare_plan(spec: ProblemSpec, settings: PlanSettings) -> Plan:
         "cases": sum(len(trial.cases) for trial in trials),
         "scaled": scaled,
         "notes": list(dict.fromkeys(notes)),
-        **_known(spec, variants[0], trials, originals),
+        **known,
     }
     return Plan(
         timing_sets=_timing_sets(spec, variants[0]) if settings.device == "cuda" else (),
         trials=ordered,
         main=order.index(0),
-        work=tuple(_work(originals[i], trials[i]) for i in order),
+        work=work,
         facts=facts,
     )
 
