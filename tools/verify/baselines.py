@@ -8,19 +8,23 @@ something else than the original, is left out, and a note says so: it says nothi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 import torch
 
+from triton_agent.tools.graph import OperatorGraph
 from triton_agent.tools.isolate.tensors import nested_tensors
 from triton_agent.tools.timing.opponents import COMPILED
 
 FAR_OFF = 0.05
 """Relative difference from the original beyond which a compiled module computes something else; compilers reorder sums,
 and may multiply in another precision."""
+
+WIDE = frozenset({"float32", "complex64"})
+"""What TF32 stands in for."""
 
 
 def keep_what_is_compiled() -> None:
@@ -55,3 +59,16 @@ def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
         return True  # what flips there may flip by a rounding
     difference = (one - other).abs().double().nan_to_num(0.0, 0.0, 0.0).norm()
     return bool(difference <= FAR_OFF * one.abs().double().nan_to_num(0.0, 0.0, 0.0).norm() + 1e-12)
+
+
+def tf32_may_matter(facts: Mapping[str, Any]) -> bool:
+    """Whether the original multiplies matrices in float32, as far as its graphs tell; convolutions use TF32 anyway."""
+    graphs = [OperatorGraph.from_json(graph) for graph in (*facts["graphs"], *facts["train_graphs"])]
+    if not graphs or any(graph.data_dependent for graph in graphs):
+        return True
+    return any(
+        node.kind == "heavy" and {values[name].dtype for name in node.references()} & WIDE
+        for graph in graphs
+        for values in [graph.values()]
+        for node in graph.nodes
+    )

@@ -84,6 +84,7 @@ class Racetrack:
         self.conditions = conditions
         self.clock = Clock("cuda", ClockSettings(cold_l2=settings.cold_l2))
         self.opponents: list[Opponent] = []
+        self._namesakes: list[str] = []
 
     def add(self, name: str, model: Any, sets: list[list[Any]], conditions: Conditions | None = None) -> None:
         """An opponent over the given sets of inputs; under conditions of its own, where they are given."""
@@ -92,6 +93,10 @@ class Racetrack:
         with chosen.settled():
             self.clock.warm_up(subject)
         self.opponents.append(Opponent(name=name, subject=subject, conditions=chosen))
+
+    def like_the_first(self, name: str) -> None:
+        """An opponent that does exactly what the first one does, and so is not measured again."""
+        self._namesakes.append(name)
 
     def enter(self, session: Session, packed_sets: list[Payload], *, model: str, train: bool) -> Entrant:
         """Bring the candidate to the start: compiled, warm, its clock calibrated. Others may use the GPU meanwhile."""
@@ -108,6 +113,8 @@ class Racetrack:
                 samples = self._turns(opponent, entrant)
             self._bound(entrant.session, samples, entrant.overheads)
             timings += [samples.timing(opponent.name, kind) for kind in ("device", "latency")]
+            if opponent is self.opponents[0]:
+                timings += [samples.timing(name, kind) for name in self._namesakes for kind in ("device", "latency")]
         return timings
 
     def sketch(self, entrant: Entrant) -> list[Timing]:

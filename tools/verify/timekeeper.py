@@ -23,7 +23,7 @@ from triton_agent.tools.kernel_profile import Roofline
 from triton_agent.tools.results import Timing
 from triton_agent.tools.timing.opponents import COMPILED, EAGER_TF32
 from triton_agent.tools.timing.vigil import Vigil, undisturbed
-from triton_agent.tools.verify.baselines import compiled, keep_what_is_compiled
+from triton_agent.tools.verify.baselines import compiled, keep_what_is_compiled, tf32_may_matter
 from triton_agent.tools.verify.input_tensors import map_tensors
 from triton_agent.tools.verify.plan import Plan
 from triton_agent.tools.verify.profiling import least_time, original_on_gpu
@@ -110,7 +110,10 @@ class Timekeeper:
                 allowed = dataclasses.replace(self._conditions, precision="tf32")
                 with allowed.settled():
                     name = f"{EAGER_TF32} ({precision_mode(allowed)})"
-                track.add(name, original, sets, allowed)
+                if tf32_may_matter(plan.facts):
+                    track.add(name, original, sets, allowed)
+                else:
+                    track.like_the_first(name)
             for name in (name for name in baselines if name in COMPILED):
                 module, trouble = compiled(name, original_on_gpu(reference, plan), sets[0], self._call)
                 if trouble:
