@@ -8,6 +8,7 @@ from __future__ import annotations
 import keyword
 import re
 
+from triton_agent.policy.author.described import Matrix
 from triton_agent.policy.author.program import Number
 from triton_agent.policy.author.sizes import LITERAL_LIMIT, Size, is_constant
 
@@ -50,6 +51,8 @@ class Arguments:
         self.names = Names()
         self.tensors: dict[str, str] = {}
         """Argument -> the value whose memory it points to."""
+        self.matrices: dict[str, Matrix] = {}
+        """Argument -> the matrix that it describes, or points to where that is not aligned."""
         self.sizes: dict[str, Size] = {}
         self.numbers: dict[str, Number] = {}
         self.divisors: set[str] = set()
@@ -63,6 +66,18 @@ class Arguments:
                 return name
         name = self.names.new(f"{wanted}_ptr")
         self.tensors[name] = value
+        return name
+
+    def loaded(self) -> list[str]:
+        """Every value whose memory it is given."""
+        return [*self.tensors.values(), *(matrix.value for matrix in self.matrices.values())]
+
+    def matrix(self, matrix: Matrix, wanted: str) -> str:
+        for name, known in self.matrices.items():
+            if known == matrix:
+                return name
+        name = self.names.new(f"{wanted}_matrix")
+        self.matrices[name] = matrix
         return name
 
     def size(self, size: Size, wanted: str) -> str:

@@ -95,6 +95,8 @@ class Body:
         self.helpers: set[str] = set()
         self.raw = False
         """Whether loads keep the dtype that is stored, as the matrix unit wants them."""
+        self.pointers: dict[int, str] = {}
+        """Loads by arguments that are not only pointers."""
         self.replaced: dict[int, Text] = {}
         """Nodes that a skeleton computes in its own way."""
 
@@ -116,10 +118,10 @@ class Body:
         self.scope.line(f"# {text}")
 
     @contextlib.contextmanager
-    def loop(self, header: str, varies: str) -> Iterator[None]:
-        """A block whose lines come after whatever it puts before itself."""
+    def loop(self, header: str, *varies: str) -> Iterator[None]:
+        """A block whose lines come after whatever it puts before itself; what varies like it stays inside."""
         outer = self.scope
-        self.scope = Scope(outer, outer.varies | {varies}, outer.depth + 1)
+        self.scope = Scope(outer, outer.varies.union(varies), outer.depth + 1)
         names, self.arguments.names._taken = self.arguments.names._taken, set(self.arguments.names._taken)
         try:
             yield
@@ -339,7 +341,7 @@ class Body:
 
     def _load(self, node: int, found: Node) -> Text:
         assert found.index is not None
-        pointer = self.arguments.pointer(found.tensor, self._tensor_name(found.tensor))
+        pointer = self.pointers.get(node) or self.arguments.pointer(found.tensor, self._tensor_name(found.tensor))
         at = self.index(found.index, self._tensor_name(found.tensor))
         address = pointer if at.text == "0" else f"{pointer} + {at.text}"
         mask = self.mask(self.along(node), found.guards)

@@ -21,6 +21,9 @@ class Tiles:
     """Parts into which the inner dimension or a long row is cut, for more programs than there are rows."""
     warps: int = 0
     stages: int = 0
+    described: bool | None = None
+    """Whether a product's tiles are loaded by tensor descriptors, one after another by as many programs as run at once;
+    None: where that is promising."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,6 +80,9 @@ def _repairs(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedback: Fe
     if choice.merge:
         yield dataclasses.replace(choice, merge=False)
     for kernel in kernels:
+        if kernel.tiles.described:
+            yield choice.with_tiles(kernel.key, dataclasses.replace(kernel.tiles, described=False))
+    for kernel in kernels:
         yield from _with(choice, kernel, _smaller(kernel))
     for kernel in kernels:
         yield from _cut(choice, drafts, kernel)

@@ -12,6 +12,7 @@ from triton_agent.policy.author.alignment import AlignedGraph
 from triton_agent.policy.author.arguments import Names
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.constructor import path_of
+from triton_agent.policy.author.described import DESCRIBED, PROCESSORS
 from triton_agent.policy.author.kernel_text import BlockSize, GridEntry, KernelText
 from triton_agent.policy.author.program import Number, Program, Value
 from triton_agent.policy.author.sizes import (
@@ -223,7 +224,12 @@ class Forward:
             passed.append(self._size_argument(name, size))
         for number in given.numbers.values():
             passed.append(self._number_text(number))
-        options = [f"{name}={self._block(block)}" for name, block in kernel.blocks.items()]
+        options = []
+        if given.matrices:
+            flag, matrices = self._described(kernel)
+            passed = [*matrices, *passed]
+            options = [f"DESCRIBED={flag}"]
+        options += [f"{name}={self._block(block)}" for name, block in kernel.blocks.items()]
         options += [f"num_warps={kernel.tiles.warps}"] if kernel.tiles.warps != 4 else []
         options += [f"num_stages={kernel.tiles.stages}"] if kernel.tiles.stages else []
         grid = self._grid(kernel)
@@ -231,6 +237,18 @@ class Forward:
             self.line(f"grid = {grid}")
             grid = "grid"
         self.line(f"{kernel.name}[{grid}]({', '.join([*passed, *options])})")
+
+    def _described(self, kernel: KernelText) -> tuple[str, list[str]]:
+        """Names of the flag and of the matrices, once the line that makes them is written."""
+        items, names = [], []
+        for name, matrix in kernel.arguments.matrices.items():
+            blocks = ", ".join(self._block(kernel.blocks[block]) for block in matrix.block)
+            sizes = ", ".join(self.sizes.expression(d.size(self.graph.width)) for d in (matrix.down, matrix.across))
+            items.append(f"({self._tensor_argument(matrix.value)}, ({sizes}), ({blocks}))")
+            names.append(self.names.new(name))
+        flag = self.names.new("described")
+        self.line(f"{flag}, ({', '.join(names)}) = {DESCRIBED}({', '.join(items)})")
+        return flag, names
 
     def _tensor_argument(self, value: str) -> str:
         return self.texts[value]
@@ -262,6 +280,8 @@ class Forward:
 
     def _grid(self, kernel: KernelText) -> str:
         entries = [self._grid_entry(entry, kernel.blocks) for entry in kernel.grid]
+        if kernel.arguments.matrices:
+            entries[0] = f"min({entries[0]}, {PROCESSORS}({self._first_tensor()}.device))"
         return f"({entries[0]},)" if len(entries) == 1 else f"({', '.join(entries)})"
 
     def _grid_entry(self, entry: GridEntry, blocks: dict[str, BlockSize]) -> str:

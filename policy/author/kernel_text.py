@@ -53,5 +53,6 @@ class KernelText:
     def signature(self) -> list[str]:
         arguments = self.arguments
         sizes = [f"{name}: tl.constexpr" if name in arguments.divisors else name for name in arguments.sizes]
-        plain = [*arguments.tensors, *sizes, *arguments.numbers]
+        plain = [*arguments.matrices, *arguments.tensors, *sizes, *arguments.numbers]
+        plain += ["DESCRIBED: tl.constexpr"] if arguments.matrices else []
         return [*plain, *(f"{name}: tl.constexpr" for name in self.blocks)]

@@ -16,6 +16,10 @@ SMALLEST = 16
 MOST = 10
 """Tiles worth trying for one product."""
 
+SHARED_BYTES = 232448 - 2048
+"""Shared memory of a program where there are warpgroups, less what the compiler takes for barriers."""
+_FULL, _STEPS = 0.75, 4
+"""Tiles for each processor, and steps for each tile, from which on tensor descriptors come first."""
 _CROWDED = 0.85
 _AREA_PER_STEP = 256
 """Elements of a tile that take as long to store as one step along the inner dimension: 128 steps for the largest."""
@@ -31,10 +35,12 @@ class Known:
     warps: int
     stages: int
     rate: float
+    described: bool = False
+    """Whether it is loaded by tensor descriptors, one tile after another."""
 
     def rate_before(self, follow_up: int) -> float:
         """The rate that is left where the sums fill half of the registers and more has to find room beside them."""
-        crowded = follow_up > 1 and self.rows * self.columns >= 128 * 32 * self.warps
+        crowded = not self.described and follow_up > 1 and self.rows * self.columns >= 128 * 32 * self.warps
         return self.rate * (_CROWDED if crowded else 1.0)
 
     def with_room(self) -> Known:
@@ -44,13 +50,28 @@ class Known:
 
     def tiles(self, k: int) -> Tiles:
         inner = max(SMALLEST, min(self.inner, _power_of_two(k)))
-        return Tiles(rows=self.rows, columns=self.columns, inner=inner, warps=self.warps, stages=self.stages)
+        return Tiles(
+            rows=self.rows,
+            columns=self.columns,
+            inner=inner,
+            warps=self.warps,
+            stages=self.stages,
+            described=self.described,
+        )
 
 
+DESCRIBED = (
+    Known(128, 256, 64, 8, 3, 1.34, described=True),
+    Known(128, 256, 64, 8, 4, 1.32, described=True),
+    Known(128, 128, 64, 8, 4, 1.19, described=True),
+    Known(256, 128, 64, 8, 3, 1.20, described=True),
+    Known(128, 128, 128, 8, 3, 1.18, described=True),
+)
+"""Half precision by tensor descriptors; rates against those of `HALF_WARPGROUPS`."""
 HALF_WARPGROUPS = (
     Known(128, 256, 64, 8, 3, 1.00),
-    Known(128, 256, 64, 8, 4, 0.99),
-    Known(256, 128, 64, 8, 3, 0.98),
+    Known(256, 128, 64, 8, 3, 0.99),
+    Known(128, 256, 64, 8, 4, 0.98),
     Known(128, 128, 64, 4, 3, 0.92),
     Known(128, 128, 64, 8, 4, 0.90),
     Known(64, 256, 64, 4, 4, 0.85),
@@ -114,18 +135,25 @@ def ranked(
     scattered: bool,
     processors: int,
     follow_up: int = 0,
+    describable: bool = False,
 ) -> list[Tiles]:
     """Tiles for `copies` products of m by k and k by n, the most promising first.
 
     `follow_up`: how much is loaded and computed for each element once the product is there.
+    `describable`: whether tensor descriptors can load the operands. They are for products
+    that give every processor a tile, and every tile a few steps.
     """
     table = (HALF_WARPGROUPS if warpgroups and not scattered else HALF) if half else SINGLE
     if scattered:
         table = tuple(known for known in table if known.rows * known.columns <= 128 * 128)
     if scattered or not (half or warpgroups):  # float32 takes twice the registers; only the newest GPUs hold it
         table = tuple(known.with_room() for known in table)
+    if describable:
+        table = (*DESCRIBED, *table)
     fitting = [known for known in table if _fits(known.rows, m) and _fits(known.columns, n)]
     fitting.sort(key=lambda known: _cost(known, m, n, k, copies, processors) / known.rate_before(follow_up))
+    described = [known for known in fitting if known.described and _keeps_busy(known, m, n, k, copies, processors)]
+    fitting = [*described, *(known for known in fitting if not known.described)]
     found = [known.tiles(k) for known in fitting[:MOST]]
     if not on_cuda:  # its compiler counts stages otherwise, and takes no more than two
         found = [dataclasses.replace(tiles, stages=2) for tiles in found]
@@ -142,9 +170,22 @@ def _cost(known: Known, m: int, n: int, k: int, copies: int, processors: int) ->
 
     While a large tile is stored nothing else runs on its processor, so a short inner dimension asks for small ones.
     """
-    count = math.ceil(m / known.rows) * math.ceil(n / known.columns) * copies
+    count = _count(known, m, n, copies)
     area = known.rows * known.columns
     return math.ceil(count / processors) * area * (k + area / _AREA_PER_STEP)
+
+
+def _keeps_busy(known: Known, m: int, n: int, k: int, copies: int, processors: int) -> bool:
+    return _count(known, m, n, copies) >= _FULL * processors and k >= _STEPS * known.inner
+
+
+def _count(known: Known, m: int, n: int, copies: int) -> int:
+    return math.ceil(m / known.rows) * math.ceil(n / known.columns) * copies
+
+
+def shared_bytes(tiles: Tiles) -> int:
+    """Of operands in half precision, in all stages."""
+    return 2 * (tiles.rows + tiles.columns) * tiles.inner * tiles.stages
 
 
 def _power_of_two(number: int) -> int:

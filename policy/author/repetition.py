@@ -14,7 +14,7 @@ _WORD = re.compile(r"(?<![\w.\"])[A-Za-z_]\w*")
 def anonymous(kernel: KernelText) -> tuple[str, ...]:
     """What a kernel does, with its own names numbered in the order they are met."""
     arguments = kernel.arguments
-    signature = [*arguments.tensors, *arguments.sizes, *arguments.numbers, *kernel.blocks]
+    signature = [*arguments.matrices, *arguments.tensors, *arguments.sizes, *arguments.numbers, *kernel.blocks]
     text = "\n".join(kernel.lines)
     own = set(signature) | {name for pair in _ASSIGNED.findall(text) for name in pair if name}
     numbers: dict[str, str] = {}
@@ -25,7 +25,13 @@ def anonymous(kernel: KernelText) -> tuple[str, ...]:
 
     body = _WORD.sub(numbered, text)
     order = tuple(numbers.get(name, name) for name in signature)
-    counts = (len(arguments.tensors), len(arguments.sizes), len(arguments.numbers), len(kernel.blocks))
+    counts = (
+        len(arguments.matrices),
+        len(arguments.tensors),
+        len(arguments.sizes),
+        len(arguments.numbers),
+        len(kernel.blocks),
+    )
     return (body, *order, *map(str, counts), *kernel.functions)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from triton_agent.policy.author.arguments import Arguments
 from triton_agent.policy.author.body import Body
 from triton_agent.policy.author.choice import Tiles
-from triton_agent.policy.author.kernel_plan import Kernel
+from triton_agent.policy.author.kernel_plan import Kernel, Root
 from triton_agent.policy.author.kernel_text import BlockSize, GridEntry, KernelText
 from triton_agent.policy.author.program import Program
 from triton_agent.policy.author.sizes import Size
@@ -76,22 +76,25 @@ def program_id(axis: int, wide: bool) -> str:
 def stores(body: Body, setting: Setting, roots: list[int] | None = None) -> None:
     """Write the kernel's results (or those of the given positions)."""
     for position, root in enumerate(body.kernel.roots):
-        if roots is not None and position not in roots:
-            continue
-        made = body.text(root.node)
-        if len(made.text) > 48:
-            made = type(made)(body.named(root.node))
-        target = setting.in_place.get(root.value, root.value)
-        pointer = body.arguments.pointer(target, setting.tensor_name(target))
-        at = body.index(root.index, setting.tensor_name(root.value))
-        dimensions = body._names_of(root.index.axes())
-        mask = body.mask(dimensions)
-        address = pointer if at.text == "0" else f"{pointer} + {at.text}"
-        body.line(f"tl.store({address}, {made.text}{f', mask={mask}' if mask else ''})")
+        if roots is None or position in roots:
+            made = body.text(root.node)
+            if len(made.text) > 48:
+                made = type(made)(body.named(root.node))
+            target = setting.in_place.get(root.value, root.value)
+            pointer = body.arguments.pointer(target, setting.tensor_name(target))
+            body.line(store(body, root, setting.tensor_name(root.value), pointer, made.text))
+
+
+def store(body: Body, root: Root, tensor: str, pointer: str, made: str) -> str:
+    """The line that stores one result."""
+    at = body.index(root.index, tensor)
+    mask = body.mask(body._names_of(root.index.axes()))
+    address = pointer if at.text == "0" else f"{pointer} + {at.text}"
+    return f"tl.store({address}, {made}{f', mask={mask}' if mask else ''})"
 
 
 def power_of_two(number: int) -> int:
     return 1 << max(0, number - 1).bit_length()
 
 
-__all__ = ["BlockSize", "GridEntry", "KernelText", "Setting", "power_of_two", "program_id", "stores"]
+__all__ = ["BlockSize", "GridEntry", "KernelText", "Setting", "power_of_two", "program_id", "store", "stores"]

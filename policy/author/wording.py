@@ -66,7 +66,7 @@ def kernel_comment(program: Program, kernel: Kernel) -> tuple[str, ...]:
     if kernel.kind == "points":
         return (f"{shown}, element by element.",)
     if kernel.kind == "product":
-        return (f"{shown}: a tile of the result for each program.",)
+        return (f"{shown}: the result tile by tile.",)
     return (f"{shown}: what belongs to a row is computed by one program.",)
 
 
@@ -101,6 +101,7 @@ def _tiles(kernel: KernelText) -> str:
         parts.append(f"{max(1, tiles.rows) * max(1, tiles.columns)} elements a program")
     elif kernel.kernel.kind == "product":
         parts.append(f"tiles of {tiles.rows} x {tiles.columns}, {tiles.inner} of the inner dimension at a time")
+        parts += ["by tensor descriptors"] if tiles.described else []
     else:
         parts.append("one row a program" if tiles.rows == 1 else f"{tiles.rows} rows a program")
         parts.append(f"in steps of {tiles.columns}" if tiles.looped else "a whole row at once")

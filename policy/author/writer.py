@@ -14,6 +14,7 @@ from triton_agent.policy.author.arguments import Names
 from triton_agent.policy.author.brief import Answer, BeyondAuthor, Brief
 from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.constructor import ModelText, tree_of_parameters
+from triton_agent.policy.author.described import HOST_FUNCTIONS, IMPORTS
 from triton_agent.policy.author.forward import Forward
 from triton_agent.policy.author.kernel_plan import Kernel, Stuck
 from triton_agent.policy.author.kernel_text import KernelText
@@ -64,7 +65,7 @@ def describe_limits(brief: Brief, choice: Choice | None = None) -> list[str]:
 def drafts_of(brief: Brief, choice: Choice) -> list[Draft]:
     """One for evaluation, and one for training where that runs other operators."""
     model = ModelText(brief.source, brief.class_name)
-    names, known = Names({"ModelNew", "nn"}), Written()
+    names, known = Names({"ModelNew", "nn", *HOST_FUNCTIONS}), Written()
     if not brief.train_graphs:
         return [draft(brief, choice, model, brief.graphs, names, known, "forward")]
     evaluated = draft(brief, choice, model, brief.graphs, names, known, "_evaluate")
@@ -139,7 +140,7 @@ def _drafted(
         elif value not in forward.in_place:
             forward.line(f"{forward.texts[source]}.copy_({forward.view_text(value)})")
     outputs = _filled(aligned.main.output_structure, [forward.view_text(name) for name in program.outputs])
-    loaded = {tensor for text in written for tensor in text.arguments.tensors.values()}
+    loaded = {tensor for text in written for tensor in text.arguments.loaded()}
     contiguous = [
         v.name
         for v in program.values.values()
@@ -338,6 +339,9 @@ def _file(brief: Brief, model: ModelText, drafts: Sequence[Draft]) -> str:
         lines += ["", *_FUNCTIONS[function], ""]
     for kernel in kernels:
         lines += ["", *_kernel_lines(kernel), ""]
+    if any(kernel.arguments.matrices for kernel in kernels):
+        for function_lines in HOST_FUNCTIONS.values():
+            lines += ["", *function_lines, ""]
     for helper in helpers:
         lines += ["", *helper.splitlines(), ""]
     lines += ["", header, *constructor]
@@ -364,6 +368,9 @@ def _imports(
     third = {"import torch", "import torch.nn as nn"}
     if kernels:
         third |= {"import triton", "import triton.language as tl"}
+    if any(kernel.arguments.matrices for kernel in kernels):
+        standard.add(IMPORTS[0])
+        third.add(IMPORTS[1])
     if any(kernel.uses_libdevice for kernel in kernels):
         third.add("from triton.language.extra import libdevice")
     for line in own:

@@ -6,8 +6,7 @@ import functools
 
 import pytest
 
-from triton_agent.policy.author.choice import Tiles
-from triton_agent.policy.author.product_tiles import MOST, ranked
+from triton_agent.policy.author.product_tiles import MOST, SHARED_BYTES, ranked, shared_bytes
 
 on_h200 = functools.partial(ranked, half=True, on_cuda=True, warpgroups=True, scattered=False, processors=132)
 
@@ -15,6 +14,16 @@ on_h200 = functools.partial(ranked, half=True, on_cuda=True, warpgroups=True, sc
 def test_a_large_product_gets_the_largest_tile() -> None:
     best = on_h200(8192, 8192, 8192, 1)[0]
     assert {best.rows, best.columns} == {128, 256} and best.warps == 8
+
+
+def test_a_large_product_is_described_where_it_can_be() -> None:
+    assert [tiles.described for tiles in on_h200(8192, 4096, 1024, 1, describable=True)[:5]] == [True] * 5
+    assert not any(tiles.described for tiles in on_h200(8192, 4096, 1024, 1))
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 4096, 4096), (512, 512, 4096), (8192, 4096, 16)])
+def test_few_tiles_or_few_steps_are_not_described(m: int, n: int, k: int) -> None:
+    assert not any(tiles.described for tiles in on_h200(m, n, k, 1, describable=True))
 
 
 def test_a_small_product_gets_tiles_for_every_processor() -> None:
@@ -40,16 +49,20 @@ def test_every_idea_is_another(half: bool, on_cuda: bool) -> None:
     assert on_cuda or {tiles.stages for tiles in found} == {2}
 
 
-def shared_bytes(tiles: Tiles) -> int:
-    """Of operands in half precision, in all stages."""
-    return 2 * (tiles.rows + tiles.columns) * tiles.inner * tiles.stages
-
-
-@pytest.mark.parametrize(("warpgroups", "limit"), [(True, 232448), (False, 101376)])
+@pytest.mark.parametrize(("warpgroups", "limit"), [(True, SHARED_BYTES), (False, 101376)])
 def test_operands_fit_into_shared_memory(warpgroups: bool, limit: int) -> None:
     for m in (16, 64, 512, 4096):
         found = ranked(
-            m, 4096, 4096, 1, half=True, on_cuda=True, warpgroups=warpgroups, scattered=False, processors=132
+            m,
+            4096,
+            4096,
+            1,
+            half=True,
+            on_cuda=True,
+            warpgroups=warpgroups,
+            scattered=False,
+            processors=132,
+            describable=warpgroups,
         )
         assert max(map(shared_bytes, found)) <= limit
 

@@ -1,0 +1,64 @@
+"""Matrices that a kernel is given as tensor descriptors: whole tiles are loaded by the GPU's own unit for it.
+
+A matrix qualifies where its elements lie row by row without gaps and a row is a multiple of 16 bytes. Whether the
+tensor at hand is aligned too is asked on the host at every call (`HOST_FUNCTIONS`); where it is not, the same kernel
+gets pointers. Not covered: matrices that begin within a tensor, or whose rows are further apart than they are long.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from triton_agent.policy.author.indexing import Axis, Index
+from triton_agent.policy.author.sizes import is_constant, times
+from triton_agent.policy.author.tiling import Dimension
+
+ALIGNED_BYTES = 16
+DESCRIBED, PROCESSORS = "described_matrices", "processors_of"
+"""Functions that a file with such kernels defines on the host."""
+IMPORTS = ("import functools", "from triton.tools.tensor_descriptor import TensorDescriptor")
+HOST_FUNCTIONS = {
+    DESCRIBED: (
+        f"def {DESCRIBED}(*matrices):",
+        '    """Whether all are aligned for tensor descriptors, and those; else the tensors as they are."""',
+        "    for tensor, (rows, columns), _ in matrices:",
+        "        if tensor.data_ptr() % 16 or columns * tensor.element_size() % 16 or rows * columns == 0:",
+        "            return False, [tensor for tensor, _, _ in matrices]",
+        "    return True, [TensorDescriptor(tensor, shape, [shape[1], 1], block) for tensor, shape, block in matrices]",
+    ),
+    PROCESSORS: (
+        "@functools.cache",
+        f"def {PROCESSORS}(device):",
+        '    """How many programs run at once where each takes a processor."""',
+        '    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 4',
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix:
+    """A tensor that a kernel sees as a matrix, and the tile of it that is loaded or stored at once."""
+
+    value: str
+    down: Dimension
+    across: Dimension
+    """Along which neighbours are next to each other in memory."""
+
+    @property
+    def block(self) -> tuple[str, str]:
+        return f"BLOCK_{self.down.name.upper()}", f"BLOCK_{self.across.name.upper()}"
+
+
+def matrix_of(value: str, index: Index, one: Dimension, other: Dimension, item_bytes: int) -> Matrix | None:
+    """The tensor as a matrix over two dimensions of a tile, in the order in which it lies in memory."""
+    for down, across in ((one, other), (other, one)):
+        length = across.size(index.width)
+        steps = {axis: times(down.stride(axis), length) for axis in down.axes}
+        steps |= {axis: across.stride(axis) for axis in across.axes}
+        if _is_made_of(index, steps) and length[0] * item_bytes % ALIGNED_BYTES == 0:
+            return Matrix(value=value, down=down, across=across)
+    return None
+
+
+def _is_made_of(index: Index, steps: dict[Axis, tuple[int, ...]]) -> bool:
+    return is_constant(index.offset, 0) and dict(index.terms) == steps

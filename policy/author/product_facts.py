@@ -1,0 +1,142 @@
+"""What is known of a matrix product before a line of it is written: its operands, its sizes, which tiles suit them."""
+
+from __future__ import annotations
+
+from triton_agent.policy.author.choice import Tiles
+from triton_agent.policy.author.described import Matrix, matrix_of
+from triton_agent.policy.author.kernel_plan import Kernel
+from triton_agent.policy.author.product_tiles import SHARED_BYTES, ranked, shared_bytes
+from triton_agent.policy.author.program import Number
+from triton_agent.policy.author.skeleton import Setting
+from triton_agent.policy.author.tiling import Dimension, along_reduced
+
+HALF = ("float16", "bfloat16")
+LONG_FUNCTIONS = {"gelu": 2, "erf": 2, "gelu_tanh": 1, "tanh": 1, "sigmoid": 1, "silu": 1, "exp": 1, "mish": 2}
+"""What their polynomials take of the registers, roughly."""
+TOGETHER = 4
+"""Elements that have to be loaded at once for a copy that needs no registers: 16 bytes of float32, 8 of a half."""
+_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
+
+
+class ProductFacts:
+    """Of one kernel."""
+
+    def __init__(self, kernel: Kernel, setting: Setting) -> None:
+        self.kernel, self.setting = kernel, setting
+        self.width = setting.program.width
+        self.dot = next(i for i in sorted(kernel.live()) if kernel.nodes[i].kind == "dot")
+        self.m = Dimension(name="m", plural="rows", axes=kernel.rows)
+        self.n = Dimension(name="n", plural="columns", axes=kernel.columns)
+        self.k = Dimension(name="k", plural="inner", axes=kernel.reduced)
+        self.batch = Dimension(name="batch", plural="batches", axes=kernel.batch)
+        self.half = self.operand_dtype() in HALF
+        self.operands = self._operands()
+        """As matrices that tensor descriptors can load; empty where they are not that."""
+        self.alternatives = self._alternatives()
+        self.tiles = self._tiles()
+
+    def operand_dtype(self) -> str:
+        """What the matrix unit is fed: half precision where both operands are stored so."""
+        stored = {self.stored_dtype(argument) for argument in self.kernel.nodes[self.dot].arguments}
+        only = stored.pop() if len(stored) == 1 else None
+        return only if only in HALF else self.kernel.nodes[self.dot].function
+
+    def stored_dtype(self, argument: int | Number) -> str | None:
+        while isinstance(argument, int):
+            node = self.kernel.nodes[argument]
+            if node.kind == "load":
+                return self.setting.dtype_of(node.tensor)
+            if node.kind != "choose" and not (node.kind == "point" and node.function == "cast"):
+                return None
+            argument = node.arguments[0]
+        return None
+
+    def _tiles(self) -> Tiles:
+        """As wanted; else the most promising ones, which the others stay beside as alternatives."""
+        wanted = self.setting.tiles
+        best = self.alternatives[0]
+        return Tiles(
+            rows=wanted.rows or best.rows,
+            columns=wanted.columns or best.columns,
+            inner=wanted.inner or best.inner,
+            warps=wanted.warps or best.warps,
+            stages=wanted.stages or best.stages,
+            described=bool(self.operands and (best.described if wanted.described is None else wanted.described)),
+        )
+
+    def _alternatives(self) -> list[Tiles]:
+        m, n, k = (d.size(self.width)[0] for d in (self.m, self.n, self.k))
+        copies = self.batch.size(self.width)[0] * (1 if self.kernel.part is None else self.kernel.part.size[0])
+        setting = self.setting
+        return ranked(
+            m,
+            n,
+            k,
+            copies,
+            half=self.half,
+            on_cuda=setting.on_cuda,
+            warpgroups=setting.warpgroups,
+            scattered=self._is_scattered(),
+            follow_up=self._follow_up(),
+            describable=bool(self.operands) and setting.warpgroups,
+            # In the interpreter a program takes as long whatever its tile.
+            processors=1 if setting.interpreted else setting.processors,
+        )
+
+    def _operands(self) -> tuple[Matrix, ...]:
+        if not self.half or self.kernel.batch or self.kernel.part is not None:
+            return ()
+        left, right = self.kernel.nodes[self.dot].arguments
+        a, b = self._matrix(left, self.m), self._matrix(right, self.n)
+        return (a, b) if a is not None and b is not None else ()
+
+    def _matrix(self, argument: int | Number, own: Dimension) -> Matrix | None:
+        if self.stored_dtype(argument) not in HALF:
+            return None
+        node = self.kernel.nodes[self.source(argument)]
+        if node.kind != "load" or node.index is None or node.guards:
+            return None
+        return matrix_of(node.tensor, node.index, own, self.k, _BYTES[self.setting.dtype_of(node.tensor)])
+
+    def results(self) -> dict[int, Matrix]:
+        """Results that are stored by tensor descriptors: plain matrices, as far as there is room for their tiles."""
+        found: dict[int, Matrix] = {}
+        tiles = self.tiles
+        room = SHARED_BYTES - shared_bytes(tiles)
+        for position, root in enumerate(self.kernel.roots):
+            item_bytes = _BYTES.get(self.setting.dtype_of(root.value))
+            if not tiles.described or item_bytes is None or root.value in self.setting.in_place:
+                continue
+            matrix = matrix_of(root.value, root.index, self.m, self.n, item_bytes)
+            room -= tiles.rows * tiles.columns * item_bytes
+            if matrix is not None and matrix.down == self.m and room >= 0:
+                found[position] = matrix
+        return found
+
+    def _follow_up(self) -> int:
+        """What is loaded for every element of the result, and the functions that take many instructions."""
+        live, reduced = self.kernel.live(), set(self.kernel.reduced)
+        rows, columns = set(self.kernel.rows), set(self.kernel.columns)
+        nodes = [self.kernel.nodes[i] for i in live]
+        axes = [node.index.axes() for node in nodes if node.kind == "load" and node.index is not None]
+        full = sum(1 for found in axes if found & rows and found & columns and not found & reduced)
+        return full + sum(LONG_FUNCTIONS.get(node.function, 0) for node in nodes if node.kind == "point")
+
+    def _is_scattered(self) -> bool:
+        """Whether operands are read one by one, as a convolution reads its windows: their addresses take registers."""
+        reduced = set(self.kernel.reduced)
+        for node in along_reduced(self.kernel):
+            assert node.index is not None
+            steps = [step[0] for _, step in node.index.terms]
+            if node.guards or len(node.index.axes() & reduced) > 2 or any(s > 1 and s % TOGETHER for s in steps):
+                return True
+        return False
+
+    def source(self, argument: int | Number) -> int:
+        """What is cast to become this operand."""
+        assert isinstance(argument, int)
+        while self.kernel.nodes[argument].kind == "point":
+            inner = self.kernel.nodes[argument].arguments[0]
+            assert isinstance(inner, int)
+            argument = inner
+        return argument
