@@ -17,7 +17,7 @@ from triton_agent.policy.author.indexing import Axis, Index, Lookup, Piece
 from triton_agent.policy.author.kernel_plan import Kernel
 from triton_agent.policy.author.points import POINTS, Binding
 from triton_agent.policy.author.program import FLOATS, INTEGERS, Number
-from triton_agent.policy.author.sizes import Size, is_constant
+from triton_agent.policy.author.sizes import Size, is_constant, product, times
 from triton_agent.policy.author.tiling import Dimension, depends_on
 from triton_agent.policy.author.weaving import Guard, Node
 
@@ -167,39 +167,67 @@ class Body:
 
     def axis(self, axis: Axis) -> Text:
         """Position along an axis."""
-        dimension = self._dimension_of[axis]
+        return self._stretch((axis,))
+
+    def _stretch(self, axes: tuple[Axis, ...]) -> Text:
+        """Position along neighbouring axes of a dimension, taken as one."""
+        dimension = self._dimension_of[axes[0]]
         suffix = self.place.suffixes.get(dimension.name, "")
-        if len(dimension.axes) == 1:
+        if axes == dimension.axes:
             return Text(f"{dimension.name}{suffix}")
         scope = self._home(frozenset({dimension.name}))
-        if axis not in scope.others:
+        if axes not in scope.others:
             with self._in(scope):
-                stride, text = dimension.stride(axis), dimension.name
+                stride, text = dimension.stride(axes[-1]), dimension.name
+                size = product((axis.size for axis in axes), len(stride))
+                called = self._position_name(size, dimension, is_first=axes[0] == dimension.axes[0])
                 if not is_constant(stride, 1):
-                    outer = self._axis_name(axis, dimension)
-                    text = f"{text} // {self.divisor(stride, f'{dimension.plural}_per_{outer}')}"
-                if axis != dimension.axes[0]:
-                    text = f"{text} % {self.divisor(axis.size, f'{self._axis_name(axis, dimension)}s')}"
-                name = self.arguments.names.new(self._axis_name(axis, dimension))
+                    text = f"{text} // {self.divisor(stride, f'{dimension.plural}_per_{called}')}"
+                if axes[0] != dimension.axes[0]:
+                    text = f"{text} % {self.divisor(size, f'{called}s')}"
+                name = self.arguments.names.new(called)
                 scope.line(f"{name} = {text}")
-            scope.others[axis] = name
-        return Text(f"{scope.others[axis]}{suffix}")
+            scope.others[axes] = name
+        return Text(f"{scope.others[axes]}{suffix}")
 
-    def _axis_name(self, axis: Axis, dimension: Dimension) -> str:
-        size = self._size_name(axis.size) or ""
-        known = next((singular for plural, singular in SINGULAR.items() if size.endswith(plural)), None)
+    def _position_name(self, size: Size, dimension: Dimension, *, is_first: bool) -> str:
+        called = self._size_name(size) or ""
+        known = next((singular for plural, singular in SINGULAR.items() if called.endswith(plural)), None)
         if known is not None:
-            return f"out_{known}" if size.startswith("out_") else known
-        if is_constant(axis.size) and axis.size[0] <= SMALL:
+            return f"out_{known}" if called.startswith("out_") else known
+        if is_constant(size) and size[0] <= SMALL:
             return "tap" if dimension.name in ("k", "column") else "part"
-        return "outer" if axis == dimension.axes[0] else "inner"
+        return "outer" if is_first else "inner"
+
+    def _stretches(self, index: Index) -> list[tuple[Axis, ...]]:
+        """Neighbouring axes that the index crosses in step: their positions need not be told apart.
+
+        Fewer divisions; and only so does the compiler see that neighbours lie next to each other.
+        """
+        found: list[tuple[Axis, ...]] = []
+        for dimension in self.dimensions:
+            run: list[Axis] = []
+            for axis in dimension.axes:
+                coefficient = index.coefficient(axis)
+                if run and index.coefficient(run[-1]) == times(coefficient, axis.size):
+                    run.append(axis)
+                    continue
+                found += [tuple(run)] if len(run) > 1 else []
+                run = [] if is_constant(coefficient, 0) else [axis]
+            found += [tuple(run)] if len(run) > 1 else []
+        return found
 
     def index(self, index: Index, wanted: str = "") -> Text:
         """Offset in elements; `wanted` is what the tensor is called, for naming its strides."""
         terms = sorted(index.terms, key=lambda term: [-abs(c) for c in term[1]])
         texts: list[str] = []
+        within = {axis: run for run in self._stretches(index) for axis in run}
         for base, coefficient in terms:
-            texts.append(self._term(base, coefficient, wanted))
+            run = within.get(base, ()) if isinstance(base, Axis) else ()
+            if not run:
+                texts.append(self._term(base, coefficient, wanted))
+            elif base == run[-1]:
+                texts.append(self._scaled(self._stretch(run), coefficient, wanted))
         if not is_constant(index.offset, 0) or not texts:
             negative = bool(texts) and all(entry <= 0 for entry in index.offset)
             offset = tuple(-entry for entry in index.offset) if negative else index.offset
@@ -222,6 +250,9 @@ class Body:
             text = self._looked_up(base)
         else:
             text = self._piece(base)
+        return self._scaled(text, coefficient, wanted)
+
+    def _scaled(self, text: Text, coefficient: Size, wanted: str) -> str:
         if is_constant(coefficient, 1):
             return text.text if text.binding > Binding.SUM else f"({text.text})"
         if is_constant(coefficient) and coefficient[0] < 0:
