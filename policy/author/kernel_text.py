@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 from triton_agent.policy.author.arguments import Arguments
 from triton_agent.policy.author.choice import Tiles
@@ -52,7 +53,20 @@ class KernelText:
 
     def signature(self) -> list[str]:
         arguments = self.arguments
-        sizes = [f"{name}: tl.constexpr" if name in arguments.divisors else name for name in arguments.sizes]
+        sizes = [f"{name}: tl.constexpr" if self._is_constant(name) else name for name in arguments.sizes]
         plain = [*arguments.matrices, *arguments.tensors, *sizes, *arguments.numbers]
         plain += ["DESCRIBED: tl.constexpr"] if arguments.matrices else []
         return [*plain, *(f"{name}: tl.constexpr" for name in self.blocks)]
+
+    def _is_constant(self, name: str) -> bool:
+        """Whether the compiler is told a size: where something is divided by it, or wide loads depend on it.
+
+        It sees by itself that an argument is a multiple of 16. From a row of 1000 elements it would read one at a
+        time, had it not the number. A limit of rows alone changes with every batch and has no part in that.
+        """
+        if name in self.arguments.divisors:
+            return True
+        size = self.arguments.sizes[name][0]
+        if self.kernel.kind == "product" or size < 2 or size % 2 or size % 16 == 0:
+            return False
+        return any(re.search(rf"(?<!\brow < )\b{name}\b", line) for line in self.lines)
