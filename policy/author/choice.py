@@ -17,6 +17,8 @@ class Tiles:
     """The k of a product taken at once."""
     looped: bool | None = None
     """Whether a row is walked through in steps; None: only if it is long."""
+    flat: bool = False
+    """Whether all elements are taken as one line, and their rows and columns found by division."""
     splits: int = 0
     """Parts into which the inner dimension or a long row is cut, for more programs than there are rows."""
     warps: int = 0

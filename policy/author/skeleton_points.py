@@ -1,17 +1,20 @@
 """Kernels without reductions: every element is computed from a few others.
 
-Three forms. Flat, where the axes collapse to one or the last one is short. Rows by columns, where something varies
-along some axes only: what belongs to a column is loaded once for a tile. A tile of the two axes along which the
-result and an input lie contiguously, where these differ: a transposition.
+Three forms. Flat, where the axes collapse to one, the last one is short, or it is wished. Rows by columns, where
+something varies along some axes only: what belongs to a column is loaded once for a tile. A tile of the two axes along
+which the result and an input lie contiguously, where these differ: a transposition.
 """
 
 from __future__ import annotations
+
+import math
 
 from triton_agent.policy.author.arguments import Arguments
 from triton_agent.policy.author.body import Body, Place
 from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.indexing import Axis
 from triton_agent.policy.author.kernel_plan import Kernel
+from triton_agent.policy.author.sizes import Size
 from triton_agent.policy.author.skeleton import (
     BlockSize,
     GridEntry,
@@ -26,19 +29,28 @@ from triton_agent.policy.author.tiling import Dimension, fastest
 FLAT_BLOCK = 1024
 SHORT_ROW = 32
 """Below this a row is no dimension of its own: most lanes would idle."""
-TILE_ELEMENTS = 2048
+TILE_ELEMENTS = 1024
+"""Eight for each thread of four warps: one or two loads of 16 bytes of each tensor, and registers for many programs."""
+NARROW_TILE = (32, 64)
+"""Rows and columns where columns have values of their own: fewer columns than threads, so that these values are loaded
+where they are used and not handed around through shared memory."""
+WASTE = 16
+"""A wider block is taken where at most one lane in so many would idle at the end of a row."""
 TRANSPOSED_TILE = 64
 """Neighbours along either axis: whole lines of memory on both sides, in half precision too."""
 
 
 def write(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> KernelText:
-    axes = kernel.kept
-    other = _contiguous_elsewhere(kernel)
+    other = None if setting.tiles.flat else _contiguous_elsewhere(kernel)
     if other is not None:
         return _tiled(kernel, setting, name, comment, other)
-    if len(axes) < 2 or axes[-1].size[0] < SHORT_ROW:
+    if setting.tiles.flat or _is_line(kernel):
         return _flat(kernel, setting, name, comment)
     return _rows(kernel, setting, name, comment)
+
+
+def _is_line(kernel: Kernel) -> bool:
+    return len(kernel.kept) < 2 or kernel.kept[-1].size[0] < SHORT_ROW
 
 
 def _contiguous_elsewhere(kernel: Kernel) -> Axis | None:
@@ -69,9 +81,8 @@ def _flat(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...])
         body.line(f"inside = offset < {limit}")
         body.place = Place(mask=lambda dimensions: "inside" if dimensions else "")
     stores(body, setting)
-    tiles = Tiles(columns=block, warps=setting.tiles.warps or 4)
-    others = [(2048, 8), (2048, 4), (512, 4), (4096, 8), (1024, 8), (512, 2), (8192, 16), (256, 4)]
-    alternatives = [Tiles(columns=c, warps=w) for c, w in others if c < 2 * max(count)]
+    tiles = Tiles(columns=block, flat=setting.tiles.flat, warps=setting.tiles.warps or 4)
+    alternatives = _other_lines(max(count)) if _is_line(kernel) else _other_tiles(kernel)
     grid = GridEntry(parts=((count, "BLOCK"),) if kernel.kept else ())
     blocks = {"BLOCK": BlockSize(value=block)} if kernel.kept else {}
     return _finished(kernel, body, name, comment, (grid,), blocks, tiles, alternatives)
@@ -103,52 +114,94 @@ def _two_dimensional(
     arguments = Arguments(width)
     column = Dimension(name="column", plural="columns", axes=kernel.kept[-1:])
     rows, columns = row.size(width), column.size(width)
-    block_rows, block_columns = _tile(setting.tiles, rows[0], columns[0], square=square)
+    block_rows, block_columns = _tile(setting.tiles, kernel, rows[0], columns[0], square=square)
     for word in ("row", "column", "plane", "inside"):
         arguments.names.new(word)
     dimensions = (row, column) if outer is None else (row, column, outer)
     body = setting.body(kernel, arguments, dimensions)
     wide = setting.needs_int64(kernel)
-    row_limit = arguments.size_argument(rows, "rows")
-    column_limit = arguments.size_argument(columns, "columns")
-    body.line(f"row = ({program_id(0, wide)} * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS))[:, None]")
-    body.line(f"column = ({program_id(1, wide)} * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS))[None, :]")
-    if outer is not None:
-        body.line(f"plane = {program_id(2, wide)}")
-    body.line(f"inside = (row < {row_limit}) & (column < {column_limit})")
-    masks = {
-        frozenset({"row", "column"}): "inside",
-        frozenset({"row"}): f"row < {row_limit}",
-        frozenset({"column"}): f"column < {column_limit}",
-    }
-    body.place = Place(mask=lambda names: masks.get(names - {"plane"}, ""))
+    single = block_rows == 1 and not square
+    _positions(body, arguments, rows, columns, wide=wide, single=single, has_planes=outer is not None)
     stores(body, setting)
     tiles = Tiles(rows=block_rows, columns=block_columns, warps=setting.tiles.warps or 4)
-    alternatives = _other_tiles(block_rows, block_columns)
-    grid = [GridEntry(parts=((rows, "BLOCK_ROWS"),)), GridEntry(parts=((columns, "BLOCK_COLUMNS"),))]
+    alternatives = _other_squares(block_rows, block_columns) if square else _other_tiles(kernel)
+    grid = [GridEntry(parts=((rows, 1 if single else "BLOCK_ROWS"),)), GridEntry(parts=((columns, "BLOCK_COLUMNS"),))]
     if outer is not None:
         grid.append(GridEntry(parts=((outer.size(width), 1),)))
-    blocks = {"BLOCK_ROWS": BlockSize(value=block_rows), "BLOCK_COLUMNS": BlockSize(value=block_columns)}
+    blocks = {} if single else {"BLOCK_ROWS": BlockSize(value=block_rows)}
+    blocks["BLOCK_COLUMNS"] = BlockSize(value=block_columns)
     return _finished(kernel, body, name, comment, tuple(grid), blocks, tiles, alternatives)
 
 
-def _other_tiles(rows: int, columns: int) -> list[Tiles]:
+def _positions(
+    body: Body, arguments: Arguments, rows: Size, columns: Size, *, wide: bool, single: bool, has_planes: bool
+) -> None:
+    """The lines that say which elements are a program's. What belongs to a single row is loaded once, as a number."""
+    row_limit = "" if single else arguments.size_argument(rows, "rows")
+    column_limit = arguments.size_argument(columns, "columns")
+    row, column = program_id(0, wide), f"{program_id(1, wide)} * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)"
+    body.line(f"row = {row}" if single else f"row = ({row} * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS))[:, None]")
+    body.line(f"column = {column}" if single else f"column = ({column})[None, :]")
+    if has_planes:
+        body.line(f"plane = {program_id(2, wide)}")
+    inside = f"column < {column_limit}"
+    body.line(f"inside = {inside}" if single else f"inside = (row < {row_limit}) & ({inside})")
+    masks = {
+        frozenset({"row", "column"}): "inside",
+        frozenset({"row"}): "" if single else f"row < {row_limit}",
+        frozenset({"column"}): "inside" if single else inside,
+    }
+    body.place = Place(mask=lambda names: masks.get(names - {"plane"}, ""))
+
+
+def _other_lines(count: int) -> list[Tiles]:
+    others = [(2048, 8), (512, 4), (2048, 4), (512, 2), (1024, 8), (4096, 8), (8192, 16), (256, 4)]
+    return [Tiles(columns=c, warps=w) for c, w in others if c < 2 * count]
+
+
+def _other_tiles(kernel: Kernel) -> list[Tiles]:
+    """Long pieces of a row, squarish ones, and no rows at all, by turns."""
+    columns = power_of_two(kernel.kept[-1].size[0])
+    count = math.prod(axis.size[0] for axis in kernel.kept)
+    rows, rest = power_of_two(count // kernel.kept[-1].size[0]), []
+    kinds = ((2048, 64, 4), (4096, 4096, 8)) if _has_values_of_columns(kernel) else ((4096, 4096, 8), (2048, 256, 4))
+    first = ((1024, 1024, 4), (0, 1024, 4), kinds[0], (2048, 1024, 8), (0, 512, 4), kinds[1])
+    more = ((2048, 512, 4), (1024, 1024, 2), (0, 2048, 8), (2048, 128, 8), (4096, 1024, 8), (1024, 128, 4))
+    for elements, wide, warps in (*first, *more):
+        if not elements:
+            rest.append(Tiles(columns=wide, flat=True, warps=warps))
+            continue
+        block = min(wide, columns)
+        rest.append(Tiles(rows=max(1, min(elements // block, rows)), columns=block, warps=warps))
+    return [tiles for tiles in rest if max(1, tiles.rows) * tiles.columns < 2 * max(64, count)]
+
+
+def _other_squares(rows: int, columns: int) -> list[Tiles]:
     """Larger and smaller ones, and narrower ones of the same size."""
     half, narrow = max(1, rows // 2), max(16, columns // 2)
-    shapes = [(2 * rows, columns, 8), (half, columns, 4), (rows, columns, 8), (2 * rows, narrow, 4)]
+    shapes = [(rows, columns, 8), (half, columns, 4), (2 * rows, columns, 8), (2 * rows, narrow, 4)]
     shapes += [(4 * rows, columns, 8), (half, columns, 2), (4 * rows, max(16, columns // 4), 4), (rows, narrow, 4)]
     return [Tiles(rows=r, columns=c, warps=w) for r, c, w in shapes if 64 <= r * c <= 16384]
 
 
-def _tile(tiles: Tiles, rows: int, columns: int, *, square: bool) -> tuple[int, int]:
+def _tile(tiles: Tiles, kernel: Kernel, rows: int, columns: int, *, square: bool) -> tuple[int, int]:
     if tiles.rows and tiles.columns:
         return tiles.rows, tiles.columns
     if square:
         return min(TRANSPOSED_TILE, power_of_two(rows)), min(TRANSPOSED_TILE, power_of_two(columns))
-    block_columns = min(1024, power_of_two(columns))
-    if columns % block_columns and columns > 256:
-        block_columns = 256  # fewer idle lanes at the end of a row
-    return max(1, min(TILE_ELEMENTS // block_columns, power_of_two(rows))), block_columns
+    block = min(TILE_ELEMENTS, power_of_two(columns))
+    if columns % block and columns > NARROW_TILE[1] and rows >= NARROW_TILE[0] and _has_values_of_columns(kernel):
+        return NARROW_TILE
+    while block > 256 and (-columns % block) * WASTE > columns:
+        block //= 2
+    return max(1, min(TILE_ELEMENTS // block, power_of_two(rows))), block
+
+
+def _has_values_of_columns(kernel: Kernel) -> bool:
+    """Whether something is loaded that is the same for all rows."""
+    live = kernel.live()
+    loads = [node.index for i, node in enumerate(kernel.nodes) if i in live and node.kind == "load"]
+    return any(index is not None and not index.lookups() and index.axes() == {kernel.kept[-1]} for index in loads)
 
 
 def _finished(

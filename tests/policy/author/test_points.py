@@ -1,0 +1,122 @@
+"""Kernels of single elements lie in memory as the result does, in each of their forms; and what they store is right."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from tests.policy.author.briefs import brief_of, problem
+from tests.policy.author.test_author import evaluated
+
+from triton_agent.policy.author.brief import Brief
+from triton_agent.policy.author.choice import Choice, Tiles
+from triton_agent.policy.author.decisions import Feedback, first_choice, neighbours
+from triton_agent.policy.author.writer import drafts_of, write
+from triton_agent.tools.isolate.processes import Nursery
+
+SHUFFLE = """
+BATCH, COLOURS, SIZE = 2, 3, 20
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return F.pixel_shuffle(x, 2) + 1.0
+
+
+def get_inputs():
+    return [torch.randn(BATCH, 4 * COLOURS, SIZE, SIZE)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+SCALED = """
+ROWS, WIDTH = 6, 200
+
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.scale = nn.Parameter(torch.randn(width))
+
+    def forward(self, x, gate):
+        return x * self.scale + gate[:, None]
+
+
+def get_inputs():
+    return [torch.randn(ROWS, WIDTH), torch.randn(ROWS)]
+
+
+def get_init_inputs():
+    return [WIDTH]
+"""
+
+
+def _cut(brief: Brief, tiles: Tiles) -> Choice:
+    (kernel,) = drafts_of(brief, Choice())[0].kernels
+    return Choice().with_tiles(kernel.key, tiles)
+
+
+def test_a_result_in_order_is_stored_in_order(tmp_path: Path) -> None:
+    """However an input is taken apart: only so are stores as wide as the hardware has them."""
+    brief = brief_of(problem(tmp_path, SHUFFLE))
+    source = write(brief, first_choice(brief)).source
+    assert "tl.store(out_ptr + offset," in source, source
+
+
+def test_a_single_row_is_a_number(tmp_path: Path) -> None:
+    brief = brief_of(problem(tmp_path, SCALED))
+    source = write(brief, _cut(brief, Tiles(rows=1, columns=64, warps=1))).source
+    assert "row = tl.program_id(0)\n" in source and "BLOCK_ROWS" not in source
+    assert "tl.load(gate_ptr + row)" in source, source
+
+
+def test_forms_of_a_kernel_are_among_its_neighbours(tmp_path: Path) -> None:
+    brief = dataclasses.replace(brief_of(problem(tmp_path, SCALED)), device="cuda")
+    tried = [tiles for choice in neighbours(brief, Choice(), Feedback())[:6] for _, tiles in choice.tiles]
+    assert any(tiles.flat for tiles in tried) and any(tiles.rows for tiles in tried)
+    flat = next(tiles for tiles in tried if tiles.flat)
+    assert any(
+        not tiles.flat for choice in neighbours(brief, _cut(brief, flat), Feedback()) for _, tiles in choice.tiles
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tiles", [Tiles(rows=1, columns=64), Tiles(rows=4, columns=64), Tiles(columns=128, flat=True)])
+def test_every_form_is_right(tiles: Tiles, tmp_path: Path, nursery: Nursery) -> None:
+    spec = problem(tmp_path, SCALED)
+    brief = brief_of(spec)
+    answer = write(brief, _cut(brief, tiles))
+    verdict = evaluated(spec, answer.source, nursery)
+    assert verdict.status == "passed", f"{verdict.message}\n{answer.source}"
+
+
+ODD = """
+ROWS, CLASSES = 6, 1000
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, dim=1)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, CLASSES)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_length_that_is_no_multiple_of_16_is_told_to_the_compiler(tmp_path: Path) -> None:
+    """Which cannot read several elements at once otherwise."""
+    brief = brief_of(problem(tmp_path, ODD))
+    main = write(brief, first_choice(brief)).source
+    (kernel,) = drafts_of(brief, Choice())[0].kernels
+    (name,) = [name for name, size in kernel.arguments.sizes.items() if size == kernel.kernel.reduced[0].size]
+    size = kernel.arguments.sizes[name][0]
+    told = f"{name}: tl.constexpr" in main
+    assert told == (size % 2 == 0 and size % 16 != 0)
