@@ -36,6 +36,8 @@ WHOLE_ROW = 16384
 """Elements of a row that are kept in registers: 32 for each thread of 16 warps."""
 STEP = 2048
 """Elements of a longer row taken at once."""
+PER_WARP = 256
+"""Elements of them for each warp: eight a thread. With more, fewer loads are under way while others are worked on."""
 TILE_ELEMENTS = 2048
 FEW = 64
 """Elements of a row that are few, and rows that are not."""
@@ -44,7 +46,12 @@ INTERPRETED_ROWS = 16384
 """The same in the interpreter, where each step costs the same however wide it is; 32 for each thread of 16 warps."""
 ACROSS, NARROW = 64, 32
 """Rows next to each other in memory that a program takes where the reduced dimension is not the contiguous one, and
-the fewest for which it still reads whole lines of memory."""
+the fewest for which it still reads whole lines of memory, or halves of them in half precision."""
+_FIRST_ACROSS = ((64, 64, 16), (128, 16, 8), (64, 64, 8), (32, 64, 4), (64, 8, 4), (32, 128, 8), (64, 32, 4))
+_MORE_ACROSS = ((256, 8, 8), (64, 128, 16), (128, 32, 8), (32, 256, 16), (32, 64, 8), (128, 8, 4), (128, 64, 16))
+"""Rows, columns and warps worth measuring there."""
+_WALKS = ((2048, 16), (2048, 8), (4096, 16), (1024, 4), (8192, 16), (4096, 8), (2048, 4), (1024, 8), (16384, 16))
+"""Steps and warps worth measuring along a row."""
 
 IDENTITY = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "any": 0.0, "all": 1.0}
 IDENTITY |= {"argmax": -math.inf, "argmin": math.inf}
@@ -93,7 +100,8 @@ class _RowKernel:
         block = (wanted.columns or min(step, whole)) if looped else whole
         many = max(1, min(TILE_ELEMENTS // block, power_of_two(rows), 8 * FEW))
         taken = wanted.rows or (many if block < TILE_ELEMENTS // 2 else 1)
-        warps = wanted.warps or max(1, min(walking_warps if looped else 16, taken * block // 512))
+        most, each = (walking_warps, PER_WARP) if looped else (16, 2 * PER_WARP)
+        warps = wanted.warps or max(1, min(most, taken * block // each))
         warps = power_of_two(max(warps, 4) if taken * block >= 512 else warps)
         return Tiles(rows=taken, columns=block if looped else 0, looped=looped, warps=warps)
 
@@ -110,7 +118,8 @@ class _RowKernel:
         block = (wanted.columns or min(whole, ACROSS)) if looped else whole
         most = ACROSS if looped else max(1, min(ACROSS, WHOLE_ROW // block), 2 * TILE_ELEMENTS // block)
         taken = wanted.rows or min(most, power_of_two(rows))
-        warps = wanted.warps or (4 if looped else power_of_two(max(4, min(16, taken * block // 1024))))
+        each = 2 * PER_WARP if looped else 1024
+        warps = wanted.warps or power_of_two(max(4, min(16, taken * block // each)))
         return Tiles(rows=taken, columns=block if looped else 0, looped=looped, warps=warps)
 
     def alternatives(self) -> list[Tiles]:
@@ -121,10 +130,9 @@ class _RowKernel:
         elif is_across(self.kernel):
             found = self._across_otherwise(own, whole)
         elif own.looped:
-            steps = ((8192, 16), (4096, 8), (2048, 4), (4096, 16), (16384, 16), (8192, 8), (2048, 8), (1024, 4))
-            found = [dataclasses.replace(own, columns=c, warps=w) for c, w in steps if c < 2 * whole]
-            if self.kernel.part is None and whole <= 4 * WHOLE_ROW:
-                found[1:1] = [Tiles(rows=1, looped=False, warps=w) for w in (16, 32)]
+            found = [dataclasses.replace(own, columns=c, warps=w) for c, w in _WALKS if c < 2 * whole]
+            if self.kernel.part is None and whole <= 2 * WHOLE_ROW:
+                found[2:2] = [Tiles(rows=1, looped=False, warps=w) for w in (16, 32)]
         else:
             found = self._whole_otherwise(own, whole)
         if self.kernel.part is not None:
@@ -144,11 +152,13 @@ class _RowKernel:
         return found
 
     def _across_otherwise(self, own: Tiles, whole: int) -> list[Tiles]:
-        shapes = ((64, 32, 4), (128, 32, 4), (32, 128, 8), (64, 128, 8), (128, 64, 8), (32, 64, 4), (64, 64, 8))
+        """In steps and whole, by turns."""
+        shapes = (*_FIRST_ACROSS, *_MORE_ACROSS)
         found = [Tiles(rows=r, columns=c, looped=True, warps=w) for r, c, w in shapes if c < 2 * whole]
         if self.kernel.part is None:
-            fitting = ((r, w) for r in (32, 64, 16, 128) for w in (4, 8, 16) if 1024 <= r * whole // w <= 4096)
-            found[1:1] = [Tiles(rows=r, looped=False, warps=w) for r, w in fitting]
+            fitting = ((r, w) for w in (8, 16, 4) for r in (32, 64, 16, 128) if 512 <= r * whole // w <= 2048)
+            for place, (rows, warps) in enumerate(fitting):
+                found.insert(1 + 2 * place, Tiles(rows=rows, looped=False, warps=warps))
         return found
 
     def _step(self, rows: int) -> tuple[int, int]:
@@ -159,8 +169,8 @@ class _RowKernel:
         """
         programs = rows * (1 if self.kernel.part is None else self.kernel.part.size[0]) // self.setting.processors
         if self._passes() > 1 or programs < 4:
-            return 4 * STEP, 16
-        return (2 * STEP, 8) if programs < 8 else (STEP, 4)
+            return 2 * STEP, 16
+        return STEP, 8
 
     def _passes(self) -> int:
         """How often a long row is walked through."""
