@@ -106,7 +106,7 @@ class Body:
         for i in live:
             node = self.kernel.nodes[i]
             uses.update(node.inputs)
-        uses.update(root.node for root in self.kernel.roots)
+        uses.update(node for root in self.kernel.roots for node in (root.node, *root.index.lookups()))
         return uses
 
     # -- lines -----------------------------------------------------------------------------------------------------

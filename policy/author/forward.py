@@ -217,7 +217,7 @@ class Forward:
     def launch(self, kernel: KernelText) -> None:
         for root in kernel.kernel.roots:
             if root.value not in self.in_place:
-                self._allocate(root.value)
+                self._allocate_to_add_to(root.value) if root.adds else self._allocate(root.value)
         given = kernel.arguments
         passed = [self._tensor_argument(value) for value in given.tensors.values()]
         for name, size in given.sizes.items():
@@ -297,15 +297,23 @@ class Forward:
             ]
         return " * ".join(parts) or "1"
 
-    def _allocate(self, value: str) -> None:
+    def _allocate_to_add_to(self, value: str) -> None:
+        """Nought, or a copy of the tensor that is added to."""
+        start = self.program.values[value].inputs[2:]
+        if not start:
+            self._allocate(value, "zeros")
+            return
+        self.line(f"{self.texts[value]} = {self.texts[start[0]]}.clone(memory_format=torch.contiguous_format)")
+
+    def _allocate(self, value: str, how: str = "empty") -> None:
         made = self.program.values[value]
         like = self._like(made) if self.program.stored_dtype(value) == made.dtype else None
         if like is not None:
-            self.line(f"{self.texts[value]} = torch.empty_like({like})")
+            self.line(f"{self.texts[value]} = torch.{how}_like({like})")
             return
         dtype = self._dtype(self.program.stored_dtype(value))
         options = f"dtype={dtype}, device={self._first_tensor()}.device"
-        self.line(f"{self.texts[value]} = torch.empty({self.shape_text(made.shape)}, {options})")
+        self.line(f"{self.texts[value]} = torch.{how}({self.shape_text(made.shape)}, {options})")
 
     def _like(self, made: Value) -> str | None:
         """An input of the same shape and dtype that lies row by row."""

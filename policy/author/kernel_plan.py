@@ -16,6 +16,7 @@ from triton_agent.policy.author.indexing import (
     AxisTable,
     Index,
     Indices,
+    Lookup,
     fixed,
     flat,
     is_count_up,
@@ -40,6 +41,8 @@ class Root:
     node: int
     index: Index
     """Where its elements go."""
+    adds: bool = False
+    """Whether they are added to what is there already: several may go to one place."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +78,7 @@ class Kernel:
 
     def live(self) -> set[int]:
         """Nodes that a root depends on."""
-        waiting = [root.node for root in self.roots]
+        waiting = [node for root in self.roots for node in (root.node, *root.index.lookups())]
         found: set[int] = set()
         while waiting:
             node = waiting.pop()
@@ -112,7 +115,8 @@ class Attempt:
         self.table = table
         self.cone = partition.cone(roots)
         self.first = self.program.values[roots[0]]
-        self.at: Indices = tuple(table.index(f"{_DIMENSION}{i}", size) for i, size in enumerate(self.first.shape))
+        shape = self.program.values[self.first.inputs[1]].shape if self._is_scatter() else self.first.shape
+        self.at: Indices = tuple(table.index(f"{_DIMENSION}{i}", size) for i, size in enumerate(shape))
         self.kept: list[Axis] = []
         self.along = fixed(constant(0, self.width))
         """Position along the reduced axes."""
@@ -124,6 +128,8 @@ class Attempt:
         """Whether what the reductions so far run over lies contiguously along the kept axes, or along the reduced."""
 
     def kernel(self) -> Kernel:
+        if self._is_scatter():
+            return self._scatter()
         anchors = self._anchors()
         if not anchors:
             self.kept = self.table.axes(_DIMENSION)
@@ -165,6 +171,45 @@ class Attempt:
 
     def _nothing_expensive(self, weaver: Weaver, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
         raise self._store(value)
+
+    # -- elements added up at their places --------------------------------------------------------------------------
+
+    def _is_scatter(self) -> bool:
+        return self.first.operation == "scatter"
+
+    def _scatter(self) -> Kernel:
+        """Runs over what is added, not over the result."""
+        (index, source), dim = self.first.inputs[:2], self.first.detail
+        self.kept = self.table.axes(_DIMENSION)
+        weaver = Weaver(self.program, self.partition.stored - set(self.roots), self._nothing_expensive)
+        rank = len(self.program.values[index].shape)
+        node = weaver.weave(source, self.at)
+        place = weaver.weave(index, self.at if rank == len(self.at) else self.at[dim : dim + rank])
+        others = {axis for i, one in enumerate(self.at) if i != dim for axis in one.axes()}
+        if self._along(weaver, place) | others != set(self.kept):
+            # An address that is the same for several elements would be added to once only.
+            raise Stuck(self.first.name, "one place for several elements, known beforehand")
+        at = (*self.at[:dim], of(Lookup(place, self.first.shape[dim])), *self.at[dim + 1 :])
+        root = Root(value=self.first.name, node=node, index=flat(at, self.first.shape, self.width), adds=True)
+        return Kernel(
+            kind="points",
+            roots=(root,),
+            nodes=tuple(weaver.nodes),
+            kept=tuple(self.kept),
+            covers=frozenset({*weaver.met, self.first.name}),
+        )
+
+    def _along(self, weaver: Weaver, node: int) -> set[Axis]:
+        """The axes along which a node varies."""
+        found: set[Axis] = set()
+        waiting, seen = [node], set[int]()
+        while waiting:
+            current = waiting.pop()
+            if current not in seen:
+                seen.add(current)
+                waiting.extend(weaver.nodes[current].inputs)
+                found = found.union(*(index.axes() for index in weaver.nodes[current].indices()))
+        return found
 
     # -- rows ------------------------------------------------------------------------------------------------------
 

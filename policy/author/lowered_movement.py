@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.lowering import Builder, Call, lowers
-from triton_agent.policy.author.program import INTEGERS, Number
+from triton_agent.policy.author.program import INTEGERS, Number, Operand
 from triton_agent.policy.author.sizes import Shape, Size, constant, is_constant, minus, plus, product, quotient
 from triton_agent.tools.graph import Reference
 
@@ -258,6 +258,51 @@ def _scatter(builder: Builder, call: Call) -> str:
         if isinstance(value, str):
             value = builder.slice(value, dim, start, builder.one()) if builder.shape(value) else value
         name = builder.where(here, value, name, call.dtype, "scattered")
+    return name
+
+
+@lowers("index_add", "scatter_add")
+def _added_at(builder: Builder, call: Call) -> str:
+    """What is added up at the places an index says, and to what was there."""
+    name, index = call.tensor("self"), call.tensor("index")
+    source = call.tensor("src" if call.has("src") else "source")
+    alpha, shape = call.operand("alpha", 1), builder.shape(name)
+    if call.dtype != "float32" or not shape or len(builder.shape(source)) != len(shape):
+        raise BeyondAuthor("sums of another dtype, or of single numbers")
+    dim = int(call.plain("dim")) % len(shape)
+    own = builder.shape(index)
+    if len(own) == len(shape):
+        source = _first_of(builder, source, own)
+    if _without(builder.shape(source), dim) != _without(shape, dim) or len(own) not in (1, len(shape)):
+        raise BeyondAuthor("some of the rows only")
+    if not (isinstance(alpha, Number) and set(alpha.values) == {1}):
+        source = builder.point("mul", source, alpha, dtype=call.dtype)
+    made = builder.emit("scatter", index, source, shape=shape, dtype=call.dtype, detail=dim, hint="total")
+    before = builder.get(name)
+    if before.operation == "full" and before.operands == (Number(constant(0, builder.width)),):
+        return made
+    return added_onto(builder, name, made) or builder.point("add", name, made, dtype=call.dtype)
+
+
+def added_onto(builder: Builder, start: Operand, total: Operand) -> str | None:
+    """Sums at places that begin with an input instead of nought, which saves adding the two; None where they cannot."""
+    if not isinstance(start, str) or not isinstance(total, str):
+        return None
+    first, value = builder.get(start), builder.get(total)
+    is_input = first.operation == "source" and first.function.startswith("x")
+    alike = (first.shape, first.dtype) == (value.shape, value.dtype)
+    if value.operation != "scatter" or len(value.operands) > 2 or not is_input or not alike:
+        return None
+    return builder.emit(
+        "scatter", *value.operands, start, shape=value.shape, dtype=value.dtype, detail=value.detail, hint="total"
+    )
+
+
+def _first_of(builder: Builder, name: str, shape: Shape) -> str:
+    """As many along each dimension as there are indices."""
+    for dim, size in enumerate(shape):
+        if builder.shape(name)[dim] != size:
+            name = builder.slice(name, dim, constant(0, builder.width), size)
     return name
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from triton_agent.policy.author.brief import BeyondAuthor
+from triton_agent.policy.author.lowered_movement import added_onto
 from triton_agent.policy.author.lowering import RULES, Builder, Call, lowers
 from triton_agent.policy.author.program import FLOATS, INTEGERS, Number, Operand
 from triton_agent.policy.author.sizes import constant
@@ -81,6 +82,8 @@ def _sum(builder: Builder, call: Call) -> str:
         b = builder.point("mul", b, alpha, dtype=call.dtype)
     if call.dtype == "bool":
         return builder.point("or", a, b, dtype="bool")
+    if name == "add" and (together := added_onto(builder, a, b) or added_onto(builder, b, a)) is not None:
+        return together
     return builder.point("sub" if name != "add" else "add", a, b, dtype=call.dtype, hint=_centred(builder, name, b))
 
 

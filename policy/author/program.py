@@ -10,6 +10,7 @@ Values are tensors with a shape, a dtype and no layout. The operations:
     slice                       every step-th element of one dimension, from start (step may be negative)
     pad, concat                 several pieces beside each other, a number around one
     take, gather                elements found by an index tensor
+    scatter                     elements added up at the places that an index tensor says, from nought or onto a source
     roll                        one dimension from a place on, then what is before it
     window                      one tap of a sliding window: a dimension becomes (positions, taps)
     dot                         [..., m, k] x [..., k, n]
@@ -125,7 +126,7 @@ class Program:
 
 
 VIEWS = frozenset({"reshape", "permute", "expand", "slice"})
-EXPENSIVE = frozenset({"reduce", "scan", "dot", "torch", "attention"})
+EXPENSIVE = frozenset({"reduce", "scan", "scatter", "dot", "torch", "attention"})
 """What is computed once; everything else may be recomputed wherever it is used."""
 
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})

@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from triton_agent.policy.author.arguments import Arguments
 from triton_agent.policy.author.body import Body
 from triton_agent.policy.author.choice import Tiles
+from triton_agent.policy.author.indexing import Index, Lookup, of
 from triton_agent.policy.author.kernel_plan import Kernel, Root
 from triton_agent.policy.author.kernel_text import BlockSize, GridEntry, KernelText
 from triton_agent.policy.author.program import Program
 from triton_agent.policy.author.sizes import Size
 from triton_agent.policy.author.tiling import Dimension
+from triton_agent.policy.author.weaving import Guard
 
 _LARGE = 2**31
 """Elements beyond which 32 bits do not reach."""
@@ -86,11 +88,20 @@ def stores(body: Body, setting: Setting, roots: list[int] | None = None) -> None
 
 
 def store(body: Body, root: Root, tensor: str, pointer: str, made: str) -> str:
-    """The line that stores one result."""
+    """The line that stores one result, or adds it to what is there."""
     at = body.index(root.index, tensor)
-    mask = body.mask(body._names_of(root.index.axes()))
     address = pointer if at.text == "0" else f"{pointer} + {at.text}"
+    if root.adds:
+        mask = body.mask(frozenset(dimension.name for dimension in body.dimensions), _within(root.index))
+        return f'tl.atomic_add({address}, {made}, mask={mask}, sem="relaxed")'
+    mask = body.mask(body._names_of(root.index.axes()))
     return f"tl.store({address}, {made}{f', mask={mask}' if mask else ''})"
+
+
+def _within(index: Index) -> tuple[Guard, ...]:
+    """Nothing is added outside of the tensor, whatever the places say."""
+    looked_up = [base for base, _ in index.terms if isinstance(base, Lookup)]
+    return tuple(Guard(of(base), base.size, below=True, above=True) for base in looked_up)
 
 
 def power_of_two(number: int) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from triton_agent.policy.author.indexing import Axis, Base, Index, Piece
-from triton_agent.policy.author.kernel_plan import Kernel, Root
+from triton_agent.policy.author.kernel_plan import Kernel
 from triton_agent.policy.author.sizes import Size, constant, product, times
 from triton_agent.policy.author.weaving import Guard, Node
 
@@ -50,9 +50,7 @@ def _joined(kernel: Kernel, outer: Axis, inner: Axis) -> Kernel:
     both = Axis(f"{outer.name}+{inner.name}", times(outer.size, inner.size))
     changes: dict[Axis, Axis | None] = {outer: None, inner: both}
     nodes = tuple(_node_with(node, changes) for node in kernel.nodes)
-    roots = tuple(
-        Root(value=root.value, node=root.node, index=_index_with(root.index, changes)) for root in kernel.roots
-    )
+    roots = tuple(dataclasses.replace(root, index=_index_with(root.index, changes)) for root in kernel.roots)
     groups: dict[str, Any] = {
         group: tuple(changes.get(axis, axis) for axis in getattr(kernel, group) if axis != outer) for group in _GROUPS
     }

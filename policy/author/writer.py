@@ -198,6 +198,8 @@ def _write_in_place(program: Program, forward: Forward, steps: Sequence[Kernel |
         if len(writers) != 1 or readers not in ([], writers) or value in program.outputs or source in program.strides:
             continue
         (root,) = (root for root in writers[0].roots if root.value == value)
+        if root.adds:
+            continue
         places = {node.index for node in writers[0].nodes if node.kind == "load" and node.tensor == source}
         if places <= {root.index} and made.shape == old.shape and program.stored_dtype(value) == old.dtype:
             forward.texts[value] = forward.texts[source]
@@ -205,7 +207,10 @@ def _write_in_place(program: Program, forward: Forward, steps: Sequence[Kernel |
 
 
 def _reads(program: Program, step: Kernel | Value) -> set[str]:
-    return set(step.loads) if isinstance(step, Kernel) else _needs(program, step)
+    if not isinstance(step, Kernel):
+        return _needs(program, step)
+    begun = {name for root in step.roots if root.adds for name in program.values[root.value].inputs[2:]}
+    return {*step.loads, *begun}
 
 
 def _wanted(program: Program) -> set[str]:
@@ -215,6 +220,7 @@ def _wanted(program: Program) -> set[str]:
     counted = {v for s, v in program.updates.items() if _counted_up(program, s, v) is not None} - set(program.outputs)
     for name in (*program.outputs, *(v for v in program.updates.values() if v not in counted)):
         found |= _base(program, name, whole=False)
+    found |= {value.name for value in program.values.values() if value.operation == "scatter" and value.name in needed}
     for value in program.values.values():
         if value.name in needed and value.operation == "torch":
             for name in value.inputs:

@@ -249,3 +249,75 @@ def test_the_margin_of_the_best_is_one_kernel_on_a_gpu(tmp_path: Path) -> None:
     assert len(draft.kernels) == 1 and not draft.limits
     (limit,) = describe_limits(brief)
     assert "aten.topk" in limit
+
+
+EDGES = """
+NODES, EDGES, WIDTH = 12, 40, 10
+
+
+class Model(nn.Module):
+    def forward(self, nodes, weights, sources, targets):
+        messages = nodes[sources] * weights[:, None]
+        around = torch.zeros_like(nodes).index_add(0, targets, messages) + nodes
+        strengths = torch.zeros(nodes.shape[0], device=nodes.device).index_add(0, targets, weights)
+        return around, strengths, nodes.index_add(0, targets, messages, alpha=0.5)
+
+
+def get_inputs():
+    ends = torch.randint(0, NODES, (2, EDGES))
+    return [torch.randn(NODES, WIDTH), torch.randn(EDGES), ends[0], ends[1]]
+
+
+def get_init_inputs():
+    return []
+"""
+
+BINS = """
+ROWS, MANY, BINS = 4, 30, 7
+
+
+class Model(nn.Module):
+    def forward(self, x, places):
+        total = torch.zeros(x.shape[0], BINS, device=x.device).scatter_add(1, places, x * 2.0)
+        return torch.relu(total)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, MANY), torch.randint(0, BINS, (ROWS, MANY))]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize("text", [EDGES, BINS], ids=["edges", "bins"])
+def test_what_is_added_up_at_places_is_right(text: str, tmp_path: Path, nursery: Nursery) -> None:
+    check_passes(tmp_path, nursery, text)
+
+
+def test_what_is_added_up_at_places_is_an_own_kernel(tmp_path: Path) -> None:
+    brief = brief_of(problem(tmp_path, EDGES))
+    source = write(brief, first_choice(brief)).source
+    assert "tl.atomic_add(" in source and "aten.index_add" not in source
+
+
+ONE_PLACE = """
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.zeros_like(x).index_add(1, torch.zeros_like(x[0], dtype=torch.int64), x)
+
+
+def get_inputs():
+    return [torch.randn(6, 20)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_one_place_for_many_is_left_to_torch(tmp_path: Path) -> None:
+    """A kernel would add there once."""
+    brief = brief_of(problem(tmp_path, ONE_PLACE))
+    assert "aten.index_add" in write(brief, first_choice(brief)).source
