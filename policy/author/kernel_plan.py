@@ -7,6 +7,7 @@ kernel first (`MustStore`), or that there is no way (`BeyondAuthor`).
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -45,9 +46,9 @@ class Root:
     """Whether they are added to what is there already: several may go to one place."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Kernel:
-    """One kernel: what it stores, from what, over which axes."""
+    """One kernel: what it stores, from what, over which axes. Without slots, so that it remembers what it loads."""
 
     kind: str
     """`points`, `rows` (with reductions or scans along the reduced axes) or `product`."""
@@ -68,7 +69,7 @@ class Kernel:
     def key(self) -> str:
         return self.roots[0].value
 
-    @property
+    @functools.cached_property
     def loads(self) -> tuple[str, ...]:
         """Tensors it reads, in the order they are met."""
         used = self.live()
@@ -76,8 +77,12 @@ class Kernel:
             dict.fromkeys(node.tensor for i, node in enumerate(self.nodes) if node.kind == "load" and i in used)
         )
 
-    def live(self) -> set[int]:
+    def live(self) -> frozenset[int]:
         """Nodes that a root depends on."""
+        return self._live
+
+    @functools.cached_property
+    def _live(self) -> frozenset[int]:
         waiting = [node for root in self.roots for node in (root.node, *root.index.lookups())]
         found: set[int] = set()
         while waiting:
@@ -85,7 +90,7 @@ class Kernel:
             if node not in found:
                 found.add(node)
                 waiting.extend(self.nodes[node].inputs)
-        return found
+        return frozenset(found)
 
 
 class Stuck(BeyondAuthor):
@@ -126,6 +131,7 @@ class Attempt:
         self.anchor = ""
         self.across: set[bool] = set()
         """Whether what the reductions so far run over lies contiguously along the kept axes, or along the reduced."""
+        self._known_directions: dict[Weaver, dict[int, frozenset[bool]]] = {}
 
     def kernel(self) -> Kernel:
         if self._is_scatter():
@@ -286,20 +292,32 @@ class Attempt:
 
     def _require_same_direction(self, weaver: Weaver, value: Value, inner: int) -> None:
         """Rows of a square matrix and its columns are as many and as long, but lie in memory otherwise."""
-        found, waiting, seen = set[bool](), [inner], set[int]()
-        one, kept = constant(1, self.width), set(self.kept)
-        while waiting:
-            current = waiting.pop()
-            node = weaver.nodes[current]
-            if current in seen or node.kind == "reduce":
-                continue
-            seen.add(current)
-            waiting.extend(node.inputs)
-            if node.kind == "load" and node.index is not None and node.index.axes() & kept and node.index.axes() - kept:
-                found |= {axis in kept for axis in node.index.axes() if node.index.coefficient(axis) == one}
+        found = self._directions(weaver, inner)
         if self.across and found and not found & self.across:
             raise self._store(value)
         self.across |= found
+
+    def _directions(self, weaver: Weaver, node: int) -> frozenset[bool]:
+        """Whether what a node is made of, up to reductions, lies contiguously along the kept axes, or along others."""
+        known = self._known_directions.setdefault(weaver, {})
+        waiting = [node]
+        while waiting:
+            current = waiting[-1]
+            found = weaver.nodes[current]
+            inputs = () if found.kind == "reduce" else found.inputs
+            missing = [other for other in inputs if other not in known]
+            waiting += missing
+            if not missing:
+                known[current] = self._direction(found).union(*(known[other] for other in inputs))
+                waiting.pop()
+        return known[node]
+
+    def _direction(self, node: Node) -> frozenset[bool]:
+        one, kept = constant(1, self.width), set(self.kept)
+        axes = node.index.axes() if node.kind == "load" and node.index is not None else set()
+        if node.index is None or not axes & kept or not axes - kept:
+            return frozenset()
+        return frozenset(axis in kept for axis in axes if node.index.coefficient(axis) == one)
 
     def _is_kept(self, index: Index) -> bool:
         axes = plain_axes(index)

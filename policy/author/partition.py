@@ -22,6 +22,8 @@ from triton_agent.policy.author.weaving import MustStore
 
 _SPLITS_AT_MOST = 64
 """Times that an axis of one kernel may be cut in two."""
+_MANY = 8
+"""Kernels that are made one at once."""
 
 
 class Partition:
@@ -47,6 +49,8 @@ class Partition:
         self._live = program.needed()
         self._users = {n: [u for u in users if u in self._live] for n, users in program.users().items()}
         self._below: dict[str, frozenset[str]] = {}
+        self._tried: set[frozenset[str]] = set()
+        """Groups of kernels that became one, or did not."""
         self._plan()
         if merge:
             self._merge()
@@ -75,14 +79,34 @@ class Partition:
         """Kernels over the same axes that read the same tensors become one."""
         merged = True
         while merged:
-            merged = False
-            for a in self.kernels:
-                for b in self.kernels:
-                    if a is not b and self._belong_together(a, b) and self._merge_two(a, b):
-                        merged = True
-                        break
-                if merged:
-                    break
+            merged = self._merge_many() or self._merge_pair()
+
+    def _merge_pair(self) -> bool:
+        for a in self.kernels:
+            for b in self.kernels:
+                if a is not b and self._belong_together(a, b) and self._merge_all([a, b]):
+                    return True
+        return False
+
+    def _merge_many(self) -> bool:
+        """At once where there are many: two at a time, every one of them would be planned again and again."""
+        for a in self.kernels:
+            group = [a]
+            for b in self.kernels:
+                if b is not a and self._belong_together(a, b) and not any(self._ordered(b, k) for k in group):
+                    group.append(b)
+            if len(group) >= _MANY and not self._tried_together(group) and self._merge_all(group):
+                return True
+        return False
+
+    def _ordered(self, a: Kernel, b: Kernel) -> bool:
+        return self._depends(a, b) or self._depends(b, a)
+
+    def _tried_together(self, group: list[Kernel]) -> bool:
+        key = frozenset(kernel.key for kernel in group)
+        known = key in self._tried
+        self._tried.add(key)
+        return known
 
     def _belong_together(self, a: Kernel, b: Kernel) -> bool:
         width = self.program.width
@@ -121,9 +145,12 @@ class Partition:
         alike = a.kind == b.kind == "rows" and counts[0] == counts[1] and lengths[0] == lengths[1]
         return alike and 2 * counts[0][0] > self.processors
 
-    def _merge_two(self, a: Kernel, b: Kernel) -> bool:
-        roots = sorted((root.value for root in (*a.roots, *b.roots)), key=self._elements, reverse=True)
-        others = {name for k in self.kernels if k is not a and k is not b for name in k.loads}
+    def _merge_all(self, group: list[Kernel]) -> bool:
+        """The first one's place is the new kernel's."""
+        stored = [root.value for kernel in group for root in kernel.roots]
+        roots = sorted(stored, key=self._elements, reverse=True)
+        rest = [kernel for kernel in self.kernels if all(kernel is not one for one in group)]
+        others = {name for kernel in rest for name in kernel.loads}
         dropped = {name for name in roots if name not in self.wanted and name not in others}
         roots = [name for name in roots if name not in dropped]
         self.stored -= dropped
@@ -133,12 +160,13 @@ class Partition:
             self.stored |= dropped
             return False
         same = product((axis.size for axis in kernel.kept), self.program.width) in (
-            product((axis.size for axis in k.kept), self.program.width) for k in (a, b)
+            product((axis.size for axis in k.kept), self.program.width) for k in group
         )
         if not same or {root.value for root in kernel.roots} != set(roots):
             self.stored |= dropped
             return False
-        self.kernels = [kernel if k is a else k for k in self.kernels if k is not b]
+        gone = {id(one) for one in group[1:]}
+        self.kernels = [kernel if k is group[0] else k for k in self.kernels if id(k) not in gone]
         return True
 
     def _elements(self, name: str) -> int:

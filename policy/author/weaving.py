@@ -8,6 +8,7 @@ knows which axes it runs over (`Expensive`).
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 from triton_agent.policy.author.brief import BeyondAuthor
@@ -53,9 +54,9 @@ class Guard:
     """Whether it may reach the size."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Node:
-    """One value at one place."""
+    """One value at one place. Without slots, so that it can remember its inputs: long kernels are walked often."""
 
     kind: str
     """load, point, number, position, reduce, scan, dot, choose, lookup"""
@@ -70,7 +71,7 @@ class Node:
     """What it is computed in."""
     hint: str = ""
 
-    @property
+    @functools.cached_property
     def inputs(self) -> tuple[int, ...]:
         found = tuple(argument for argument in self.arguments if isinstance(argument, int))
         looked_up = set().union(*(index.lookups() for index in self.indices())) if self.indices() else set()

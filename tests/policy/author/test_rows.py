@@ -9,6 +9,7 @@ import pytest
 from tests.policy.author.briefs import brief_of, problem
 from tests.policy.author.test_author import check_passes
 
+from triton_agent.policy.author import kernel_plan, partition
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.writer import drafts_of, write
 from triton_agent.tools.isolate.processes import Nursery
@@ -140,3 +141,42 @@ def test_rows_and_columns_of_a_square_are_reduced_apart(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_rows_and_columns_of_a_square_are_right(tmp_path: Path, nursery: Nursery) -> None:
     check_passes(tmp_path, nursery, BOTH_WAYS)
+
+
+WRITTEN_OUT = """
+ROWS, COLUMNS = 160, 24
+
+
+class Model(nn.Module):
+    def forward(self, x, y):
+        found, state = [], x
+        for _ in range(20):
+            state = 0.9 * state + y
+            found.append((state * x).sum(-1))
+        return tuple(found)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS), torch.randn(ROWS, COLUMNS)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_steps_written_out_become_one_kernel_without_planning_it_anew_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned: list[int] = []
+
+    class Counted(kernel_plan.Attempt):
+        def kernel(self) -> kernel_plan.Kernel:
+            planned.append(len(self.roots))
+            return super().kernel()
+
+    monkeypatch.setattr(partition, "Attempt", Counted)
+    brief = brief_of(problem(tmp_path, WRITTEN_OUT))
+    (draft,) = drafts_of(brief, first_choice(brief))
+    assert [len(kernel.kernel.roots) for kernel in draft.kernels] == [20]
+    assert sum(planned) <= 3 * 20
