@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from triton_agent.memory.observation import Observation, ProblemView, Rules, Tried
 from triton_agent.memory.records import Completion
 from triton_agent.policy.answer import write_answer
-from triton_agent.policy.author.brief import BeyondAuthor, Brief
+from triton_agent.policy.author.brief import BeyondAuthor, Brief, Hardware
 from triton_agent.policy.author.choice import Choice, Tiles
 from triton_agent.policy.author.decisions import Feedback, KernelFeedback, first_choice, neighbours
 from triton_agent.policy.author.writer import write
@@ -131,6 +131,10 @@ def _brief(problem: ProblemView, rules: Rules) -> Brief | None:
     if not problem.graphs:
         return None
     spec = ProblemSpec.from_json(problem.spec)
+    capability = _fact(problem.hardware, r"compute capability (\d+)\.(\d+)")
+    processors = _fact(problem.hardware, r"(\d+) multiprocessors")
+    # What a candidate runs on counts, not what somebody would have it compiled for.
+    target = f"cuda:{''.join(capability)}" if capability else rules.target
     return Brief(
         source=problem.source,
         class_name=spec.class_name or "Model",
@@ -141,9 +145,15 @@ def _brief(problem: ProblemView, rules: Rules) -> Brief | None:
         input_structure=problem.input_structure,
         allow_library=rules.allow_library,
         allow_tf32=rules.precision == "tf32",
-        target=rules.target,
+        target=target,
+        hardware=Hardware.of(target, int(processors[0]) if processors else None),
         device="cpu" if problem.device == "cpu" else "cuda",
     )
+
+
+def _fact(told: Sequence[str], pattern: str) -> tuple[str, ...]:
+    """The numbers in the first line that reads like this; see `tools/hardware.py:card_facts`."""
+    return next((found.groups() for line in told if (found := re.fullmatch(pattern, line))), ())
 
 
 # -- decisions as text -------------------------------------------------------------------------------------------------

@@ -34,6 +34,8 @@ _UNTOLD = frozenset({"device", "layout", "pin_memory", "non_blocking", "generato
 """Arguments that say where or how, not what."""
 _HANDOVERS = frozenset({"lift_fresh", "lift", "detach", "alias"})
 """Operators that hand a tensor on as it is; of one made outside the graph there is nothing to write down yet."""
+_QUESTIONS = frozenset({"prim.device.default"})
+"""What tensors without memory are asked through the dispatcher; others answer for themselves."""
 _LOOKS = frozenset({"tolist", "numpy", "__array__", "__dlpack__"})
 """Methods that read values without an operator being dispatched."""
 
@@ -125,7 +127,7 @@ class _Recorder:
     def operator(self, operator: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """An operator was dispatched."""
         handover = bare_name(str(operator)) in _HANDOVERS and self._book.find(arguments[0]) is None
-        if self._inside_composite or handover:
+        if self._inside_composite or handover or str(operator) in _QUESTIONS:
             return operator(*arguments, **keywords)
         names = traits_of(operator).names or map(str, range(len(arguments)))
         passed = {**dict(zip(names, arguments)), **keywords}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from triton_agent.tools.emulate.targets import TARGETS
 from triton_agent.tools.graph import OperatorGraph
 from triton_agent.tools.module_attributes import HeldTensor
 
@@ -14,6 +15,22 @@ class Hardware:
     """What is known of the GPU to write for. The defaults are those of an H200."""
 
     processors: int = 132
+    shared_bytes: int = 227 * 1024
+    """Most shared memory that one program may ask for."""
+    lanes: int = 32
+    """Threads of a warp."""
+
+    @classmethod
+    def of(cls, target: str, processors: int | None = None) -> Hardware:
+        """By the name of what is compiled for; `processors` where the very card is known."""
+        known = TARGETS.get(target)
+        if known is None:
+            return cls() if processors is None else cls(processors=processors)
+        return cls(
+            processors=processors or known.multiprocessors,
+            shared_bytes=known.shared_limit_bytes,
+            lanes=known.warp_size,
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.described import Matrix, matrix_of
 from triton_agent.policy.author.kernel_plan import Kernel
 from triton_agent.policy.author.product_tiles import SHARED_BYTES, ranked, shared_bytes
-from triton_agent.policy.author.program import Number
+from triton_agent.policy.author.program import ITEM_BYTES, Number
 from triton_agent.policy.author.skeleton import Setting
 from triton_agent.policy.author.tiling import Dimension, along_reduced
 
@@ -77,11 +77,35 @@ class ProductFacts:
             on_cuda=setting.on_cuda,
             warpgroups=setting.warpgroups,
             scattered=self._is_scattered(),
+            shared_limit_bytes=setting.shared_bytes,
+            item_bytes=self._item_bytes(),
             follow_up=self._follow_up(),
             describable=bool(self.operands) and setting.warpgroups,
             # In the interpreter a program takes as long whatever its tile.
             processors=1 if setting.interpreted else setting.processors,
         )
+
+    def _item_bytes(self) -> tuple[int, int]:
+        """What waits in shared memory for each element of an operand: all that is loaded for it."""
+        left, right = (self._loaded_bytes(argument) for argument in self.kernel.nodes[self.dot].arguments)
+        return left, right
+
+    def _loaded_bytes(self, argument: int | Number) -> int:
+        least = ITEM_BYTES[self.operand_dtype()]
+        if not isinstance(argument, int):
+            return least
+        reduced, seen, waiting, total = set(self.kernel.reduced), set[int](), [argument], 0
+        while waiting:
+            current = waiting.pop()
+            node = self.kernel.nodes[current]
+            if current in seen:
+                continue
+            seen.add(current)
+            waiting += node.inputs
+            axes = node.index.axes() if node.kind == "load" and node.index is not None else set()
+            if axes & reduced and axes - reduced:
+                total += ITEM_BYTES[self.setting.dtype_of(node.tensor)]
+        return max(least, total)
 
     def _operands(self) -> tuple[Matrix, ...]:
         if not self.half or self.kernel.batch or self.kernel.part is not None:

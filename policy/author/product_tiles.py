@@ -43,10 +43,17 @@ class Known:
         crowded = not self.described and follow_up > 1 and self.rows * self.columns >= 128 * 32 * self.warps
         return self.rate * (_CROWDED if crowded else 1.0)
 
-    def with_room(self) -> Known:
+    def with_room(self, *, scattered: bool) -> Known:
         """The same where what is beside the sums takes many registers: addresses, three products of TF32."""
+        inner = min(self.inner, 64)
         large = self.rows * self.columns >= 128 * 64
-        return dataclasses.replace(self, warps=8 if large else self.warps, inner=min(self.inner, 64))
+        addressed = scattered and max(self.rows, self.columns) * inner >= 128 * 64
+        return dataclasses.replace(self, warps=8 if large or addressed else self.warps, inner=inner)
+
+    def within(self, limit_bytes: int, left_bytes: int, right_bytes: int) -> Known:
+        """The same with as many stages as there is shared memory for."""
+        stage_bytes = (self.rows * left_bytes + self.columns * right_bytes) * self.inner
+        return dataclasses.replace(self, stages=min(self.stages, limit_bytes // stage_bytes))
 
     def tiles(self, k: int) -> Tiles:
         inner = max(SMALLEST, min(self.inner, _power_of_two(k)))
@@ -134,20 +141,24 @@ def ranked(
     warpgroups: bool,
     scattered: bool,
     processors: int,
+    shared_limit_bytes: int,
+    item_bytes: tuple[int, int],
     follow_up: int = 0,
     describable: bool = False,
 ) -> list[Tiles]:
     """Tiles for `copies` products of m by k and k by n, the most promising first.
 
-    `follow_up`: how much is loaded and computed for each element once the product is there.
-    `describable`: whether tensor descriptors can load the operands. They are for products
-    that give every processor a tile, and every tile a few steps.
+    `item_bytes`: what an element of the left and of the right operand takes of shared memory. `follow_up`: how much is
+    loaded and computed for each element once the product is there. `describable`: whether tensor descriptors can load
+    the operands. They are for products that give every processor a tile, and every tile a few steps.
     """
     table = (HALF_WARPGROUPS if warpgroups and not scattered else HALF) if half else SINGLE
     if scattered:
         table = tuple(known for known in table if known.rows * known.columns <= 128 * 128)
     if scattered or not (half or warpgroups):  # float32 takes twice the registers; only the newest GPUs hold it
-        table = tuple(known.with_room() for known in table)
+        table = tuple(known.with_room(scattered=scattered) for known in table)
+    table = tuple(known.within(shared_limit_bytes, *item_bytes) for known in table)
+    table = tuple(known for known in table if known.stages)
     if describable:
         table = (*DESCRIBED, *table)
     fitting = [known for known in table if _fits(known.rows, m) and _fits(known.columns, n)]

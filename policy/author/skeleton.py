@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from triton_agent.policy.author.arguments import Arguments
 from triton_agent.policy.author.body import Body
+from triton_agent.policy.author.brief import Hardware
 from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.indexing import Index, Lookup, of
 from triton_agent.policy.author.kernel_plan import Kernel, Root
@@ -31,7 +32,7 @@ class Setting:
         size_name: Callable[[Size], str | None],
         in_place: Mapping[str, str],
         target: str,
-        processors: int,
+        hardware: Hardware,
         float32_products: str,
         allow_tf32: bool,
         interpreted: bool,
@@ -44,7 +45,7 @@ class Setting:
         self.on_cuda = target.startswith("cuda")
         self.warpgroups = self.on_cuda and 90 <= int(target.partition(":")[2] or 0) < 120
         """Whether four warps share one product, and shared memory holds the large tiles for it."""
-        self.processors = processors
+        self.processors, self.shared_bytes, self.lanes = hardware.processors, hardware.shared_bytes, hardware.lanes
         self.float32_products = float32_products
         """`ieee` or `tf32x3`."""
         self.allow_tf32 = allow_tf32

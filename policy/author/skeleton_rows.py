@@ -74,7 +74,7 @@ class _RowKernel:
         """Whether the few elements of a row are taken one after another, many rows at a time."""
         if self.serial:
             self.folds = {}
-        self.tiles = self._serial_tiles() if self.serial else self._tiles()
+        self.tiles = self._serial_tiles() if self.serial else self._for_wide_warps(self._tiles())
         self.single = self.tiles.rows == 1 and not self.serial
         self.arguments = Arguments(self.width)
         for word in ("row", "column", "inside", "start"):
@@ -104,6 +104,19 @@ class _RowKernel:
         warps = wanted.warps or max(1, min(most, taken * block // each))
         warps = power_of_two(max(warps, 4) if taken * block >= 512 else warps)
         return Tiles(rows=taken, columns=block if looped else 0, looped=looped, warps=warps)
+
+    def _for_wide_warps(self, tiles: Tiles) -> Tiles:
+        """Sixteen warps of 64 lanes leave each lane half of the registers, and a scan takes many."""
+        wanted = self.setting.tiles
+        if self.setting.lanes < 64:
+            return tiles
+        scans = any(self.kernel.nodes[i].kind == "scan" for i in self.kernel.live())
+        columns = min(tiles.columns, 2 * ACROSS) if scans and tiles.rows > 1 else tiles.columns
+        return dataclasses.replace(
+            tiles,
+            warps=wanted.warps or min(tiles.warps, 8),
+            columns=tiles.columns if wanted.columns else columns,
+        )
 
     def _tiles_across(self, wanted: Tiles, rows: int, whole: int) -> Tiles:
         """A tile of rows next to each other. Kept whole where it would be walked through more than once."""

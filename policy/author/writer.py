@@ -313,7 +313,7 @@ def _kernel_text(
         choice.tiles_of(key),
         tensor_name=forward.tensor_name,
         size_name=forward.size_name,
-        processors=brief.hardware.processors,
+        hardware=brief.hardware,
         interpreted=brief.device == "cpu",
         in_place=forward.in_place,
         target=brief.target,

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import textwrap
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
+from torch._subclasses.fake_tensor import FakeTensorMode
+
 from triton_agent.policy.author.brief import Brief
+from triton_agent.tools import problem_source
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph import extract
 from triton_agent.tools.graph_call import structure_of
 from triton_agent.tools.module_attributes import numbers_of, tensors_of
 from triton_agent.tools.problem import ProblemSpec, parse_problem
 from triton_agent.tools.verify.reference import load
-from triton_agent.tools.verify.variants import INTERPRETER, Variant, family, scaled_down
+from triton_agent.tools.verify.sizes import free_sizes
+from triton_agent.tools.verify.variants import AS_GIVEN, INTERPRETER, Variant, family, odd_above, scaled_down
 
 _HEAD = """
 import torch
@@ -31,14 +38,21 @@ def problem(folder: Path, text: str) -> ProblemSpec:
 
 
 class _Call:
-    """What one variant's call tells."""
+    """What one variant's call tells; `fake`: nothing is computed, so that any size will do."""
 
-    def __init__(self, spec: ProblemSpec, variant: Variant) -> None:
+    def __init__(self, spec: ProblemSpec, variant: Variant, *, fake: bool = False) -> None:
         reference = load(spec, variant.constants, batch=variant.batch)
-        model, inputs = reference.make_model(0), reference.make_inputs(0)
+        mode = FakeTensorMode(allow_non_fake_inputs=True) if fake else contextlib.nullcontext()
+        with mode:
+            inputs = reference.make_inputs(0)
+        try:
+            with mode:
+                model = reference.make_model(0)
+        except ProblemError:  # a constructor that casts its parameters cannot do so without memory
+            model = reference.make_model(0)
         self.structure = structure_of(inputs)
         self.numbers, self.tensors = numbers_of(model), tensors_of(model)
-        with reference.running("forward"):
+        with reference.running("forward"), mode:
             self.graph = extract(model.eval(), inputs)
             self.train_graph = extract(model.train(), inputs)
         reference.close()
@@ -54,6 +68,35 @@ def brief_of(spec: ProblemSpec, *, allow_library: bool = False) -> Brief:
     for batch in (2, 3):
         with contextlib.suppress(ProblemError):
             calls.append(_Call(spec, dataclasses.replace(variants[0], batch=batch)))
+    return _brief(spec, calls, device="cpu", allow_library=allow_library)
+
+
+def full_size_brief(spec: ProblemSpec) -> Brief:
+    """What an evaluator on a GPU would tell: the sizes as given, and others near them."""
+    sizes = free_sizes(spec, problem_source.read(Path(spec.path)).tree)
+    near = [Variant(name=key, constants={key: odd_above(value)}) for key, value in sizes.items()]
+    with _quiet():
+        calls = [_Call(spec, AS_GIVEN, fake=True)]
+        for variant in (*near, *(dataclasses.replace(AS_GIVEN, batch=batch) for batch in (2, 3))):
+            with contextlib.suppress(ProblemError):
+                calls.append(_Call(spec, variant, fake=True))
+    return _brief(spec, calls, device="cuda", allow_library=True)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Tensors without memory complain of sizes that do not fit, and of addresses that are compared."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    before, log.disabled = log.disabled, True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.disabled = before
+
+
+def _brief(spec: ProblemSpec, calls: list[_Call], *, device: str, allow_library: bool) -> Brief:
     graphs, train_graphs = [call.graph for call in calls], [call.train_graph for call in calls]
     alike = all(a.fingerprint() == b.fingerprint() for a, b in zip(graphs, train_graphs))
     return Brief(
@@ -64,6 +107,6 @@ def brief_of(spec: ProblemSpec, *, allow_library: bool = False) -> Brief:
         tensors=calls[0].tensors,
         train_graphs=() if alike else tuple(train_graphs),
         allow_library=allow_library,
-        device="cpu",
+        device=device,
         input_structure=calls[0].structure,
     )

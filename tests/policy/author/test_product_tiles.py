@@ -6,8 +6,11 @@ import functools
 
 import pytest
 
-from triton_agent.policy.author.product_tiles import MOST, SHARED_BYTES, ranked, shared_bytes
+from triton_agent.policy.author import product_tiles
+from triton_agent.policy.author.product_tiles import MOST, SHARED_BYTES, shared_bytes
+from triton_agent.tools.emulate.targets import TARGETS
 
+ranked = functools.partial(product_tiles.ranked, shared_limit_bytes=227 * 1024, item_bytes=(2, 2))
 on_h200 = functools.partial(ranked, half=True, on_cuda=True, warpgroups=True, scattered=False, processors=132)
 
 
@@ -65,6 +68,31 @@ def test_operands_fit_into_shared_memory(warpgroups: bool, limit: int) -> None:
             describable=warpgroups,
         )
         assert max(map(shared_bytes, found)) <= limit
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("item_bytes", [(2, 2), (4, 2), (6, 4)])
+def test_operands_wait_in_as_much_shared_memory_as_the_target_has(target: str, item_bytes: tuple[int, int]) -> None:
+    """Half precision that is computed from float32 takes as much as float32."""
+    gpu = TARGETS[target]
+    on_cuda = gpu.backend == "cuda"
+    found = ranked(
+        4096,
+        4096,
+        4096,
+        1,
+        half=True,
+        on_cuda=on_cuda,
+        warpgroups=gpu.arch == 90,
+        scattered=False,
+        processors=gpu.multiprocessors,
+        shared_limit_bytes=gpu.shared_limit_bytes,
+        item_bytes=item_bytes,
+    )
+    left, right = item_bytes
+    for tiles in found:
+        buffers = tiles.stages if on_cuda else tiles.stages - 1
+        assert (tiles.rows * left + tiles.columns * right) * tiles.inner * buffers <= gpu.shared_limit_bytes
 
 
 def test_float32_gets_more_warps_where_registers_are_few() -> None:

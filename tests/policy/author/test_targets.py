@@ -1,0 +1,144 @@
+"""The first file for a problem fits the GPUs it may be written for: it compiles at full size, and no kernel spills."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.policy.author.briefs import full_size_brief
+
+from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Rules
+from triton_agent.policy.author.brief import Brief, Hardware
+from triton_agent.policy.author.decisions import first_choice
+from triton_agent.policy.author.writer import write
+from triton_agent.policy.builtin import Builtin
+from triton_agent.tools.problem import parse_problem
+
+ROOT = Path(__file__).parents[3]
+TARGETS = ("cuda:80", "cuda:90", "gfx942")
+PROBLEMS = (
+    "attention/padded_cross_attention",
+    "convolutions/conv3x3_hard_swish",
+    "gather/warped_features",
+    "gemm/packed_swiglu_projection",
+    "layout_changes/shifted_windows",
+    "losses/smoothed_token_loss",
+    "norms/group_norm_silu",
+    "pointwise/snake_activation",
+    "pooling/mixed_pooling",
+    "quantise/four_bit_linear",
+    "reductions/channel_moments",
+    "scans/running_weighted_mean",
+    "softmaxes/biased_masked_softmax",
+)
+"""One of each family that the author writes all of."""
+
+COMPILER = """
+import json, os, pathlib, sys, types
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from triton_agent.tools.emulate import aot
+from triton_agent.tools.emulate.cuda_stand_in import CudaStandIn
+from triton_agent.tools.emulate.uncomputed import Uncomputed, made_up, outline
+from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.verify.reference import load
+
+target = sys.argv[1]
+
+def complaints(name, problem, path):
+    reference = load(parse_problem(problem))
+    with FakeTensorMode():
+        inputs = outline(reference.make_inputs(0))
+    positional, keywords = reference.init_arguments()
+    module = types.ModuleType("candidate")
+    module.__file__ = str(path)
+    sys.modules["candidate"] = module
+
+    def call():
+        exec(compile(path.read_text(), str(path), "exec"), module.__dict__)
+        with torch.no_grad(), Uncomputed():
+            model = module.ModelNew(*positional, **keywords)
+            for training in (False, True):
+                model.train(training)(*made_up(inputs))
+
+    try:
+        with CudaStandIn(target):
+            compilation = aot.trace(call, target, source_path=path)
+    except aot.CompileFailure as failure:
+        return [f"{name} on {target}: {failure}"]
+    found = [f"{name} on {target}: {compilation.interrupted}"] if compilation.interrupted else []
+    for kernel, constants in zip(compilation.kernels, compilation.constants):
+        if kernel.spill_bytes != 0:
+            found.append(f"{name} on {target}: {kernel.kernel} spills {kernel.spill_bytes} bytes with {constants}")
+    return found if compilation.kernels else [*found, f"{name} on {target}: no kernel"]
+
+print(json.dumps([line for case in json.load(sys.stdin) for line in complaints(*case[:2], pathlib.Path(case[2]))]))
+"""
+
+
+def complaints_of(target: str, briefs: dict[str, Brief], folder: Path) -> list[str]:
+    """What keeps the first files from being good ones on the target, a line each."""
+    cases = []
+    for name, brief in briefs.items():
+        told = dataclasses.replace(brief, target=target, hardware=Hardware.of(target))
+        path = folder / f"{name.replace('/', '_')}.py"
+        path.write_text(write(told, first_choice(told)).source)
+        cases.append((name, str(problem_file(name)), str(path)))
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILER, target],
+        input=json.dumps(cases),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "TRITON_CACHE_DIR": str(folder / "cache")},
+    )
+    assert done.returncode == 0, done.stderr
+    found: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def problem_file(name: str) -> Path:
+    return ROOT / "benchmarks" / "problems" / f"{name}.py"
+
+
+@pytest.mark.slow
+def test_first_files_compile_for_every_target_and_nothing_spills(tmp_path: Path) -> None:
+    briefs = {name: full_size_brief(parse_problem(str(problem_file(name)))) for name in PROBLEMS}
+    folders = [tmp_path / str(i) for i in range(len(TARGETS))]
+    for folder in folders:
+        folder.mkdir()
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        found = pool.map(complaints_of, TARGETS, [briefs] * len(TARGETS), folders)
+    assert [line for lines in found for line in lines] == []
+
+
+def test_a_file_is_written_for_the_card_it_will_run_on_not_for_another_target() -> None:
+    spec = parse_problem(str(problem_file("gemm/linear_gelu_tanh")))
+    brief = full_size_brief(spec)
+
+    def answer(target: str, *hardware: str) -> str:
+        view = ProblemView(
+            digest=spec.digest,
+            name=spec.name,
+            spec=spec.to_json(),
+            source=brief.source,
+            fingerprint=brief.graphs[0].fingerprint(),
+            graphs=tuple(graph.to_json() for graph in brief.graphs),
+            device="a card",
+            hardware=hardware,
+        )
+        seen = Observation(problem=view, rules=Rules(target=target), turn=0, seed=0, budget=BudgetLeft())
+        (made,) = asyncio.run(Builtin().propose(seen))
+        return made.text
+
+    a100, h200 = ("compute capability 8.0", "108 multiprocessors"), ("compute capability 9.0", "132 multiprocessors")
+    assert answer("cuda:90", *a100) == answer("cuda:80", *a100) == answer("cuda:80")
+    assert answer("cuda:80", *h200) == answer("cuda:90", *h200) == answer("cuda:90")
+    assert answer("cuda:80") != answer("cuda:90")
