@@ -36,6 +36,8 @@ NARROW_TILE = (32, 64)
 where they are used and not handed around through shared memory."""
 WASTE = 16
 """A wider block is taken where at most one lane in so many would idle at the end of a row."""
+WHOLE_ROW = 4096
+"""A row up to here is one program's, rather than pieces that do not add up to it."""
 TRANSPOSED_TILE = 64
 """Neighbours along either axis: whole lines of memory on both sides, in half precision too."""
 
@@ -123,7 +125,8 @@ def _two_dimensional(
     single = block_rows == 1 and not square
     _positions(body, arguments, rows, columns, wide=wide, single=single, has_planes=outer is not None)
     stores(body, setting)
-    tiles = Tiles(rows=block_rows, columns=block_columns, warps=setting.tiles.warps or 4)
+    warps = setting.tiles.warps or (4 if square else max(4, block_rows * block_columns // 512))
+    tiles = Tiles(rows=block_rows, columns=block_columns, warps=warps)
     alternatives = _other_squares(block_rows, block_columns) if square else _other_tiles(kernel)
     grid = [GridEntry(parts=((rows, 1 if single else "BLOCK_ROWS"),)), GridEntry(parts=((columns, "BLOCK_COLUMNS"),))]
     if outer is not None:
@@ -190,8 +193,11 @@ def _tile(tiles: Tiles, kernel: Kernel, rows: int, columns: int, *, square: bool
     if square:
         return min(TRANSPOSED_TILE, power_of_two(rows)), min(TRANSPOSED_TILE, power_of_two(columns))
     block = min(TILE_ELEMENTS, power_of_two(columns))
-    if columns % block and columns > NARROW_TILE[1] and rows >= NARROW_TILE[0] and _has_values_of_columns(kernel):
-        return NARROW_TILE
+    if columns % block and columns > NARROW_TILE[1]:
+        if rows >= NARROW_TILE[0] and _has_values_of_columns(kernel):
+            return NARROW_TILE
+        if 256 < columns <= WHOLE_ROW and rows >= FLAT_BLOCK:
+            return 1, power_of_two(columns)
     while block > 256 and (-columns % block) * WASTE > columns:
         block //= 2
     return max(1, min(TILE_ELEMENTS // block, power_of_two(rows))), block

@@ -160,8 +160,10 @@ class _RowKernel:
         rows = [r for r in (2 * own.rows, own.rows // 2, 4 * own.rows) if r >= 1 and r * whole <= WHOLE_ROW]
         found[1:1] = [dataclasses.replace(own, rows=r) for r in rows]
         if own.rows == 1 and whole > 2 * STEP:
-            walks = ((STEP, 4), (2 * STEP, 8), (STEP, 8))
-            found += [Tiles(rows=1, columns=c, looped=True, warps=w) for c, w in walks if c < whole]
+            walks = ((STEP, 16), (2 * STEP, 16), (STEP, 8), (2 * STEP, 8))
+            for place, (step, warps_walking) in enumerate(walks):
+                if step < whole:
+                    found.insert(1 + 2 * place, Tiles(rows=1, columns=step, looped=True, warps=warps_walking))
         return found
 
     def _across_otherwise(self, own: Tiles, whole: int) -> list[Tiles]:
