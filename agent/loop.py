@@ -27,7 +27,7 @@ from triton_agent.agent.authors import Authors
 from triton_agent.agent.ledger import RECALLED, Ledger, graded_like
 from triton_agent.agent.pool import Pool
 from triton_agent.agent.settings import LoopSettings, Spent, StopReason, exhausted, left
-from triton_agent.agent.state import Assignment, Event, LoopState, initial_state
+from triton_agent.agent.state import LEFT_OUT, Assignment, Event, LoopState, initial_state
 from triton_agent.memory.observation import Lesson, Observation
 from triton_agent.memory.records import Attempt, Completion, Grading, Machine
 from triton_agent.policy.episode import Graded, Judge, grade, make_attempt, observe
@@ -39,8 +39,6 @@ STEPS_PER_TURN = 3
 """Super-steps of the graph: propose, evaluate, reflect."""
 FRUITLESS_TURNS = 2
 """Turns in a row in which nothing could be measured, after which it is no use going on."""
-LEFT_OUT = "left out"
-"""Kind of the event that tells of a judge who is not asked any more."""
 
 
 class Loop:

@@ -34,3 +34,6 @@ def initial_state(run: str) -> LoopState:
 
 Event = dict[str, Any]
 """What nodes stream to whoever watches: plain data with a `kind`."""
+
+LEFT_OUT = "left out"
+"""Kind of the event that tells of a judge who is not asked any more."""

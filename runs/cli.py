@@ -223,8 +223,8 @@ def optimize(
     json: JSON = False,
 ) -> None:
     """Turn a module into a drop-in file with Triton kernels: proven right and, on a GPU, measured faster."""
+    from triton_agent.runs.devices import early_nursery
     from triton_agent.runs.given_calls import calls_from
-    from triton_agent.runs.optimize_command import run
 
     calls = calls_from(inputs, inputs_files, sets)
     given = {
@@ -247,7 +247,11 @@ def optimize(
         "timeout_s": timeout,
         **said,
     }
-    raise typer.Exit(run(given, out=out, resume=resume, store=store, json=json))
+    with early_nursery(device) as nursery:
+        from triton_agent.runs.optimize_command import run  # takes seconds, and so does what has begun
+
+        code = run(given, out=out, resume=resume, store=store, json=json, nursery=nursery)
+    raise typer.Exit(code)
 
 
 RUN = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or `last`.")]

@@ -15,11 +15,13 @@ Not covered: choosing by what is free; a card that is in use says so when someth
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.hardware import Gpu, visible_gpus
+from triton_agent.tools.isolate.processes import Nursery, own_nursery
 
 FORMS = "auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all"
 ALL = "all"
@@ -43,6 +45,14 @@ class Chosen:
         if self.device != "cuda" or not self.cards:
             return ("",)
         return tuple(gpu.uuid for gpu in self.gpus)
+
+
+def early_nursery(wanted: str) -> contextlib.AbstractContextManager[Nursery | None]:
+    """The processes of the only card, or of none, before all else: torch is imported there while others import here.
+
+    Where cards are numbered each needs its own, and which they are is not known yet.
+    """
+    return contextlib.nullcontext() if ":" in wanted else own_nursery()
 
 
 def choose(wanted: str) -> Chosen:

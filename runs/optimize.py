@@ -10,16 +10,16 @@ import asyncio
 import contextlib
 import dataclasses
 import datetime
+import importlib
 import os
 import secrets
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from triton_agent.agent import search
 from triton_agent.agent.ledger import Ledger
-from triton_agent.agent.loop import Loop
 from triton_agent.agent.pool import Pool
 from triton_agent.agent.settings import GO_ON, MEANS, LoopSettings, StopReason
 from triton_agent.memory.observation import Lesson, ProblemView
@@ -30,7 +30,6 @@ from triton_agent.policy.episode import Graded
 from triton_agent.policy.protocol import Policy
 from triton_agent.policy.ranking import standing
 from triton_agent.runs.cards import opened_on
-from triton_agent.runs.checkpoints import checkpointer
 from triton_agent.runs.devices import Chosen, chosen_before
 from triton_agent.runs.optimize_request import OptimizeRequest
 from triton_agent.runs.optimize_screen import Screen
@@ -39,10 +38,14 @@ from triton_agent.runs.parts.tally import Tally
 from triton_agent.runs.policies import make_policies
 from triton_agent.runs.shipped import Shipped, output_folder, ship_best
 from triton_agent.tools.errors import InstrumentError, UsageError
+from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import to_json
 from triton_agent.tools.sets_evaluator import AnyEvaluator, evaluator_for
 from triton_agent.tools.versions import project_version
+
+if TYPE_CHECKING:
+    from triton_agent.agent.loop import Loop
 
 TRACING = "LANGSMITH_TRACING"
 """Of langgraph's vendor; nothing is sent anywhere unless the user's own environment says otherwise."""
@@ -75,11 +78,13 @@ async def optimize(
     policies: list[Policy] | None = None,
     prepare: Preparation | None = None,
     shipping: bool = True,
+    nursery: Nursery | None = None,
 ) -> Outcome:
     """A whole run, also from where an earlier one stands (`resume`), or as a new one from one of its attempts (`fork`).
 
     Policies may be given ready made; else they are what the request names. `prepare` is called once the run is in the
     store, and says who writes instead, and within what settings. Without `shipping` the best stays in the store.
+    A `nursery` serves where no card is named by number.
     """
     os.environ.setdefault(TRACING, "false")
     spec = request.spec()
@@ -91,8 +96,9 @@ async def optimize(
     screen.say(f"reading {spec.name}: running the original, finding sizes to check at")
 
     def judging_on(card: str) -> contextlib.AbstractContextManager[AnyEvaluator]:
-        return evaluator_for(spec, request.judging(card))
+        return evaluator_for(spec, request.judging(card), nursery=None if card else nursery)
 
+    asyncio.get_running_loop().call_soon(_import_the_loop)  # while the evaluators are waited for
     async with opened_on(chosen.uuids, judging_on, screen.say) as evaluators:
         ledger = Ledger.take_up(store, resume) if resume else _begin(store, spec, evaluators[0], request, fork)
         if prepare is not None:
@@ -163,6 +169,13 @@ def _begin(
     return Ledger.begin(store, run)
 
 
+def _import_the_loop() -> None:
+    """LangGraph takes a second or more; what is wrong with it is raised where it is used."""
+    with contextlib.suppress(ImportError):
+        for module in ("agent.loop", "runs.checkpoints"):
+            importlib.import_module(f"triton_agent.{module}")
+
+
 async def _drive(
     ledger: Ledger,
     policies: list[Policy],
@@ -180,6 +193,9 @@ async def _drive(
 
     def lessons() -> tuple[Lesson, ...]:
         return tuple(recall(store, ledger.run.problem))
+
+    from triton_agent.agent.loop import Loop
+    from triton_agent.runs.checkpoints import checkpointer
 
     async with checkpointer(store) as saver:
         loop = Loop(ledger, policies, judges, settings, recall=lessons, machine=machine, checkpointer=saver)

@@ -27,12 +27,21 @@ from triton_agent.runs.store_option import run_id
 from triton_agent.runs.written_report import write_report
 from triton_agent.tools.emulate.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, UsageError
+from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.results import Timing
 from triton_agent.tools.versions import require_supported
 
 
-def run(given: Mapping[str, Any], *, out: str | None, resume: str | None, store: str | None, json: bool) -> int:
-    """A new run, or an earlier one taken up."""
+def run(
+    given: Mapping[str, Any],
+    *,
+    out: str | None,
+    resume: str | None,
+    store: str | None,
+    json: bool,
+    nursery: Nursery | None = None,
+) -> int:
+    """A new run, or an earlier one taken up. The nursery is for a run that names no card by number."""
     for warning in require_supported().warnings:
         console.progress().print(f"warning: {warning}")
     screen = make_screen(as_json=json)
@@ -40,20 +49,28 @@ def run(given: Mapping[str, Any], *, out: str | None, resume: str | None, store:
         known = opened.run(run_id(opened, resume)) if resume else None
         request = _moved(OptimizeRequest.from_json(known.settings), given) if known else _request(given)
         folder, taken_up = Path(out) if out else None, known.id if known else None
-        outcome = asyncio.run(_optimized(request, opened, screen, folder, taken_up, json))
+        outcome = asyncio.run(_optimized(request, opened, screen, folder, taken_up, json, nursery))
         return hand_over(opened, outcome, out=out, json=json)
 
 
 async def _optimized(
-    request: OptimizeRequest, store: Store, screen: Screen, folder: Path | None, resume: str | None, json: bool
+    request: OptimizeRequest,
+    store: Store,
+    screen: Screen,
+    folder: Path | None,
+    resume: str | None,
+    json: bool,
+    nursery: Nursery | None,
 ) -> Outcome:
     """The model as one, or by parts."""
     if not request.parts:
-        return await optimize(request, store, screen, out=folder, resume=resume)
+        return await optimize(request, store, screen, out=folder, resume=resume, nursery=nursery)
     from triton_agent.runs.optimize_parts import optimize_by_parts  # needs torch, which takes seconds to import
 
     another = functools.partial(make_screen, as_json=json)
-    return await optimize_by_parts(request, store, screen, another_screen=another, out=folder, resume=resume)
+    return await optimize_by_parts(
+        request, store, screen, another_screen=another, out=folder, resume=resume, nursery=nursery
+    )
 
 
 def run_promote(name: str, *, out: str | None, store: str | None, json: bool) -> int:

@@ -38,6 +38,7 @@ from triton_agent.runs.shipped import output_folder
 from triton_agent.runs.shipping.artefact import reserved_names
 from triton_agent.runs.shipping.original import take_out
 from triton_agent.tools.errors import UsageError
+from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.problem import ProblemSpec
 
 PLANNED, BEGUN = "parts", "part"
@@ -56,6 +57,7 @@ async def optimize_by_parts(
     another_screen: Callable[[], Screen],
     out: Path | None = None,
     resume: str | None = None,
+    nursery: Nursery | None = None,
 ) -> Outcome:
     """A whole run and those of its parts."""
     began_s = time.monotonic()
@@ -68,13 +70,16 @@ async def optimize_by_parts(
         if not ledger.noted(PLANNED):
             await ledger.note(PLANNED, **plan.to_json())
         nonlocal parts
-        parts = _Parts(spec, request, store, screen, another_screen, ledger, output_folder(out, ledger.run) / "parts")
+        folder = output_folder(out, ledger.run) / "parts"
+        parts = _Parts(spec, request, store, screen, another_screen, ledger, folder, nursery)
         end = ledger.ended()
         over = end is not None and end.stop_reason not in GO_ON
         placed = [] if over else await parts.all(plan.parts, began_s)
         return [Assembler(spec, placed)], _for_the_whole(settings, request, len(placed), began_s)
 
-    outcome = await optimize(request, store, screen, out=out, resume=resume, policies=[], prepare=prepare)
+    outcome = await optimize(
+        request, store, screen, out=out, resume=resume, policies=[], prepare=prepare, nursery=nursery
+    )
     in_place = names_in(outcome.best.attempt.plan) if outcome.best is not None else frozenset()
     tried, standings = (parts.tried, parts.standings) if parts is not None else ([], {})
     found = tally(tried or plan.parts, in_place, standings, plan.moved_bytes)
@@ -163,6 +168,7 @@ class _Parts:
         another_screen: Callable[[], Screen],
         ledger: Ledger,
         folder: Path,
+        nursery: Nursery | None,
     ) -> None:
         self._spec = spec
         self._request = request
@@ -171,6 +177,7 @@ class _Parts:
         self._another_screen = another_screen
         self._ledger = ledger
         self._folder = folder
+        self._nursery = nursery
         self.tried: list[PartPlan] = []
         self.standings: dict[str, Standing] = {}
         self.interrupted = False
@@ -210,7 +217,9 @@ class _Parts:
         request = dataclasses.replace(request, problem=str(path), part_of=self._ledger.run.id)
         screen = _Noting(self._another_screen(), lambda run: self._note(plan, run))
         known = self._begun.get(plan.name)
-        return self._ended(known) or await optimize(request, self._store, screen, resume=known, shipping=False)
+        return self._ended(known) or await optimize(
+            request, self._store, screen, resume=known, shipping=False, nursery=self._nursery
+        )
 
     def _ended(self, run: str | None) -> Outcome | None:
         """What the store says of a part that was finished before a crash."""

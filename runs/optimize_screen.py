@@ -14,10 +14,10 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from triton_agent.agent import authors, loop, search
+from triton_agent.agent import authors, search
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.settings import LoopSettings
-from triton_agent.agent.state import Event
+from triton_agent.agent.state import LEFT_OUT, Event
 from triton_agent.policy.episode import Graded
 from triton_agent.tools.results import Status, to_json
 
@@ -58,7 +58,7 @@ def figure_of(item: Graded | None) -> str:
 
 def trouble_of(event: Event) -> str:
     """Of a policy that could not answer, or not as often as it was asked to; of a card that failed."""
-    if event["kind"] == loop.LEFT_OUT:
+    if event["kind"] == LEFT_OUT:
         first = (event["what"].splitlines() or [""])[0]
         return f"  {event['judge']} failed where another did not, and is left out: {first}; {event['others']} go on"
     if event["kind"] == authors.FAILED:

@@ -14,16 +14,15 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import functools
-import shutil
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 from typing import Self
 
-from triton_agent.tools import merged_sets, workspace
+from triton_agent.tools import merged_sets
 from triton_agent.tools.errors import InstrumentError, ProblemError
 from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
 from triton_agent.tools.input_sets import InputSet
-from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.isolate.processes import Nursery, own_nursery
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Evaluation
 from triton_agent.tools.verdict import Sketch
@@ -42,17 +41,12 @@ class SetsEvaluator:
         self.settings = settings or EvaluatorSettings()
         self._stack = contextlib.ExitStack()
         try:
-            shared = nursery or self._own_nursery()
+            shared = nursery or self._stack.enter_context(own_nursery(self.settings.card))
             self._at = self._evaluators(shared)
             self.facts = merged_sets.merged_facts([(item, one.facts) for item, one in self._at], spec.digest)
         except BaseException:
             self._stack.close()
             raise
-
-    def _own_nursery(self) -> Nursery:
-        folder = workspace.make()
-        self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        return self._stack.enter_context(Nursery(str(folder / "zygote.log"), self.settings.card))
 
     def _evaluators(self, nursery: Nursery) -> list[tuple[InputSet, Evaluator]]:
         at_once = READY_AT_ONCE if self.settings.device == "cpu" else 1

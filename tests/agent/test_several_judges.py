@@ -12,9 +12,10 @@ from tests.agent.test_loop import go, settings
 from tests.agent.test_sorting import Sketching
 
 from triton_agent.agent.ledger import Ledger
-from triton_agent.agent.loop import LEFT_OUT, Loop
+from triton_agent.agent.loop import Loop
 from triton_agent.agent.settings import StopReason
 from triton_agent.agent.sorting import LOOKS_PER_VERDICT
+from triton_agent.agent.state import LEFT_OUT
 from triton_agent.memory.store import Store
 from triton_agent.runs.optimize_screen import trouble_of
 from triton_agent.tools.errors import WorkerLost

@@ -61,6 +61,12 @@ def test_help_does_not_import_torch() -> None:
     assert done.stdout.strip() == "set()"
 
 
+def test_a_run_is_begun_before_langgraph_is_there() -> None:
+    code = "import sys; import triton_agent.runs.optimize_command; print({'torch', 'langgraph'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
 def test_help_answers_at_once_and_names_the_commands() -> None:
     began = time.perf_counter()
     done = command("--help")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
+from triton_agent.tools import workspace
 from triton_agent.tools.errors import WorkerLost
 from triton_agent.tools.hardware import VISIBLE
 from triton_agent.tools.isolate.wire import Channel, ChannelClosed, ChannelTimeout
@@ -127,7 +130,7 @@ class Nursery:
     """The zygotes, shared by the evaluators of a driver: imports are paid once, not once per problem.
 
     One for each GPU: what is named as its `card`, by UUID, is the only one that its processes see, as device 0. Without
-    a name they see what the driver sees, and use the first.
+    a name they see what the driver sees, and use the first. Made before it is needed, it imports meanwhile.
     """
 
     def __init__(self, log_path: str, card: str = "") -> None:
@@ -136,11 +139,6 @@ class Nursery:
         self.base = Zygote.start(log_path, card)
         self._modes: dict[tuple[str, str], Zygote] = {}
         self._lock = threading.Lock()
-        try:
-            self.base.await_ready()
-        except BaseException:
-            self.close()
-            raise
 
     def mode(self, mode: str, target: str) -> Zygote:
         """The zygote for a mode, started at first use; it may still be importing triton."""
@@ -163,6 +161,17 @@ class Nursery:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+@contextlib.contextmanager
+def own_nursery(card: str = "") -> Iterator[Nursery]:
+    """One with a folder of its own."""
+    folder = workspace.make()
+    try:
+        with Nursery(str(folder / "zygote.log"), card) as nursery:
+            yield nursery
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class Child:
