@@ -19,7 +19,7 @@ from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.settings import LoopSettings
 from triton_agent.agent.state import LEFT_OUT, Event
 from triton_agent.policy.episode import Graded
-from triton_agent.tools.results import Status, to_json
+from triton_agent.tools.results import AHEAD, Status, to_json
 
 ROWS_SHOWN = 12
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -112,6 +112,8 @@ class PlainLines:
             self.say("  " + _line(self.ledger.graded(event["key"])))
         elif event["kind"] == "turn":
             self.say(f"turn {event['turn'] + 1} of {self.settings.turns}")
+        elif event["kind"] == "stage" and event["stage"].startswith(AHEAD):
+            self.say(f"  {_short(event['key']):6} {event['stage']} of the original; torch.compile is next")
         elif event["kind"] == "sorting":
             self.say(f"  looking at {event['offered']} variants")
         elif event["kind"] == "recalled" and event["lessons"]:

@@ -89,6 +89,13 @@ def ceilings(device: torch.device | str = "cuda", *, folder: Path | None = None,
     return known
 
 
+def known(device: torch.device | str = "cuda", *, folder: Path | None = None) -> bool:
+    """Whether they need not be measured."""
+    from triton_agent.tools.timing import rates
+
+    return load(cache_path(folder or cache_folder(), rates.identity(device))) is not None
+
+
 def cache_folder() -> Path:
     """Where ceilings are kept for this user; made on first use, private."""
     return Path(platformdirs.user_cache_dir("triton-agent")) / "ceilings"

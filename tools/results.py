@@ -182,6 +182,10 @@ class Evidence:
     detail: str
 
 
+AHEAD = "ahead"
+"""Begins what is said, before a verdict is complete, of a candidate that is right and faster than the original."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StageTime:
     """Wall time of one stage of the pipeline."""

@@ -25,7 +25,7 @@ from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.problem import parse_problem
-from triton_agent.tools.results import Determinism, Evaluation, Finding, Status
+from triton_agent.tools.results import AHEAD, Determinism, Evaluation, Finding, Status
 
 pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]
 
@@ -191,6 +191,24 @@ def test_what_passes_is_timed_against_every_baseline(passed: Evaluation) -> None
     names = ("eager", "compile", "compile-reduce-overhead")
     assert rows == [(name, kind) for name in names for kind in ("device", "latency")], passed.notes
     assert all(timing.baseline_ms.median > 0 and timing.candidate_ms.median > 0 for timing in passed.timings)
+
+
+def test_the_first_to_be_judged_meets_the_same_opponents_as_later_ones(
+    looked_into: tuple[Evaluation, Evaluation],
+) -> None:
+    first, second = ([(timing.baseline, timing.kind) for timing in verdict.timings] for verdict in looked_into)
+    assert first == second
+
+
+def test_one_that_is_ahead_is_told_of_before_torchs_compiler_is_there(opened: Open) -> None:
+    first: list[str] = []
+    second: list[str] = []
+    with opened(SOFTMAX_PROBLEM, baselines=("compile",)) as evaluator:
+        for told in (first, second):
+            verdict = evaluator.evaluate(SOFTMAX.replace("EXTRA", ""), told.append)
+            assert verdict.status is Status.PASSED, verdict.message
+    assert any(stage.startswith(AHEAD) for stage in first), first  # one launch instead of two
+    assert not any(stage.startswith(AHEAD) for stage in second), second
 
 
 def test_a_timing_tells_the_clocks_it_was_taken_at(passed: Evaluation) -> None:

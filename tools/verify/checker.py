@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from triton_agent.tools.ceilings import known as ceilings_known
 from triton_agent.tools.errors import InstrumentError, TritonAgentError, WorkerLost
 from triton_agent.tools.hardware import uuid_of
 from triton_agent.tools.isolate import sandbox
@@ -31,7 +32,8 @@ from triton_agent.tools.timing.clock_room import ClockRoom, Place
 from triton_agent.tools.timing.lease import Mode, lease
 from triton_agent.tools.timing.opponents import COMPILED
 from triton_agent.tools.verify import sorting
-from triton_agent.tools.verify.compiled_beforehand import CompiledBeforehand
+from triton_agent.tools.verify.compiled_beforehand import LIMIT_S, CompiledBeforehand
+from triton_agent.tools.verify.late_clock import LateClock
 from triton_agent.tools.verify.pipeline import STAGES, Job, JudgeSettings, run
 from triton_agent.tools.verify.plan import Plan, PlanSettings, as_given
 from triton_agent.tools.verify.prepare import prepare_plan
@@ -65,6 +67,7 @@ RECORDED = (
     *("determinism", "peak_bytes", "original_peak_bytes", "roofline", "profile"),
 )
 """What a job learned, beside its verdict."""
+TOO_LONG_TO_COMPILE = f"torch.compile was not measured: it took longer than {LIMIT_S:.0f} s"
 
 
 class Checker:
@@ -78,7 +81,7 @@ class Checker:
         modes = tuple(settings["plan"]["modes"])
         self.planning = PlanSettings(**{**settings["plan"], "modes": modes}, conditions=conditions)
         self.plan: Plan | None = None
-        self.clock: Timekeeper | None = None
+        self.clock: LateClock[Timekeeper] | None = None
         self.baselines = tuple(settings.get("baselines", ()))
         self.gpu_key = ""
         self._sending = threading.Lock()
@@ -96,16 +99,8 @@ class Checker:
                 self.gpu_key = uuid_of(0)
                 self.planning.conditions.settle()
             self.plan = prepare_plan(self.spec, self.planning, lambda: self._gpu(Mode.SHARED))
-            beforehand.join()
             if self.planning.device == "cuda" and self.spec.kind is not ProblemKind.VERIFIER:  # that has no original
-                with self._gpu(Mode.EXCLUSIVE):
-                    self.clock = Timekeeper(
-                        load(self.spec),
-                        self.plan,
-                        self.gpu_key,
-                        conditions=self.planning.conditions,
-                        baselines=self.baselines,
-                    )
+                self.clock = self._begin_clock(self.plan, beforehand)
         except TritonAgentError as error:
             return {"error": error_to_json(error)}
         except BaseException as error:
@@ -122,6 +117,27 @@ class Checker:
                 "target": _target(self.planning.device),
             },
         }
+
+    def _begin_clock(self, plan: Plan, beforehand: CompiledBeforehand) -> LateClock[Timekeeper]:
+        """Made behind the answer, where the card's ceilings are known: they are measured on a machine at rest."""
+        clock = LateClock(functools.partial(self._make_clock, plan, beforehand))
+        if ceilings_known("cuda"):
+            clock.begin()
+        else:
+            clock.wait(lambda: None)
+        return clock
+
+    def _make_clock(self, plan: Plan, beforehand: CompiledBeforehand) -> Timekeeper:
+        beforehand.join()  # it shares the GPU as long as it lives: who waits to have it alone keeps all others out
+        with self._gpu(Mode.EXCLUSIVE):
+            return Timekeeper(
+                load(self.spec),
+                plan,
+                self.gpu_key,
+                conditions=self.planning.conditions,
+                baselines=tuple(name for name in self.baselines if beforehand.in_time or name not in COMPILED),
+                notes=() if beforehand.in_time else (TOO_LONG_TO_COMPILE,),
+            )
 
     def _compile_beforehand(self) -> CompiledBeforehand:
         """What candidates are going to be measured against."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import time
 
 import torch
 
@@ -23,6 +25,9 @@ from triton_agent.tools.verify.input_tensors import map_tensors
 from triton_agent.tools.verify.reference import load
 
 THREADS_AT_MOST = 8
+LIMIT_S = 300.0
+"""From its beginning. What takes longer to compile is nobody's baseline."""
+POLL_S = 0.02
 SEED = 1
 """Any will do: what is compiled depends on shapes and types."""
 
@@ -31,6 +36,9 @@ class CompiledBeforehand:
     """A forked process that compiles; at work from its construction until `join`."""
 
     def __init__(self, spec: ProblemSpec, names: tuple[str, ...], conditions: Conditions, *, train: bool) -> None:
+        self._until_s = time.monotonic() + LIMIT_S
+        self.in_time = True
+        """Known once it was joined."""
         self._pid = os.fork() if names else 0
         if names and self._pid == 0:
             try:
@@ -40,11 +48,18 @@ class CompiledBeforehand:
                 os._exit(0)
 
     def join(self) -> None:
-        """Until it is done; at once where there is nothing to wait for."""
+        """Until it is done, or has taken too long; at once where there is nothing to wait for."""
         pid, self._pid = self._pid, 0
-        if pid:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, 0)
+        if not pid:
+            return
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(pid, os.WNOHANG)[0] == 0:
+                if time.monotonic() > self._until_s:
+                    self.in_time = False
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, 0)
+                    return
+                time.sleep(POLL_S)
 
 
 def _compile_all(spec: ProblemSpec, names: tuple[str, ...], conditions: Conditions, train: bool) -> None:

@@ -6,6 +6,7 @@
     check     every case of the plan
     repeat    on a GPU: the same call again, for equal bits, memory, and what its kernels need
     time      on a GPU: paired with the original, the GPU held alone
+    compiled  on a GPU: the same against what torch's compiler was still making of the original
     profile   on a GPU and on request: where the device time goes
 
 Each stage takes the job and either returns (go on) or raises `Failed` (the verdict is in).
@@ -17,7 +18,7 @@ import contextlib
 import dataclasses
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
 from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.kernel_profile import Profile, Roofline
 from triton_agent.tools.results import (
+    AHEAD,
     CaseAccuracy,
     Determinism,
     Evidence,
@@ -36,6 +38,7 @@ from triton_agent.tools.results import (
     Timing,
 )
 from triton_agent.tools.screen import screen
+from triton_agent.tools.timing.clock_room import Place
 from triton_agent.tools.timing.lease import Mode
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.ahead import fill_cache
@@ -47,6 +50,7 @@ from triton_agent.tools.verify.authorship import (
     check_library,
     check_record,
 )
+from triton_agent.tools.verify.late_clock import LateClock
 from triton_agent.tools.verify.plan import Case, Plan, Trial
 from triton_agent.tools.verify.profiling import condensed
 from triton_agent.tools.verify.session import Failed, Session
@@ -102,9 +106,9 @@ class Job:
     roofline: Roofline | None = None
     profile: Profile | None = None
     failure: Failed | None = None
-    gpu: Callable[[Mode], contextlib.AbstractContextManager[None]]
+    gpu: Place
     """The GPU's lease; on a CPU there is nothing to hold."""
-    clock: Timekeeper | None = None
+    clock: LateClock[Timekeeper] | None = None
     """What times candidates; None where nothing does."""
     misfit: str = ""
     """Parameters that did not find their namesake; explains wrong values."""
@@ -198,7 +202,8 @@ def _check_all(job: Job) -> None:
 
 def call_again(job: Job) -> None:
     """On a GPU: one question several times over, for whether the bits agree and what a call takes of the GPU."""
-    if job.clock is None:
+    clock = ready_clock(job)
+    if clock is None:
         return
     trial = job.plan.trials[job.plan.main]
     case = trial.cases[0]
@@ -211,12 +216,12 @@ def call_again(job: Job) -> None:
             _judge(job, case, answer)
             answers.append(answer.data)
             replies.append(reply)
-        job.roofline = job.clock.roofline()
+        job.roofline = clock.roofline()
     identical = all(checks.same_bytes(answers[0], answer) for answer in answers[1:])
     job.determinism = Determinism.IDENTICAL if identical else Determinism.DIFFERS
     job.resources = _resources(replies[-1])
     job.peak_bytes = min(max(0, int(reply["peak_bytes"])) for reply in replies)  # the first may hold what stays
-    job.original_peak_bytes = job.clock.original_peak_bytes
+    job.original_peak_bytes = clock.original_peak_bytes
     _check_memory(job)
 
 
@@ -241,18 +246,52 @@ def _check_memory(job: Job) -> None:
 
 
 def take_time(job: Job) -> None:
-    """Race the candidate against the original; afterwards it has to be right still."""
-    if job.clock is None:
+    """Race the candidate against the original."""
+    clock = ready_clock(job)
+    if clock is not None:
+        entrant = enter_clock(job, clock)
+        with job.gpu(Mode.EXCLUSIVE):
+            job.timings = clock.race(entrant)
+        _still_right(job)
+
+
+def take_time_compiled(job: Job) -> None:
+    """Race it once more, against those that entered later; whoever is first here has them brought in."""
+    clock = ready_clock(job)
+    if clock is None:
         return
+    raced = len(job.timings) // KINDS_OF_TIME
+    if not clock.is_complete or raced < clock.opponents:
+        job.on_stage(ahead_by(job.timings))
+        _race_the_rest(job, clock, raced)
+    job.notes += clock.notes
+
+
+def _race_the_rest(job: Job, clock: Timekeeper, raced: int) -> None:
+    entrant = enter_clock(job, clock)
+    with contextlib.ExitStack() as alone:
+        with _off_its_time(job):
+            alone.enter_context(job.gpu(Mode.EXCLUSIVE))
+            clock.complete()
+        if raced == clock.opponents:  # torch's compiler could not make anything of the original
+            return
+        job.timings += clock.race(entrant, since=raced)
+    _still_right(job)
+
+
+def ahead_by(timings: list[Timing]) -> str:
+    """In words, what is known of a candidate that is right and was timed against some opponents; the rest follows."""
+    least = min((timing.speedup for timing in timings), key=lambda ratio: ratio.low)
+    return f"{AHEAD} {least.median:.2f}x" if least.low > 1 else "compiled"
+
+
+def _still_right(job: Job) -> None:
+    """What was timed has to be what was checked."""
     trial = job.plan.trials[job.plan.main]
-    entrant = enter_clock(job, job.clock)
-    with job.gpu(Mode.EXCLUSIVE):
-        job.timings = job.clock.race(entrant)
-    job.notes += job.clock.notes
     with job.gpu(Mode.SHARED):
         _check_memory_of_answers(job, trial, job.plan.timing_sets[-1])
         _set_parameters(job, job.runner, trial, 0)
-        for slot, case in enumerate(trial.cases[:2]):  # what was timed has to be what was checked
+        for slot, case in enumerate(trial.cases[:2]):
             answer, _ = _call(job, trial, case, slot=AFTER_THE_CLOCK + slot)
             _judge(job, case, answer)
 
@@ -309,6 +348,8 @@ def look_inside(job: Job) -> None:
         job.notes.append(f"no profile could be taken: {str(failure)[:200]}")
 
 
+KINDS_OF_TIME = 2
+"""Timings for each opponent: of the device, and of a call."""
 SAME_CALLS = 3
 SAME_AGAIN = 20_000
 AFTER_THE_CLOCK = 10_000
@@ -329,6 +370,7 @@ STAGES: tuple[Stage, ...] = (
     ("check", check_all),
     ("repeat", call_again),
     ("time", take_time),
+    ("compiled", take_time_compiled),
     ("profile", look_inside),
 )
 
@@ -354,6 +396,29 @@ def ask_once(job: Job, trial: Trial, case: Case) -> dict[str, Any]:
     answer, reply = _call(job, trial, case, slot=0)
     _judge(job, case, answer)
     return reply
+
+
+def ready_clock(job: Job) -> Timekeeper | None:
+    """The clock, once it is made; None where nothing is timed. Waiting is not on the candidate's time.
+
+    The place at the GPU is given up for it: who makes the clock needs the GPU alone.
+    """
+    if job.clock is None:
+        return None
+    if job.clock.made is not None:
+        return job.clock.made
+    job.gpu.leave()
+    with _off_its_time(job):
+        return job.clock.wait(lambda: job.on_stage("waiting for the clock"))
+
+
+@contextlib.contextmanager
+def _off_its_time(job: Job) -> Iterator[None]:
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        job.runner.deadline += time.monotonic() - began
 
 
 def enter_clock(job: Job, clock: Timekeeper) -> Entrant:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from triton_agent.tools.timing.lease import Mode
 from triton_agent.tools.verify.ahead import fill_cache
 from triton_agent.tools.verify.authorship import check_launches
-from triton_agent.tools.verify.pipeline import Job, Stage, ask_once, enter_clock, screen_text, start
+from triton_agent.tools.verify.pipeline import Job, Stage, ask_once, enter_clock, ready_clock, screen_text, start
 
 
 def compile_main(job: Job) -> None:
@@ -31,11 +31,12 @@ def right_once(job: Job) -> None:
 
 def sketch_time(job: Job) -> None:
     """A few pairs against the original."""
-    if job.clock is None:
+    clock = ready_clock(job)
+    if clock is None:
         return
-    entrant = enter_clock(job, job.clock)
+    entrant = enter_clock(job, clock)
     with job.gpu(Mode.EXCLUSIVE):
-        job.timings = job.clock.sketch(entrant)
+        job.timings = clock.sketch(entrant)
 
 
 STAGES: tuple[Stage, ...] = (

@@ -63,6 +63,8 @@ class Opponent:
     subject: Subject
     conditions: Conditions = DEFAULT
     """Settled while it races."""
+    namesake: bool = False
+    """The one before it under another name; added with it, so no race begins here."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +86,6 @@ class Racetrack:
         self.conditions = conditions
         self.clock = Clock("cuda", ClockSettings(cold_l2=settings.cold_l2))
         self.opponents: list[Opponent] = []
-        self._namesakes: list[str] = []
 
     def add(self, name: str, model: Any, sets: list[list[Any]], conditions: Conditions | None = None) -> None:
         """An opponent over the given sets of inputs; under conditions of its own, where they are given."""
@@ -94,9 +95,9 @@ class Racetrack:
             self.clock.warm_up(subject)
         self.opponents.append(Opponent(name=name, subject=subject, conditions=chosen))
 
-    def like_the_first(self, name: str) -> None:
-        """An opponent that does exactly what the first one does, and so is not measured again."""
-        self._namesakes.append(name)
+    def add_namesake(self, name: str) -> None:
+        """The opponent before once more under another name: it does exactly the same, and is not measured again."""
+        self.opponents.append(dataclasses.replace(self.opponents[-1], name=name, namesake=True))
 
     def enter(self, session: Session, packed_sets: list[Payload], *, model: str, train: bool) -> Entrant:
         """Bring the candidate to the start: compiled, warm, its clock calibrated. Others may use the GPU meanwhile."""
@@ -104,17 +105,16 @@ class Racetrack:
         method = f"original: {self.clock.method}; candidate in its own process: {reply['method']}"
         return Entrant(session=session, overheads=Overheads(**reply["overheads"]), method=method)
 
-    def race(self, entrant: Entrant) -> list[Timing]:
-        """Timings against each opponent, with the GPU alone; raises Failed for a clock that lies."""
+    def race(self, entrant: Entrant, since: int = 0) -> list[Timing]:
+        """Timings against each opponent from that one on, with the GPU alone; raises Failed for a clock that lies."""
         entrant.session.ask("time", batch=WARM_UP_CALLS)
-        timings = []
-        for opponent in self.opponents:
-            with opponent.conditions.settled():
-                samples = self._turns(opponent, entrant)
-            self._bound(entrant.session, samples, entrant.overheads)
+        timings: list[Timing] = []
+        for opponent in self.opponents[since:]:
+            if not opponent.namesake:  # else what was measured of the one before holds
+                with opponent.conditions.settled():
+                    samples = self._turns(opponent, entrant)
+                self._bound(entrant.session, samples, entrant.overheads)
             timings += [samples.timing(opponent.name, kind) for kind in ("device", "latency")]
-            if opponent is self.opponents[0]:
-                timings += [samples.timing(name, kind) for name in self._namesakes for kind in ("device", "latency")]
         return timings
 
     def sketch(self, entrant: Entrant) -> list[Timing]:

@@ -36,23 +36,46 @@ PROBE_READINGS = 5
 
 
 class Timekeeper:
-    """Made once per problem, under the exclusive lease."""
+    """Made once per problem, under the exclusive lease; what torch's compiler makes enters later, by `complete`."""
 
     def __init__(
-        self, reference: Reference, plan: Plan, gpu: str, *, conditions: Conditions, baselines: tuple[str, ...] = ()
+        self,
+        reference: Reference,
+        plan: Plan,
+        gpu: str,
+        *,
+        conditions: Conditions,
+        baselines: tuple[str, ...] = (),
+        notes: tuple[str, ...] = (),
     ) -> None:
         self._vigil = Vigil(gpu)
         self._conditions = conditions
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="clock")
-        self._notes: list[str] = []
+        self._notes = list(notes)
         self._reference = reference
         self._plan = plan
         self._roofline: Roofline | None = None
         self._first_asking = threading.Lock()
         self.original_peak_bytes = 0
         """Device memory that one call of the original takes beyond its inputs and parameters."""
+        self._awaited = [name for name in baselines if name in COMPILED]
+        self._sets: list[list[Any]] = []
         self._track = self._thread.submit(self._make_track, reference, plan, baselines).result()
         self._thread.submit(self._probe).result()
+
+    @property
+    def opponents(self) -> int:
+        """Those there are so far."""
+        return len(self._track.opponents)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no more opponents are to come."""
+        return not self._awaited
+
+    def complete(self) -> None:
+        """Bring in those by torch's compiler, once; under the exclusive lease."""
+        self._thread.submit(self._bring_compiled).result()
 
     @property
     def notes(self) -> list[str]:
@@ -71,17 +94,17 @@ class Timekeeper:
         """Bring a candidate to the start; needs no exclusive lease."""
         return self._track.enter(session, packed_sets, model=model, train=train)
 
-    def race(self, entrant: Entrant) -> list[Timing]:
-        """Timings against each opponent, taken while nothing disturbed."""
-        return self._thread.submit(self._race, entrant).result()
+    def race(self, entrant: Entrant, since: int = 0) -> list[Timing]:
+        """Timings against each opponent there is, from that one on, taken while nothing disturbed."""
+        return self._thread.submit(self._race, entrant, since).result()
 
     def sketch(self, entrant: Entrant) -> list[Timing]:
         """A short race, unwatched: it sorts, and no more."""
         return self._thread.submit(self._track.sketch, entrant).result()
 
-    def _race(self, entrant: Entrant) -> list[Timing]:
+    def _race(self, entrant: Entrant, since: int) -> list[Timing]:
         timings = undisturbed(
-            lambda: self._track.race(entrant),
+            lambda: self._track.race(entrant, since),
             self._vigil,
             after=self._vigil.slower_than_usual,
             probe=self._probe,
@@ -95,17 +118,15 @@ class Timekeeper:
         return self._vigil.compare(first.name, statistics.median(readings))
 
     def _make_track(self, reference: Reference, plan: Plan, baselines: tuple[str, ...]) -> Racetrack:
-        """The clock, and the opponents: the original as it is, then what was asked for."""
+        """The clock, and the opponents that are there at once: the original as it is, and under other conditions."""
         floor = plan.facts["floor_bytes_main"] / ceilings("cuda").copy_bytes_per_s * 1e3
         track = Racetrack(SpeedSettings(), floor, self._conditions)
-        sets = [[_to_gpu(value) for value in packed.unpack()] for packed in plan.timing_sets]
+        self._sets = sets = [[_to_gpu(value) for value in packed.unpack()] for packed in plan.timing_sets]
         original = original_on_gpu(reference, plan)
         mode = precision_mode(self._conditions)
         with reference.running("forward"):
             track.add(f"eager ({mode})", original, sets)
             self.original_peak_bytes = self._peak_bytes(original, sets[0])
-            if set(baselines) & set(COMPILED):
-                keep_what_is_compiled()
             if EAGER_TF32 in baselines:
                 allowed = dataclasses.replace(self._conditions, precision="tf32")
                 with allowed.settled():
@@ -113,14 +134,24 @@ class Timekeeper:
                 if tf32_may_matter(plan.facts):
                     track.add(name, original, sets, allowed)
                 else:
-                    track.like_the_first(name)
-            for name in (name for name in baselines if name in COMPILED):
-                module, trouble = compiled(name, original_on_gpu(reference, plan), sets[0], self._call)
+                    track.add_namesake(name)
+        return track
+
+    def _bring_compiled(self) -> None:
+        """One after the other; what raises is tried again by the next who wants it complete."""
+        keep_what_is_compiled()
+        mode = precision_mode(self._conditions)
+        with self._reference.running("forward"):
+            while self._awaited:
+                name = self._awaited[0]
+                module, trouble = compiled(
+                    name, original_on_gpu(self._reference, self._plan), self._sets[0], self._call
+                )
                 if trouble:
                     self._notes.append(trouble)
                 else:
-                    track.add(f"{name} ({mode})", module, sets)
-        return track
+                    self._track.add(f"{name} ({mode})", module, self._sets)
+                del self._awaited[0]
 
     def _call(self, module: Any, args: list[Any]) -> Any:
         with torch.no_grad(), self._conditions.calling("cuda"):

@@ -1,0 +1,219 @@
+"""The stages of the clock, with a clock that is played: in which order a candidate races, and what it holds meanwhile.
+
+That what is measured is true is tested on a GPU, in `test_evaluator_gpu.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.tools.played_workers import played_by
+from tests.verdicts import around, timing
+
+from triton_agent.tools.isolate.wire import Channel
+from triton_agent.tools.results import Timing
+from triton_agent.tools.timing.clock_room import ClockRoom, Place
+from triton_agent.tools.timing.lease import Mode
+from triton_agent.tools.verify import pipeline
+from triton_agent.tools.verify.late_clock import LateClock
+from triton_agent.tools.verify.pipeline import Job, JudgeSettings, take_time, take_time_compiled
+
+
+class Gpu:
+    """Its lease, that tells who holds what in which thread."""
+
+    def __init__(self) -> None:
+        self.held: dict[int, Mode] = {}
+        self._free = threading.Condition()
+        self.room = ClockRoom(lambda: self._lease(Mode.EXCLUSIVE))
+
+    def __call__(self, mode: Mode) -> contextlib.AbstractContextManager[None]:
+        return self.room.alone() if mode is Mode.EXCLUSIVE else self._lease(mode)
+
+    @contextlib.contextmanager
+    def _lease(self, mode: Mode) -> Iterator[None]:
+        me = threading.get_ident()
+        assert me not in self.held, f"{self.held[me]} is held, and {mode} would wait for itself"
+        with self._free:
+            assert self._free.wait_for(lambda: self._may_enter(mode), timeout=10), f"{mode} waits for ever"
+            self.held[me] = mode
+        yield
+        with self._free:
+            del self.held[me]
+            self._free.notify_all()
+
+    def _may_enter(self, mode: Mode) -> bool:
+        return Mode.EXCLUSIVE not in self.held.values() and not (mode is Mode.EXCLUSIVE and self.held)
+
+    @property
+    def mine(self) -> Mode | None:
+        return self.held.get(threading.get_ident())
+
+
+class PlayedClock:
+    """Races against `eager`, and against `compile` once it is complete."""
+
+    def __init__(self, gpu: Gpu, speedup: float = 1.5, compiles: bool = True) -> None:
+        self.gpu, self.speedup, self.compiles = gpu, speedup, compiles
+        self.names = ["eager"]
+        self.is_complete = False
+        self.completed = 0
+        self.notes = ["a note"]
+
+    @property
+    def opponents(self) -> int:
+        return len(self.names)
+
+    def complete(self) -> None:
+        assert self.gpu.mine is Mode.EXCLUSIVE
+        if not self.is_complete:
+            self.is_complete, self.completed = True, self.completed + 1
+            self.names += ["compile"] * self.compiles
+            time.sleep(0.05)
+
+    def race(self, entrant: Any, since: int = 0) -> list[Timing]:
+        assert self.gpu.mine is Mode.EXCLUSIVE
+        ratio = around(self.speedup, 0.01)
+        return [
+            timing(ratio, baseline=name, kind=kind) for name in self.names[since:] for kind in ("device", "latency")
+        ]
+
+
+@pytest.fixture(autouse=True)
+def _answers_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked of a worker before and after a race."""
+
+    def asked(job: Job, *_: object) -> None:
+        with job.gpu(Mode.SHARED):
+            return
+
+    monkeypatch.setattr(pipeline, "enter_clock", asked)
+    monkeypatch.setattr(pipeline, "_still_right", asked)
+
+
+def silent(channel: Channel) -> None:
+    return
+
+
+@contextlib.contextmanager
+def job_at(clock: LateClock[Any], gpu: Gpu) -> Iterator[tuple[Job, list[str]]]:
+    said: list[str] = []
+    with played_by(silent) as runner:
+        place = Place(gpu)
+        plan: Any = None
+        yield (
+            Job(
+                source="",
+                plan=plan,
+                settings=JudgeSettings(),
+                runner=runner,
+                compiler=None,
+                on_stage=said.append,
+                gpu=place,
+                clock=clock,
+            ),
+            said,
+        )
+        place.leave()
+    assert not gpu.held
+
+
+def raced(job: Job) -> list[tuple[str, str]]:
+    return [(item.baseline, item.kind) for item in job.timings]
+
+
+EVERY_RACE = [(name, kind) for name in ("eager", "compile") for kind in ("device", "latency")]
+
+
+def test_a_candidate_ahead_is_told_of_before_torchs_compiler_is_there() -> None:
+    gpu = Gpu()
+    played = PlayedClock(gpu)
+    with job_at(LateClock(lambda: played), gpu) as (job, said):
+        take_time(job)
+        assert raced(job) == EVERY_RACE[:2] and played.completed == 0
+        deadline = job.runner.deadline
+        take_time_compiled(job)
+        assert raced(job) == EVERY_RACE
+        assert said == ["ahead 1.50x"]
+        assert job.notes == ["a note"]
+        assert job.runner.deadline > deadline, "the compiler's time was the candidate's"
+
+
+def test_one_that_is_not_ahead_is_not_said_to_be() -> None:
+    gpu = Gpu()
+    with job_at(LateClock(lambda: PlayedClock(gpu, speedup=1.005)), gpu) as (job, said):
+        take_time(job)
+        take_time_compiled(job)
+        assert said == ["compiled"] and raced(job) == EVERY_RACE
+
+
+def test_once_all_opponents_are_there_there_is_one_race() -> None:
+    gpu = Gpu()
+    played = PlayedClock(gpu)
+    clock = LateClock(lambda: played)
+    with job_at(clock, gpu) as (first, _):
+        take_time(first)
+        take_time_compiled(first)
+    with job_at(clock, gpu) as (second, said):
+        take_time(second)
+        assert raced(second) == EVERY_RACE
+        take_time_compiled(second)
+        assert raced(second) == EVERY_RACE and said == [] and played.completed == 1
+
+
+def test_who_raced_before_others_had_the_compiler_brought_in_races_the_rest() -> None:
+    gpu = Gpu()
+    played = PlayedClock(gpu)
+    clock = LateClock(lambda: played)
+    with job_at(clock, gpu) as (first, _):
+        take_time(first)
+    with job_at(clock, gpu) as (other, _):
+        take_time(other)
+        take_time_compiled(other)
+    with job_at(clock, gpu) as (again, _):
+        again.timings = first.timings
+        take_time_compiled(again)
+        assert raced(again) == EVERY_RACE and played.completed == 1
+
+
+def test_where_torchs_compiler_makes_nothing_the_verdict_is_complete_without() -> None:
+    gpu = Gpu()
+    with job_at(LateClock(lambda: PlayedClock(gpu, compiles=False)), gpu) as (job, _):
+        take_time(job)
+        take_time_compiled(job)
+        assert raced(job) == EVERY_RACE[:2]
+
+
+def test_candidates_that_wait_for_the_clock_leave_the_gpu_to_who_makes_it() -> None:
+    gpu = Gpu()
+    at_work = threading.Barrier(3)
+
+    def make() -> PlayedClock:
+        with gpu(Mode.EXCLUSIVE):
+            time.sleep(0.02)
+            return PlayedClock(gpu)
+
+    clock = LateClock(make)
+    finished: list[list[tuple[str, str]]] = []
+
+    def judge() -> None:
+        with job_at(clock, gpu) as (job, _):
+            with job.gpu(Mode.SHARED):  # a place, taken for the checks and kept
+                at_work.wait()
+            take_time(job)
+            take_time_compiled(job)
+            finished.append(raced(job))
+
+    threads = [threading.Thread(target=judge) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    at_work.wait()
+    clock.begin()
+    for thread in threads:
+        thread.join(20)
+    assert finished == [EVERY_RACE] * 2

@@ -1,0 +1,103 @@
+"""What is made behind an answer is made once, waited for by all, and made anew where the making failed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from triton_agent.tools.isolate.conditions import DEFAULT
+from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.verify import compiled_beforehand, late_clock
+from triton_agent.tools.verify.compiled_beforehand import CompiledBeforehand
+from triton_agent.tools.verify.late_clock import LateClock
+
+PROBLEM = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x + 1
+def get_inputs():
+    return [torch.ones(2)]
+"""
+
+
+def nothing() -> None:
+    return
+
+
+def test_it_is_made_once_however_many_wait() -> None:
+    made: list[int] = []
+    allowed = threading.Event()
+
+    def make() -> int:
+        allowed.wait()
+        made.append(len(made))
+        return made[-1]
+
+    clock = LateClock(make)
+    clock.begin()
+    with ThreadPoolExecutor(4) as pool:
+        waiting = [pool.submit(clock.wait, nothing) for _ in range(4)]
+        assert clock.made is None
+        allowed.set()
+        assert [future.result() for future in waiting] == [0] * 4
+    assert made == [0] and clock.made == 0
+
+
+def test_who_waits_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(late_clock, "TELL_EVERY_S", 0.01)
+    begun, allowed = threading.Event(), threading.Event()
+
+    def make() -> str:
+        begun.set()
+        allowed.wait()
+        return "made"
+
+    clock = LateClock(make)
+    clock.begin()
+    begun.wait()
+    assert clock.wait(allowed.set) == "made"  # told, it lets the maker go on
+
+
+def test_what_went_wrong_is_met_by_who_asks_and_made_anew_afterwards() -> None:
+    failures = [RuntimeError("first"), RuntimeError("second")]
+    failed = threading.Event()
+
+    def make() -> str:
+        if failures:
+            failed.set()
+            raise failures.pop(0)
+        return "made"
+
+    clock = LateClock(make)
+    clock.begin()
+    failed.wait()
+    with pytest.raises(RuntimeError, match="second"):
+        clock.wait(nothing)
+    assert clock.made is None
+    assert clock.wait(nothing) == "made"
+
+
+def sleep_long(*_: object) -> None:
+    time.sleep(600)
+
+
+def test_a_compiler_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled_beforehand, "LIMIT_S", 0.1)
+    monkeypatch.setattr(compiled_beforehand, "_compile_all", sleep_long)  # in the forked process
+    (tmp_path / "problem.py").write_text(PROBLEM)
+    spec = parse_problem(str(tmp_path / "problem.py"))
+    beforehand = CompiledBeforehand(spec, ("compile",), DEFAULT, train=False)
+    beforehand.join()
+    assert not beforehand.in_time
+
+
+def test_where_nothing_is_compiled_nothing_is_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "problem.py").write_text(PROBLEM)
+    beforehand = CompiledBeforehand(parse_problem(str(tmp_path / "problem.py")), (), DEFAULT, train=False)
+    beforehand.join()
+    assert beforehand.in_time
