@@ -47,7 +47,7 @@ INTERPRETED_ROWS = 16384
 ACROSS, NARROW = 64, 32
 """Rows next to each other in memory that a program takes where the reduced dimension is not the contiguous one, and
 the fewest for which it still reads whole lines of memory, or halves of them in half precision."""
-_FIRST_ACROSS = ((64, 64, 16), (128, 16, 8), (64, 64, 8), (32, 64, 4), (64, 8, 4), (32, 128, 8), (64, 32, 4))
+_FIRST_ACROSS = ((64, 64, 16), (128, 16, 8), (64, 8, 4), (32, 64, 4), (64, 64, 8), (32, 128, 8), (64, 32, 4))
 _MORE_ACROSS = ((256, 8, 8), (64, 128, 16), (128, 32, 8), (32, 256, 16), (32, 64, 8), (128, 8, 4), (128, 64, 16))
 """Rows, columns and warps worth measuring there."""
 _WALKS = ((2048, 16), (2048, 8), (4096, 16), (1024, 4), (8192, 16), (4096, 8), (2048, 4), (1024, 8), (16384, 16))
@@ -171,9 +171,11 @@ class _RowKernel:
         shapes = (*_FIRST_ACROSS, *_MORE_ACROSS)
         found = [Tiles(rows=r, columns=c, looped=True, warps=w) for r, c, w in shapes if c < 2 * whole]
         if self.kernel.part is None:
-            fitting = ((r, w) for w in (8, 16, 4) for r in (32, 64, 16, 128) if 512 <= r * whole // w <= 2048)
-            for place, (rows, warps) in enumerate(fitting):
-                found.insert(1 + 2 * place, Tiles(rows=rows, looped=False, warps=warps))
+            fitting = [(r, w) for w in (8, 16, 4) for r in (32, 64, 16, 128) if 512 <= r * whole // w <= 2048]
+            whole_rows = [Tiles(rows=rows, looped=False, warps=warps) for rows, warps in fitting]
+            for place, tiles in enumerate(whole_rows[:2]):
+                found.insert(1 + 2 * place, tiles)
+            found += whole_rows[2:]
         return found
 
     def _step(self, rows: int) -> tuple[int, int]:
