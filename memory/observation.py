@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Sequence
 from typing import Any
 
 from triton_agent.tools.evaluator import ProblemFacts
-from triton_agent.tools.hardware import card_facts
+from triton_agent.tools.hardware import Gpu, card_facts
 from triton_agent.tools.module_attributes import HeldTensor
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Diagnosis, Finding, Interval, KernelResources, Status
@@ -55,8 +56,8 @@ class ProblemView:
     """What the GPU is, in words; empty where there is none."""
 
     @classmethod
-    def of(cls, spec: ProblemSpec, facts: ProblemFacts, source: str) -> ProblemView:
-        """What is known once the original has run."""
+    def of(cls, spec: ProblemSpec, facts: ProblemFacts, source: str, cards: Sequence[Gpu] = ()) -> ProblemView:
+        """What is known once the original has run; `cards` are those known to be here."""
         return cls(
             digest=spec.digest,
             name=spec.name,
@@ -74,7 +75,7 @@ class ProblemView:
             floor_flops=facts.floor_flops_main,
             device=facts.device,
             notes=(*((facts.scaled,) if facts.scaled else ()), *facts.notes),
-            hardware=card_facts(facts.gpu) if facts.gpu else (),
+            hardware=card_facts(facts.gpu, cards) if facts.gpu else (),
         )
 
 

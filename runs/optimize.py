@@ -14,7 +14,7 @@ import importlib
 import os
 import secrets
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ from triton_agent.runs.parts.tally import Tally
 from triton_agent.runs.policies import make_policies
 from triton_agent.runs.shipped import Shipped, output_folder, ship_best
 from triton_agent.tools.errors import InstrumentError, UsageError
+from triton_agent.tools.hardware import Gpu
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import to_json
@@ -98,9 +99,10 @@ async def optimize(
     def judging_on(card: str) -> contextlib.AbstractContextManager[AnyEvaluator]:
         return evaluator_for(spec, request.judging(card), nursery=None if card else nursery)
 
-    asyncio.get_running_loop().call_soon(_import_the_loop)  # while the evaluators are waited for
+    asyncio.get_running_loop().call_soon(_get_ready)  # while the evaluators are waited for
     async with opened_on(chosen.uuids, judging_on, screen.say) as evaluators:
-        ledger = Ledger.take_up(store, resume) if resume else _begin(store, spec, evaluators[0], request, fork)
+        taken_up = Ledger.take_up(store, resume) if resume else None
+        ledger = taken_up or _begin(store, spec, evaluators[0], request, fork, chosen.gpus)
         if prepare is not None:
             ready, settings = await prepare(ledger, settings)
         screen.begin(ledger, settings, _title(ledger.run, settings, len(evaluators)))
@@ -154,12 +156,18 @@ def _require_unchanged(earlier: Run, spec: ProblemSpec) -> None:
 
 
 def _begin(
-    store: Store, spec: ProblemSpec, evaluator: AnyEvaluator, request: OptimizeRequest, fork: str | None
+    store: Store,
+    spec: ProblemSpec,
+    evaluator: AnyEvaluator,
+    request: OptimizeRequest,
+    fork: str | None,
+    cards: Sequence[Gpu],
 ) -> Ledger:
     now = datetime.datetime.now(datetime.UTC)
+    source = Path(spec.path).read_text(encoding="utf-8")
     run = Run(
         id=new_run_id(now, secrets.token_hex(8)),
-        problem=ProblemView.of(spec, evaluator.facts, Path(spec.path).read_text(encoding="utf-8")),
+        problem=ProblemView.of(spec, evaluator.facts, source, cards),
         policy=request.policy,
         settings=request.to_json(),
         started_at=now,
@@ -169,11 +177,12 @@ def _begin(
     return Ledger.begin(store, run)
 
 
-def _import_the_loop() -> None:
-    """LangGraph takes a second or more; what is wrong with it is raised where it is used."""
+def _get_ready() -> None:
+    """LangGraph takes a second or more, and git some tenths; what is wrong is raised where they are used."""
     with contextlib.suppress(ImportError):
         for module in ("agent.loop", "runs.checkpoints"):
             importlib.import_module(f"triton_agent.{module}")
+    project_version()
 
 
 async def _drive(

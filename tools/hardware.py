@@ -19,6 +19,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 """Variable that says which cards a program sees, by index or UUID; it counts them from 0 in that order."""
@@ -131,9 +132,13 @@ def _gpu(row: dict[str, str], sm_count: int | None, l2_bytes: int | None) -> Gpu
     )
 
 
-def card_facts(uuid: str) -> tuple[str, ...]:
-    """What a kernel's author can use of a card, in words; empty where the card is not among those here."""
-    gpu = next((card for card in gpus() if card.uuid == uuid), None)
+def card_facts(uuid: str, known: Sequence[Gpu] = ()) -> tuple[str, ...]:
+    """What a kernel's author can use of a card, in words; empty where the card is not among those here.
+
+    Those `known` to be here need not be asked for once more, which takes two programs.
+    """
+    gpu = next((card for card in known if card.uuid == uuid), None)
+    gpu = gpu or next((card for card in gpus() if card.uuid == uuid), None)
     if gpu is None:
         return ()
     told = (

@@ -120,6 +120,13 @@ def test_an_author_is_told_what_the_card_tells(stand_in: PutCard) -> None:
     assert hardware.card_facts("GPU-another") == ()
 
 
+def test_a_card_that_is_known_is_not_asked_for_again(stand_in: PutCard, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in()
+    cards, told = hardware.gpus(), hardware.card_facts(UUID)
+    monkeypatch.setenv("PATH", "")
+    assert hardware.card_facts(UUID, cards) == told and hardware.card_facts(UUID) == ()
+
+
 def test_what_a_card_does_not_tell_is_none_and_not_zero(stand_in: PutCard) -> None:
     stand_in(
         memory__total="[N/A]", clocks__max__sm="[Not Supported]", ecc__errors__uncorrected__volatile__total="[N/A]"
