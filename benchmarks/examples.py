@@ -60,11 +60,8 @@ def main() -> None:
 
 def optimized(name: str, options: argparse.Namespace) -> tuple[float, dict[str, Any]]:
     """Seconds of the whole command, and the last line of its `--json`."""
-    file, *rest = EXAMPLES[name]
     with tempfile.TemporaryDirectory() as folder:
-        argv = [sys.executable, "-m", "triton_agent", "optimize", str(FOLDER / file), *rest, "--json"]
-        argv += ["--turns", str(options.turns), "--budget", options.budget, "--device", options.device]
-        argv += ["--out", f"{folder}/out", "--store", f"{folder}/runs.db"]
+        argv = command(name, folder, device=options.device, turns=options.turns, budget=options.budget)
         began = time.perf_counter()
         done = subprocess.run(argv, capture_output=True, text=True)
         seconds = time.perf_counter() - began
@@ -73,6 +70,14 @@ def optimized(name: str, options: argparse.Namespace) -> tuple[float, dict[str, 
     if outcome.get("kind") != "outcome":
         raise SystemExit(f"{name}: exit code {done.returncode}\n{done.stderr[-2000:]}")
     return seconds, outcome
+
+
+def command(name: str, folder: str, *, device: str, turns: int, budget: str) -> list[str]:
+    """`optimize --json` on an example, with all that it keeps in the folder."""
+    file, *rest = EXAMPLES[name]
+    argv = [sys.executable, "-m", "triton_agent", "optimize", str(FOLDER / file), *rest, "--json"]
+    argv += ["--turns", str(turns), "--budget", budget, "--device", device]
+    return [*argv, "--out", f"{folder}/out", "--store", f"{folder}/runs.db"]
 
 
 def _rows(name: str, seconds: float, outcome: dict[str, Any]) -> Iterator[dict[str, str]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import importlib
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -107,3 +109,32 @@ def test_every_tracked_result_file_says_where_it_was_measured() -> None:
             assert {"measured_at", "commit", "gpu", "driver", "torch", "triton"} <= set(header)
         else:
             assert tuple(header[: len(rows.SHARED_COLUMNS)]) == rows.SHARED_COLUMNS, path
+
+
+def graded(*against: tuple[str, float]) -> dict[str, object]:
+    timings = [{"baseline": name, "speedup": {"low": low}} for name, low in against]
+    return {"kind": "graded", "evaluation": {"timings": timings}}
+
+
+READ = {"kind": "run"}
+AHEAD = {"kind": "stage", "stage": "ahead 1.52x"}
+TELLING: dict[str, tuple[list[dict[str, object]], dict[str, float]]] = {
+    "told before the verdict": ([READ, AHEAD, graded()], {"problem read": 1, "first win": 2}),
+    "told by the verdict": (
+        [READ, graded(), graded(("eager (x)", 1.2), ("compile (x)", 0.9))],
+        {"problem read": 1, "first verdict": 2, "first win": 3},
+    ),
+    "none": (
+        [READ, graded(("eager (x)", 1.2), ("eager (x)", 0.99)), {"kind": "stage", "stage": "time"}],
+        {"problem read": 1, "first verdict": 2},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TELLING)
+def test_a_first_win_is_known_by_what_a_run_prints(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    events, wanted = TELLING[name]
+    clock = iter(range(1, 10))
+    reached = importlib.import_module("first_win").reached
+    assert reached(map(json.dumps, events), lambda: next(clock)) == wanted
