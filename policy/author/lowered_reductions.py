@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.lowered_movement import concat
 from triton_agent.policy.author.lowering import Builder, Call, lowers
-from triton_agent.policy.author.program import FLOATS, Number
+from triton_agent.policy.author.program import FLOATS, INTEGERS, Number
 from triton_agent.policy.author.sizes import product
 
 
@@ -74,6 +74,8 @@ def _place(builder: Builder, call: Call) -> str:
 
 MOST_OF_TOP = 4
 """Largest elements of a row that are found one after another, each by a reduction."""
+MOST_SORTED = 1024
+"""Elements of a row that one program puts in order."""
 
 
 @lowers("topk")
@@ -231,3 +233,19 @@ def _scan(builder: Builder, call: Call) -> str:
     return builder.emit(
         "scan", name, shape=shape, dtype=call.dtype, function=function, detail=dim, hint="running_total"
     )
+
+
+@lowers("sort")
+def _sort(builder: Builder, call: Call) -> list[str | None]:
+    """Whole numbers, where nobody asks which came from where: of equals, and of what is no number, torch decides."""
+    name = call.tensor("self")
+    shape = builder.shape(name)
+    if not shape or call.dtype not in INTEGERS or call.plain("descending", False):
+        raise BeyondAuthor("other sorts")
+    dim = int(call.plain("dim", -1)) % len(shape)
+    if max(shape[dim]) > MOST_SORTED or call.aligned.node.output_name(1) in builder.used:
+        raise BeyondAuthor("many elements, or where they were before")
+    return [
+        builder.emit("scan", name, shape=shape, dtype=call.dtype, function="sort", detail=dim, hint="ordered"),
+        None,
+    ]

@@ -95,10 +95,11 @@ class _RowKernel:
         if is_across(self.kernel):
             return self._tiles_across(wanted, rows, whole)
         looped = whole > WHOLE_ROW if wanted.looped is None else wanted.looped
-        looped = looped or self.kernel.part is not None
+        looped = (looped or self.kernel.part is not None) and not self._sorts()
         step, walking_warps = self._step(rows)
         block = (wanted.columns or min(step, whole)) if looped else whole
-        many = max(1, min(TILE_ELEMENTS // block, power_of_two(rows), 8 * FEW))
+        together = TILE_ELEMENTS // 4 if self._sorts() else TILE_ELEMENTS
+        many = max(1, min(together // block, power_of_two(rows), 8 * FEW))
         taken = wanted.rows or (many if block < TILE_ELEMENTS // 2 else 1)
         most, each = (walking_warps, PER_WARP) if looped else (16, 2 * PER_WARP)
         warps = wanted.warps or max(1, min(most, taken * block // each))
@@ -122,7 +123,7 @@ class _RowKernel:
         """A tile of rows next to each other. Kept whole where it would be walked through more than once."""
         fits = min(NARROW, power_of_two(rows)) * whole <= WHOLE_ROW
         looped = whole > ACROSS and not (fits and self._passes() > 1) if wanted.looped is None else wanted.looped
-        looped = looped or self.kernel.part is not None
+        looped = (looped or self.kernel.part is not None) and not self._sorts()
         if looped and self.kernel.part is None and rows <= 2 * ACROSS * self.setting.processors:
             # Too few programs to hide how long memory takes: each asks for more at once.
             taken, block = wanted.rows or min(NARROW, power_of_two(rows)), wanted.columns or min(whole, 4 * ACROSS)
@@ -151,7 +152,12 @@ class _RowKernel:
         if self.kernel.part is not None:
             parts = self.kernel.part.size[0]
             found = [dataclasses.replace(own, splits=s) for s in (2 * parts, parts // 2) if s > 1] + found
-        return [other for other in dict.fromkeys(found) if other != own]
+        return [other for other in dict.fromkeys(found) if other != own and not (other.looped and self._sorts())]
+
+    def _sorts(self) -> bool:
+        """Whether something is put in order, which takes a row as a whole."""
+        live = self.kernel.live()
+        return any(self.kernel.nodes[i].kind == "scan" and self.kernel.nodes[i].function == "sort" for i in live)
 
     def _whole_otherwise(self, own: Tiles, whole: int) -> list[Tiles]:
         """More or fewer warps, more or fewer rows, and a walk where a row is long."""
@@ -206,6 +212,7 @@ class _RowKernel:
             or not is_constant(columns)
             or columns[0] > FEW
             or self.rows[0] < FEW
+            or self._sorts()
         ):
             return False
         return len(self.kernel.reduced) > 1 or is_across(self.kernel) or self._overlaps()
@@ -390,6 +397,9 @@ class _RowKernel:
     def _scan_text(self, found: Node) -> str:
         (argument,) = found.arguments
         assert isinstance(argument, int)
+        if found.function == "sort":
+            value = self._filled(argument, IDENTITY["min"])
+            return f"tl.sort({value.text}{'' if self.single else ', dim=1'})"
         value = self._filled(argument, 0.0 if found.function == "sum" else 1.0)
         axis = 0 if self.single else 1
         return f"tl.cum{found.function}({value.text}, axis={axis})"

@@ -180,3 +180,28 @@ def test_steps_written_out_become_one_kernel_without_planning_it_anew_for_each(
     (draft,) = drafts_of(brief, first_choice(brief))
     assert [len(kernel.kernel.roots) for kernel in draft.kernels] == [20]
     assert sum(planned) <= 3 * 20
+
+
+ORDERED = """
+ROWS, COLUMNS = 5, 21
+
+
+class Model(nn.Module):
+    def forward(self, x, places):
+        return torch.gather(x, 1, places.sort(dim=1)[0]), places.sort(dim=0)[0] + 1
+
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS), torch.randint(0, COLUMNS, (ROWS, COLUMNS))]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_whole_numbers_are_put_in_order_by_an_own_kernel(tmp_path: Path, nursery: Nursery) -> None:
+    brief = brief_of(problem(tmp_path, ORDERED))
+    source = write(brief, first_choice(brief)).source
+    assert source.count("tl.sort(") == 2 and "aten.sort" not in source, source
+    check_passes(tmp_path, nursery, ORDERED)
