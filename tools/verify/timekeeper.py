@@ -34,6 +34,8 @@ from triton_agent.tools.verify.speed import Entrant, Racetrack, SpeedSettings, p
 PROBE_READINGS = 5
 """Of the original alone, whose median tells a loaded card from a quiet one."""
 
+PEAK_READINGS = 5
+
 
 class Timekeeper:
     """Made once per problem, under the exclusive lease; what torch's compiler makes enters later, by `complete`."""
@@ -158,17 +160,21 @@ class Timekeeper:
             return module(*args)
 
     def _peak_bytes(self, original: torch.nn.Module, args: list[Any]) -> int:
-        """The least of a few calls: the first ones hold what libraries keep."""
-        peaks = []
-        for _ in range(3):
+        """The least of a few calls: the first ones hold what libraries keep.
+
+        Where memory is not as before afterwards, a candidate's end may have freed its answers meanwhile.
+        """
+        peaks: list[tuple[bool, int]] = []
+        for _ in range(PEAK_READINGS):
             torch.cuda.synchronize()
             before = torch.cuda.memory_allocated()
             torch.cuda.reset_peak_memory_stats()
             outputs = nested_tensors(self._call(original, args))
             torch.cuda.synchronize()
-            peaks.append(torch.cuda.max_memory_allocated() - before)
+            peak = torch.cuda.max_memory_allocated() - before
             del outputs
-        return min(peaks)
+            peaks.append((torch.cuda.memory_allocated() != before, peak))
+        return min(peaks)[1]
 
 
 def _to_gpu(value: Any) -> Any:
