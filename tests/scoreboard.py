@@ -27,7 +27,7 @@ from tests.grading import Specimen, cheats, corpus, grade, honest, spoken
 from triton_agent.tools.evaluator import EvaluatorSettings
 
 CALL_TIMEOUT_S, TOTAL_TIMEOUT_S = 10.0, 60.0
-GPU_CALL_TIMEOUT_S = 5.0
+GPU_CALL_TIMEOUT_S = 8.0
 """Short, since some of these never end by themselves."""
 IMPORT_TIMEOUT_S = 120.0
 TRY_IMPORT = """
