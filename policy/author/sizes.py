@@ -163,14 +163,14 @@ class SizeNames:
         return None
 
     def _product(self, size: Size) -> str | None:
-        """`a * b`, `a * b * c`, `4 * a`."""
+        """`a * b`, `a * b * c`, `4 * a`, `6 * a * a * b`."""
         useful = [(n, s) for n, s in self.names.items() if divides(s, size) and not _is_small(s)]
         for count in (2, 3, 4):
             for group in itertools.combinations_with_replacement(useful[:12], count):
                 if product((s for _, s in group), self._width) == size:
                     return " * ".join(name for name, _ in group)
         for count in (1, 2, 3):
-            for group in itertools.combinations(useful[:12], count):
+            for group in itertools.combinations_with_replacement(useful[:12], count):
                 rest = product((s for _, s in group), self._width)
                 if divides(rest, size) and is_constant(quotient(size, rest)):
                     return " * ".join([str(size[0] // max(1, rest[0])), *(name for name, _ in group)])

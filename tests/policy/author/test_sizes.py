@@ -28,6 +28,7 @@ def names() -> SizeNames:
         ((19, 36, 73), "length + 3"),
         ((20, 38, 71), "batch + length"),
         ((36, 70, 144), "2 * length + 4"),
+        ((480, 750, 30), "30 * batch * batch"),
     ],
 )
 def test_a_size_is_written_as_what_it_is_at_all_sizes(names: SizeNames, size: tuple[int, ...], text: str) -> None:
