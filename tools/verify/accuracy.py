@@ -6,17 +6,18 @@ Three measures of an error field e against truth t, since each is blind to somet
     max     max|e| / max|t|                      sees one bad element, blind among outputs of very different size
     small   mean of min(1, |e| / (|t| + s))      sees lost small values behind large ones; s is far below their scale
 
-A candidate may reach a small factor times the larger of two errors: the original's, and what one rounding of the
-inputs does to the exact answer (`nudged`: without it an original that is lucky, or a function that magnifies its
-input's rounding, such as exp, would set a limit no float32 kernel can meet). Both are draws from what rounding may do,
-and where few elements bear them, or one sum that all elements share, a draw says little: there inputs are rounded in
-more ways, and further is allowed. A floor of a few units in the last place covers originals that are exact; in float32
-it is taken at the scale of the outputs on the inputs as given. Lower precision than the original's is hundreds of units
-away in float32. In half precision it is a factor of two or three:
-there an honest kernel computes in float32 and rounds once, and errs exactly as the original does.
+A candidate may reach a small factor times the larger of two errors: the original's, and what float32 arithmetic that
+rounds up or down at random does to the exact answer (`nudged`, see `random_rounding.py`: without it an original that is
+lucky where large values cancel would set a limit no float32 kernel can meet). Both are draws from what rounding may do,
+and where few elements bear them, or one sum that all elements share, a draw says little: there more are drawn, and
+further is allowed. A floor of a few units in the last place covers originals that are exact; in float32 it is taken at
+the scale of the outputs on the inputs as given. Lower precision than the original's is hundreds of units away in
+float32. In half precision it is a factor of two or three: there an honest kernel computes in float32 and rounds once,
+and errs exactly as the original does.
 
-Integers and booleans must equal the truth, the original, or what a rounding of inputs makes of them, one by one; where
-such flips are rare accidents, a few more of the same size are let pass.
+Integers and booleans must equal the truth, the original, or what random rounding makes of them, one by one; where such
+flips are rare accidents, a few more of the same size are let pass.
+An element that magnifies rounding widens the limit for its whole output in that case; others are there to see the rest.
 Not covered: whether two different answers are both right (ties beyond first-index, sets); that takes a verifier.
 """
 
@@ -59,12 +60,18 @@ COARSE: dict[str, float] = {"l2": 1.5, "small": 1.5, "max": 2.0}
 to which little is to be added. bfloat16 operands err three times as much."""
 
 MISMATCH_FACTOR = 3.0
-"""How many times the elements that the original or a rounding of inputs flips may differ, in integer outputs."""
+"""How many times the elements that the original or random rounding flips may differ, in integer outputs."""
 RARE_FLIPS = 0.01
 """Up to this share, flips are accidents of rounding. Beyond, they are ties in the data, and each of them is known."""
 
+MOST_FOR_MORE = 1 << 24
+"""Elements of an output beyond which more draws, all of which are kept, would take too much memory."""
+NEGLIGIBLE = 0.03
+"""Spacings of the output's own numbers that are nothing beside its last rounding."""
 AGREE = 1.25
-"""Two roundings of the inputs that err alike within this factor have told how large such errors are."""
+"""Two draws that err alike within this factor have told how large such errors are, if nothing below speaks against."""
+ALIKE = 0.3
+"""Cosine between two error fields beyond which a rounding that many elements share bears them."""
 BY_CHANCE = 4.0
 """So many standard deviations more than expected an honest error may be, for its number of independent parts."""
 ONE_PART = 0.75
@@ -87,7 +94,7 @@ class Yardstick:
     original: torch.Tensor
     """In its own dtype."""
     nudged: tuple[torch.Tensor, ...]
-    """The truth for inputs that differ by one rounding, each in ways of its own; empty where it is not known."""
+    """What arithmetic that rounds at random makes of it, each in ways of its own; empty where it is not known."""
     scale: float
     """Root mean square of this output on the inputs as given; 0 where unknown."""
     coarse: tuple[torch.Tensor, ...] = ()
@@ -111,12 +118,27 @@ class Judgement:
         return self.finding is None
 
 
-def left_to_chance(truth: torch.Tensor, nudged: list[torch.Tensor]) -> bool:
-    """Whether these few roundings of the inputs do not tell how large such errors are."""
-    if truth.numel() < FEW_ELEMENTS:
-        return truth.numel() > 0
-    sizes = [float((other - truth).abs().nan_to_num(posinf=0.0).norm()) for other in nudged]
-    return bool(sizes) and max(sizes) > AGREE * min(sizes)
+def left_to_chance(truth: torch.Tensor, nudged: list[torch.Tensor], dtype: torch.dtype) -> bool:
+    """Whether these few roundings do not tell how large such errors are, and more might; the output is of `dtype`."""
+    if not nudged or not 0 < truth.numel() <= MOST_FOR_MORE:
+        return False
+    errors = [(other - truth).nan_to_num(posinf=0.0, neginf=0.0).reshape(-1) for other in nudged]
+    sizes = [float(error.norm()) for error in errors]
+    if max(sizes) <= NEGLIGIBLE * torch.finfo(dtype).eps * float(truth.nan_to_num(posinf=0.0, neginf=0.0).norm()):
+        return False
+    return (
+        truth.numel() < FEW_ELEMENTS
+        or max(sizes) > AGREE * min(sizes)
+        or min(map(_bearers, errors)) < FEW_ELEMENTS
+        or abs(float(errors[0] @ errors[-1])) > ALIKE * sizes[0] * sizes[-1]
+    )
+
+
+def _bearers(error: torch.Tensor) -> float:
+    """How many elements bear an error: all of them where they err alike, one where it has it all."""
+    largest = error.abs().max()
+    squares = (error / largest).square() if largest > 0 else torch.ones_like(error)
+    return float(squares.sum().square() / squares.square().sum())
 
 
 def judge(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
@@ -199,13 +221,16 @@ def _worst_measure(
     allowance = WIDE if dtype.itemsize >= 4 else NARROW
     given = max(rms, scale / norm_scale) if allowance.at_given_scale else rms
     stretch = {"l2": given / rms if rms else 1.0, "max": max(1.0, given), "small": 1.0}
+    count: float = t.numel()
+    if count > MOST_FOR_MORE:
+        count = min(map(_bearers, errors[2 : 2 + len(nudged)]), default=count)
     candidates = []
     for metric, factor in allowance.factor.items():
         own, its, *others = (_measure(metric, error, t, rms, given, unit) for error in errors)
         moved, coarser = others[: len(nudged)], others[len(nudged) :]
         limit = max(
             factor * its,
-            factor * _chance(t.numel(), moved) * max(moved, default=0.0),
+            factor * _chance(count, moved) * max(moved, default=0.0),
             COARSE[metric] * max(coarser, default=0.0),
             allowance.units[metric] * unit * stretch[metric],
         )
@@ -214,10 +239,10 @@ def _worst_measure(
     return Judgement(metric=metric, error=error, original_error=original_error, limit=limit, finding=None, detail="")
 
 
-def _chance(count: int, errors: list[float]) -> float:
+def _chance(count: float, errors: list[float]) -> float:
     """How many times its usual size an honest error may have by chance: once for many parts, five times for one.
 
-    What sums share one rounding is not known; that errors scatter from one rounding of the inputs to the next tells.
+    What sums share one rounding is not known; that errors scatter from one draw to the next tells.
     """
     shared = 0.0
     if len(errors) > 2 and max(errors) > 0:
@@ -262,7 +287,7 @@ def _spread_out(error: torch.Tensor) -> bool:
 
 
 def _judge_exact(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
-    """Every element has to be the truth, or what the original or a rounding of inputs makes of it there."""
+    """Every element has to be the truth, or what the original or random rounding makes of it there."""
     truth = yard.truth.to(candidate.dtype)
     others = [yard.original, *(other.to(candidate.dtype) for other in (*yard.nudged, *yard.coarse))]
     flips = torch.stack([other != truth for other in others]).any(0)

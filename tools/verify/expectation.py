@@ -17,14 +17,15 @@ import torch
 from triton_agent.tools.isolate.payloads import Payload, pack
 from triton_agent.tools.isolate.tensors import Foreign, aliases, flatten, leaves, nested_tensors
 from triton_agent.tools.verify.accuracy import Yardstick, left_to_chance
+from triton_agent.tools.verify.random_rounding import DoublesSeen, Nudge
 from triton_agent.tools.verify.tensor_cores import Around
-from triton_agent.tools.verify.truth import Nudge, run_lifted
+from triton_agent.tools.verify.truth import run_lifted
 
 NUDGE = 2.0**-24
 """Half a unit in the last place of float32, the precision in which kernels compute."""
 NUDGE_DOUBLE = 2.0**-53
 NUDGES = 8
-"""Where one rounding of the inputs tells little. All of eight are a quarter of their usual size or less in two cases of
+"""Draws, where one tells little. All of eight are a quarter of their usual size or less in two cases of
 a million."""
 
 
@@ -103,7 +104,8 @@ def expect(
     tensors, tree = _tensors_of(outputs)
     fresh_args = packed.unpack()
     exact = run_lifted(model, fresh_args)
-    nudged = _nudged(model, fresh_args, tensors, exact[0]) if exact else []
+    doubles = _computes_in_double(model, packed, around)
+    nudged = _nudged(model, fresh_args, tensors, exact[0], doubles=doubles) if exact else []
     after = state_of(subject)
     names = [name for name, leaf in leaves(tree) if "tensor" in leaf]
     yards = _yardsticks(names, tensors, exact and exact[0], nudged, scales or {})
@@ -164,22 +166,44 @@ def _tensors_of(outputs: Any) -> tuple[list[torch.Tensor], Any]:
     return tensors, tree
 
 
-def _nudged(model: torch.nn.Module, args: list[Any], outputs: list[torch.Tensor], exact: Any) -> list[Any]:
-    """The truth for rounded inputs: twice, and more often where those two leave the size of an error to chance."""
+def _nudged(
+    model: torch.nn.Module, args: list[Any], outputs: list[torch.Tensor], exact: Any, *, doubles: bool
+) -> list[Any]:
+    """The original in arithmetic that rounds either way: twice, and more often where those two leave much to chance.
+
+    Where it computes in float64 itself, inputs alone are rounded: who asks for that precision is to have it.
+    """
     wide = all(t.dtype in (torch.float64, torch.complex128) for t in outputs if t.is_floating_point())
+    relative = NUDGE_DOUBLE if wide else NUDGE
 
     def run(draw: int) -> Any:
-        moved = run_lifted(model, args, nudge=Nudge(NUDGE_DOUBLE if wide else NUDGE, draw))
+        moved = None
+        if not doubles:
+            moved = run_lifted(model, args, nudge=Nudge(relative=relative, draw=draw, everywhere=True))
+        moved = moved or run_lifted(model, args, nudge=Nudge(relative=relative, draw=draw, everywhere=False))
         return moved[0] if moved else None
 
     answers = [run(0), run(1)]
     fields = [nested_tensors(answer) for answer in answers if answer is not None]
     if any(
-        truth.is_floating_point() and left_to_chance(truth, [f[i] for f in fields if f[i].shape == truth.shape])
-        for i, truth in enumerate(nested_tensors(exact))
+        truth.is_floating_point()
+        and output.is_floating_point()
+        and left_to_chance(truth, [f[i] for f in fields if f[i].shape == truth.shape], output.dtype)
+        for i, (truth, output) in enumerate(zip(nested_tensors(exact), outputs))
     ):
         answers += map(run, range(2, NUDGES))
     return [answer for answer in answers if answer is not None]
+
+
+def _computes_in_double(model: torch.nn.Module, packed: Payload, around: Around) -> bool:
+    """Also where nobody could look: then nothing but what is known is rounded."""
+    seen = DoublesSeen()
+    try:
+        with around(), seen:
+            _run(copy.deepcopy(model), packed.unpack())
+    except OriginalFailed:
+        return True
+    return seen.any
 
 
 def _yardsticks(

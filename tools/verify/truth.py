@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from triton_agent.tools.verify.random_rounding import Nudge
 
 LOW = frozenset({torch.float32, torch.float16, torch.bfloat16})
 
@@ -69,38 +70,11 @@ def _double(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.double().clone() if tensor.is_floating_point() else tensor.clone()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Nudge:
-    """A rounding of every float: which way depends on the value alone, so that what was tied stays tied."""
-
-    relative: float
-    draw: int
-    """Another number sends other values up and others down."""
-
-    def __call__(self, value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return self._moved(value)
-        if isinstance(value, (list, tuple)):
-            return type(value)(self(item) for item in value)
-        if isinstance(value, dict):
-            return {key: self(item) for key, item in value.items()}
-        return value
-
-    def _moved(self, value: torch.Tensor) -> torch.Tensor:
-        if not (value.is_floating_point() and value.numel()):
-            return value
-        mixed = value.contiguous().view(torch.int64) + self.draw
-        for _ in range(2):  # one product leaves draws alike
-            mixed = (mixed ^ (mixed >> 29)) * SCRAMBLE
-        return value * (1 + self.relative * torch.where(mixed < 0, -1.0, 1.0))
-
-
-SCRAMBLE = 0x9E3779B97F4A7C15 - (1 << 64)
-"""An odd number without a pattern; the top bit of a product with it looks random."""
-
-
 def run_lifted(
-    model: torch.nn.Module, args: list[Any], *, nudge: Nudge | None = None
+    model: torch.nn.Module,
+    args: list[Any],
+    *,
+    nudge: Nudge | None = None,
 ) -> tuple[Any, torch.nn.Module] | None:
     """Outputs of the module in float64 and the lifted module after the call; None where it cannot be lifted."""
     try:
@@ -111,6 +85,7 @@ def run_lifted(
                 inputs = nudge(inputs)
                 for parameter in exact.parameters():
                     parameter.copy_(nudge(parameter.detach()))
-            return exact(*inputs), exact
-    except (RuntimeError, TypeError, NotImplementedError, ValueError, AssertionError):
+            with nudge.arithmetic() if nudge is not None else contextlib.nullcontext():
+                return exact(*inputs), exact
+    except (RuntimeError, TypeError, ValueError, AssertionError, AttributeError, LookupError):
         return None

@@ -1,0 +1,192 @@
+"""Arithmetic that rounds at random stays on float32's grid, errs by nothing where float32 would, and not one way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from triton_agent.tools.results import Finding
+from triton_agent.tools.verify.accuracy import Yardstick, judge
+from triton_agent.tools.verify.expectation import expect
+from triton_agent.tools.verify.random_rounding import Nudge, round_in_place
+from triton_agent.tools.verify.truth import run_lifted
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """As in the checker; two that share a busy core wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+class Function(torch.nn.Module):
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: torch.Tensor) -> Any:
+        return self.function(*args)
+
+
+def yard_of(function: Any, *inputs: torch.Tensor) -> Yardstick:
+    return expect(Function(function), list(inputs)).outputs[0].yard
+
+
+def rounded(function: Any, *inputs: torch.Tensor, draw: int = 0) -> Any:
+    found = run_lifted(Function(function), list(inputs), nudge=Nudge(relative=0.0, draw=draw, everywhere=True))
+    assert found is not None
+    return found[0]
+
+
+# -- single roundings ----------------------------------------------------------------------------------------------
+
+
+def test_values_go_to_either_neighbour_and_are_right_on_average() -> None:
+    torch.manual_seed(0)
+    values = torch.randn(100_000, dtype=torch.float64)
+    errors = []
+    for draw in range(3):
+        moved = values.clone()
+        round_in_place(moved, draw)
+        assert torch.equal(moved.float().double(), moved)
+        spacing = torch.exp2(torch.floor(torch.log2(values.abs()))) * 2.0**-23
+        errors.append((moved - values) / spacing)
+        assert float(errors[-1].abs().max()) <= 1.0
+        assert abs(float(errors[-1].mean())) < 0.01
+    assert float(torch.corrcoef(torch.stack(errors)).triu(1).abs().max()) < 0.02
+
+
+def test_what_lies_on_the_grid_or_is_not_finite_stays() -> None:
+    values = torch.tensor([0.0, -0.0, 1.0, 0.1, -3e38, 1e-30, math.inf, -math.inf, math.nan]).double()
+    moved = values.clone()
+    round_in_place(moved, 3)
+    assert torch.equal(moved.view(torch.int64), values.view(torch.int64))
+    masks = torch.tensor([torch.finfo(torch.float64).min, torch.finfo(torch.float64).max], dtype=torch.float64)
+    round_in_place(masks, 3)
+    assert torch.isfinite(masks).all()
+
+
+def test_equal_values_go_the_same_way() -> None:
+    moved = torch.full((50, 3), 0.1, dtype=torch.float64).t()
+    round_in_place(moved, 1)
+    assert len(moved.unique()) == 1
+
+
+# -- whole modules ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.transpose(0, 1).relu().flip(0).cumsum(0).round() * 2,
+        lambda x: torch.cat([x, -x]).sort(-1).values.amax(0),
+        lambda x: torch.where(x > 1, x, 0.5).index_select(0, torch.tensor([3, 1])).abs().sum(-1),
+        lambda x: x.sum((0, 1), keepdim=True) + x.mean() * 3.0,
+        lambda x: x @ x.t(),
+    ],
+)
+def test_exact_arithmetic_errs_by_nothing(function: Any) -> None:
+    """On small whole numbers, whose sums, products and halves float32 holds."""
+    x = torch.randint(-9, 9, (8, 16), generator=torch.Generator().manual_seed(0)).float()
+    assert torch.equal(rounded(function, x), function(x.double()))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: F.log_softmax(x, -1),
+        lambda x: F.layer_norm(x, (24,)),
+        lambda x: F.batch_norm(x, torch.zeros(24), torch.ones(24), training=True),
+        lambda x: F.scaled_dot_product_attention(x[None], x[None], x[None], is_causal=True),
+        lambda x: F.linear(x, x, x[:, 0]),
+        lambda x: torch.var_mean(x, -1),
+        lambda x: x.logsumexp((0, 1), keepdim=True) * x.logsumexp(0) * torch.baddbmm(x[None], x[None], x[None, :24]),
+        lambda x: x.mean(-1, keepdim=True) * x.sum(),
+        lambda x: torch.fft.rfft(x).abs(),
+    ],
+    ids=["log-softmax", "layer norm", "batch norm", "attention", "linear", "variance", "logsumexp", "sums", "complex"],
+)
+def test_results_err_by_a_few_roundings_and_differ_from_draw_to_draw(function: Any) -> None:
+    x = torch.randn(32, 24, generator=torch.Generator().manual_seed(0))
+    truth = run_lifted(Function(function), [x])
+    assert truth is not None
+    first = [value[0] if isinstance(value, tuple) else value for value in (truth[0], *draws(function, x))]
+    for moved in first[1:]:
+        assert 1e-9 < float((moved - first[0]).norm() / first[0].norm()) < 1e-6
+    assert not torch.equal(first[1], first[2])
+
+
+def draws(function: Any, x: torch.Tensor) -> list[Any]:
+    return [rounded(function, x, draw=draw) for draw in range(2)]
+
+
+# -- what it is for --------------------------------------------------------------------------------------------------
+
+
+def divergence(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+    ours, theirs = F.log_softmax(student.float() / 2.5, -1), F.log_softmax(teacher.float() / 2.5, -1)
+    return (theirs.exp() * (theirs - ours)).sum(-1)
+
+
+def by_hand(student: torch.Tensor, teacher: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """As a GPU computes it, whose logarithm errs by up to four units: the same way for all that share it."""
+
+    def log(x: torch.Tensor) -> torch.Tensor:
+        off = (2 * torch.rand(x.shape, generator=generator, dtype=torch.float64) - 1) * 2.0**-22
+        return (torch.log2(x.double()) * (1 + off)).float() * math.log(2)
+
+    ours, theirs = (x.float() / 2.5 - (x.float() / 2.5).amax(-1, keepdim=True) for x in (student, teacher))
+    ours, theirs = (x - log(x.exp().sum(-1, keepdim=True)) for x in (ours, theirs))
+    return (theirs.exp() * (theirs - ours)).sum(-1)
+
+
+def test_a_logarithm_that_a_whole_row_shares_may_err_as_on_a_gpu() -> None:
+    for seed in range(6):
+        generator = torch.Generator().manual_seed(seed)
+        teacher = 3 * torch.randn(16, 1000, generator=generator)
+        student = (teacher + torch.randn(16, 1000, generator=generator)).half()
+        yard = yard_of(divergence, student, teacher.half())
+        assert judge(by_hand(student, teacher.half(), generator), yard).ok, seed
+        halved = divergence((student / 2.5).half() * 2.5, (teacher.half() / 2.5).half() * 2.5)
+        assert not judge(halved, yard).ok, seed
+
+
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """One product after another, which no library does."""
+    scores = torch.zeros(*q.shape[:-1], k.shape[-2])
+    for i in range(q.shape[-1]):
+        scores = scores + q[..., i, None] * k[..., None, :, i]
+    share = torch.exp((scores - scores.amax(-1, keepdim=True)) * q.shape[-1] ** -0.5)
+    return share @ v / share.sum(-1, keepdim=True)
+
+
+def test_scores_that_are_large_and_nearly_equal_may_err_at_their_own_size() -> None:
+    """Two keys with the same large element: however inputs are rounded, equal values move alike and cancel."""
+    for seed in range(12):
+        q, k, v = torch.randn(3, 40, 20, generator=torch.Generator().manual_seed(seed))
+        q[5, 0] = q[5, 19] = k[7, 0] = k[9, 19] = v[7, 3] = 100.0
+        k[9, 1:19] = k[7, 1:19] + 0.01 * k[9, 1:19]
+        k[9, 0], k[7, 19] = k[7, 19], k[9, 0]
+        yard = yard_of(F.scaled_dot_product_attention, q, k, v)
+        assert judge(attention(q, k, v), yard).ok, seed
+
+
+def test_an_original_that_computes_in_float64_is_not_to_be_replaced_by_float32() -> None:
+    x = 100 + torch.randn(64, 500, generator=torch.Generator().manual_seed(0))
+
+    def spread(t: torch.Tensor) -> torch.Tensor:
+        wide = t.double()
+        return ((wide * wide).mean(-1) - wide.mean(-1) ** 2).float()
+
+    yard = yard_of(spread, x)
+    assert judge(spread(x), yard).ok
+    narrow = (x * x).mean(-1) - x.mean(-1) ** 2
+    assert judge(narrow, yard).finding is Finding.PRECISION
+    assert judge(narrow, yard_of(lambda t: (t * t).mean(-1) - t.mean(-1) ** 2, x)).ok

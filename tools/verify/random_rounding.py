@@ -1,0 +1,231 @@
+"""float32 arithmetic that rounds up or down at random: what honest kernels that compute in another order differ by.
+
+An honest float32 answer errs by a few roundings at the size of its intermediate values. Where large ones cancel, that
+is far more than a rounding of the inputs or of the output, and whether the original shows it is luck. So the original
+is run in float64 with the result of every operator put on the grid of float32, to either neighbour, with the odds that
+leave it right on average. What is on the grid stays: moving, choosing and exact arithmetic err by nothing. Equal values
+go the same way, so that what was tied stays tied.
+
+Operators that hide a rounding which many elements share (the logarithm of a sum, a mean), or which may cancel (scores),
+are taken apart, as torch itself describes them. Sums and products of matrices are added up from a few parts.
+Not covered: convolutions and scans round once, at the end; how their order matters, only the original's own error says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+LOW_BITS = 29
+"""What the mantissa of float64 has beyond that of float32."""
+CACHED = 1 << 16
+LARGE = 1 << 24
+"""Elements rounded at a time, on a CPU and elsewhere: the bits that decide take as much memory as the values."""
+BEYOND = 1e300
+"""Larger values are masks, such as the smallest number of a dtype: cut, lest they become infinite."""
+TERMS = 8
+"""Parts of a sum that are added one after another: large ones among them may cancel."""
+
+
+def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
+    power = torch.exp(x - _peak(x, dim))
+    return power / power.sum(dim, keepdim=True)
+
+
+def _log_softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
+    below = x - _peak(x, dim)
+    return below - torch.log(below.exp().sum(dim, keepdim=True))
+
+
+def _peak(x: torch.Tensor, dim: int) -> torch.Tensor:
+    return x.amax(dim, keepdim=True) if x.numel() else x
+
+
+def _logsumexp(x: torch.Tensor, dim: list[int], keepdim: bool = False) -> torch.Tensor:
+    peak = x.amax(dim, keepdim=True) if x.numel() else x.sum(dim, keepdim=True)
+    peak = torch.where(peak.abs() == math.inf, 0.0, peak)
+    total = (x - peak).exp().sum(dim, keepdim=True).log() + peak
+    return total if keepdim else total.squeeze(dim)
+
+
+def _product_added(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Any = 1, alpha: Any = 1) -> torch.Tensor:
+    product: torch.Tensor = alpha * (torch.mm(a, b) if a.dim() == 2 else torch.bmm(a, b))
+    return product if beta == 0 else product + beta * x
+
+
+BY_HAND: dict[str, Callable[..., torch.Tensor]] = {
+    "_softmax": _softmax,
+    "_log_softmax": _log_softmax,
+    "logsumexp": _logsumexp,
+    "addmm": _product_added,
+    "baddbmm": _product_added,
+}
+"""As in torch's own tables, which import half a second's worth for these."""
+
+COMPOUND = frozenset(
+    {
+        *("_safe_softmax", "native_layer_norm", "native_group_norm", "_fused_rms_norm"),
+        *("native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training"),
+        *("_scaled_dot_product_flash_attention_for_cpu", "mv", "addmv", "dot"),
+    }
+)
+"""Taken apart by torch's tables."""
+
+
+def round_in_place(values: torch.Tensor, draw: int) -> None:
+    """Put float64 on the grid of float32, to either neighbour; what is not finite stays, nothing becomes so."""
+    values = values.detach()
+    size = CACHED if values.device.type == "cpu" else LARGE
+    odd, low = _multiplier(draw), (1 << LOW_BITS) - 1
+    for part in torch.split(values.view(-1), size) if values.is_contiguous() else (values,):
+        bits = part.view(torch.int64)
+        added = (bits >> 31).bitwise_xor_(bits).mul_(odd).bitwise_right_shift_(64 - LOW_BITS).bitwise_and_(low)
+        bits.add_(added.mul_(part.abs() < BEYOND)).bitwise_and_(~low)
+
+
+def _multiplier(draw: int) -> int:
+    """An odd number of 64 bits, with its sign, that looks random; another one for every draw."""
+    return int.from_bytes(hashlib.sha256(b"%d" % draw).digest()[:8], "big", signed=True) | 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Nudge:
+    """A rounding of every float: which way depends on the value alone, so that what was tied stays tied."""
+
+    relative: float
+    draw: int
+    """Another number sends other values up and others down."""
+    everywhere: bool
+    """Whether intermediate values are rounded, too, to float32; else inputs and parameters alone."""
+
+    def arithmetic(self) -> contextlib.AbstractContextManager[Any]:
+        """Surroundings in which operators compute like that."""
+        return RandomRounding(self.draw) if self.everywhere else contextlib.nullcontext()
+
+    def __call__(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return self._moved(value)
+        if isinstance(value, (list, tuple)):
+            return type(value)(self(item) for item in value)
+        if isinstance(value, dict):
+            return {key: self(item) for key, item in value.items()}
+        return value
+
+    def _moved(self, value: torch.Tensor) -> torch.Tensor:
+        if not (value.is_floating_point() and value.numel()):
+            return value
+        bits = value.contiguous().view(torch.int64)
+        up = (bits ^ (bits >> 31)) * _multiplier(~self.draw) < 0
+        moved = value * (1 + self.relative * torch.where(up, 1.0, -1.0))
+        if self.everywhere:
+            round_in_place(moved, self.draw)
+        return moved
+
+
+class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Inside, results in float64 lie on the grid of float32."""
+
+    def __init__(self, draw: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._draw = draw
+        aten = torch.ops.aten
+        self._products = {aten.mm.default, aten.bmm.default}
+        self._means = {aten.mean.default, aten.mean.dim}
+        self._sums = {aten.sum.default, aten.sum.dim_IntList, *self._means}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Else torch imports its whole compiler, 2.6 s, at the first operator. Nothing is compiled in here."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        parts = _parts_of(func)
+        if parts is not None:
+            with self:
+                return parts(*args, **kwargs)
+        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
+            with self:  # only parts of something else come here whole
+                return func.decompose(*args, **kwargs)
+        if func in self._products and args[0].dtype is torch.float64 and args[0].shape[-1]:
+            return self._product(func, *args)
+        if func in self._sums and args[0].dtype is torch.float64 and args[0].numel() and args[0].dim():
+            return self._sum(*args, **kwargs, mean=func in self._means)
+        result = func(*args, **kwargs)
+        if not func.is_view:
+            for tensor in _doubles(result if isinstance(result, (list, tuple)) else [result]):
+                round_in_place(tensor, self._draw)
+        return result
+
+    def _product(self, func: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        count = min(TERMS, a.shape[-1])
+        return self._added(func(x, y) for x, y in zip(a.tensor_split(count, -1), b.tensor_split(count, -2)))
+
+    def _sum(
+        self,
+        terms: torch.Tensor,
+        dim: Sequence[int] | None = None,
+        keepdim: bool = False,
+        *,
+        dtype: torch.dtype | None = None,
+        mean: bool,
+    ) -> torch.Tensor:
+        """Any `dtype` asked for is a float lifted to this one."""
+        dims = [place % terms.dim() for place in dim or range(terms.dim())]
+        longest = max(dims, key=lambda place: terms.shape[place])
+        parts = terms.tensor_split(min(TERMS, terms.shape[longest]), longest)
+        total = self._added(part.sum(dims, keepdim) for part in parts)
+        if mean:
+            total /= math.prod(terms.shape[place] for place in dims)
+            round_in_place(total, self._draw)
+        return total
+
+    def _added(self, parts: Iterable[torch.Tensor]) -> torch.Tensor:
+        first, *others = parts
+        round_in_place(first, self._draw)
+        for part in others:
+            round_in_place(part, self._draw)
+            first += part
+            round_in_place(first, self._draw)
+        return first
+
+
+def _parts_of(func: Any) -> Callable[..., Any] | None:
+    name = func._schema.name.removeprefix("aten::")
+    if name in BY_HAND and func._overloadname == "default":
+        return BY_HAND[name]
+    return torch._decomp.decomposition_table.get(func) if name in COMPOUND else None
+
+
+def _doubles(results: Iterable[Any]) -> Iterable[torch.Tensor]:
+    for result in results:
+        if isinstance(result, torch.Tensor) and result.layout is torch.strided and result.numel():
+            if result.dtype is torch.complex128:
+                yield torch.view_as_real(result.resolve_conj())
+            elif result.dtype is torch.float64:
+                yield result
+
+
+class DoublesSeen(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Remembers whether anything inside came out in float64."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.any = False
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """As above."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.any |= any(True for _ in _doubles(result if isinstance(result, (list, tuple)) else [result]))
+        return result
