@@ -45,19 +45,11 @@ OPERATORS = sorted({item.path.parent.name for item in SPECIMENS})
     "operator", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in OPERATORS]
 )
 def test_every_kernel_of_an_operator_gets_its_verdict(operator: str, nursery: Nursery) -> None:
-    """A right kernel whose values are refused is drawn for again: each verdict is one draw of secret inputs.
-
-    How often one draw refuses it is not for a test to say: `python -m tests.scoreboard --corpus --rounds 10`. Whatever
-    else is unexpected, a wrong kernel that passes above all, counts at once.
-    """
     members = [item for item in SPECIMENS if item.path.parent.name == operator]
-    outcomes = dict(grade(members, SETTINGS, nursery=nursery))
-    right = (item for item in members if item.expected == ("passed",))
-    unlucky = [item for item in right if spoken(outcomes[item]).startswith("wrong_values")]
-    outcomes |= grade(unlucky, SETTINGS, nursery=nursery)
+    outcomes = grade(members, SETTINGS, nursery=nursery)
     unexpected = [
         f"{item.name}: {spoken(outcome)}, expected {'|'.join(item.expected)}\n{getattr(outcome, 'message', outcome)}"
-        for item, outcome in outcomes.items()
+        for item, outcome in outcomes
         if not item.meets(outcome)
     ]
     assert not unexpected, "\n\n".join(unexpected)
