@@ -1,4 +1,4 @@
-"""Writes the table of measured figures into the README from the tracked CSV files, so that none is typed by hand.
+"""Writes the tables of measured figures into the README from the tracked CSV files, so that none is typed by hand.
 
 python docs/make_results.py [--check]
 """
@@ -7,25 +7,84 @@ from __future__ import annotations
 
 import argparse
 import csv
+import math
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
+RESULTS = ROOT / "benchmarks" / "results"
 START, END = "<!-- results: make_results.py -->\n", "<!-- end of results -->\n"
 HEAD = "| measured | machine | commit | evaluator | a fresh process each | ratio |\n|---|---|---|---|---|---|\n"
+EXAMPLES_HEAD = (
+    "| `optimize` | machine | commit | command took | device time over eager | latency over eager "
+    "| device time over `torch.compile` | latency over `torch.compile` |\n|---|---|---|---|---|---|---|---|\n"
+)
+SUITE_HEAD = (
+    "| machine | commit | author | solved of tried | geomean over eager | over `torch.compile` "
+    "| faster than that | not 2% slower |\n|---|---|---|---|---|---|---|---|\n"
+)
+SHIPPED = "What `optimize` ships for files of `examples/`, by `benchmarks/examples.py`; brackets are 95% intervals.\n"
+AUTHOR = (
+    "The built-in author on memory-bound and product problems of the suite, own kernels only, as far as short runs came;\n"
+    "device time, a problem that was not solved counts as 1.\n"
+)
+NOT_SLOWER = 0.98
+"""Of torch.compile's speed."""
 
 
 def table() -> str:
     """One row a benchmark file, problem and latest commit: best against best."""
     rows = []
-    for path in sorted((ROOT / "benchmarks" / "results").glob("evaluator*.csv")):
+    for path in sorted(RESULTS.glob("evaluator*.csv")):
         with path.open(encoding="utf-8") as file:
             found = [row for row in csv.DictReader(file) if row["figure"] == "throughput"]
         latest = {row["problem"]: row["measured_at"] for row in sorted(found, key=lambda row: row["measured_at"])}
         for problem, when in latest.items():
             rows.append(_row([row for row in found if row["problem"] == problem and row["measured_at"] == when]))
     return HEAD + "".join(rows)
+
+
+def examples() -> str:
+    """What `optimize` shipped for each example when it was measured last: over eager and torch.compile."""
+    with (RESULTS / "examples.csv").open(encoding="utf-8") as file:
+        found = list(csv.DictReader(file))
+    latest = {row["example"]: row["measured_at"] for row in sorted(found, key=lambda row: row["measured_at"])}
+    lines = []
+    for example, when in sorted(latest.items()):
+        rows = [row for row in found if row["example"] == example and row["measured_at"] == when]
+        times = {(row["against"].split()[0], row["kind"]): row for row in rows}
+        asked = [(against, kind) for against in ("eager", "compile") for kind in ("device", "latency")]
+        figures = [_ratio(times[key]) if key in times else "nothing shipped" for key in asked]
+        any_row = rows[0]
+        cells = [f"`{example}`", any_row["gpu"], any_row["commit"], f"{float(any_row['command_s']):.0f} s", *figures]
+        lines.append("| " + " | ".join(cells) + " |\n")
+    return EXAMPLES_HEAD + "".join(lines)
+
+
+def _ratio(row: dict[str, str]) -> str:
+    return f"{float(row['speedup']):.2f}x ({float(row['low']):.2f} to {float(row['high']):.2f})"
+
+
+def suite() -> str:
+    """The built-in author on those problems of the suite that were tried with a commit; unsolved counts as 1."""
+    lines = []
+    for path in sorted((RESULTS / "suite_h200").glob("*.csv")):
+        with path.open(encoding="utf-8") as file:
+            rows = [row for row in csv.DictReader(file) if row["status"]]
+        means = [_geomean(rows, f"{against}_device_speedup") for against in ("eager", "compile")]
+        over = [float(row["compile_device_speedup"] or 1) for row in rows]
+        shares = [sum(ratio > 1 for ratio in over) / len(rows), sum(ratio > NOT_SLOWER for ratio in over) / len(rows)]
+        solved = sum(row["passed"] not in ("", "0") for row in rows)
+        commit = rows[0]["commit"].rpartition("+g")[2]
+        cells = [rows[0]["gpu"], commit, rows[0]["policy_version"], f"{solved} of {len(rows)}"]
+        cells += [f"{mean:.2f}x" for mean in means] + [f"{share:.0%}" for share in shares]
+        lines.append("| " + " | ".join(cells) + " |\n")
+    return SUITE_HEAD + "".join(lines)
+
+
+def _geomean(rows: list[dict[str, str]], column: str) -> float:
+    return math.exp(sum(math.log(float(row[column] or 1)) for row in rows) / len(rows))
 
 
 def _row(rows: list[dict[str, str]]) -> str:
@@ -48,7 +107,8 @@ def main() -> None:
     check = parser.parse_args().check
     text = README.read_text(encoding="utf-8")
     before, rest = text.split(START)
-    wanted = before + START + "\n" + table() + "\n" + END + rest.split(END)[1]
+    tables = "\n".join((table(), SHIPPED, examples(), AUTHOR, suite()))
+    wanted = before + START + "\n" + tables + "\n" + END + rest.split(END)[1]
     if check and wanted != text:
         sys.exit("the README's results are out of date: run python docs/make_results.py")
     README.write_text(wanted, encoding="utf-8")
