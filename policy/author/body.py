@@ -376,6 +376,10 @@ class Body:
         at = self.index(found.index, self._tensor_name(found.tensor))
         address = pointer if at.text == "0" else f"{pointer} + {at.text}"
         mask = self.mask(self.along(node), found.guards)
+        if found.guards and not found.index.lookups():
+            # A mask has the shape of the addresses, also along dimensions that only a guard varies along.
+            for name in sorted(self.along(node) - self._names_of(found.index.axes())):
+                address += f" + 0 * {name}{self.place.suffixes.get(name, '')}"
         parts = [address]
         if mask:
             parts.append(f"mask={mask}")

@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[3]
 TARGETS = ("cuda:80", "cuda:90", "gfx942")
 PROBLEMS = (
     "attention/padded_cross_attention",
+    "blocks_generative/time_embedding",
     "convolutions/conv3x3_hard_swish",
     "gather/warped_features",
     "gemm/packed_swiglu_projection",
@@ -38,7 +39,7 @@ PROBLEMS = (
     "scans/running_weighted_mean",
     "softmaxes/biased_masked_softmax",
 )
-"""One of each family that the author writes all of."""
+"""One of each family that the author writes all of, and a block in which a mask varies where its addresses do not."""
 
 COMPILER = """
 import json, os, pathlib, sys, types
