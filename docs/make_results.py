@@ -26,7 +26,7 @@ SUITE_HEAD = (
 )
 SHIPPED = "What `optimize` ships for files of `examples/`, by `benchmarks/examples.py`; brackets are 95% intervals.\n"
 AUTHOR = (
-    "The built-in author on memory-bound and product problems of the suite, own kernels only, as far as short runs came;\n"
+    "The built-in author on memory-bound and product problems of the suite, own kernels only, as far as runs came;\n"
     "device time, a problem that was not solved counts as 1.\n"
 )
 NOT_SLOWER = 0.98

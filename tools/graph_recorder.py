@@ -207,6 +207,8 @@ class _Recorder:
     ) -> None:
         """Make a node of a finished call, and name what it made, showed or overwrote."""
         made = [tensor for tensor in results if not self._is_known(tensor)]
+        if made and not written:  # one of them may be known: `x[0]`, and then all of `x.unbind()`
+            made = list(results)
         looked = not results and bool(_references(wording))
         if not made and not written and not looked:
             return  # a view that changes nothing, or a call that touches nothing of the graph
@@ -215,7 +217,8 @@ class _Recorder:
         if wording.telling_results is not None:
             self._droppable[node.index] = range(wording.telling_results, len(made))
         for position, tensor in enumerate(made):
-            self._book.name(tensor, node.output_name(position))
+            if not self._is_known(tensor):
+                self._book.name(tensor, node.output_name(position))
         for position, tensor in enumerate(written, len(made)):
             self._overwrite(tensor, node.output_name(position))
 

@@ -108,6 +108,7 @@ WIRING = {
     ),
     "slices of one tensor": (Call(lambda _, x: x[:, :4] * torch.sigmoid(x[:, 4:])), [matrix(4, 8)]),
     "unrolled loop": (Call(unroll_a_recurrence, cell=nn.Linear(8, 8)), [matrix(5, 8)]),
+    "a part, then all parts": (Call(lambda _, x: x[0] * 2 + torch.stack(x.unbind())[3] * x[1]), [matrix(4, 8)]),
     "attention": (Call(lambda _, q, k: F.scaled_dot_product_attention(q, k, k)), [matrix(2, 2, 4, 8)] * 2),
     "detached and copied": (Call(lambda _, x: x.detach().to(torch.float64).contiguous() + 1), [matrix(4, 8)]),
 }

@@ -140,6 +140,31 @@ def test_variants_that_the_original_cannot_take_are_dropped(tmp_path: Path) -> N
         assert "batch_size" not in variant.constants
 
 
+LOOP = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        state = torch.zeros_like(x[0])
+        for now in x:
+            state = torch.tanh(now + state)
+        return state
+steps, batch, width = 6, 8, 16
+def get_inputs():
+    return [torch.randn(steps, batch, width)]
+"""
+
+
+def test_sizes_at_which_other_operators_run_come_last(tmp_path: Path) -> None:
+    looped = family(problem(tmp_path, LOOP), 1, limits=INTERPRETER)
+    assert len(looped) > 2 and all("steps" not in variant.constants for variant in looped)
+    only_steps = LOOP.replace("steps, batch, width = 6, 8, 16", "steps = 6").replace(
+        "(steps, batch, width)", "(steps, 8, 16)"
+    )
+    fixed = only_steps.replace("torch.zeros_like(x[0])", "torch.zeros(8, 16) + torch.eye(8, 16)")
+    fewer = family(problem(tmp_path, fixed), 1, limits=INTERPRETER)
+    assert any("steps" in variant.constants for variant in fewer)
+
+
 def test_variants_with_other_finiteness_are_dropped(tmp_path: Path) -> None:
     text = MATMUL.replace("4096, 8192", "6, 8").replace("8192, 2048", "8, 4").replace("a @ b", "a @ b / (len(a) - 1)")
     assert all(

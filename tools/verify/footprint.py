@@ -70,6 +70,8 @@ class Footprint:
     flops: int
     finite: tuple[bool, ...] | None
     """For each output whether it is free of NaN and infinity; None where nothing was computed."""
+    operators: tuple[str, ...]
+    """What was called, in order: a module that loops over a size runs another program at another size."""
 
     def load(self, limits: Limits) -> float:
         """How many times the limits it takes; at most 1 fits."""
@@ -95,6 +97,7 @@ class _Meter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.elements_at_most = elements_at_most
         self.deadline = deadline
         self.largest = 0
+        self.operators: list[str] = []
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -105,6 +108,7 @@ class _Meter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._refuse(_asked_elements(args))  # before the memory is taken
         if self.on_gpu:
             refuse_wild_indices(func, args)
+        self.operators.append(str(func))
         result = func(*args, **(kwargs or {}))
         for tensor in tensors_in(result):
             self.largest = max(self.largest, _written_elements(tensor))
@@ -241,4 +245,5 @@ def _footprint(
         largest=meter.largest,
         flops=counter.flops,
         finite=finite,
+        operators=tuple(meter.operators),
     )

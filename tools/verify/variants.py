@@ -2,7 +2,9 @@
 
 A kernel with a shape written into it passes at that shape and nowhere else, so the family holds sizes that no block
 size divides: a batch of one more, of one, prime feature sizes. Each is proven: the original was run there, its shapes
-really differ, and its outputs are as finite as before. Variants never change what a candidate cannot be told.
+really differ, and its outputs are as finite as before. Variants never change what a candidate cannot be told. Those at
+which the module runs other operators (it loops over a size, or asks for one) come last: each is a program of its own,
+and a kernel's file need not hold them all.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ __all__ = [
 
 MOST_VARIANTS = 5
 """Beside the first. Each costs a candidate a compile and a few calls."""
+ENOUGH = 2
+"""So many at which the same operators run, and no others are asked for."""
 
 
 def family(
@@ -56,6 +60,7 @@ def _around(trials: Trials, anchor: Variant) -> list[Variant]:
     if proven is None:
         return []
     found: list[Variant] = []
+    others: list[Variant] = []
     shapes = {_shapes(proven)}
     sizes = _Neighbours(trials, anchor, proven)
     for variant in sizes.proposals():
@@ -64,11 +69,15 @@ def _around(trials: Trials, anchor: Variant) -> list[Variant]:
         real = trials.prove(variant)
         if real is None or real.load(trials.limits) > 1:
             continue
-        if real.finite == proven.finite and _shapes(real) not in shapes:
-            shapes.add(_shapes(real))
-            sizes.accepted(variant)
-            found.append(variant)
-    return found
+        if real.finite != proven.finite or _shapes(real) in shapes:
+            continue
+        shapes.add(_shapes(real))
+        if real.operators != proven.operators:
+            others.append(variant)
+            continue
+        sizes.accepted(variant)
+        found.append(variant)
+    return found + others[: max(0, ENOUGH - len(found))]
 
 
 def _shapes(footprint: Footprint) -> object:
