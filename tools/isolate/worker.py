@@ -26,6 +26,7 @@ from triton_agent.tools.idle_code import without_idle_code
 from triton_agent.tools.isolate import sandbox
 from triton_agent.tools.isolate.answers import hand_over
 from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
+from triton_agent.tools.isolate.cores import leave_cores_to_the_clock
 from triton_agent.tools.isolate.guard import Guard
 from triton_agent.tools.isolate.launches import launches_for
 from triton_agent.tools.isolate.payloads import Payload, received
@@ -104,6 +105,8 @@ def main(channel: Channel, settings: dict[str, Any]) -> None:
     scratch = settings["scratch"]
     _own_output(os.path.join(scratch, "output.txt"))
     os.chdir(scratch)
+    if settings["mode"] == "compiler":
+        leave_cores_to_the_clock()
     door = SharedDoor(settings["gpu"]) if settings.get("gpu") else None  # out of sight once confined
     layers = sandbox.enter(sandbox.confinement_from_json(settings["confinement"])) if settings["confinement"] else ()
     with door.inside() if door else contextlib.nullcontext():

@@ -17,6 +17,7 @@ import torch
 from triton_agent.tools.hardware import uuid_of
 from triton_agent.tools.isolate import privileges
 from triton_agent.tools.isolate.conditions import Conditions
+from triton_agent.tools.isolate.cores import leave_cores_to_the_clock
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.timing.lease import Mode, lease
 from triton_agent.tools.verify.baselines import compiled, keep_what_is_compiled
@@ -63,6 +64,7 @@ class CompiledBeforehand:
 
 
 def _compile_all(spec: ProblemSpec, names: tuple[str, ...], conditions: Conditions, train: bool) -> None:
+    leave_cores_to_the_clock()
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = str(min(THREADS_AT_MOST, len(os.sched_getaffinity(0))))
     keep_what_is_compiled()
     conditions.settle()
