@@ -33,6 +33,13 @@ class Names:
     def release(self, name: str) -> None:
         self._taken.discard(name)
 
+    def state(self) -> frozenset[str]:
+        return frozenset(self._taken)
+
+    def back_to(self, state: frozenset[str]) -> None:
+        """Every name handed out since is free again."""
+        self._taken = set(state)
+
     def is_free(self, name: str) -> bool:
         return name not in self._taken
 

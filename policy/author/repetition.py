@@ -41,6 +41,13 @@ class Written:
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], KernelText] = {}
 
+    def state(self) -> dict[tuple[str, ...], KernelText]:
+        return dict(self._known)
+
+    def back_to(self, state: dict[tuple[str, ...], KernelText]) -> None:
+        """As it was before what was written since came to nothing."""
+        self._known = dict(state)
+
     def once(self, kernel: KernelText) -> KernelText:
         """The kernel as it is, or as one more launch of an equal one; only blocks may be passed differently."""
         first = self._known.setdefault(anonymous(kernel), kernel)

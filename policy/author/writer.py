@@ -88,7 +88,10 @@ def draft(
     """One forward; an operator that no kernel can be found for is left to torch, and the rest is tried again."""
     aligned = align(graphs, brief.numbers)
     left = set(choice.left_to_torch)
+    taken, written = names.state(), known.state()
     for _ in range(len(aligned.nodes) + 2):
+        names.back_to(taken)
+        known.back_to(written)
         program = lower(aligned, frozenset(left), exact=choice.exact, on_cpu=brief.device == "cpu")
         try:
             return _drafted(brief, choice, model, aligned, program, names, known, method)

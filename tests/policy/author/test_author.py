@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from tests.policy.author.briefs import brief_of, problem
 
-from triton_agent.policy.author.brief import Brief
+from triton_agent.policy.author import writer
+from triton_agent.policy.author.brief import BeyondAuthor, Brief
 from triton_agent.policy.author.decisions import Feedback, KernelFeedback, first_choice, neighbours
+from triton_agent.policy.author.kernel_text import KernelText
 from triton_agent.policy.author.layout import LIMIT
 from triton_agent.policy.author.writer import write
 from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
@@ -333,6 +335,25 @@ def test_an_unknown_operator_stays_torch_and_the_rest_is_written(tmp_path: Path,
     assert "torch.ops.aten.sort" in answer.source and "libdevice.tanh" in answer.source
     (limit,) = [line for line in answer.plan.splitlines() if line.startswith("Left out: ")]
     assert "aten.sort" in limit
+
+
+def test_a_kernel_that_came_to_nothing_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was written before it is written again, and not taken for a repetition of itself."""
+
+    def beyond(*_: object) -> KernelText:
+        raise BeyondAuthor("rows are not for today")
+
+    monkeypatch.setitem(writer._SKELETONS, "rows", beyond)
+    brief = brief_of(problem(tmp_path, plain("return torch.relu(x) * 2, torch.cumsum(x, 0).amax(-1)")))
+    source = write(brief, first_choice(brief)).source
+    tree = ast.parse(source)
+    defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    launched = {
+        node.value.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript) and "kernel" in ast.unparse(node.value)
+    }
+    assert launched and launched <= defined
 
 
 @pytest.fixture(scope="module")
