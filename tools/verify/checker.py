@@ -38,7 +38,7 @@ from triton_agent.tools.verify.pipeline import STAGES, Job, JudgeSettings, run
 from triton_agent.tools.verify.plan import Plan, PlanSettings, as_given
 from triton_agent.tools.verify.prepare import prepare_plan
 from triton_agent.tools.verify.reference import load
-from triton_agent.tools.verify.room import memory_was_taken
+from triton_agent.tools.verify.room import SHORT_OF_MEMORY, memory_was_taken
 from triton_agent.tools.verify.session import Session
 from triton_agent.tools.verify.timekeeper import Timekeeper
 from triton_agent.tools.verify.worth import assay
@@ -184,22 +184,29 @@ class Checker:
             for fd in fds
         ]
         try:
-            answer = self._verdict(message, sessions)
+            try:
+                answer = self._verdict(message, sessions)
+            finally:
+                for session in sessions:  # a worker that sorts goes on to another candidate
+                    session.channel.let_go() if message.get("sort") else session.channel.close()
+            self._require_memory(answer["verdict"]["finding"])
         except TritonAgentError as error:
             answer = {"error": error_to_json(error)}
         except BaseException as error:
             trouble = device_trouble(error)
             answer = {"error": error_to_json(trouble)} if trouble else {"bug": traceback.format_exc()}
-        finally:
-            for session in sessions:  # a worker that sorts goes on to another candidate
-                session.channel.let_go() if message.get("sort") else session.channel.close()
-        taken = memory_was_taken(str(answer.get("verdict", {}).get("finding")), self.plan) if self.plan else None
-        if taken is not None:
-            answer = {"error": error_to_json(taken)}
         with contextlib.suppress(ChannelClosed):  # the driver is gone, and with it whoever wanted to know
             self.reply({"job": job_id, **answer})
         if "error" in answer or "bug" in answer:
             end_if_broken()
+
+    def _require_memory(self, finding: str | None) -> None:
+        """A verdict of too little memory does not stand where others had taken it."""
+        if self.plan is not None and finding in SHORT_OF_MEMORY:
+            with self._gpu(Mode.SHARED):
+                taken = memory_was_taken(self.plan)
+            if taken is not None:
+                raise taken
 
     def _verdict(self, message: dict[str, Any], sessions: list[Session]) -> dict[str, Any]:
         assert self.plan is not None

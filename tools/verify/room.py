@@ -1,7 +1,8 @@
 """Whether a candidate that ran out of the GPU's memory had any: others may have taken it.
 
 Asked after its worker has ended and given back what it held. If even then the card has less to give than a call at the
-problem's sizes may ask for, nothing is known of the candidate.
+problem's sizes may ask for, nothing is known of the candidate. Asked with a place at the GPU: it has memory freed,
+which would disturb a clock, and fails where torch's compiler records a graph.
 Not covered: others who took the memory and gave it back in the meantime.
 """
 
@@ -20,6 +21,8 @@ CONTEXT_BYTES = 1 << 30
 CALLS_HELD = 24
 """Inputs and answers of so many calls: a worker keeps those of one variant until it has been judged there, and a call
 has intermediate results."""
+MOST_OF_A_CARD = 0.75
+"""Who has this much of it and it does not suffice cannot say that others took it."""
 GIVING_BACK_S = 5.0
 """An ended process still holds its memory for a while."""
 POLL_S = 0.1
@@ -28,14 +31,14 @@ SHORT_OF_MEMORY = frozenset({Finding.MEMORY, Finding.CRASHED})
 """How it shows; a harness that gets no memory ends."""
 
 
-def memory_was_taken(finding: str, plan: Plan) -> InstrumentError | None:
-    """Why a verdict with this finding does not stand; None where it does."""
-    if finding not in SHORT_OF_MEMORY or not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+def memory_was_taken(plan: Plan) -> InstrumentError | None:
+    """Why a verdict of too little memory does not stand; None where it does."""
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return None
     torch.cuda.empty_cache()
-    needed = room_needed(plan)
     deadline = time.monotonic() + GIVING_BACK_S
     free, total = torch.cuda.mem_get_info()
+    needed = room_needed(plan, total)
     while free < needed and time.monotonic() < deadline:
         time.sleep(POLL_S)
         free, total = torch.cuda.mem_get_info()
@@ -47,8 +50,8 @@ def memory_was_taken(finding: str, plan: Plan) -> InstrumentError | None:
     )
 
 
-def room_needed(plan: Plan) -> int:
+def room_needed(plan: Plan, total_bytes: int) -> int:
     """What a candidate may take of the card without being wasteful."""
     cases = [case.expectation for trial in plan.trials for case in trial.cases]
     largest = max((case.packed_inputs.size_bytes + case.answer_bytes for case in cases), default=0)
-    return CONTEXT_BYTES + CALLS_HELD * largest
+    return min(CONTEXT_BYTES + CALLS_HELD * largest, int(MOST_OF_A_CARD * total_bytes))

@@ -1,0 +1,75 @@
+"""A candidate that had too little of the GPU's memory: whether that stands, and that the driver is always answered."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from triton_agent.tools.errors import InstrumentError
+from triton_agent.tools.isolate.wire import Channel
+from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.verify import checker
+from triton_agent.tools.verify.checker import Checker
+from triton_agent.tools.verify.room import CALLS_HELD, CONTEXT_BYTES, MOST_OF_A_CARD, room_needed
+
+PROBLEM = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x + 1
+def get_inputs():
+    return [torch.ones(2)]
+"""
+
+
+def plan_of(case_bytes: int) -> Any:
+    expectation = SimpleNamespace(packed_inputs=SimpleNamespace(size_bytes=case_bytes), answer_bytes=0)
+    return SimpleNamespace(trials=[SimpleNamespace(cases=[SimpleNamespace(expectation=expectation)])])
+
+
+def answer_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finding: str, taken: Any) -> dict[str, Any]:
+    """What a driver is told of a candidate with this finding, where the card says so."""
+    (tmp_path / "problem.py").write_text(PROBLEM)
+    spec = parse_problem(str(tmp_path / "problem.py"))
+    driver, ours = Channel.pair()
+    judge = Checker(ours, {"spec": spec.to_json(), "judge": {}, "plan": {"modes": ["eval"]}})
+    judge.plan = plan_of(1)
+    monkeypatch.setattr(judge, "_verdict", lambda *_: {"verdict": {"finding": finding}})
+    monkeypatch.setattr(checker, "memory_was_taken", taken)
+    thread = threading.Thread(target=judge.judge, args=({"job": 7, "source": ""}, []))
+    thread.start()
+    told, _ = driver.receive(20)
+    thread.join()
+    return told
+
+
+def full_card(plan: Any) -> InstrumentError:
+    return InstrumentError("the GPU's memory is taken")
+
+
+def broken_card(plan: Any) -> None:
+    raise RuntimeError("no one can say")
+
+
+def test_nothing_is_known_of_a_candidate_whose_memory_others_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "taken" in str(answer_to(tmp_path, monkeypatch, "memory", full_card)["error"])
+
+
+def test_another_finding_stands_on_a_full_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answer_to(tmp_path, monkeypatch, "values", full_card)["verdict"] == {"finding": "values"}
+
+
+def test_a_card_that_cannot_be_asked_leaves_no_driver_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "no one can say" in answer_to(tmp_path, monkeypatch, "crashed", broken_card)["bug"]
+
+
+def test_who_has_most_of_a_card_cannot_say_that_others_took_it() -> None:
+    card = 80 << 30
+    assert room_needed(plan_of(1 << 20), card) == CONTEXT_BYTES + (CALLS_HELD << 20)
+    assert room_needed(plan_of(8 << 30), card) == int(MOST_OF_A_CARD * card)
