@@ -112,3 +112,47 @@ def test_a_place_is_kept_over_checks_and_given_up_for_the_clock() -> None:
     place.leave()
     place.leave()
     assert log[3:] == ["give exclusive", "take shared", "give shared"]
+
+
+def test_waiting_for_a_place_is_told_apart_from_holding_it() -> None:
+    log: list[str] = []
+
+    @contextlib.contextmanager
+    def told(what: str) -> Iterator[None]:
+        log.append(f"begin {what}")
+        yield
+        log.append(f"end {what}")
+
+    @contextlib.contextmanager
+    def lease(mode: Mode) -> Iterator[None]:
+        log.append(f"take {mode}")
+        yield
+
+    place = Place(lease, waiting=lambda: told("waiting"))
+    with place(Mode.SHARED):
+        log.append("check")
+    with place(Mode.SHARED):
+        log.append("check")
+    with place(Mode.EXCLUSIVE):
+        log.append("race")
+    assert log == [
+        *("begin waiting", "take shared", "end waiting", "check", "check"),
+        *("begin waiting", "take exclusive", "end waiting", "race"),
+    ]
+
+
+def test_who_is_refused_a_place_holds_none() -> None:
+    asked: list[Mode] = []
+
+    @contextlib.contextmanager
+    def refused(mode: Mode) -> Iterator[None]:
+        asked.append(mode)
+        raise TimeoutError("held by another")
+        yield
+
+    place = Place(refused)
+    for mode in (Mode.SHARED, Mode.EXCLUSIVE, Mode.SHARED):
+        with pytest.raises(TimeoutError), place(mode):
+            pass
+    place.leave()
+    assert asked == [Mode.SHARED, Mode.EXCLUSIVE, Mode.SHARED]

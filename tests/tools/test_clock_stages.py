@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -69,7 +69,7 @@ class PlayedClock:
     def opponents(self) -> int:
         return len(self.names)
 
-    def complete(self) -> None:
+    def complete(self, tell: Callable[[], None]) -> None:
         assert self.gpu.mine is Mode.EXCLUSIVE
         if not self.is_complete:
             self.is_complete, self.completed = True, self.completed + 1
@@ -104,7 +104,7 @@ def silent(channel: Channel) -> None:
 def job_at(clock: LateClock[Any], gpu: Gpu) -> Iterator[tuple[Job, list[str]]]:
     said: list[str] = []
     with played_by(silent) as runner:
-        place = Place(gpu)
+        place = Place(gpu, waiting=runner.off_its_time)
         plan: Any = None
         yield (
             Job(
@@ -187,6 +187,15 @@ def test_where_torchs_compiler_makes_nothing_the_verdict_is_complete_without() -
         take_time(job)
         take_time_compiled(job)
         assert raced(job) == EVERY_RACE[:2]
+
+
+def test_waiting_for_anothers_race_is_not_on_the_candidates_time() -> None:
+    gpu = Gpu()
+    with job_at(LateClock(lambda: PlayedClock(gpu)), gpu) as (job, _):
+        take_time(job)  # now the clock is there, and only the GPU is waited for
+        deadline = job.runner.deadline
+        take_time(job)
+        assert job.runner.deadline > deadline
 
 
 def test_candidates_that_wait_for_the_clock_leave_the_gpu_to_who_makes_it() -> None:

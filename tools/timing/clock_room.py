@@ -61,8 +61,14 @@ class ClockRoom:
 class Place:
     """One candidate's place at the GPU: kept from its first check to its turn at the clock."""
 
-    def __init__(self, lease: Callable[[Mode], contextlib.AbstractContextManager[None]]) -> None:
+    def __init__(
+        self,
+        lease: Callable[[Mode], contextlib.AbstractContextManager[None]],
+        waiting: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> None:
+        """`waiting` surrounds every wait for the lease: others' work is not on the candidate's time."""
         self._lease = lease
+        self._waiting = waiting
         self._kept: contextlib.ExitStack | None = None
 
     @contextlib.contextmanager
@@ -73,14 +79,18 @@ class Place:
             yield
             return
         self.leave()
-        with self._lease(mode):
+        with self._taken(mode):
             yield
 
     def _keep(self) -> None:
         if self._kept is None:
-            with contextlib.ExitStack() as stack:
-                stack.enter_context(self._lease(Mode.SHARED))
-                self._kept = stack.pop_all()
+            self._kept = self._taken(Mode.SHARED)
+
+    def _taken(self, mode: Mode) -> contextlib.ExitStack:
+        with contextlib.ExitStack() as stack:
+            with self._waiting():
+                stack.enter_context(self._lease(mode))
+            return stack.pop_all()
 
     def leave(self) -> None:
         """Nothing happens where no place is held."""

@@ -14,11 +14,10 @@ Each stage takes the job and either returns (go on) or raises `Failed` (the verd
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -269,10 +268,9 @@ def take_time_compiled(job: Job) -> None:
 
 def _race_the_rest(job: Job, clock: Timekeeper, raced: int) -> None:
     entrant = enter_clock(job, clock)
-    with contextlib.ExitStack() as alone:
-        with _off_its_time(job):
-            alone.enter_context(job.gpu(Mode.EXCLUSIVE))
-            clock.complete()
+    with job.gpu(Mode.EXCLUSIVE):
+        with job.runner.off_its_time():
+            clock.complete(lambda: job.on_stage("waiting for torch.compile"))
         if raced == clock.opponents:  # torch's compiler could not make anything of the original
             return
         job.timings += clock.race(entrant, since=raced)
@@ -408,17 +406,8 @@ def ready_clock(job: Job) -> Timekeeper | None:
     if job.clock.made is not None:
         return job.clock.made
     job.gpu.leave()
-    with _off_its_time(job):
+    with job.runner.off_its_time():
         return job.clock.wait(lambda: job.on_stage("waiting for the clock"))
-
-
-@contextlib.contextmanager
-def _off_its_time(job: Job) -> Iterator[None]:
-    began = time.monotonic()
-    try:
-        yield
-    finally:
-        job.runner.deadline += time.monotonic() - began
 
 
 def enter_clock(job: Job, clock: Timekeeper) -> Entrant:

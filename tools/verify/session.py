@@ -6,8 +6,9 @@ before READY, or whose harness (not its candidate) raised, is an `InstrumentErro
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -50,6 +51,15 @@ class Session:
         self.deadline = deadline
         self.layers: tuple[str, ...] = ()
         self.phase = "ready" if ready else "start"
+
+    @contextlib.contextmanager
+    def off_its_time(self) -> Iterator[None]:
+        """Around waits that are not the candidate's doing: it has that much longer."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.deadline += time.monotonic() - began
 
     def await_ready(self) -> None:
         """Until the worker has said so, once."""

@@ -11,6 +11,7 @@ import concurrent.futures
 import dataclasses
 import statistics
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from triton_agent.tools.timing.opponents import COMPILED, EAGER_TF32
 from triton_agent.tools.timing.vigil import Vigil, undisturbed
 from triton_agent.tools.verify.baselines import compiled, keep_what_is_compiled, tf32_may_matter
 from triton_agent.tools.verify.input_tensors import map_tensors
+from triton_agent.tools.verify.late_clock import TELL_EVERY_S
 from triton_agent.tools.verify.plan import Plan
 from triton_agent.tools.verify.profiling import least_time, original_on_gpu
 from triton_agent.tools.verify.reference import Reference
@@ -75,9 +77,12 @@ class Timekeeper:
         """Whether no more opponents are to come."""
         return not self._awaited
 
-    def complete(self) -> None:
-        """Bring in those by torch's compiler, once; under the exclusive lease."""
-        self._thread.submit(self._bring_compiled).result()
+    def complete(self, tell: Callable[[], None]) -> None:
+        """Bring in those by torch's compiler, once; under the exclusive lease. `tell` is called now and then."""
+        bringing = self._thread.submit(self._bring_compiled)
+        while concurrent.futures.wait([bringing], timeout=TELL_EVERY_S).not_done:
+            tell()
+        bringing.result()
 
     @property
     def notes(self) -> list[str]:
