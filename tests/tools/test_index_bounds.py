@@ -8,17 +8,9 @@ from typing import Any
 import pytest
 import torch
 from torch.nn import functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from triton_agent.tools.verify.index_bounds import refuse_wild_indices
-
-
-class _Refusing(TorchDispatchMode):
-    """Asks before the operator does, and never lets it run into an error of its own."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        refuse_wild_indices(func, args)
-        return func(*args, **(kwargs or {}))
+from triton_agent.tools.verify import expectation, truth
+from triton_agent.tools.verify.index_bounds import RefusingWildIndices
 
 
 def index(*values: int) -> torch.Tensor:
@@ -38,6 +30,7 @@ RIGHT: dict[str, Callable[[], Any]] = {
     "mask over both dimensions, and an index": lambda: TABLE[None][:, TABLE > 3][:, index(7)],
     "scatter": lambda: torch.zeros(4, 3).scatter(0, index(3, 0).reshape(1, 2), 1.0),
     "index_add": lambda: torch.zeros(4, 3).index_add(0, index(3, 0), TABLE[:2]),
+    "index_fill from the end": lambda: TABLE.index_fill(0, index(-4, 3), 0.0),
     "take": lambda: TABLE.take(index(-12, 11)),
     "padding of a loss": lambda: F.cross_entropy(TABLE, index(0, -100, 2, 1)),
     "padding of another value": lambda: F.cross_entropy(TABLE, index(0, 77, 2, 1), ignore_index=77),
@@ -55,6 +48,7 @@ WRONG: dict[str, Callable[[], Any]] = {
     "subscript of a later dimension": lambda: TABLE[:, index(-4)],
     "scatter": lambda: torch.zeros(4, 3).scatter(0, index(4, 0).reshape(1, 2), 1.0),
     "index_add": lambda: torch.zeros(4, 3).index_add(0, index(4, 0), TABLE[:2]),
+    "index_fill": lambda: TABLE.index_fill(0, index(-5), 0.0),
     "take": lambda: TABLE.take(index(12)),
     "class of a loss": lambda: F.cross_entropy(TABLE, index(0, 3, 2, 1)),
     "padding of another value": lambda: F.cross_entropy(TABLE, index(0, -101, 2, 1)),
@@ -64,7 +58,7 @@ WRONG: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_torch_takes_is_not_refused(name: str) -> None:
     expected = RIGHT[name]()
-    with _Refusing():
+    with RefusingWildIndices():
         given = RIGHT[name]()
     assert torch.equal(given, expected)
 
@@ -73,5 +67,26 @@ def test_what_torch_takes_is_not_refused(name: str) -> None:
 def test_what_torch_refuses_is_refused_before_it_runs(name: str) -> None:
     with pytest.raises((IndexError, RuntimeError)):
         WRONG[name]()
-    with _Refusing(), pytest.raises(IndexError, match="are allowed"):
+    with RefusingWildIndices(), pytest.raises(IndexError, match="are allowed"):
         WRONG[name]()
+
+
+class _Bucketed(torch.nn.Module):
+    """Takes a row by the size of a number, and was never given one above 1."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return TABLE[(x * 3).long()]
+
+
+def test_inputs_that_point_past_a_table_are_an_original_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, where the mode is on and the operator would end the process's use of the card."""
+    monkeypatch.setattr(expectation, "refusing_on_gpu", lambda _: RefusingWildIndices())
+    assert expectation.expect(_Bucketed(), [torch.tensor([0.1, 1.0])]).lifted
+    with pytest.raises(expectation.OriginalFailed, match="WildIndex"):
+        expectation.expect(_Bucketed(), [torch.tensor([0.1, 100.0])])
+
+
+def test_a_rounding_that_points_past_a_table_is_no_truth(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(truth, "refusing_on_gpu", lambda _: RefusingWildIndices())
+    assert truth.run_lifted(_Bucketed(), [torch.tensor([1.0])]) is not None
+    assert truth.run_lifted(_Bucketed(), [torch.tensor([1.5])]) is None

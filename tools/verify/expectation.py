@@ -17,6 +17,7 @@ import torch
 from triton_agent.tools.isolate.payloads import Payload, pack
 from triton_agent.tools.isolate.tensors import Foreign, aliases, flatten, leaves, nested_tensors
 from triton_agent.tools.verify.accuracy import Yardstick, left_to_chance
+from triton_agent.tools.verify.index_bounds import WildIndex, refusing_on_gpu
 from triton_agent.tools.verify.random_rounding import DoublesSeen, Nudge
 from triton_agent.tools.verify.tensor_cores import Around
 from triton_agent.tools.verify.truth import run_lifted
@@ -94,6 +95,7 @@ def expect(
     `around` are the surroundings that the user runs it in; `coarse` others that are right there, too, and err more.
     """
     packed = args if isinstance(args, Payload) else pack(args)
+    doubles = _computes_in_double(model, packed, around)
     subject = copy.deepcopy(model)
     before = state_of(subject)
     own_args = packed.unpack()
@@ -104,7 +106,6 @@ def expect(
     tensors, tree = _tensors_of(outputs)
     fresh_args = packed.unpack()
     exact = run_lifted(model, fresh_args)
-    doubles = _computes_in_double(model, packed, around)
     nudged = _nudged(model, fresh_args, tensors, exact[0], doubles=doubles) if exact else []
     after = state_of(subject)
     names = [name for name, leaf in leaves(tree) if "tensor" in leaf]
@@ -196,12 +197,17 @@ def _nudged(
 
 
 def _computes_in_double(model: torch.nn.Module, packed: Payload, around: Around) -> bool:
-    """Also where nobody could look: then nothing but what is known is rounded."""
-    seen = DoublesSeen()
+    """Also where nobody could look: then nothing but what is known is rounded.
+
+    The first run of all: on a GPU it is the one that meets an index past its table, and raises `OriginalFailed`.
+    """
+    seen, args = DoublesSeen(), packed.unpack()
     try:
-        with around(), seen:
-            _run(copy.deepcopy(model), packed.unpack())
-    except OriginalFailed:
+        with around(), refusing_on_gpu(args), seen:
+            _run(copy.deepcopy(model), args)
+    except OriginalFailed as error:
+        if isinstance(error.__cause__, WildIndex):
+            raise
         return True
     return seen.any
 

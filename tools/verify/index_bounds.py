@@ -1,19 +1,27 @@
 """Indices that point past what they index, noticed before a GPU does.
 
 On a CPU torch refuses them with an error. On a GPU the kernel asserts, and the process can use the card no more: a size
-at which the original does not run would take the checker with it. So where sizes are only tried, indices are looked at
-first, operator by operator.
+or a draw of inputs at which the original does not run would take the checker with it. So what is only tried there, and
+what is run with other roundings than the user's, has its indices looked at first, operator by operator.
 
 Not covered: operators outside these, and indices that a kernel of the original's own makes up.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from triton_agent.tools.isolate.tensors import nested_tensors
+
+
+class WildIndex(IndexError):
+    """An index that torch refuses on a CPU."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +42,33 @@ class Bound:
             return
         lowest, highest = (int(value) for value in torch.aminmax(pointing))
         if lowest < self.low or highest > self.high:
-            raise IndexError(f"index from {lowest} to {highest} where {self.low} to {self.high} are allowed")
+            raise WildIndex(f"index from {lowest} to {highest} where {self.low} to {self.high} are allowed")
 
 
 def refuse_wild_indices(operator: Any, arguments: Sequence[Any]) -> None:
-    """Raises IndexError, as torch does on a CPU."""
+    """Raises IndexError (`WildIndex`), as torch does on a CPU."""
     bounds = _BOUNDS.get(operator._schema.name.removeprefix("aten::").removesuffix("_"))
     for bound in bounds(arguments) if bounds is not None else ():
         bound.check()
+
+
+class RefusingWildIndices(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Inside, every operator's indices are looked at before it runs."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Else torch imports its whole compiler, 2.6 s, at the first operator. Nothing is compiled in here."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        refuse_wild_indices(func, args)
+        return func(*args, **(kwargs or {}))
+
+
+def refusing_on_gpu(inputs: Any) -> contextlib.AbstractContextManager[Any]:
+    """For a call with these inputs; on a CPU torch looks itself."""
+    on_gpu = any(tensor.is_cuda for tensor in nested_tensors(inputs))
+    return RefusingWildIndices() if on_gpu else contextlib.nullcontext()  # type: ignore[no-untyped-call]
 
 
 def _is_mask(index: torch.Tensor) -> bool:
@@ -56,6 +83,11 @@ def _table(arguments: Sequence[Any]) -> list[Bound]:
 def _along(arguments: Sequence[Any]) -> list[Bound]:
     into, dimension, index, *_ = arguments
     return [Bound(index=index, high=(into.shape[dimension] if into.dim() else 1) - 1)]
+
+
+def _filled(arguments: Sequence[Any]) -> list[Bound]:
+    """Counted from the end as well."""
+    return [dataclasses.replace(bound, low=-bound.high - 1) for bound in _along(arguments)]
 
 
 def _several(arguments: Sequence[Any]) -> list[Bound]:
@@ -83,7 +115,8 @@ def _classes(arguments: Sequence[Any]) -> list[Bound]:
 _BOUNDS: dict[str, Callable[[Sequence[Any]], list[Bound]]] = {
     **dict.fromkeys(("embedding", "embedding_renorm", "_embedding_bag", "_embedding_bag_forward_only"), _table),
     **dict.fromkeys(("index_select", "gather", "scatter", "scatter_add", "scatter_reduce"), _along),
-    **dict.fromkeys(("index_add", "index_copy", "index_fill", "index_reduce"), _along),
+    **dict.fromkeys(("index_add", "index_copy", "index_reduce"), _along),
+    "index_fill": _filled,
     **dict.fromkeys(("index", "index_put", "_index_put_impl", "_unsafe_index"), _several),
     **dict.fromkeys(("take", "put"), _everywhere),
     **dict.fromkeys(("nll_loss_forward", "nll_loss2d_forward"), _classes),

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from triton_agent.tools.verify.index_bounds import refusing_on_gpu
 from triton_agent.tools.verify.random_rounding import Nudge
 
 LOW = frozenset({torch.float32, torch.float16, torch.bfloat16})
@@ -85,7 +86,7 @@ def run_lifted(
                 inputs = nudge(inputs)
                 for parameter in exact.parameters():
                     parameter.copy_(nudge(parameter.detach()))
-            with nudge.arithmetic() if nudge is not None else contextlib.nullcontext():
+            with refusing_on_gpu(inputs), nudge.arithmetic() if nudge is not None else contextlib.nullcontext():
                 return exact(*inputs), exact
     except (RuntimeError, TypeError, ValueError, AssertionError, AttributeError, LookupError):
         return None
