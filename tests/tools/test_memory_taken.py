@@ -8,13 +8,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
-from triton_agent.tools.errors import InstrumentError
-from triton_agent.tools.isolate.wire import Channel
+from triton_agent.tools import problem_source
+from triton_agent.tools.errors import InstrumentError, ProblemError
+from triton_agent.tools.isolate.wire import Channel, error_from_json
 from triton_agent.tools.problem import parse_problem
 from triton_agent.tools.verify import checker
-from triton_agent.tools.verify.checker import Checker
+from triton_agent.tools.verify.checker import Checker, device_trouble
 from triton_agent.tools.verify.room import CALLS_HELD, CONTEXT_BYTES, MOST_OF_A_CARD, room_needed
+from triton_agent.tools.verify.user_code import UserModule
 
 PROBLEM = """
 import torch
@@ -47,6 +50,11 @@ def answer_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finding: str, tak
     return told
 
 
+def user_module(folder: Path) -> UserModule:
+    source = problem_source.read(folder / "problem.py")
+    return UserModule(source, source.tree)
+
+
 def full_card(plan: Any) -> InstrumentError:
     return InstrumentError("the GPU's memory is taken")
 
@@ -67,6 +75,35 @@ def test_another_finding_stands_on_a_full_card(tmp_path: Path, monkeypatch: pyte
 
 def test_a_card_that_cannot_be_asked_leaves_no_driver_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no one can say" in answer_to(tmp_path, monkeypatch, "crashed", broken_card)["bug"]
+
+
+def test_an_original_that_runs_out_of_memory_once_it_has_run_is_no_fault_of_the_problems(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raised(*_: object) -> None:
+        with user_module(tmp_path).running("forward"):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    told = answer_to(tmp_path, monkeypatch, "memory", raised)
+    assert isinstance(error_from_json(told["error"]), InstrumentError)
+
+
+def test_a_mistake_of_the_problems_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def raised(*_: object) -> None:
+        with user_module(tmp_path).running("verify(inputs, outputs)"):
+            raise ValueError("no such thing")
+
+    told = answer_to(tmp_path, monkeypatch, "memory", raised)
+    assert isinstance(error_from_json(told["error"]), ProblemError)
+
+
+def test_memory_that_cannot_be_freed_just_now_is_told_of_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def recording() -> None:
+        raise RuntimeError("captures_underway")
+
+    monkeypatch.setattr(torch.cuda, "empty_cache", recording)
+    trouble = device_trouble(torch.OutOfMemoryError("CUDA out of memory"))
+    assert trouble is not None and "does not suffice" in trouble.what
 
 
 def test_who_has_most_of_a_card_cannot_say_that_others_took_it() -> None:

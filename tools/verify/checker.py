@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.ceilings import known as ceilings_known
-from triton_agent.tools.errors import InstrumentError, TritonAgentError, WorkerLost
+from triton_agent.tools.errors import InstrumentError, ProblemError, TritonAgentError, WorkerLost
 from triton_agent.tools.hardware import uuid_of
 from triton_agent.tools.isolate import sandbox
 from triton_agent.tools.isolate.conditions import Conditions
@@ -101,11 +101,8 @@ class Checker:
             self.plan = prepare_plan(self.spec, self.planning, lambda: self._gpu(Mode.SHARED))
             if self.planning.device == "cuda" and self.spec.kind is not ProblemKind.VERIFIER:  # that has no original
                 self.clock = self._begin_clock(self.plan, beforehand)
-        except TritonAgentError as error:
-            return {"error": error_to_json(error)}
         except BaseException as error:
-            trouble = device_trouble(error)
-            return {"error": error_to_json(trouble)} if trouble else {"bug": traceback.format_exc()}
+            return reported(error)
         return {
             "lent": [payload.identity() for payload in self.plan.payloads() if payload.file is not None],
             "facts": {
@@ -190,11 +187,8 @@ class Checker:
                 for session in sessions:  # a worker that sorts goes on to another candidate
                     session.channel.let_go() if message.get("sort") else session.channel.close()
             self._require_memory(answer["verdict"]["finding"])
-        except TritonAgentError as error:
-            answer = {"error": error_to_json(error)}
         except BaseException as error:
-            trouble = device_trouble(error)
-            answer = {"error": error_to_json(trouble)} if trouble else {"bug": traceback.format_exc()}
+            answer = reported(behind(error))
         with contextlib.suppress(ChannelClosed):  # the driver is gone, and with it whoever wanted to know
             self.reply({"job": job_id, **answer})
         if "error" in answer or "bug" in answer:
@@ -240,11 +234,24 @@ class Checker:
         }
 
 
+def reported(error: BaseException) -> dict[str, Any]:
+    """What the driver is told in place of an answer."""
+    known = error if isinstance(error, TritonAgentError) else device_trouble(error)
+    return {"error": error_to_json(known)} if known is not None else {"bug": traceback.format_exc()}
+
+
+def behind(error: BaseException) -> BaseException:
+    """What the GPU did to an original that had run before is no fault of the problem's."""
+    cause = error.__cause__ if isinstance(error, ProblemError) else None
+    return cause if cause is not None and device_trouble(cause) is not None else error
+
+
 def device_trouble(error: BaseException) -> InstrumentError | None:
     """What the GPU did to this very process, which runs nothing of a candidate's; None for anything else."""
     text = (str(error).splitlines() or [""])[0][:200]
     if isinstance(error, torch.OutOfMemoryError):
-        torch.cuda.empty_cache()
+        with contextlib.suppress(RuntimeError):  # not while the clock's thread records a graph
+            torch.cuda.empty_cache()
         return InstrumentError(f"the GPU's memory does not suffice for the check: {text}", remedy="free some of it")
     if isinstance(error, RuntimeError) and ("CUDA" in text or "device-side" in text):
         remedy = "evaluate it again; if it comes back, see what `nvidia-smi` says of the card"
