@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch.nn import functional as F
 
-from triton_agent.tools.verify import expectation, truth
+from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.verify import expectation, facts, truth
 from triton_agent.tools.verify.index_bounds import RefusingWildIndices
+from triton_agent.tools.verify.reference import load
 
 
 def index(*values: int) -> torch.Tensor:
@@ -90,3 +93,29 @@ def test_a_rounding_that_points_past_a_table_is_no_truth(monkeypatch: pytest.Mon
     monkeypatch.setattr(truth, "refusing_on_gpu", lambda _: RefusingWildIndices())
     assert truth.run_lifted(_Bucketed(), [torch.tensor([1.0])]) is not None
     assert truth.run_lifted(_Bucketed(), [torch.tensor([1.5])]) is None
+
+
+ROWS_AND_WHICH = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, rows, which):
+        return rows[which] * 2
+def get_inputs():
+    return [torch.randn(12, 3), LIMIT - 1 - torch.arange(12) % LIMIT]
+"""
+
+
+@pytest.mark.parametrize("limit, runs", [(1, True), (12, False)])
+def test_a_few_inputs_at_a_time_are_tried_with_care(
+    limit: int, runs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut to a few rows, a table is shorter than what its indices say; and looking leaves no trace in a graph."""
+    (tmp_path / "problem.py").write_text(ROWS_AND_WHICH.replace("LIMIT", str(limit)))
+    spec = parse_problem(str(tmp_path / "problem.py"))
+    reference = load(spec)
+    main = facts.Call(reference.make_model(0), reference.make_inputs(0), train=False)
+    plain = facts.at_other_batches(spec, {}, main)
+    monkeypatch.setattr(facts, "refusing_on_gpu", lambda _: RefusingWildIndices())
+    looked_at = facts.at_other_batches(spec, {}, main)
+    assert [call.graph.to_json() for call in looked_at] == [call.graph.to_json() for call in plain]
+    assert len(looked_at) == (len(facts.TELLING_BATCHES) if runs else 0)

@@ -19,6 +19,7 @@ from triton_agent.tools.graph_call import structure_of
 from triton_agent.tools.isolate.tensors import nested_tensors
 from triton_agent.tools.module_attributes import numbers_of, tensors_of
 from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.verify.index_bounds import refusing_on_gpu
 from triton_agent.tools.verify.input_tensors import map_tensors
 from triton_agent.tools.verify.reference import load
 
@@ -48,7 +49,7 @@ def at_other_batches(spec: ProblemSpec, constants: Mapping[str, int], main: Call
         with contextlib.suppress(ProblemError):
             reference = load(spec, constants, batch=batch)
             inputs = map_tensors(reference.make_inputs(0), lambda tensor: tensor.to(device))
-            with reference.running("forward"):
+            with reference.running("forward"), refusing_on_gpu(inputs):
                 calls.append(Call(main.original, inputs, train=main.train_graph is not None))
     return calls
 
