@@ -10,6 +10,9 @@ from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.kernel_plan import Kernel
 from triton_agent.policy.author.sizes import Size
 
+MOST_ASIDE = 65535
+"""Programs along the second or third dimension of a grid. Only the first one has no such limit."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GridEntry:

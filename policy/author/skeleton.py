@@ -10,7 +10,7 @@ from triton_agent.policy.author.brief import Hardware
 from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.indexing import Index, Lookup, of
 from triton_agent.policy.author.kernel_plan import Kernel, Root
-from triton_agent.policy.author.kernel_text import BlockSize, GridEntry, KernelText
+from triton_agent.policy.author.kernel_text import MOST_ASIDE, BlockSize, GridEntry, KernelText
 from triton_agent.policy.author.program import Program
 from triton_agent.policy.author.sizes import Size
 from triton_agent.policy.author.tiling import Dimension
@@ -109,4 +109,14 @@ def power_of_two(number: int) -> int:
     return 1 << max(0, number - 1).bit_length()
 
 
-__all__ = ["BlockSize", "GridEntry", "KernelText", "Setting", "power_of_two", "program_id", "store", "stores"]
+__all__ = [
+    "MOST_ASIDE",
+    "BlockSize",
+    "GridEntry",
+    "KernelText",
+    "Setting",
+    "power_of_two",
+    "program_id",
+    "store",
+    "stores",
+]

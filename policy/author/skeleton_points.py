@@ -16,6 +16,7 @@ from triton_agent.policy.author.indexing import Axis
 from triton_agent.policy.author.kernel_plan import Kernel
 from triton_agent.policy.author.sizes import Size
 from triton_agent.policy.author.skeleton import (
+    MOST_ASIDE,
     BlockSize,
     GridEntry,
     KernelText,
@@ -44,9 +45,10 @@ TRANSPOSED_TILE = 64
 
 def write(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> KernelText:
     other = None if setting.tiles.flat else _contiguous_elsewhere(kernel)
-    if other is not None:
+    width = setting.program.width
+    if other is not None and max(Dimension(name="", plural="", axes=_rest(kernel, other)).size(width)) <= MOST_ASIDE:
         return _tiled(kernel, setting, name, comment, other)
-    if setting.tiles.flat or _is_line(kernel):
+    if setting.tiles.flat or _is_line(kernel) or max(kernel.kept[-1].size) > MOST_ASIDE * NARROW_TILE[1]:
         return _flat(kernel, setting, name, comment)
     return _rows(kernel, setting, name, comment)
 
@@ -96,10 +98,15 @@ def _rows(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...])
 
 
 def _tiled(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...], other: Axis) -> KernelText:
-    rest = tuple(axis for axis in kernel.kept[:-1] if axis != other)
+    rest = _rest(kernel, other)
     row = Dimension(name="row", plural="rows", axes=(other,))
     outer = Dimension(name="plane", plural="planes", axes=rest) if rest else None
     return _two_dimensional(kernel, setting, name, comment, row, outer, square=True)
+
+
+def _rest(kernel: Kernel, other: Axis) -> tuple[Axis, ...]:
+    """The axes of which every tile has one place."""
+    return tuple(axis for axis in kernel.kept[:-1] if axis != other)
 
 
 def _two_dimensional(

@@ -21,6 +21,7 @@ from triton_agent.policy.author.points import Binding
 from triton_agent.policy.author.product_facts import HALF, ProductFacts
 from triton_agent.policy.author.program import Number
 from triton_agent.policy.author.skeleton import (
+    MOST_ASIDE,
     BlockSize,
     GridEntry,
     KernelText,
@@ -51,6 +52,8 @@ class _Product:
         self.facts = facts = ProductFacts(kernel, setting)
         self.dot, self.tiles = facts.dot, facts.tiles
         self.m, self.n, self.k, self.batch = facts.m, facts.n, facts.k, facts.batch
+        self.first_batch = bool(kernel.batch) and max(self.batch.size(self.width)) > MOST_ASIDE
+        """Whether batches are numbered along the first dimension of the grid, and tiles along the second."""
         self.arguments = Arguments(self.width)
         for word in ("m", "n", "k", "batch", *_OWN_WORDS):
             self.arguments.names.new(word)
@@ -77,7 +80,7 @@ class _Product:
         }
         grid = [GridEntry(parts=((self.m.size(self.width), "BLOCK_M"), (self.n.size(self.width), "BLOCK_N")))]
         if self.kernel.batch or self.kernel.part is not None:
-            grid.append(GridEntry(parts=((self.batch.size(self.width), 1),)))
+            grid.insert(0 if self.first_batch else 1, GridEntry(parts=((self.batch.size(self.width), 1),)))
         if self.kernel.part is not None:
             grid.append(GridEntry(parts=((self.kernel.part.size, 1),)))
         return KernelText(
@@ -106,9 +109,9 @@ class _Product:
         """A tile for each program."""
         body, columns = self.body, self.limits["n"]
         if self._is_grouped():
-            body.line("tile = tl.program_id(0)")
+            body.line(f"tile = {self._program_of_tile()}")
         body.line(f"tiles_n = tl.cdiv({columns}, BLOCK_N)")
-        self._tile_position("tile" if self._is_grouped() else "tl.program_id(0)")
+        self._tile_position("tile" if self._is_grouped() else self._program_of_tile())
         self._inner_loop()
         self._results_stored({})
 
@@ -142,7 +145,10 @@ class _Product:
         body.line(f"m = tile_m * BLOCK_M + tl.arange(0, BLOCK_M){'.to(tl.int64)' if wide else ''}")
         body.line(f"n = tile_n * BLOCK_N + tl.arange(0, BLOCK_N){'.to(tl.int64)' if wide else ''}")
         if self.kernel.batch:
-            body.line(f"batch = {program_id(1, wide)}")
+            body.line(f"batch = {program_id(0 if self.first_batch else 1, wide)}")
+
+    def _program_of_tile(self) -> str:
+        return f"tl.program_id({1 if self.first_batch else 0})"
 
     def _is_grouped(self) -> bool:
         m, n = self.m.size(self.width)[0], self.n.size(self.width)[0]
