@@ -16,8 +16,8 @@ from triton_agent.policy.author.sizes import Size
 from triton_agent.policy.author.tiling import Dimension
 from triton_agent.policy.author.weaving import Guard
 
-_LARGE = 2**31
-"""Elements beyond which 32 bits do not reach."""
+_LARGE = 2**31 - 2**16
+"""Elements beyond which 32 bits do not reach; the last block may reach past the end."""
 
 
 class Setting:

@@ -66,6 +66,30 @@ def get_init_inputs():
 """
 
 
+DOUBLED = """
+COUNT = {count}
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x * 2.0
+
+
+def get_inputs():
+    return [torch.randn(COUNT)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize("count, wide", [(2**30, False), (2**31 - 100, True), (2**31 + 100, True)])
+def test_a_last_block_that_passes_32_bits_counts_in_64(count: int, wide: bool, tmp_path: Path) -> None:
+    source = write(full_size_brief(problem(tmp_path, DOUBLED.format(count=count))), Choice()).source
+    assert ("tl.program_id(0).to(tl.int64)" in source) == wide
+
+
 @pytest.mark.parametrize("text, count", [(TURNED, 70_000), (PRODUCTS, 70_000), (LONG, 5_000_001)])
 def test_many_of_something_lie_along_the_first_dimension_of_a_grid(text: str, count: int, tmp_path: Path) -> None:
     brief = full_size_brief(problem(tmp_path, text.format(count=count)))
