@@ -24,6 +24,7 @@ from triton_agent.tools.distrust import cell_for, require_layers
 from triton_agent.tools.emulate.targets import TARGETS
 from triton_agent.tools.errors import InstrumentError, NotJudgeableHere, WorkerNeverReady
 from triton_agent.tools.isolate.conditions import Conditions
+from triton_agent.tools.isolate.cores import CORES_LEFT
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.module_attributes import HeldTensor
 from triton_agent.tools.problem import ProblemSpec
@@ -39,8 +40,6 @@ COPIES_IN_A_WORKER = 4
 CPU_SLACK_S = 30
 """Of processor time, beyond the wall time of a verdict: compilers may use several cores at once."""
 CORES_TO_COMPILE_AHEAD = 4
-CORES_FOR_OTHERS = 2
-"""Left to the clock and to the candidates themselves while others are compiled."""
 CALL_TIMEOUT_S = 20.0
 """One call in the interpreter takes a second or two; longer than this is a loop without an end."""
 COMPILE_TIMEOUT_S = 60.0
@@ -197,7 +196,7 @@ class Evaluator:
             raise InstrumentError(f"asked for the card {card}, and found {self.facts.gpu or 'none'} in its place")
         if ahead and self.facts.target in TARGETS:
             zygotes[COMPILER] = self._nursery.mode(COMPILER, self.facts.target)
-        compilers = _cores() - CORES_FOR_OTHERS if ahead and COMPILER in zygotes else 0
+        compilers = _cores() - CORES_LEFT if ahead and COMPILER in zygotes else 0
         chosen = dataclasses.replace(self._crew_settings(target), compilers=compilers)
         self._crew = Crew(zygotes, chosen, lent=lambda: self._referee.lent)
         self._stack.callback(self._crew.close)

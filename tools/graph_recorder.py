@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.graph import Node, OperatorGraph
 from triton_agent.tools.graph_call import structure_of, tensors_in, undisturbed
 from triton_agent.tools.graph_canon import (
@@ -56,17 +56,12 @@ def record(model: nn.Module, inputs: Sequence[object], keywords: Mapping[str, ob
             recorder.restore()
 
 
-class _Operators(TorchDispatchMode):
+class _Operators(UncompiledMode):
     supports_higher_order_operators = True
 
     def __init__(self, recorder: _Recorder) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._recorder = recorder
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Else torch imports its whole compiler, 2.6 s, at the first operator. Nothing is compiled in here."""
-        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

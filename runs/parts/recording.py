@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from triton_agent.runs.parts.choosing import IDLE
+from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.operators import kind_of
 from triton_agent.tools.verify.input_tensors import tensors_in
 
@@ -82,18 +82,13 @@ class Calls:
             self.first[path] = Called(args=args, kwargs=kwargs, output=output)
 
 
-class Costs(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Costs(UncompiledMode):  # type: ignore[no-untyped-call]
     """Adds every operator to all modules on the stack."""
 
     def __init__(self, calls: Calls) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._calls = calls
         self.of: dict[str, Cost] = defaultdict(Cost)
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled under it; skipping imports torch._dynamo, which takes seconds."""
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

@@ -14,22 +14,17 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
+from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.operators import kind_of
 
 FACTORS = {"aten::mm": 0, "aten::bmm": 0, "aten::addmm": 1, "aten::baddbmm": 1}
 """Matrix products and where their factors begin: asking torch for their shapes imports its compiler, 2.6 s."""
 
 
-class Uncomputed(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Uncomputed(UncompiledMode):  # type: ignore[no-untyped-call]
     """The mode in which nothing heavy is computed."""
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Else torch imports its whole compiler at the first operator."""
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kind = kind_of(str(func))

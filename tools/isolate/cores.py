@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 
-LEFT = 2
+CORES_LEFT = 2
 """One for the checker, one for the candidate."""
 MANY = 8
 """With fewer, all of them are needed."""
@@ -22,4 +22,4 @@ def leave_cores_to_the_clock() -> None:
 
 def for_compilers(cores: Collection[int]) -> set[int]:
     """All but the last two, of many."""
-    return set(sorted(cores)[:-LEFT]) if len(cores) >= MANY else set(cores)
+    return set(sorted(cores)[:-CORES_LEFT]) if len(cores) >= MANY else set(cores)

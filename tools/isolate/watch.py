@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from triton_agent.tools.dispatch_modes import UncompiledMode
 
 POISON: dict[torch.dtype, tuple[torch.dtype, int]] = {
     torch.float64: (torch.int64, 0x7FF8DEADDEADDEAD),
@@ -36,7 +37,7 @@ ALLOCATIONS = frozenset(
 )
 
 
-class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class OperatorWatch(UncompiledMode):  # type: ignore[no-untyped-call]
     """Counts operators and the elements of their largest tensor; poisons fresh allocations."""
 
     def __init__(self, *, poisons: bool = True) -> None:
@@ -45,11 +46,6 @@ class OperatorWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.operators: dict[str, list[int]] = {}
         self.salt = 0
         self._native = native_operators()
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Else torch imports its whole compiler, 2.6 s, at the first operator. Nothing is compiled in here."""
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func.name() not in self._native:

@@ -11,21 +11,17 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+from triton_agent.tools.dispatch_modes import UncompiledMode
 
-class FlopMeter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+
+class FlopMeter(UncompiledMode):  # type: ignore[no-untyped-call]
     """Adds up what is called inside; a multiply-add counts as two."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.flops = 0
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled in here, so nothing need be kept from the compiler."""
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

@@ -22,11 +22,11 @@ from torch._subclasses.fake_tensor import (
     FakeTensor,
     FakeTensorMode,
 )
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.verify.flop_meter import FlopMeter
-from triton_agent.tools.verify.index_bounds import refuse_wild_indices
+from triton_agent.tools.verify.index_bounds import refusing
 from triton_agent.tools.verify.input_tensors import map_tensors, tensors_in
 from triton_agent.tools.verify.reference import Reference
 
@@ -88,26 +88,18 @@ class TooLarge(ProblemError):
     """A run of the original went past its limits and was stopped."""
 
 
-class _Meter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Meter(UncompiledMode):  # type: ignore[no-untyped-call]
     """Notes the largest result of any operator; stops the run past a size or a time."""
 
-    def __init__(self, elements_at_most: float = math.inf, deadline: float = math.inf, *, on_gpu: bool = False) -> None:
+    def __init__(self, elements_at_most: float = math.inf, deadline: float = math.inf) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.on_gpu = on_gpu
         self.elements_at_most = elements_at_most
         self.deadline = deadline
         self.largest = 0
         self.operators: list[str] = []
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Else torch imports its whole compiler, 2.6 s, at the first operator. Nothing is compiled in here."""
-        return False
-
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self._refuse(_asked_elements(args))  # before the memory is taken
-        if self.on_gpu:
-            refuse_wild_indices(func, args)
         self.operators.append(str(func))
         result = func(*args, **(kwargs or {}))
         for tensor in tensors_in(result):
@@ -206,14 +198,14 @@ def prove(
     reference: Reference, seed: int, *, limits: Limits, deadline: float = math.inf, device: str = "cpu"
 ) -> Footprint:
     """Measured by running the original; raises `ProblemError` where it fails, `TooLarge` past the limits."""
-    counter, meter = FlopMeter(), _Meter(limits.elements_at_most, deadline, on_gpu=device != "cpu")
+    counter, meter = FlopMeter(), _Meter(limits.elements_at_most, deadline)
     uncut = limits.elements_at_most if reference.batch is None else MOST_UNCUT_ELEMENTS
     with _quiet_generators(), torch.no_grad():
         with _Meter(uncut, deadline):
             inputs = [map_tensors(value, lambda tensor: tensor.to(device)) for value in reference.make_inputs(seed)]
         with _Meter(limits.elements_at_most, deadline):
             model = _model(reference, seed).to(device)
-        with meter, counter:
+        with refusing(on_gpu=device != "cpu"), meter, counter:
             outputs = reference.call(model, inputs)
         finite = tuple(bool(torch.isfinite(tensor).all()) for tensor in tensors_in(outputs))
     return _footprint(model, inputs, outputs, meter, counter, finite=finite)

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.isolate.tensors import nested_tensors
 
 
@@ -52,13 +52,8 @@ def refuse_wild_indices(operator: Any, arguments: Sequence[Any]) -> None:
         bound.check()
 
 
-class RefusingWildIndices(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class RefusingWildIndices(UncompiledMode):  # type: ignore[no-untyped-call]
     """Inside, every operator's indices are looked at before it runs."""
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Else torch imports its whole compiler, 2.6 s, at the first operator. Nothing is compiled in here."""
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         refuse_wild_indices(func, args)
@@ -66,8 +61,12 @@ class RefusingWildIndices(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def refusing_on_gpu(inputs: Any) -> contextlib.AbstractContextManager[Any]:
-    """For a call with these inputs; on a CPU torch looks itself."""
-    on_gpu = any(tensor.is_cuda for tensor in nested_tensors(inputs))
+    """For a call with these inputs."""
+    return refusing(on_gpu=any(tensor.is_cuda for tensor in nested_tensors(inputs)))
+
+
+def refusing(*, on_gpu: bool) -> contextlib.AbstractContextManager[Any]:
+    """On a CPU torch looks itself."""
     return RefusingWildIndices() if on_gpu else contextlib.nullcontext()  # type: ignore[no-untyped-call]
 
 

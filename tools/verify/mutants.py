@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.verify import axis_mistakes, index_mistakes, mistakes, number_mistakes, swap_mistakes
 from triton_agent.tools.verify.mistakes import Mistake
 from triton_agent.tools.verify.operator_call import Call, call_of, results_of, writes_to_first
@@ -64,17 +64,12 @@ class Mutant:
         return self.mistake.what + which
 
 
-class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Mode(UncompiledMode):  # type: ignore[no-untyped-call]
     """Counts the calls of each operator."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.seen: collections.Counter[str] = collections.Counter()
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Else torch imports its whole compiler at the first operator. Nothing is compiled in here."""
-        return False
 
     def place(self, call: Call) -> Place:
         self.seen[call.name] += 1

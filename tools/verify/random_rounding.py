@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from triton_agent.tools.dispatch_modes import UncompiledMode
 
 LOW_BITS = 29
 """What the mantissa of float64 has beyond that of float32."""
@@ -129,7 +130,7 @@ class Nudge:
         return moved
 
 
-class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
     """Inside, results in float64 lie on the grid of float32."""
 
     def __init__(self, draw: int) -> None:
@@ -139,11 +140,6 @@ class RandomRounding(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._products = {aten.mm.default, aten.bmm.default}
         self._means = {aten.mean.default, aten.mean.dim}
         self._sums = {aten.sum.default, aten.sum.dim_IntList, *self._means}
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Else torch imports its whole compiler, 2.6 s, at the first operator. Nothing is compiled in here."""
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -213,17 +209,12 @@ def _doubles(results: Iterable[Any]) -> Iterable[torch.Tensor]:
                 yield result
 
 
-class DoublesSeen(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class DoublesSeen(UncompiledMode):  # type: ignore[no-untyped-call]
     """Remembers whether anything inside came out in float64."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.any = False
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """As above."""
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))

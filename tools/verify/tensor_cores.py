@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.isolate.conditions import Conditions
 
 DROPPED_BITS = 13
@@ -40,17 +40,12 @@ OPERANDS = {
 Around = Callable[[], contextlib.AbstractContextManager[Any]]
 
 
-class TensorCores(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class TensorCores(UncompiledMode):  # type: ignore[no-untyped-call]
     """Products inside get their float32 operands in TF32."""
 
     def __init__(self, *, cut: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._cut = cut
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Else torch imports its whole compiler, 2.6 s, at the first operator. Nothing is compiled in here."""
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         places = OPERANDS.get(func._schema.name.removeprefix("aten::"), ())

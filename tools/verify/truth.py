@@ -13,21 +13,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.verify.index_bounds import refusing_on_gpu
 from triton_agent.tools.verify.random_rounding import Nudge
 
 LOW = frozenset({torch.float32, torch.float16, torch.bfloat16})
 
 
-class Lift(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Lift(UncompiledMode):  # type: ignore[no-untyped-call]
     """Turns every request for a lower float into one for float64."""
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Else torch imports its whole compiler, 2.6 s, at the first operator. Nothing is compiled in here."""
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
@@ -72,10 +67,7 @@ def _double(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def run_lifted(
-    model: torch.nn.Module,
-    args: list[Any],
-    *,
-    nudge: Nudge | None = None,
+    model: torch.nn.Module, args: list[Any], *, nudge: Nudge | None = None
 ) -> tuple[Any, torch.nn.Module] | None:
     """Outputs of the module in float64 and the lifted module after the call; None where it cannot be lifted."""
     try:

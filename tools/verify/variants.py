@@ -67,9 +67,7 @@ def _around(trials: Trials, anchor: Variant) -> list[Variant]:
         if len(found) == MOST_VARIANTS or trials.out_of_time:
             break
         real = trials.prove(variant)
-        if real is None or real.load(trials.limits) > 1:
-            continue
-        if real.finite != proven.finite or _shapes(real) in shapes:
+        if real is None or real.load(trials.limits) > 1 or real.finite != proven.finite or _shapes(real) in shapes:
             continue
         shapes.add(_shapes(real))
         if real.operators != proven.operators:
