@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import threading
 import time
@@ -106,6 +107,22 @@ def test_a_call_that_waits_for_the_gpu_is_marked_and_ends(cold: Clock) -> None:
     table = torch.randn(MIB, device="cuda")
     samples = cold.measure(Subject([lambda: table.sum().item()]), 5)
     assert not samples[-1].queued
+
+
+def test_a_hold_up_of_the_host_costs_one_reading_and_not_all_that_follow(cold: Clock) -> None:
+    tiny = torch.zeros(16, device="cuda")
+    calls = itertools.count()
+
+    def held_up_once() -> None:
+        if next(calls) == 60:
+            time.sleep(0.005)
+        tiny.add_(1)
+
+    subject = Subject([held_up_once])
+    samples = cold.measure(subject, 60)
+    assert all(sample.queued for sample in samples)
+    assert next(calls) > 60
+    assert subject.usual_queueing_ms() < 1
 
 
 def test_host_time_bounds_device_time(cold: Clock) -> None:

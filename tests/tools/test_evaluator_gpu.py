@@ -203,7 +203,8 @@ def test_the_first_to_be_judged_meets_the_same_opponents_as_later_ones(
 def test_one_that_is_ahead_is_told_of_before_torchs_compiler_is_there(opened: Open) -> None:
     first: list[str] = []
     second: list[str] = []
-    with opened(SOFTMAX_PROBLEM, baselines=("compile",)) as evaluator:
+    long = SOFTMAX_PROBLEM.replace("4096, 2048", "65536, 2048")  # the GPU's time is what counts
+    with opened(long, baselines=("compile",)) as evaluator:
         for told in (first, second):
             verdict = evaluator.evaluate(SOFTMAX.replace("EXTRA", ""), told.append)
             assert verdict.status is Status.PASSED, verdict.message

@@ -119,6 +119,7 @@ def main(channel: Channel, settings: dict[str, Any]) -> None:
         except CandidateRaised as error:
             reply, tensors = {"raised": error.report}, []
         hand_over(channel, {**reply, **worker.misdeeds()}, tensors)
+        worker.catch_up()
         gc.enable()
 
 
@@ -147,6 +148,7 @@ class Worker:
         self.launches = launches_for(mode, target)
         self.guard: Guard | None = None
         self._broken_seal = ""
+        self._look_later = False
         self.model_class: type[torch.nn.Module] | None = None
         self.stand_in: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
         self.aot: Any = None
@@ -192,6 +194,12 @@ class Worker:
         if self.guard is None:
             return {}
         return {"violations": list(self.guard.violations), "broken_seal": self._broken_seal}
+
+    def catch_up(self) -> None:
+        """What may wait until a reply is out: the next one tells of it."""
+        if self._look_later:
+            self._look_later = False
+            self._look_at_seals()
 
     # -- the candidate's file and its class ------------------------------------------------------------------------
 
@@ -392,6 +400,7 @@ class Worker:
             with self._candidate("forward"):
                 sets = [self._from_checker(payload) for payload in payloads]
                 return self.stopwatch.set_up(model, sets, self.conditions), []
+        self._look_later = "turn" in message  # the original takes its turn meanwhile
         with self._candidate("forward"):
             return self.stopwatch.answer(message), []
 
@@ -421,7 +430,8 @@ class Worker:
                 try:
                     yield
                 finally:
-                    self._look_at_seals()
+                    if not self._look_later:
+                        self._look_at_seals()
         except BaseException as error:  # SystemExit and KeyboardInterrupt are the candidate's here, too
             report = report_of(error, self.path)
             compile_failure = self.aot.explain(error, self.path) if self.aot and isinstance(error, Exception) else None

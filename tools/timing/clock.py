@@ -35,6 +35,7 @@ from triton_agent.tools.timing.subject import Subject
 
 LONGEST_HEAD_START_MS = 20.0
 """A call that is not queued by then waits for the GPU itself, or overfills its queue; more patience would not help."""
+LEAST_HEAD_START_MS = 0.05
 SHORT_MS = 0.05
 """With a warm cache, calls below this are repeated between the events, which tick every half microsecond or so."""
 REPEATED_MS = 0.2
@@ -85,8 +86,8 @@ class Clock:
                 subject.prepared(calls)()
                 torch.cuda.synchronize()
                 calls += 1
-            enqueue_ms = statistics.median(self._latency_ms(subject, turn)[1] for turn in range(3))
-            subject.head_start_ms = min(0.05 + 2 * enqueue_ms, LONGEST_HEAD_START_MS)
+            for turn in range(3):
+                subject.queueing_ms.append(self._latency_ms(subject, turn)[1])
             subject.repeats = self._repeats(subject)
 
     def time_once(self, subject: Subject, turn: int = 0) -> Sample:
@@ -126,28 +127,34 @@ class Clock:
         baseline.repeats = candidate.repeats = max(baseline.repeats, candidate.repeats)
 
     def _device_ms(self, subject: Subject, turn: int) -> tuple[float, bool]:
-        """Device time, and whether the call was queued before the GPU came to it; retried with more of a head start."""
+        """Device time, and whether the call was queued before the GPU came to it; retried with more of a head start.
+
+        More for this reading alone: the host is held up now and then, and would make every later reading wait for it.
+        """
+        head_start_ms = min(LEAST_HEAD_START_MS + 2 * subject.usual_queueing_ms(), LONGEST_HEAD_START_MS)
         while True:
-            device_ms, queued = self._between_events(subject, turn)
+            device_ms, queued = self._between_events(subject, turn, head_start_ms)
             if queued or subject.waits_for_gpu:
                 return device_ms, queued
-            subject.waits_for_gpu = subject.head_start_ms >= LONGEST_HEAD_START_MS
-            subject.head_start_ms = min(2 * subject.head_start_ms, LONGEST_HEAD_START_MS)
+            subject.waits_for_gpu = head_start_ms >= LONGEST_HEAD_START_MS
+            head_start_ms = min(2 * head_start_ms, LONGEST_HEAD_START_MS)
 
-    def _between_events(self, subject: Subject, turn: int) -> tuple[float, bool]:
+    def _between_events(self, subject: Subject, turn: int, head_start_ms: float) -> tuple[float, bool]:
         call = subject.prepared(turn)
         stream = torch.cuda.current_stream()
         start, end = timing_event(), timing_event()
         torch.cuda.synchronize()
         self._flush()
         if not subject.waits_for_gpu:
-            _spin(int(subject.head_start_ms * subject.repeats * self._cycles_per_ms))
+            _spin(int(head_start_ms * subject.repeats * self._cycles_per_ms))
+        begun_ns = time.perf_counter_ns()
         start.record(stream)
         for _ in range(subject.repeats):
             # Kept until the clock has stopped, so that freeing it is not part of the call.
             result = call()
         end.record(stream)
         queued = not start.query()  # type: ignore[no-untyped-call]
+        subject.queueing_ms.append((time.perf_counter_ns() - begun_ns) / 1e6 / subject.repeats)
         torch.cuda.synchronize()
         del result
         return float(start.elapsed_time(end)) / subject.repeats, queued

@@ -9,10 +9,15 @@ Not covered: making the inputs, and checking what the calls return.
 
 from __future__ import annotations
 
+import collections
 import functools
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 
 Call = Callable[[], object]
+
+REMEMBERED = 9
+FIRST_GUESS_MS = 0.1
 
 
 class Subject:
@@ -24,12 +29,16 @@ class Subject:
             raise ValueError("a subject needs at least one call")
         self.calls = tuple(calls)
         self.refresh = refresh
-        self.head_start_ms = 0.2
-        """How long the GPU is held back for the host to queue the call."""
+        self.queueing_ms: collections.deque[float] = collections.deque(maxlen=REMEMBERED)
+        """How long the host took to queue one call, lately."""
         self.waits_for_gpu = False
         """Found to wait for the GPU itself; holding that back would be in vain."""
         self.repeats = 1
         """Calls to one reading of the device time."""
+
+    def usual_queueing_ms(self) -> float:
+        """How long the host takes to queue one call; hold-ups of the host do not count."""
+        return statistics.median(self.queueing_ms) if self.queueing_ms else FIRST_GUESS_MS
 
     def prepared(self, turn: int) -> Call:
         """The call whose turn it is, its inputs renewed."""
