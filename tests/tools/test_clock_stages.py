@@ -19,9 +19,10 @@ from triton_agent.tools.isolate.wire import Channel
 from triton_agent.tools.results import Timing
 from triton_agent.tools.timing.clock_room import ClockRoom, Place
 from triton_agent.tools.timing.lease import Mode
-from triton_agent.tools.verify import pipeline
+from triton_agent.tools.verify import clock_stages
+from triton_agent.tools.verify.clock_stages import race_compiled, race_original
+from triton_agent.tools.verify.job import Job, JudgeSettings
 from triton_agent.tools.verify.late_clock import LateClock
-from triton_agent.tools.verify.pipeline import Job, JudgeSettings, take_time, take_time_compiled
 
 
 class Gpu:
@@ -92,8 +93,8 @@ def _answers_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
         with job.gpu(Mode.SHARED):
             return
 
-    monkeypatch.setattr(pipeline, "enter_clock", asked)
-    monkeypatch.setattr(pipeline, "_still_right", asked)
+    monkeypatch.setattr(clock_stages, "enter_clock", asked)
+    monkeypatch.setattr(clock_stages, "_check_answers_again", asked)
 
 
 def silent(channel: Channel) -> None:
@@ -134,10 +135,10 @@ def test_a_candidate_ahead_is_told_of_before_torchs_compiler_is_there() -> None:
     gpu = Gpu()
     played = PlayedClock(gpu)
     with job_at(LateClock(lambda: played), gpu) as (job, said):
-        take_time(job)
+        race_original(job)
         assert raced(job) == EVERY_RACE[:2] and played.completed == 0
         deadline = job.runner.deadline
-        take_time_compiled(job)
+        race_compiled(job)
         assert raced(job) == EVERY_RACE
         assert said == ["ahead 1.50x"]
         assert job.notes == ["a note"]
@@ -147,8 +148,8 @@ def test_a_candidate_ahead_is_told_of_before_torchs_compiler_is_there() -> None:
 def test_one_that_is_not_ahead_is_not_said_to_be() -> None:
     gpu = Gpu()
     with job_at(LateClock(lambda: PlayedClock(gpu, speedup=1.005)), gpu) as (job, said):
-        take_time(job)
-        take_time_compiled(job)
+        race_original(job)
+        race_compiled(job)
         assert said == ["compiled"] and raced(job) == EVERY_RACE
 
 
@@ -157,12 +158,12 @@ def test_once_all_opponents_are_there_there_is_one_race() -> None:
     played = PlayedClock(gpu)
     clock = LateClock(lambda: played)
     with job_at(clock, gpu) as (first, _):
-        take_time(first)
-        take_time_compiled(first)
+        race_original(first)
+        race_compiled(first)
     with job_at(clock, gpu) as (second, said):
-        take_time(second)
+        race_original(second)
         assert raced(second) == EVERY_RACE
-        take_time_compiled(second)
+        race_compiled(second)
         assert raced(second) == EVERY_RACE and said == [] and played.completed == 1
 
 
@@ -171,30 +172,30 @@ def test_who_raced_before_others_had_the_compiler_brought_in_races_the_rest() ->
     played = PlayedClock(gpu)
     clock = LateClock(lambda: played)
     with job_at(clock, gpu) as (first, _):
-        take_time(first)
+        race_original(first)
     with job_at(clock, gpu) as (other, _):
-        take_time(other)
-        take_time_compiled(other)
+        race_original(other)
+        race_compiled(other)
     with job_at(clock, gpu) as (again, _):
         again.timings = first.timings
-        take_time_compiled(again)
+        race_compiled(again)
         assert raced(again) == EVERY_RACE and played.completed == 1
 
 
 def test_where_torchs_compiler_makes_nothing_the_verdict_is_complete_without() -> None:
     gpu = Gpu()
     with job_at(LateClock(lambda: PlayedClock(gpu, compiles=False)), gpu) as (job, _):
-        take_time(job)
-        take_time_compiled(job)
+        race_original(job)
+        race_compiled(job)
         assert raced(job) == EVERY_RACE[:2]
 
 
 def test_waiting_for_anothers_race_is_not_on_the_candidates_time() -> None:
     gpu = Gpu()
     with job_at(LateClock(lambda: PlayedClock(gpu)), gpu) as (job, _):
-        take_time(job)  # now the clock is there, and only the GPU is waited for
+        race_original(job)  # now the clock is there, and only the GPU is waited for
         deadline = job.runner.deadline
-        take_time(job)
+        race_original(job)
         assert job.runner.deadline > deadline
 
 
@@ -214,8 +215,8 @@ def test_candidates_that_wait_for_the_clock_leave_the_gpu_to_who_makes_it() -> N
         with job_at(clock, gpu) as (job, _):
             with job.gpu(Mode.SHARED):  # a place, taken for the checks and kept
                 at_work.wait()
-            take_time(job)
-            take_time_compiled(job)
+            race_original(job)
+            race_compiled(job)
             finished.append(raced(job))
 
     threads = [threading.Thread(target=judge) for _ in range(2)]

@@ -33,8 +33,9 @@ from triton_agent.tools.timing.lease import Mode, lease
 from triton_agent.tools.timing.opponents import COMPILED
 from triton_agent.tools.verify import sorting
 from triton_agent.tools.verify.compiled_beforehand import LIMIT_S, CompiledBeforehand
+from triton_agent.tools.verify.job import Job, JudgeSettings
 from triton_agent.tools.verify.late_clock import LateClock
-from triton_agent.tools.verify.pipeline import STAGES, Job, JudgeSettings, run
+from triton_agent.tools.verify.pipeline import STAGES, run
 from triton_agent.tools.verify.plan import Plan, PlanSettings, as_given
 from triton_agent.tools.verify.prepare import prepare_plan
 from triton_agent.tools.verify.reference import load

@@ -10,7 +10,10 @@ from __future__ import annotations
 from triton_agent.tools.timing.lease import Mode
 from triton_agent.tools.verify.ahead import fill_cache
 from triton_agent.tools.verify.authorship import check_launches
-from triton_agent.tools.verify.pipeline import Job, Stage, ask_once, enter_clock, ready_clock, screen_text, start
+from triton_agent.tools.verify.clock_stages import enter_clock, ready_clock
+from triton_agent.tools.verify.job import Job
+from triton_agent.tools.verify.pipeline import Stage, screen_text
+from triton_agent.tools.verify.questions import ask_once, bring_to_life
 
 
 def compile_main(job: Job) -> None:
@@ -24,7 +27,7 @@ def right_once(job: Job) -> None:
     job.runner.await_ready()
     trial = job.plan.trials[job.plan.main]
     with job.gpu(Mode.SHARED):
-        start(job, job.runner, trial)
+        bring_to_life(job, job.runner, trial, afresh=True)
         reply = ask_once(job, trial, trial.cases[0])
     check_launches(len(reply["launches"]), empty_outputs=False)
 

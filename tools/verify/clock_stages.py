@@ -1,0 +1,201 @@
+"""The stages in which a candidate that is right is timed, and what it takes of the GPU is measured. On a GPU only.
+
+The clock may still be in the making when the first candidate comes here, and torch's compiler in its work on the
+original. What was timed is checked once more afterwards: it has to be what was checked before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from triton_agent.tools.isolate.payloads import Payload
+from triton_agent.tools.results import AHEAD, Determinism, Finding, KernelResources, Timing
+from triton_agent.tools.timing.lease import Mode
+from triton_agent.tools.verify import checks
+from triton_agent.tools.verify.job import Job
+from triton_agent.tools.verify.plan import Trial
+from triton_agent.tools.verify.profiling import condensed
+from triton_agent.tools.verify.questions import call, judge, programs_of, set_parameters
+from triton_agent.tools.verify.session import Failed
+from triton_agent.tools.verify.speed import Entrant
+from triton_agent.tools.verify.timekeeper import Timekeeper
+
+KINDS_OF_TIME = 2
+"""Timings for each opponent: of the device, and of a call."""
+SAME_CALLS = 3
+SAME_AGAIN = 20_000
+AFTER_THE_CLOCK = 10_000
+TIMED_BEFORE = 30_000
+"""Slots of calls that no other call is compared with."""
+LEAST_SHARE_OF_PROGRAMS = 0.5
+"""Of a kernel's programs in a call, which may depend a little on what the inputs hold."""
+SMALL_BYTES = 1 << 20
+"""Of device memory; what an original takes below this is no measure for anybody."""
+PROFILED_CALLS = 5
+PROFILE_TIMEOUT_S = 60.0
+"""The first use of the profiler takes some three seconds, and loads libraries from the disk."""
+
+
+def repeat_call(job: Job) -> None:
+    """On a GPU: one question several times over, for whether the bits agree and what a call takes of the GPU."""
+    clock = ready_clock(job)
+    if clock is None:
+        return
+    trial = job.plan.trials[job.plan.main]
+    case = trial.cases[0]
+    replies = []
+    answers: list[tuple[torch.Tensor, ...]] = []
+    with job.gpu(Mode.SHARED):
+        for number in range(SAME_CALLS):
+            set_parameters(job, job.runner, trial, case.version)
+            answer, reply = call(job, trial, case, slot=SAME_AGAIN + number, measure=True)
+            judge(job, case, answer)
+            answers.append(answer.data)
+            replies.append(reply)
+        job.roofline = clock.roofline()
+    identical = all(checks.same_bytes(answers[0], answer) for answer in answers[1:])
+    job.determinism = Determinism.IDENTICAL if identical else Determinism.DIFFERS
+    job.resources = _resources(replies[-1])
+    job.peak_bytes = min(max(0, int(reply["peak_bytes"])) for reply in replies)  # the first may hold what stays
+    job.original_peak_bytes = clock.original_peak_bytes
+    _check_device_memory(job)
+
+
+def _resources(reply: dict[str, Any]) -> list[KernelResources]:
+    try:
+        return [KernelResources(**kernel) for kernel in reply["resources"]]
+    except TypeError as error:
+        raise Failed(Finding.TAMPERED, f"the worker's answer contradicts itself ({error})") from error
+
+
+def _check_device_memory(job: Job) -> None:
+    """Where the user set a bound on the device memory of a call."""
+    ratio, peak, original = job.settings.max_memory_ratio, job.peak_bytes, job.original_peak_bytes
+    if ratio is None or peak is None or original is None:
+        return
+    if peak > ratio * max(original, SMALL_BYTES):
+        raise Failed(
+            Finding.MEMORY,
+            f"a call takes {peak >> 10:,} KiB of device memory, the original {original >> 10:,} KiB; "
+            f"{ratio:g} times as much was allowed",
+        )
+
+
+def race_original(job: Job) -> None:
+    """Race the candidate against the original."""
+    clock = ready_clock(job)
+    if clock is not None:
+        entrant = enter_clock(job, clock)
+        with job.gpu(Mode.EXCLUSIVE):
+            job.timings = clock.race(entrant)
+        _check_answers_again(job)
+
+
+def race_compiled(job: Job) -> None:
+    """Race it once more, against those that entered later; whoever is first here has them brought in."""
+    clock = ready_clock(job)
+    if clock is None:
+        return
+    raced = len(job.timings) // KINDS_OF_TIME
+    if not clock.is_complete or raced < clock.opponents:
+        job.on_stage(ahead_by(job.timings))
+        _race_latecomers(job, clock, raced)
+    job.notes += clock.notes
+
+
+def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
+    entrant = enter_clock(job, clock)
+    with job.gpu(Mode.EXCLUSIVE):
+        with job.runner.off_its_time():
+            clock.complete(lambda: job.on_stage("waiting for torch.compile"))
+        if raced == clock.opponents:  # torch's compiler could not make anything of the original
+            return
+        job.timings += clock.race(entrant, since=raced)
+    _check_answers_again(job)
+
+
+def ahead_by(timings: list[Timing]) -> str:
+    """In words, what is known of a candidate that is right and was timed against some opponents; the rest follows."""
+    least = min((timing.speedup for timing in timings), key=lambda ratio: ratio.low)
+    return f"{AHEAD} {least.median:.2f}x" if least.low > 1 else "compiled"
+
+
+def _check_answers_again(job: Job) -> None:
+    """What was timed has to be what was checked."""
+    trial = job.plan.trials[job.plan.main]
+    with job.gpu(Mode.SHARED):
+        _refuse_remembered_answers(job, trial, job.plan.timing_sets[-1])
+        set_parameters(job, job.runner, trial, 0)
+        for slot, case in enumerate(trial.cases[:2]):
+            answer, _ = call(job, trial, case, slot=AFTER_THE_CLOCK + slot)
+            judge(job, case, answer)
+
+
+def _refuse_remembered_answers(job: Job, trial: Trial, timed: Payload) -> None:
+    """With inputs that were timed a call launches what it did with new ones: else it knows them by their contents."""
+    case = trial.cases[0]
+    reply, _ = job.runner.ask(
+        "call",
+        [timed],
+        expected_bytes=case.expectation.answer_bytes,
+        model=trial.variant,
+        slot=TIMED_BEFORE,
+        overwrite=None,
+        train=case.train,
+        silenced=False,
+        salt=0,
+        prove=False,
+        measure=False,
+    )
+    now = programs_of(reply)
+    for kernel in set.intersection(*map(set, job.programs)) if job.programs else ():
+        least = min(programs[kernel] for programs in job.programs)
+        if now.get(kernel, 0) < LEAST_SHARE_OF_PROGRAMS * least:
+            raise Failed(
+                Finding.FALSE_CLOCK,
+                f"on inputs that were timed a call launches {now.get(kernel, 0)} programs of {kernel}, on new ones "
+                f"{least} and more: what was timed is a memory of earlier answers",
+            )
+
+
+def profile(job: Job) -> None:
+    """On request, after a pass: a profile. Whatever happens here changes no verdict."""
+    if job.clock is None or not job.settings.profile:
+        return
+    trial = job.plan.trials[job.plan.main]
+    try:
+        with job.gpu(Mode.EXCLUSIVE):
+            reply, _ = job.runner.ask(
+                "profile",
+                [trial.cases[0].expectation.packed_inputs],
+                model=trial.variant,
+                train=trial.cases[0].train,
+                calls=PROFILED_CALLS,
+                timeout_s=PROFILE_TIMEOUT_S,
+            )
+        job.profile = condensed(reply["rows"], PROFILED_CALLS, job.launches, job.resources)
+    except (Failed, KeyError, TypeError, ValueError) as failure:
+        job.notes.append(f"no profile could be taken: {str(failure)[:200]}")
+
+
+def ready_clock(job: Job) -> Timekeeper | None:
+    """The clock, once it is made; None where nothing is timed. Waiting is not on the candidate's time.
+
+    The place at the GPU is given up for it: who makes the clock needs the GPU alone.
+    """
+    if job.clock is None:
+        return None
+    if job.clock.made is not None:
+        return job.clock.made
+    job.gpu.leave()
+    with job.runner.off_its_time():
+        return job.clock.wait(lambda: job.on_stage("waiting for the clock"))
+
+
+def enter_clock(job: Job, clock: Timekeeper) -> Entrant:
+    """The candidate at the start, at the main sizes; others may use the GPU until the race."""
+    trial = job.plan.trials[job.plan.main]
+    with job.gpu(Mode.SHARED):
+        return clock.enter(job.runner, list(job.plan.timing_sets), model=trial.variant, train=trial.cases[0].train)

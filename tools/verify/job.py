@@ -1,0 +1,79 @@
+"""One candidate on its way through the stages: how it is judged, what judges it, and what was learned so far."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
+from triton_agent.tools.kernel_profile import Profile, Roofline
+from triton_agent.tools.results import (
+    CaseAccuracy,
+    Determinism,
+    Evidence,
+    KernelLaunch,
+    KernelResources,
+    StageTime,
+    Timing,
+)
+from triton_agent.tools.timing.clock_room import Place
+from triton_agent.tools.verify.late_clock import LateClock
+from triton_agent.tools.verify.plan import Plan
+from triton_agent.tools.verify.session import Failed, Session
+from triton_agent.tools.verify.timekeeper import Timekeeper
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeSettings:
+    """What holds for every candidate of a checker."""
+
+    target: str | None = "cuda:90"
+    """Ahead-of-time compilation target; None leaves the stage out."""
+    allow_library: bool = False
+    screen: bool = True
+    """Whether the text is refused for what it reaches for; trust does not depend on it."""
+    call_timeout_s: float = 20.0
+    compile_timeout_s: float = 60.0
+    total_timeout_s: float = 120.0
+    device: str = "cpu"
+    conditions: Conditions = DEFAULT
+    max_memory_ratio: float | None = None
+    """How many times the original's peak of device memory a call may take; None for any."""
+    profile: bool = False
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Job:
+    """One candidate on its way through the stages, and what was learned so far."""
+
+    source: str
+    plan: Plan
+    settings: JudgeSettings
+    runner: Session
+    compiler: Session | None
+    """Without a GPU: compiles for the named target, and what fails there is the candidate's failure."""
+    ahead: list[Session] = dataclasses.field(default_factory=list)
+    """For a GPU: compile into the candidate's cache before it has its turn; nothing depends on them."""
+    on_stage: Callable[[str], None]
+    accuracy: list[CaseAccuracy] = dataclasses.field(default_factory=list)
+    resources: list[KernelResources] = dataclasses.field(default_factory=list)
+    launches: list[KernelLaunch] = dataclasses.field(default_factory=list)
+    torch_operators: list[str] = dataclasses.field(default_factory=list)
+    evidence: list[Evidence] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    stages: list[StageTime] = dataclasses.field(default_factory=list)
+    timings: list[Timing] = dataclasses.field(default_factory=list)
+    programs: list[dict[str, int]] = dataclasses.field(default_factory=list)
+    """Of each kernel, launched by each call at the main sizes that was checked."""
+    determinism: Determinism = Determinism.NOT_MEASURED
+    peak_bytes: int | None = None
+    original_peak_bytes: int | None = None
+    roofline: Roofline | None = None
+    profile: Profile | None = None
+    failure: Failed | None = None
+    gpu: Place
+    """The GPU's lease; on a CPU there is nothing to hold."""
+    clock: LateClock[Timekeeper] | None = None
+    """What times candidates; None where nothing does."""
+    misfit: str = ""
+    """Parameters that did not find their namesake; explains wrong values."""

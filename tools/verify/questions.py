@@ -1,0 +1,120 @@
+"""Questions to a candidate in its worker, and the first look at each answer.
+
+What is asked in which order is the stages' affair (`pipeline.py`, `clock_stages.py`, `sorting.py`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+from triton_agent.tools.results import Finding, KernelLaunch
+from triton_agent.tools.verify import checks
+from triton_agent.tools.verify.job import Job
+from triton_agent.tools.verify.plan import Case, Trial
+from triton_agent.tools.verify.session import Failed, Session
+
+
+def bring_to_life(job: Job, session: Session, trial: Trial, *, silenced: bool = False, afresh: bool = False) -> None:
+    """The candidate made for one variant: file, module, parameters.
+
+    `afresh`: as new, in a worker that may have run others.
+    """
+    session.await_ready()
+    if session.phase == "ready" or silenced or afresh:
+        reply, _ = session.ask("load", source=job.source, conditions=dataclasses.asdict(job.settings.conditions))
+        if "no_model" in reply:
+            raise Failed(Finding.NO_MODEL, "ModelNew is not a subclass of torch.nn.Module")
+    session.ask("build", [trial.packed_init], model=trial.variant, seed=trial.build_seed, silenced=silenced)
+    set_parameters(job, session, trial, 0)
+
+
+def ask_once(job: Job, trial: Trial, case: Case) -> dict[str, Any]:
+    """One question, its answer judged; what the worker reported."""
+    answer, reply = call(job, trial, case, slot=0)
+    judge(job, case, answer)
+    return reply
+
+
+def set_parameters(job: Job, session: Session, trial: Trial, version: int) -> None:
+    reply, _ = session.ask("parameters", [trial.states[version]], model=trial.variant)
+    if reply["misfits"]:
+        raise Failed(
+            Finding.CONSTRUCT, f"parameters have other shapes than the original's: {', '.join(reply['misfits'])}"
+        )
+    if reply["missing"]:
+        job.misfit = f"ModelNew has no parameter or buffer named {', '.join(reply['missing'][:6])}"
+
+
+def call(
+    job: Job,
+    trial: Trial,
+    case: Case,
+    *,
+    slot: int,
+    overwrite: int | None = None,
+    silenced: bool = False,
+    salt: int = 0,
+    prove: bool = False,
+    measure: bool = False,
+) -> tuple[checks.Answer, dict[str, Any]]:
+    reply, blobs = job.runner.ask(
+        "call",
+        [case.expectation.packed_inputs],
+        expected_bytes=case.expectation.answer_bytes,
+        model=trial.variant,
+        slot=slot,
+        overwrite=overwrite,
+        train=case.train,
+        silenced=silenced,
+        salt=salt,
+        prove=prove,
+        measure=measure,
+    )
+    checks.check_faults(case, reply["faults"])
+    return checks.read_answer(reply, blobs, job.settings.device), reply
+
+
+def judge(job: Job, case: Case, answer: checks.Answer, earlier: checks.Answer | None = None) -> None:
+    """All questions about one answer, in order."""
+    if case.verify is None:
+        checks.check_structure(case, answer)
+        checks.check_form(case, answer)
+        rows, failure = checks.measure(case, answer)
+    else:
+        rows, failure = checks.ask_verifier(case, case.verify, answer)
+    job.accuracy += rows
+    if failure is not None:
+        failure = checks.explain_wrong(failure, case, answer, earlier, case.stale)
+        if job.misfit:
+            failure = Failed(failure.finding, f"{failure.message}\nlikely cause: {job.misfit}")
+        raise failure
+    checks.check_inputs(case, answer)
+    checks.check_aliases(case, answer)
+
+
+def programs_of(reply: dict[str, Any]) -> dict[str, int]:
+    """How many of each kernel a call launched."""
+    return {item.kernel: item.programs for item in launch_counts(reply["launches"])}
+
+
+def launch_counts(launches: list[dict[str, Any]]) -> list[KernelLaunch]:
+    names = list(dict.fromkeys(launch["kernel"] for launch in launches))
+    return [_counted(name, [launch for launch in launches if launch["kernel"] == name]) for name in names]
+
+
+def _counted(name: str, launches: list[dict[str, Any]]) -> KernelLaunch:
+    return KernelLaunch(
+        kernel=name,
+        launches=len(launches),
+        programs=sum(launch["programs"] for launch in launches),
+        bytes_loaded=_total(launch["bytes_loaded"] for launch in launches),
+        bytes_stored=_total(launch["bytes_stored"] for launch in launches),
+    )
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    """The sum, unless somewhere nothing was counted."""
+    known = list(counts)
+    return None if None in known else sum(count for count in known if count is not None)
