@@ -29,23 +29,32 @@ class Gpu:
     """Its lease, that tells who holds what in which thread."""
 
     def __init__(self) -> None:
-        self.held: dict[int, Mode] = {}
+        self.held: dict[int | None, Mode] = {}
+        """By thread; the exclusive one is the room's, whoever is inside."""
+        self.inside: int | None = None
         self._free = threading.Condition()
-        self.room = ClockRoom(lambda: self._lease(Mode.EXCLUSIVE))
+        self.room = ClockRoom(lambda: self._lease(Mode.EXCLUSIVE, None))
 
     def __call__(self, mode: Mode) -> contextlib.AbstractContextManager[None]:
-        return self.room.alone() if mode is Mode.EXCLUSIVE else self._lease(mode)
+        return self._alone() if mode is Mode.EXCLUSIVE else self._lease(mode, threading.get_ident())
 
     @contextlib.contextmanager
-    def _lease(self, mode: Mode) -> Iterator[None]:
-        me = threading.get_ident()
-        assert me not in self.held, f"{self.held[me]} is held, and {mode} would wait for itself"
+    def _alone(self) -> Iterator[None]:
+        assert self.mine is None, f"{self.mine} is held, and would be waited for"
+        with self.room.alone():
+            self.inside = threading.get_ident()
+            yield
+            self.inside = None
+
+    @contextlib.contextmanager
+    def _lease(self, mode: Mode, holder: int | None) -> Iterator[None]:
+        assert holder not in self.held, f"{self.held[holder]} is held, and {mode} would wait for itself"
         with self._free:
             assert self._free.wait_for(lambda: self._may_enter(mode), timeout=10), f"{mode} waits for ever"
-            self.held[me] = mode
+            self.held[holder] = mode
         yield
         with self._free:
-            del self.held[me]
+            del self.held[holder]
             self._free.notify_all()
 
     def _may_enter(self, mode: Mode) -> bool:
@@ -53,7 +62,8 @@ class Gpu:
 
     @property
     def mine(self) -> Mode | None:
-        return self.held.get(threading.get_ident())
+        me = threading.get_ident()
+        return Mode.EXCLUSIVE if self.inside == me else self.held.get(me)
 
 
 class PlayedClock:
@@ -64,18 +74,28 @@ class PlayedClock:
         self.names = ["eager"]
         self.is_complete = False
         self.completed = 0
+        self.compiling = threading.Event()
+        """Set once nothing is compiled in the background any more."""
+        self.compiling.set()
         self.notes = ["a note"]
 
     @property
     def opponents(self) -> int:
         return len(self.names)
 
-    def complete(self, tell: Callable[[], None]) -> None:
+    def await_compiler(self, tell: Callable[[], None]) -> None:
+        assert self.gpu.mine is None, "who compiles may need the GPU"
+        self.compiling.wait()
+
+    def compile_rest(self, tell: Callable[[], None]) -> None:
+        assert self.gpu.mine is Mode.SHARED
+        time.sleep(0.05)
+
+    def bring_in(self, tell: Callable[[], None]) -> None:
         assert self.gpu.mine is Mode.EXCLUSIVE
         if not self.is_complete:
             self.is_complete, self.completed = True, self.completed + 1
             self.names += ["compile"] * self.compiles
-            time.sleep(0.05)
 
     def race(self, entrant: Any, since: int = 0) -> list[Timing]:
         assert self.gpu.mine is Mode.EXCLUSIVE
@@ -121,7 +141,7 @@ def job_at(clock: LateClock[Any], gpu: Gpu) -> Iterator[tuple[Job, list[str]]]:
             said,
         )
         place.leave()
-    assert not gpu.held
+    assert gpu.mine is None
 
 
 def raced(job: Job) -> list[tuple[str, str]]:
@@ -227,3 +247,40 @@ def test_candidates_that_wait_for_the_clock_leave_the_gpu_to_who_makes_it() -> N
     for thread in threads:
         thread.join(20)
     assert finished == [EVERY_RACE] * 2
+
+
+def test_candidates_race_while_torchs_compiler_is_at_work_whoever_waits_for_it() -> None:
+    gpu = Gpu()
+    played = PlayedClock(gpu)
+    played.compiling.clear()
+    clock = LateClock(lambda: played)
+    first_ahead = threading.Event()
+    finished: list[list[tuple[str, str]]] = []
+
+    def judge() -> None:
+        with job_at(clock, gpu) as (job, said):
+            job.on_stage = lambda text: (said.append(text), first_ahead.set())[0]
+            race_original(job)
+            race_compiled(job)
+            finished.append(raced(job))
+
+    waiting = threading.Thread(target=judge)
+    waiting.start()
+    assert first_ahead.wait(20)
+    with job_at(clock, gpu) as (job, _):
+        race_original(job)
+        assert raced(job) == EVERY_RACE[:2]
+    assert not finished
+    played.compiling.set()
+    waiting.join(20)
+    assert finished == [EVERY_RACE]
+
+
+def test_a_baseline_that_is_given_up_is_waited_for_no_more() -> None:
+    gpu = Gpu()
+    played = PlayedClock(gpu)
+    with job_at(LateClock(lambda: played), gpu) as (job, _):
+        race_original(job)
+        played.await_compiler = lambda tell: setattr(played, "is_complete", True)  # type: ignore[method-assign]
+        race_compiled(job)
+        assert raced(job) == EVERY_RACE[:2] and played.completed == 0

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import torch
 
 from triton_agent.tools.isolate.conditions import DEFAULT
 from triton_agent.tools.problem import parse_problem
 from triton_agent.tools.verify import compiled_beforehand, late_clock
-from triton_agent.tools.verify.compiled_beforehand import CompiledBeforehand
+from triton_agent.tools.verify.compiled_beforehand import CompiledBeforehand, LongestCall
 from triton_agent.tools.verify.late_clock import LateClock
 
 PROBLEM = """
@@ -86,18 +88,46 @@ def sleep_long(*_: object) -> None:
     time.sleep(600)
 
 
+def fill_in_longest_call(*told: object) -> None:
+    longest_call = told[-1]
+    assert isinstance(longest_call, LongestCall)
+    model = torch.nn.Identity()
+    longest_call.measured(model, lambda: time.sleep(0.05), [])  # another model's
+    assert longest_call.seconds() == 0
+    longest_call.measured(model, model, [torch.ones(1)])
+
+
+def beforehand(folder: Path, *names: str) -> CompiledBeforehand:
+    (folder / "problem.py").write_text(PROBLEM)
+    begun = CompiledBeforehand(parse_problem(str(folder / "problem.py")), names, DEFAULT, train=False)
+    begun.share(contextlib.nullcontext, lambda: False)
+    return begun
+
+
 def test_a_compiler_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled_beforehand, "LIMIT_S", 0.1)
     monkeypatch.setattr(compiled_beforehand, "_compile_all", sleep_long)  # in the forked process
-    (tmp_path / "problem.py").write_text(PROBLEM)
-    spec = parse_problem(str(tmp_path / "problem.py"))
-    beforehand = CompiledBeforehand(spec, ("compile",), DEFAULT, train=False)
-    beforehand.join()
-    assert not beforehand.in_time
+    assert not beforehand(tmp_path, "compile").wait(nothing)
+
+
+def test_who_waits_for_a_compiler_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled_beforehand, "TELL_EVERY_S", 0.01)
+    monkeypatch.setattr(compiled_beforehand, "LIMIT_S", 0.5)
+    monkeypatch.setattr(compiled_beforehand, "_compile_all", sleep_long)
+    told: list[int] = []
+    beforehand(tmp_path, "compile").wait(lambda: told.append(1))
+    assert told
+
+
+def test_how_long_the_original_takes_is_known_outside_of_the_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "synchronize", nothing)
+    monkeypatch.setattr(compiled_beforehand, "_compile_all", fill_in_longest_call)
+    begun = beforehand(tmp_path, "compile")
+    assert begun.wait(nothing)
+    assert 0 < begun.longest_call.seconds() < 60
 
 
 def test_where_nothing_is_compiled_nothing_is_waited_for(tmp_path: Path) -> None:
-    (tmp_path / "problem.py").write_text(PROBLEM)
-    beforehand = CompiledBeforehand(parse_problem(str(tmp_path / "problem.py")), (), DEFAULT, train=False)
-    beforehand.join()
-    assert beforehand.in_time
+    assert beforehand(tmp_path).wait(nothing)

@@ -125,6 +125,15 @@ def holders(key: str, folder: Path = FOLDER) -> tuple[Holder, ...]:
     return tuple(found)
 
 
+def awaited(key: str, folder: Path = FOLDER) -> bool:
+    """Whether somebody stands in the gate at this moment; asked by a sharer, who can let the lease go for them.
+
+    Other sharers pass the gate in no time, so who is seen there twice in a row wants the lease alone.
+    """
+    with _opened(folder / f"{_file_name(key)}.gate", create=True) as gate:
+        return not _try_lock(gate, Mode.SHARED)
+
+
 @contextlib.contextmanager
 def _locked(path: Path, mode: Mode, deadline_s: float) -> Iterator[bool]:
     """The lock for the length of the block; False where the deadline came first. Always tries once."""

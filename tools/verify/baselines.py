@@ -7,6 +7,7 @@ something else than the original, is left out, and a note says so: it says nothi
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -26,6 +27,8 @@ and may multiply in another precision."""
 WIDE = frozenset({"float32", "complex64"})
 """What TF32 stands in for."""
 
+Call = Callable[[Any, list[Any]], Any]
+
 
 def keep_what_is_compiled() -> None:
     """Point torch's compiler to the user's own cache; before it is imported."""
@@ -37,19 +40,53 @@ def keep_what_is_compiled() -> None:
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder)
 
 
-def compiled(name: str, original: torch.nn.Module, args: list[Any], call: Callable[..., Any]) -> tuple[Any, str]:
-    """The original compiled and proven on one set of inputs, or None and why not. `call(model, args)` runs a module."""
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """The original compiled, or why not."""
+
+    name: str
+    module: Any
+    expected: list[torch.Tensor]
+    """What the original gives."""
+    trouble: str = ""
+
+    def prove(self, args: list[Any], call: Call) -> str:
+        """Why it is not what it was made of, as far as one set of inputs shows; empty where it is.
+
+        Here the modes that record a CUDA graph do so: it is the second call.
+        """
+        if self.trouble:
+            return self.trouble
+        try:
+            got = [tensor.clone() for tensor in nested_tensors(call(self.module, args))]
+        except Exception as error:
+            return _not_measured(self.name, error)
+        if len(self.expected) != len(got) or not all(map(_near, self.expected, got)):
+            return f"baseline {self.name} was not measured: it computes something else than the original"
+        return ""
+
+
+def compile_original(name: str, original: torch.nn.Module, args: list[Any], call: Call) -> Compiled:
+    """By the first call of the compiled module. `call(model, args)` runs a module."""
     try:
         expected = [tensor.clone() for tensor in nested_tensors(call(original, args))]
         module = torch.compile(original, mode=COMPILED[name])
-        for _ in range(2):  # a recorded graph is replayed from the second call on
-            got = [tensor.clone() for tensor in nested_tensors(call(module, args))]
+        call(module, args)
     except Exception as error:
-        first = (str(error).strip().splitlines() or ["(no message)"])[0]
-        return None, f"baseline {name} was not measured: {type(error).__name__}: {first[:200]}"
-    if len(expected) != len(got) or not all(map(_near, expected, got)):
-        return None, f"baseline {name} was not measured: it computes something else than the original"
-    return module, ""
+        return Compiled(name=name, module=None, expected=[], trouble=_not_measured(name, error))
+    return Compiled(name=name, module=module, expected=expected)
+
+
+def compiled(name: str, original: torch.nn.Module, args: list[Any], call: Call) -> tuple[Any, str]:
+    """The original compiled and proven at once, or None and why not."""
+    made = compile_original(name, original, args, call)
+    trouble = made.prove(args, call)
+    return None if trouble else made.module, trouble
+
+
+def _not_measured(name: str, error: Exception) -> str:
+    first = (str(error).strip().splitlines() or ["(no message)"])[0]
+    return f"baseline {name} was not measured: {type(error).__name__}: {first[:200]}"
 
 
 def _near(one: torch.Tensor, other: torch.Tensor) -> bool:

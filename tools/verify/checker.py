@@ -29,10 +29,10 @@ from triton_agent.tools.isolate.wire import Channel, ChannelClosed, error_to_jso
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.results import to_json
 from triton_agent.tools.timing.clock_room import ClockRoom, Place
-from triton_agent.tools.timing.lease import Mode, lease
+from triton_agent.tools.timing.lease import Mode, awaited, lease
 from triton_agent.tools.timing.opponents import COMPILED
 from triton_agent.tools.verify import sorting
-from triton_agent.tools.verify.compiled_beforehand import LIMIT_S, CompiledBeforehand
+from triton_agent.tools.verify.compiled_beforehand import CompiledBeforehand
 from triton_agent.tools.verify.job import Job, JudgeSettings
 from triton_agent.tools.verify.late_clock import LateClock
 from triton_agent.tools.verify.pipeline import STAGES, run
@@ -68,7 +68,6 @@ RECORDED = (
     *("determinism", "peak_bytes", "original_peak_bytes", "roofline", "profile"),
 )
 """What a job learned, beside its verdict."""
-TOO_LONG_TO_COMPILE = f"torch.compile was not measured: it took longer than {LIMIT_S:.0f} s"
 
 
 class Checker:
@@ -98,6 +97,7 @@ class Checker:
         try:
             if self.planning.device == "cuda":
                 self.gpu_key = uuid_of(0)
+                beforehand.share(functools.partial(self._lease, Mode.SHARED), functools.partial(awaited, self.gpu_key))
                 self.planning.conditions.settle()
             self.plan = prepare_plan(self.spec, self.planning, lambda: self._gpu(Mode.SHARED))
             if self.planning.device == "cuda" and self.spec.kind is not ProblemKind.VERIFIER:  # that has no original
@@ -126,15 +126,14 @@ class Checker:
         return clock
 
     def _make_clock(self, plan: Plan, beforehand: CompiledBeforehand) -> Timekeeper:
-        beforehand.join()  # it shares the GPU as long as it lives: who waits to have it alone keeps all others out
         with self._gpu(Mode.EXCLUSIVE):
             return Timekeeper(
                 load(self.spec),
                 plan,
                 self.gpu_key,
                 conditions=self.planning.conditions,
-                baselines=tuple(name for name in self.baselines if beforehand.in_time or name not in COMPILED),
-                notes=() if beforehand.in_time else (TOO_LONG_TO_COMPILE,),
+                baselines=self.baselines,
+                beforehand=beforehand,
             )
 
     def _compile_beforehand(self) -> CompiledBeforehand:

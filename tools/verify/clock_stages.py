@@ -6,6 +6,7 @@ original. What was timed is checked once more afterwards: it has to be what was 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -106,14 +107,29 @@ def race_compiled(job: Job) -> None:
 
 
 def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
+    def tell() -> None:
+        job.on_stage("waiting for torch.compile")
+
+    _await_compiled(job, clock, tell)
+    if clock.is_complete and raced == clock.opponents:  # nothing came of it
+        return
     entrant = enter_clock(job, clock)
     with job.gpu(Mode.EXCLUSIVE):
         with job.runner.off_its_time():
-            clock.complete(lambda: job.on_stage("waiting for torch.compile"))
-        if raced == clock.opponents:  # torch's compiler could not make anything of the original
+            clock.bring_in(tell)
+        if raced == clock.opponents:
             return
         job.timings += clock.race(entrant, since=raced)
     _check_answers_again(job)
+
+
+def _await_compiled(job: Job, clock: Timekeeper, tell: Callable[[], None]) -> None:
+    """None of it on the candidate's time, and never with the GPU alone: others race and are checked meanwhile."""
+    job.gpu.leave()  # the process that compiles gives way to others, and would wait for us
+    with job.runner.off_its_time():
+        clock.await_compiler(tell)
+    with job.gpu(Mode.SHARED), job.runner.off_its_time():
+        clock.compile_rest(tell)
 
 
 def ahead_by(timings: list[Timing]) -> str:

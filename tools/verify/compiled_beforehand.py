@@ -3,77 +3,119 @@
 What comes of it is in the compiler's own cache on the disk, where the checker finds it when it comes to its baselines:
 it then takes a second or two instead of ten or more. Nothing else comes out of this process; a failure in it is met
 again, and told, by the checker. It must be begun before the checker touches CUDA, since it is forked off it.
+
+It uses the GPU only beside others, and stands still while anybody wants that alone (`timing/giving_way.py`): no race
+waits for a compiler. The compiler's own helpers, which have no use for a GPU, go on meanwhile, on the cores and at the
+priority that are left to them.
 """
 
 from __future__ import annotations
 
-import contextlib
+import functools
+import importlib
+import mmap
 import os
 import signal
+import struct
 import time
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
-from triton_agent.tools.hardware import uuid_of
 from triton_agent.tools.isolate import privileges
 from triton_agent.tools.isolate.conditions import Conditions
 from triton_agent.tools.isolate.cores import leave_cores_to_the_clock
 from triton_agent.tools.problem import ProblemSpec
-from triton_agent.tools.timing.lease import Mode, lease
+from triton_agent.tools.timing.giving_way import GivingWay, Lease
 from triton_agent.tools.verify.baselines import compiled, keep_what_is_compiled
 from triton_agent.tools.verify.distributions import DISTRIBUTIONS, draw
 from triton_agent.tools.verify.input_tensors import map_tensors
+from triton_agent.tools.verify.late_clock import TELL_EVERY_S
 from triton_agent.tools.verify.reference import load
 
 THREADS_AT_MOST = 8
 LIMIT_S = 300.0
-"""From its beginning. What takes longer to compile is nobody's baseline."""
-POLL_S = 0.02
+"""Of its own time. What takes longer to compile is nobody's baseline."""
+LESS_URGENT = 10
+"""Steps of priority below what candidates wait for."""
+IN_A_PROCESS_OF_ITS_OWN = "TORCHINDUCTOR_AUTOTUNE_IN_SUBPROC"
+"""Where torch's compiler may try out kernels; that process would not stand still with this one."""
 SEED = 1
 """Any will do: what is compiled depends on shapes and types."""
 
 
 class CompiledBeforehand:
-    """A forked process that compiles; at work from its construction until `join`."""
+    """A forked process that compiles; it has the GPU from `share` on."""
 
     def __init__(self, spec: ProblemSpec, names: tuple[str, ...], conditions: Conditions, *, train: bool) -> None:
-        self._until_s = time.monotonic() + LIMIT_S
-        self.in_time = True
-        """Known once it was joined."""
+        self._keeper: GivingWay | None = None
+        self.longest_call = LongestCall()
         self._pid = os.fork() if names else 0
         if names and self._pid == 0:
             try:
                 privileges.die_with_parent()
-                _compile_all(spec, names, conditions, train)
+                os.setpgid(0, 0)  # else who stops the driver at its terminal and lets it go on lets this go on, too
+                _compile_all(spec, names, conditions, train, self.longest_call)
             finally:
                 os._exit(0)
 
-    def join(self) -> None:
-        """Until it is done, or has taken too long; at once where there is nothing to wait for."""
-        pid, self._pid = self._pid, 0
-        if not pid:
-            return
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(pid, os.WNOHANG)[0] == 0:
-                if time.monotonic() > self._until_s:
-                    self.in_time = False
-                    os.kill(pid, signal.SIGKILL)
-                    os.waitpid(pid, 0)
-                    return
-                time.sleep(POLL_S)
+    def share(self, lease: Lease, awaited: Callable[[], bool]) -> None:
+        """Give it the GPU under this lease, whenever nobody waits to have that alone."""
+        if self._pid:
+            self._keeper = GivingWay(
+                self._pid, lease, awaited, limit_s=LIMIT_S, longest_call_s=self.longest_call.seconds
+            )
+
+    def wait(self, tell: Callable[[], None]) -> bool:
+        """Until it is done; False where it has taken too long. `tell` is called now and then.
+
+        Who waits must not hold the GPU, which it may need.
+        """
+        if self._keeper is None:
+            return True
+        while not self._keeper.wait(TELL_EVERY_S):
+            tell()
+        return self._keeper.in_time
 
 
-def _compile_all(spec: ProblemSpec, names: tuple[str, ...], conditions: Conditions, train: bool) -> None:
+class LongestCall:
+    """How long a call of the original takes, in memory that a fork shares."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, 8)
+
+    def seconds(self) -> float:
+        """0 as long as it is not known."""
+        return float(struct.unpack("d", self._memory[:])[0])
+
+    def measured(self, original: torch.nn.Module, model: Any, args: list[Any]) -> Any:
+        """Calls a model, and leaves nothing of it queued; the original's time is kept."""
+        began = time.monotonic()
+        result = model(*args)
+        torch.cuda.synchronize()
+        if model is original:
+            self._memory[:] = struct.pack("d", max(time.monotonic() - began, self.seconds()))
+        return result
+
+
+def _compile_all(
+    spec: ProblemSpec, names: tuple[str, ...], conditions: Conditions, train: bool, longest_call: LongestCall
+) -> None:
     leave_cores_to_the_clock()
+    os.nice(LESS_URGENT)
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = str(min(THREADS_AT_MOST, len(os.sched_getaffinity(0))))
+    os.environ[IN_A_PROCESS_OF_ITS_OWN] = "0"
     keep_what_is_compiled()
+    importlib.import_module("torch._dynamo")  # takes seconds, in which it has no use for the GPU
     conditions.settle()
-    with lease(uuid_of(0), what=f"triton-agent: torch.compile of {spec.name}", mode=Mode.SHARED):
-        reference = load(spec)
-        arguments = [
-            map_tensors(value, lambda tensor: tensor.to("cuda")) for value in draw(reference, DISTRIBUTIONS[0], SEED)
-        ]
-        for name in names:
-            original = reference.make_model(SEED).to("cuda").train(train)
-            with reference.running("forward"), torch.no_grad(), conditions.calling("cuda"):
-                compiled(name, original, arguments, lambda model, args: model(*args))
+    os.kill(os.getpid(), signal.SIGSTOP)  # ready for the GPU
+    reference = load(spec)
+    arguments = [
+        map_tensors(value, lambda tensor: tensor.to("cuda")) for value in draw(reference, DISTRIBUTIONS[0], SEED)
+    ]
+    for name in names:
+        original = reference.make_model(SEED).to("cuda").train(train)
+        call = functools.partial(longest_call.measured, original)
+        with reference.running("forward"), torch.no_grad(), conditions.calling("cuda"):
+            compiled(name, original, arguments, call)

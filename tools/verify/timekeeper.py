@@ -24,7 +24,8 @@ from triton_agent.tools.kernel_profile import Roofline
 from triton_agent.tools.results import Timing
 from triton_agent.tools.timing.opponents import COMPILED, EAGER_TF32
 from triton_agent.tools.timing.vigil import Vigil, undisturbed
-from triton_agent.tools.verify.baselines import compiled, keep_what_is_compiled, tf32_may_matter
+from triton_agent.tools.verify.baselines import Compiled, compile_original, keep_what_is_compiled, tf32_may_matter
+from triton_agent.tools.verify.compiled_beforehand import LIMIT_S, CompiledBeforehand
 from triton_agent.tools.verify.input_tensors import map_tensors
 from triton_agent.tools.verify.late_clock import TELL_EVERY_S
 from triton_agent.tools.verify.plan import Plan
@@ -37,10 +38,11 @@ PROBE_READINGS = 5
 """Of the original alone, whose median tells a loaded card from a quiet one."""
 
 PEAK_READINGS = 5
+TOO_LONG_TO_COMPILE = f"torch.compile was not measured: it took longer than {LIMIT_S:.0f} s"
 
 
 class Timekeeper:
-    """Made once per problem, under the exclusive lease; what torch's compiler makes enters later, by `complete`."""
+    """Made once per problem, under the exclusive lease; what torch's compiler makes enters later, in three steps."""
 
     def __init__(
         self,
@@ -50,12 +52,13 @@ class Timekeeper:
         *,
         conditions: Conditions,
         baselines: tuple[str, ...] = (),
-        notes: tuple[str, ...] = (),
+        beforehand: CompiledBeforehand | None = None,
     ) -> None:
+        """`beforehand`: has the baselines compiled, which is then only repeated here."""
         self._vigil = Vigil(gpu)
         self._conditions = conditions
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="clock")
-        self._notes = list(notes)
+        self._notes: list[str] = []
         self._reference = reference
         self._plan = plan
         self._roofline: Roofline | None = None
@@ -63,6 +66,8 @@ class Timekeeper:
         self.original_peak_bytes = 0
         """Device memory that one call of the original takes beyond its inputs and parameters."""
         self._awaited = [name for name in baselines if name in COMPILED]
+        self._beforehand = beforehand
+        self._compiled: dict[str, Compiled] = {}
         self._sets: list[list[Any]] = []
         self._track = self._thread.submit(self._make_track, reference, plan, baselines).result()
         self._thread.submit(self._probe).result()
@@ -77,12 +82,25 @@ class Timekeeper:
         """Whether no more opponents are to come."""
         return not self._awaited
 
-    def complete(self, tell: Callable[[], None]) -> None:
-        """Bring in those by torch's compiler, once; under the exclusive lease. `tell` is called now and then."""
-        bringing = self._thread.submit(self._bring_compiled)
-        while concurrent.futures.wait([bringing], timeout=TELL_EVERY_S).not_done:
+    def await_compiler(self, tell: Callable[[], None]) -> None:
+        """Until nothing is compiled beforehand any more; without a place at the GPU. `tell` is called now and then."""
+        if self._beforehand is not None and not self._beforehand.wait(tell):
+            self._thread.submit(self._give_up_compiled).result()
+
+    def compile_rest(self, tell: Callable[[], None]) -> None:
+        """Has the awaited ones compiled in this process, once; the GPU may be shared."""
+        self._finish(self._compile_rest, tell)
+
+    def bring_in(self, tell: Callable[[], None]) -> None:
+        """Those that are compiled become opponents, once; under the exclusive lease."""
+        self._finish(self._bring_in, tell)
+
+    def _finish(self, work: Callable[[], None], tell: Callable[[], None]) -> None:
+        """On the clock's thread; what it raises is met again by the next who asks."""
+        begun = self._thread.submit(work)
+        while concurrent.futures.wait([begun], timeout=TELL_EVERY_S).not_done:
             tell()
-        bringing.result()
+        begun.result()
 
     @property
     def notes(self) -> list[str]:
@@ -144,21 +162,30 @@ class Timekeeper:
                     track.add_namesake(name)
         return track
 
-    def _bring_compiled(self) -> None:
-        """One after the other; what raises is tried again by the next who wants it complete."""
+    def _give_up_compiled(self) -> None:
+        if self._awaited:
+            self._notes.append(TOO_LONG_TO_COMPILE)
+            self._awaited.clear()
+
+    def _compile_rest(self) -> None:
         keep_what_is_compiled()
+        with self._reference.running("forward"):
+            for name in self._awaited:
+                if name not in self._compiled:
+                    original = original_on_gpu(self._reference, self._plan)
+                    self._compiled[name] = compile_original(name, original, self._sets[0], self._call)
+
+    def _bring_in(self) -> None:
         mode = precision_mode(self._conditions)
         with self._reference.running("forward"):
-            while self._awaited:
-                name = self._awaited[0]
-                module, trouble = compiled(
-                    name, original_on_gpu(self._reference, self._plan), self._sets[0], self._call
-                )
+            while self._awaited and self._awaited[0] in self._compiled:
+                made = self._compiled[self._awaited[0]]
+                trouble = made.prove(self._sets[0], self._call)
                 if trouble:
                     self._notes.append(trouble)
                 else:
-                    self._track.add(f"{name} ({mode})", module, self._sets)
-                del self._awaited[0]
+                    self._track.add(f"{made.name} ({mode})", made.module, self._sets)
+                del self._awaited[0], self._compiled[made.name]
 
     def _call(self, module: Any, args: list[Any]) -> Any:
         with torch.no_grad(), self._conditions.calling("cuda"):

@@ -1,0 +1,117 @@
+"""A child process that works on a GPU beside others, and stands still while somebody wants the card alone.
+
+The child knows nothing of leases. It stops itself (SIGSTOP) once it is ready for the GPU; from there on a thread of its
+parent keeps it. It runs while that thread holds the lease shared. When somebody waits to have the card alone, the child
+is stopped wherever it is, what it had queued is let run out, and the lease is given up; with the lease back, it goes
+on. So nobody waits longer than a turn, whatever the child does.
+
+A stopped process ends by SIGKILL like any other: a child that is to die with its parent does so in the middle of that,
+and the lease of a dead parent is free. What the child itself has started is not stopped: it must leave the GPU alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+from triton_agent.tools.errors import InstrumentError
+
+TURN_S = 1.0
+"""It runs for this long at least before it gives way, or a card on which one race follows another would end it."""
+DRAIN_S = 0.25
+"""After the stop. Whoever tries out kernels queues a tenth of a second of them at most before it looks at the clock."""
+POLL_S = 0.02
+LOOKS = 2
+"""In a row, at which somebody has to be seen waiting."""
+
+STOPPED = os.CLD_STOPPED
+
+Lease = Callable[[], contextlib.AbstractContextManager[None]]
+
+
+class GivingWay:
+    """Keeps one child from its construction until it has ended, and reaps it. `wait` may be called from any thread."""
+
+    def __init__(
+        self,
+        pid: int,
+        lease: Lease,
+        awaited: Callable[[], bool],
+        *,
+        limit_s: float,
+        longest_call_s: Callable[[], float] = float,
+    ) -> None:
+        """`limit_s`: of its own time, when it is ended; what it stands still or waits for the lease is not on it.
+
+        `longest_call_s`: how long something may take that it has queued in one piece, as far as it is known.
+        """
+        self.in_time = True
+        """Whether it ended by itself; known once it has ended."""
+        self._pid = pid
+        self._lease = lease
+        self._awaited = awaited
+        self._longest_call_s = longest_call_s
+        self._left_s = limit_s
+        self._ended = threading.Event()
+        threading.Thread(target=self._keep, name="giving way", daemon=True).start()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Whether it has ended by then. Who waits must not hold the lease."""
+        return self._ended.wait(timeout_s)
+
+    def _keep(self) -> None:
+        try:
+            alive = self._runs(until=lambda: False)  # before it asks for the GPU
+            while alive:
+                with self._lease():
+                    os.kill(self._pid, signal.SIGCONT)
+                    alive = self._runs(until=self._somebody_waits()) and self._stands_still()
+        except InstrumentError:  # the lease is not to be had: others need the card more than what comes of this
+            os.kill(self._pid, signal.SIGKILL)
+        finally:
+            os.waitpid(self._pid, 0)
+            self._ended.set()
+
+    def _runs(self, *, until: Callable[[], bool]) -> bool:
+        """Until it stops by itself, or this comes true; False once it has ended, at the latest at its time limit."""
+        began_s = time.monotonic()
+        try:
+            while not until():
+                if time.monotonic() - began_s > self._left_s:
+                    self.in_time = False
+                    os.kill(self._pid, signal.SIGKILL)
+                if (state := self._state()) is not None:
+                    return state == STOPPED
+                time.sleep(POLL_S)
+            return True
+        finally:
+            self._left_s -= time.monotonic() - began_s
+
+    def _stands_still(self) -> bool:
+        """Stopped, and nothing of it left on the card; False if it has ended instead."""
+        os.kill(self._pid, signal.SIGSTOP)
+        while (state := self._state()) is None:
+            time.sleep(POLL_S)
+        if state == STOPPED:
+            time.sleep(DRAIN_S + self._longest_call_s())
+        return state == STOPPED
+
+    def _state(self) -> int | None:
+        """How it is, unless it is running; an ended one is not reaped by asking."""
+        seen = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
+        return None if seen is None else seen.si_code
+
+    def _somebody_waits(self) -> Callable[[], bool]:
+        """Asked again and again in one turn."""
+        began_s, seen = time.monotonic(), 0
+
+        def waits() -> bool:
+            nonlocal seen
+            seen = seen + 1 if self._awaited() else 0
+            return seen >= LOOKS and time.monotonic() - began_s > TURN_S
+
+        return waits
