@@ -6,6 +6,7 @@ That what is measured is true is tested on a GPU, in `test_evaluator_gpu.py`.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -97,12 +98,21 @@ class PlayedClock:
             self.is_complete, self.completed = True, self.completed + 1
             self.names += ["compile"] * self.compiles
 
-    def race(self, entrant: Any, since: int = 0) -> list[Timing]:
+    def race(self, entrant: Any, since: int = 0) -> list[PlayedRace]:
         assert self.gpu.mine is Mode.EXCLUSIVE
+        return [PlayedRace(self.gpu, name, self.speedup) for name in self.names[since:]]
+
+
+@dataclasses.dataclass(frozen=True)
+class PlayedRace:
+    gpu: Gpu
+    opponent: str
+    speedup: float
+
+    def timings(self) -> list[Timing]:
+        assert self.gpu.mine is None, "others wait while this is worked out"
         ratio = around(self.speedup, 0.01)
-        return [
-            timing(ratio, baseline=name, kind=kind) for name in self.names[since:] for kind in ("device", "latency")
-        ]
+        return [timing(ratio, baseline=self.opponent, kind=kind) for kind in ("device", "latency")]
 
 
 @pytest.fixture(autouse=True)

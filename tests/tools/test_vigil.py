@@ -16,12 +16,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests import verdicts
 
 from triton_agent.tools import health, nvml
 from triton_agent.tools.errors import InstrumentError, WorkerLost
 from triton_agent.tools.health import GpuProcess, Health
-from triton_agent.tools.results import Finding, Timing
+from triton_agent.tools.results import Finding
 from triton_agent.tools.timing.vigil import ATTEMPTS, ZYGOTE, Vigil, undisturbed
 from triton_agent.tools.verify.checker import device_trouble
 from triton_agent.tools.verify.session import Failed
@@ -213,19 +212,15 @@ def test_what_a_candidate_did_wrong_counts_only_when_nothing_disturbed() -> None
         undisturbed(lies, seeing(QUIET, BUSY), after=lambda _: (), settle_s=0.0)
 
 
-def timing(baseline_ms: float, kind: str = "device") -> Timing:
-    return verdicts.timing(original_ms=baseline_ms, kind=kind)
-
-
 def test_an_original_much_slower_than_before_betrays_a_load_that_nobody_told_of() -> None:
     vigil = seeing(QUIET)
-    assert vigil.slower_than_usual([timing(1.0), timing(9.0, "latency")]) == ()
-    assert vigil.slower_than_usual([timing(1.2), timing(30.0, "latency")]) == ()
-    (found,) = vigil.slower_than_usual([timing(2.1)])
+    assert vigil.slower_than_usual({"eager": 1.0, "compile": 0.5}) == ()
+    assert vigil.slower_than_usual({"eager": 1.2, "compile": 0.5}) == ()
+    (found,) = vigil.slower_than_usual({"eager": 2.1, "compile": 0.5})
     assert found == "eager takes 2.1000 ms and took 1.0000 ms before"
-    assert vigil.slower_than_usual([timing(0.8)]) == ()
+    assert vigil.slower_than_usual({"eager": 0.8}) == ()
     tiny = seeing(QUIET)
-    assert tiny.slower_than_usual([timing(0.004)]) == tiny.slower_than_usual([timing(0.009)]) == ()
+    assert tiny.slower_than_usual({"eager": 0.004}) == tiny.slower_than_usual({"eager": 0.009}) == ()
 
 
 def sleeper(*marks: str) -> subprocess.Popen[bytes]:

@@ -25,6 +25,8 @@ from triton_agent.tools.timing.samples import Overheads, PairedSamples, Sample, 
 LEAST_PAIRS = 12
 """Under about ten the interval of a ratio is narrower than it claims."""
 PAIRS_BETWEEN_LOOKS = 6
+RESAMPLES_OF_A_LOOK = 200
+"""Enough to see how wide an interval is; nobody reads it, and the GPU stands still meanwhile."""
 
 TimeOnce = Callable[[int], Sample]
 """Times one call of a subject; the number says which set of inputs is due."""
@@ -88,7 +90,8 @@ def _looks(taken: int) -> bool:
 def _narrow(pairs: list[tuple[Sample, Sample]], precision: tuple[float, float]) -> bool:
     baseline, candidate = (tuple(side) for side in zip(*pairs, strict=True))
     for kind, share in zip(("device", "latency"), precision):
-        ratio = intervals.paired_ratio(milliseconds(baseline, kind), milliseconds(candidate, kind))
+        sides = milliseconds(baseline, kind), milliseconds(candidate, kind)
+        ratio = intervals.paired_ratio(*sides, resamples=RESAMPLES_OF_A_LOOK)
         if ratio.high - ratio.low > share * ratio.median:
             return False
     return True

@@ -11,15 +11,15 @@ on the card that nobody told of.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from triton_agent.tools import health
 from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.health import Health
-from triton_agent.tools.results import Timing
 
 ATTEMPTS = 2
 SETTLE_S = 1.0
@@ -69,11 +69,9 @@ class Vigil:
         fresh = None if told is None or self._errors_before is None else max(0, told - self._errors_before)
         return dataclasses.replace(seen, uncorrected_ecc_errors=fresh, utilization_percent=None)
 
-    def slower_than_usual(self, timings: list[Timing]) -> tuple[str, ...]:
+    def slower_than_usual(self, device_ms: Mapping[str, float]) -> tuple[str, ...]:
         """Baselines that took much longer than they did at their best; remembers the best."""
-        device = [timing for timing in timings if timing.kind == "device"]
-        found = (self.compare(timing.baseline, timing.baseline_ms.median) for timing in device)
-        return tuple(filter(None, found))
+        return tuple(filter(None, itertools.starmap(self.compare, device_ms.items())))
 
     def compare(self, baseline: str, now_ms: float) -> str:
         """In words, where this is much slower than the best so far; empty where it is not."""

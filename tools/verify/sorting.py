@@ -39,7 +39,8 @@ def sketch_time(job: Job) -> None:
         return
     entrant = enter_clock(job, clock)
     with job.gpu(Mode.EXCLUSIVE):
-        job.timings = clock.sketch(entrant)
+        race = clock.sketch(entrant)
+    job.timings = race.timings()
 
 
 STAGES: tuple[Stage, ...] = (

@@ -22,8 +22,9 @@ from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
 from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.results import Finding, Timing
 from triton_agent.tools.timing.clock import Clock, ClockSettings
+from triton_agent.tools.timing.intervals import MARGIN
 from triton_agent.tools.timing.pairing import PairingSettings, take_turns
-from triton_agent.tools.timing.samples import Overheads, PairedSamples, Sample, contradiction
+from triton_agent.tools.timing.samples import Overheads, PairedSamples, Sample, contradiction, hidden_ms
 from triton_agent.tools.timing.subject import Subject
 from triton_agent.tools.verify.session import Failed, Session
 
@@ -38,6 +39,8 @@ WARM_UP_CALLS = 3
 """After waiting for the GPU; caches are cold by design, but clocks and queues should not be."""
 FALSE_FACTOR = 1.5
 """A batch may take this much longer a call than claimed: clocks step, a caller's cache is not a batch's."""
+PAIRS_WON = 1 / 3
+"""A candidate that is faster by the margin wins at least every other pair by it, in the long run."""
 FLOOR_SHARE = 0.5
 """Claims under half the floor are impossible; the other half is for outputs that stay in the cache."""
 
@@ -77,6 +80,23 @@ class Entrant:
     method: str
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Race:
+    """What the clock read of a candidate and one opponent. What it says is worked out when the GPU is free again."""
+
+    opponent: str
+    samples: PairedSamples
+    clocks_mhz: tuple[int, ...] = ()
+
+    def original_ms(self) -> float:
+        """Device time of the opponent."""
+        return statistics.median(self.samples.times_ms("device")[0])
+
+    def timings(self) -> list[Timing]:
+        """Of the device, and of a call."""
+        return [self.samples.timing(self.opponent, kind, self.clocks_mhz) for kind in ("device", "latency")]
+
+
 class Racetrack:
     """The checker's clock and the opponents, made once per problem under the GPU's exclusive lease."""
 
@@ -84,7 +104,7 @@ class Racetrack:
         self.settings = settings
         self.floor_ms = floor_ms
         self.conditions = conditions
-        self.clock = Clock("cuda", ClockSettings(cold_l2=settings.cold_l2))
+        self.clock = Clock("cuda", ClockSettings(cold_l2=settings.cold_l2, linger=False))
         self.opponents: list[Opponent] = []
 
     def add(self, name: str, model: Any, sets: list[list[Any]], conditions: Conditions | None = None) -> None:
@@ -105,31 +125,29 @@ class Racetrack:
         method = f"original: {self.clock.method}; candidate in its own process: {reply['method']}"
         return Entrant(session=session, overheads=Overheads(**reply["overheads"]), method=method)
 
-    def race(self, entrant: Entrant, since: int = 0) -> list[Timing]:
-        """Timings against each opponent from that one on, with the GPU alone; raises Failed for a clock that lies."""
+    def race(self, entrant: Entrant, since: int = 0) -> list[Race]:
+        """Against each opponent from that one on, with the GPU alone; raises Failed for a clock that lies."""
         entrant.session.ask("time", batch=WARM_UP_CALLS)
-        timings: list[Timing] = []
+        races: list[Race] = []
         for opponent in self.opponents[since:]:
             if not opponent.namesake:  # else what was measured of the one before holds
                 with opponent.conditions.settled():
                     samples = self._turns(opponent, entrant)
-                self._bound(entrant.session, samples, entrant.overheads)
-            timings += [samples.timing(opponent.name, kind) for kind in ("device", "latency")]
-        return timings
+                    self._bound(opponent, entrant, samples)
+            races.append(Race(opponent=opponent.name, samples=samples))
+        return races
 
-    def sketch(self, entrant: Entrant) -> list[Timing]:
+    def sketch(self, entrant: Entrant) -> Race:
         """A short race against the first opponent, unbounded: for sorting what a trusted author wrote."""
         entrant.session.ask("time", batch=WARM_UP_CALLS)
         samples = self._take_turns(self.opponents[0], entrant, self.settings.short_pairs)
-        return [samples.timing(self.opponents[0].name, kind) for kind in ("device", "latency")]
+        return Race(opponent=self.opponents[0].name, samples=samples)
 
     def _turns(self, opponent: Opponent, entrant: Entrant) -> PairedSamples:
         """Short; and in full where the candidate seems ahead in device time."""
-        for pairs in (self.settings.short_pairs, self.settings.full_pairs):
-            samples = self._take_turns(opponent, entrant, pairs)
-            original, candidate = samples.times_ms("device")
-            if statistics.median(candidate) >= statistics.median(original):
-                break
+        samples = self._take_turns(opponent, entrant, self.settings.short_pairs)
+        if may_win(samples):
+            samples = self._take_turns(opponent, entrant, self.settings.full_pairs)
         return samples
 
     def _take_turns(self, opponent: Opponent, entrant: Entrant, pairs: int) -> PairedSamples:
@@ -142,8 +160,9 @@ class Racetrack:
             method=entrant.method,
         )
 
-    def _bound(self, session: Session, samples: PairedSamples, overheads: Overheads) -> None:
+    def _bound(self, opponent: Opponent, entrant: Entrant, samples: PairedSamples) -> None:
         """Refuse claims that the trusted clock, the floor or their own other half contradict."""
+        session = entrant.session
         claimed = statistics.median(sample.device_ms for sample in samples.candidate)
         latency = statistics.median(sample.host_ms for sample in samples.candidate)
         calls = max(3, min(BATCH_AT_MOST, int(BATCH_MS / max(latency, 1e-3))))
@@ -160,9 +179,21 @@ class Racetrack:
             raise Failed(
                 Finding.FALSE_CLOCK, f"claimed {claimed:.4f} ms; moving the bytes alone takes {self.floor_ms:.4f} ms"
             )
-        doubt = contradiction(samples.candidate, overheads)
-        if doubt:
-            raise Failed(Finding.FALSE_CLOCK, doubt)
+        if self._doubt(samples, entrant):  # a host that was held up is not again, and a lie is
+            doubt = self._doubt(self._take_turns(opponent, entrant, self.settings.short_pairs), entrant)
+            if doubt:
+                raise Failed(Finding.FALSE_CLOCK, doubt)
+
+    def _doubt(self, samples: PairedSamples, entrant: Entrant) -> str:
+        beside_ms = hidden_ms(samples.baseline, self.clock.overheads)
+        return contradiction(samples.candidate, entrant.overheads, beside_ms)
+
+
+def may_win(samples: PairedSamples) -> bool:
+    """Whether a short race leaves a win by the margin possible, as it does not where hardly a pair was won by it."""
+    original, candidate = samples.times_ms("device")
+    won = sum(one > other * (1 + MARGIN) for one, other in zip(original, candidate))
+    return statistics.median(candidate) < statistics.median(original) and won >= PAIRS_WON * len(original)
 
 
 def _batch_ms(session: Session, calls: int) -> float:

@@ -21,7 +21,6 @@ from triton_agent.tools.isolate.conditions import Conditions
 from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.isolate.tensors import nested_tensors
 from triton_agent.tools.kernel_profile import Roofline
-from triton_agent.tools.results import Timing
 from triton_agent.tools.timing.opponents import COMPILED, EAGER_TF32
 from triton_agent.tools.timing.vigil import Vigil, undisturbed
 from triton_agent.tools.verify.baselines import Compiled, compile_original, keep_what_is_compiled, tf32_may_matter
@@ -32,7 +31,7 @@ from triton_agent.tools.verify.plan import Plan
 from triton_agent.tools.verify.profiling import least_time, original_on_gpu
 from triton_agent.tools.verify.reference import Reference
 from triton_agent.tools.verify.session import Session
-from triton_agent.tools.verify.speed import Entrant, Racetrack, SpeedSettings, precision_mode
+from triton_agent.tools.verify.speed import Entrant, Race, Racetrack, SpeedSettings, precision_mode
 
 PROBE_READINGS = 5
 """Of the original alone, whose median tells a loaded card from a quiet one."""
@@ -119,22 +118,22 @@ class Timekeeper:
         """Bring a candidate to the start; needs no exclusive lease."""
         return self._track.enter(session, packed_sets, model=model, train=train)
 
-    def race(self, entrant: Entrant, since: int = 0) -> list[Timing]:
-        """Timings against each opponent there is, from that one on, taken while nothing disturbed."""
+    def race(self, entrant: Entrant, since: int = 0) -> list[Race]:
+        """Against each opponent there is, from that one on, while nothing disturbed."""
         return self._thread.submit(self._race, entrant, since).result()
 
-    def sketch(self, entrant: Entrant) -> list[Timing]:
+    def sketch(self, entrant: Entrant) -> Race:
         """A short race, unwatched: it sorts, and no more."""
         return self._thread.submit(self._track.sketch, entrant).result()
 
-    def _race(self, entrant: Entrant, since: int) -> list[Timing]:
-        timings = undisturbed(
+    def _race(self, entrant: Entrant, since: int) -> list[Race]:
+        races = undisturbed(
             lambda: self._track.race(entrant, since),
             self._vigil,
-            after=self._vigil.slower_than_usual,
+            after=lambda run: self._vigil.slower_than_usual({race.opponent: race.original_ms() for race in run}),
             probe=self._probe,
         )
-        return [dataclasses.replace(timing, clocks_mhz=self._vigil.clocks_mhz) for timing in timings]
+        return [dataclasses.replace(race, clocks_mhz=self._vigil.clocks_mhz) for race in races]
 
     def _probe(self) -> str:
         """Whether the original is slower than it was, asked of the original alone; the first time it is to be known."""
