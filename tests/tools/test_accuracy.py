@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from triton_agent.tools.results import Finding
-from triton_agent.tools.verify.accuracy import Yardstick, judge
+from triton_agent.tools.verify.accuracy import judge
 from triton_agent.tools.verify.expectation import expect
+from triton_agent.tools.verify.yardstick import Yardstick
 
 
 def yard_of(function: object, *inputs: torch.Tensor) -> Yardstick:

@@ -11,10 +11,11 @@ import torch
 import torch.nn.functional as F
 
 from triton_agent.tools.results import Finding
-from triton_agent.tools.verify.accuracy import Yardstick, judge
+from triton_agent.tools.verify.accuracy import judge
 from triton_agent.tools.verify.expectation import expect
 from triton_agent.tools.verify.random_rounding import Nudge, round_in_place
 from triton_agent.tools.verify.truth import run_lifted
+from triton_agent.tools.verify.yardstick import Yardstick
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -188,7 +188,11 @@ class Clock:
         empty_ms = [self.time_once(nothing, turn).device_ms for turn in turns]
         least_samples = [self.time_once(least, turn) for turn in turns]
         trips_ms = [sample.host_ms - sample.enqueue_ms - sample.device_ms for sample in least_samples]
-        return Overheads(event_ms=statistics.median(empty_ms), round_trip_ms=max(statistics.median(trips_ms), 0.0))
+        return Overheads(
+            event_ms=statistics.median(empty_ms),
+            round_trip_ms=max(statistics.median(trips_ms), 0.0),
+            late_ms=statistics.median(sample.late_ms for sample in least_samples),
+        )
 
     def _repeats(self, subject: Subject) -> int:
         if self.settings.cold_l2:

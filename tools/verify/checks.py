@@ -15,11 +15,12 @@ import torch
 from triton_agent.tools.isolate.tensors import Malformed, leaves, shape_of, unflatten, unpack
 from triton_agent.tools.isolate.watch import POISON
 from triton_agent.tools.results import CaseAccuracy, Finding
-from triton_agent.tools.verify.accuracy import Judgement, Yardstick, judge
+from triton_agent.tools.verify.accuracy import Judgement, judge
 from triton_agent.tools.verify.condense import condense
 from triton_agent.tools.verify.expectation import Expectation
 from triton_agent.tools.verify.plan import Case, Verify
 from triton_agent.tools.verify.session import Failed
+from triton_agent.tools.verify.yardstick import Yardstick
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,11 +16,11 @@ import torch
 
 from triton_agent.tools.isolate.payloads import Payload, pack
 from triton_agent.tools.isolate.tensors import Foreign, aliases, flatten, leaves, nested_tensors
-from triton_agent.tools.verify.accuracy import Yardstick, left_to_chance
 from triton_agent.tools.verify.index_bounds import WildIndex, refusing_on_gpu
 from triton_agent.tools.verify.random_rounding import DoublesSeen, Nudge
 from triton_agent.tools.verify.tensor_cores import Around
 from triton_agent.tools.verify.truth import run_lifted
+from triton_agent.tools.verify.yardstick import Yardstick, left_to_chance
 
 NUDGE = 2.0**-24
 """Half a unit in the last place of float32, the precision in which kernels compute."""
