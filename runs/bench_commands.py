@@ -43,6 +43,13 @@ LIBRARY = Annotated[
         help="Whether torch, cuBLAS and cuDNN may do heavy work beside an own kernel; default: own kernels.",
     ),
 ]
+PRECISION = Annotated[
+    str | None,
+    typer.Option(
+        "--precision",
+        help="tf32: float32 products may run in TF32, the original's and torch.compile's as well; default: same.",
+    ),
+]
 DEVICE = Annotated[
     str | None,
     typer.Option(
@@ -86,6 +93,7 @@ SHARED: dict[str, tuple[Any, Any]] = {
     "parallel": (PARALLEL, None),
     "budget": (BUDGET, None),
     "allow_library": (LIBRARY, None),
+    "precision": (PRECISION, None),
     "device": (DEVICE, None),
     "target": (TARGET, None),
     "seed": (SEED, None),

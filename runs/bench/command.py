@@ -53,6 +53,7 @@ class BenchRequest:
     parallel: int | None = None
     budget: str | None = None
     allow_library: bool | None = None
+    precision: str | None = None
     device: str | None = None
     target: str | None = None
     seed: int | None = None
@@ -143,6 +144,7 @@ def _said(request: BenchRequest) -> dict[str, Any]:
         "parallel": request.parallel,
         "budget_s": parse_seconds(request.budget),
         "mode": mode,
+        "precision": request.precision,
         "target": request.target,
         "seed": request.seed,
         "timeout_s": request.timeout,

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 
 from triton_agent.runs.bench.rows import ProblemRow, Record
+from triton_agent.runs.bench.settings import UNSAID
 
 DECIDING = ("mode", "device", "precision", "autocast", "samples")
 """Settings with other values make other figures, not better or worse ones."""
@@ -40,7 +41,7 @@ def _all(before: Record, after: Record) -> Iterator[Difference]:
         yield _difference("problems", *_sets(before, after), deciding=True)
     yield _seen("GPU", before, after, lambda row: row.where.gpu or row.where.device, deciding=True)
     for name in dict.fromkeys([*before.head.settings, *after.head.settings]):
-        values = (_said(record.head.settings.get(name)) for record in (before, after))
+        values = (_said(record.head.settings.get(name, UNSAID.get(name))) for record in (before, after))
         yield _difference(name, *values, deciding=name in DECIDING)
     for name in PLACES:
         yield _seen(name, before, after, lambda row, name=name: str(getattr(row.where, name)))  # type: ignore[misc]

@@ -12,11 +12,14 @@ from triton_agent.runs.bench.outcomes import BASELINES
 from triton_agent.runs.bench.rows import Mode
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.evaluator import EvaluatorSettings
+from triton_agent.tools.isolate.conditions import PRECISIONS
 
 VERIFIED, ORIGINAL = "verified", "original"
 PROTOCOLS = (VERIFIED, ORIGINAL)
 ELSEWHERE = ("kernels", "base_url", "api_key_env", "vllm_python", "cards")
 """Settings that may differ between parts of one benchmark: where a folder or a server is, and which cards are free."""
+UNSAID = {"precision": "same"}
+"""What holds where a record says nothing, since it is older than the setting."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,8 @@ class BenchSettings:
     kernels: str = ""
     """The folder of kernels by someone else, absolute; empty where a policy writes."""
     mode: Mode = Mode.OWN_KERNELS
+    precision: str = "same"
+    """`tf32`: float32 products may run in TF32, the original's and its baselines' as well as the kernels'."""
     samples: int = 1
     """Independent goes at each problem; with kernels by someone else as many as there are files."""
     turns: int = 12
@@ -53,12 +58,14 @@ class BenchSettings:
                 raise UsageError(f"{name} {value}", remedy="at least 1")
         if self.protocol not in PROTOCOLS:
             raise UsageError(f"--protocol {self.protocol}", remedy=" or ".join(PROTOCOLS))
+        if self.precision not in PRECISIONS:
+            raise UsageError(f"--precision {self.precision}", remedy=" or ".join(PRECISIONS))
         if not 0 < self.timeout_s < float("inf"):
             raise UsageError(f"--timeout {self.timeout_s:g}", remedy="a positive number of seconds")
 
     @property
     def rules(self) -> Rules:
-        return Rules(allow_library=self.mode is Mode.ALLOW_LIBRARY, target=self.target)
+        return Rules(allow_library=self.mode is Mode.ALLOW_LIBRARY, precision=self.precision, target=self.target)
 
     def loop(self, index: int) -> LoopSettings:
         """Of one sample; each has a seed of its own."""
@@ -77,6 +84,7 @@ class BenchSettings:
             card=card,
             target=self.target,
             allow_library=self.mode is Mode.ALLOW_LIBRARY,
+            precision=self.precision,
             baselines=BASELINES if self.device == "cuda" else (),
             trust=self.trust,
         ).within(self.timeout_s)
@@ -92,7 +100,7 @@ class BenchSettings:
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """In words, where two sets of settings are not of the same benchmark."""
-    there, now = ({**settings, **settings.get("model", {})} for settings in (one, other))
+    there, now = ({**UNSAID, **settings, **settings.get("model", {})} for settings in (one, other))
     names = [name for name in {**there, **now} if name not in ("model", *ELSEWHERE)]
     return [
         f"{name} {there.get(name)} there, {now.get(name)} now" for name in names if there.get(name) != now.get(name)

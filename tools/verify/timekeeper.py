@@ -155,7 +155,7 @@ class Timekeeper:
                 allowed = dataclasses.replace(self._conditions, precision="tf32")
                 with allowed.settled():
                     name = f"{EAGER_TF32} ({precision_mode(allowed)})"
-                if tf32_may_matter(plan.facts):
+                if self._conditions.precision != "tf32" and tf32_may_matter(plan.facts):
                     track.add(name, original, sets, allowed)
                 else:
                     track.add_namesake(name)

@@ -35,6 +35,7 @@ HERE = Path(__file__).parent
 LAYOUTS = HERE.parent / "layouts"
 KERNELBENCH, TRITONBENCH = LAYOUTS / "kernelbench", LAYOUTS / "tritonbench"
 KERNELS, OPERATORS = HERE / "kernels", HERE / "operators"
+LINEAR = HERE.parents[1] / "kernels" / "linear_relu_f32"
 FEW = ("level1/2_bent_line", "level1/3_product_of_three", "level1/4_columns_by_length")
 
 Ran = Callable[..., tuple[int, Record]]
@@ -168,6 +169,22 @@ def test_other_options_in_the_same_folder_are_refused_and_resuming_takes_its_own
     done = call("bench", "kernelbench", str(KERNELBENCH), "--resume", str(whole))
     assert (done.code, (whole / FILE).read_bytes()) == (exit_codes.GOOD, before)
     assert "3 of them are there" in done.stderr
+
+
+def test_precision_holds_for_verdicts_and_is_part_of_what_was_asked(ran: Ran, tmp_path: Path) -> None:
+    for folder, name in (("clone", "problem.py"), ("kernels", "wrong_default_tf32.py")):
+        (tmp_path / folder / "level1").mkdir(parents=True)
+        (tmp_path / folder / "level1" / "1_linear.py").write_text((LINEAR / name).read_text())
+    clone = of_clone(tmp_path / "clone", Benchmark.KERNELBENCH, [])
+    found = {}
+    for precision in (None, "tf32"):
+        _, record = ran(clone, tmp_path / f"{precision}", kernels=str(tmp_path / "kernels"), precision=precision)
+        found[precision] = record.rows[0].samples[0].status
+    assert found == {None: Status.WRONG_VALUES, "tf32": Status.PASSED}
+    with pytest.raises(UsageError, match="precision same there, tf32 now"):
+        ran(clone, tmp_path / "None", kernels=str(tmp_path / "kernels"), precision="tf32")
+    with pytest.raises(UsageError, match="--precision fp8"):
+        ran(clone, tmp_path / "other", kernels=str(tmp_path / "kernels"), precision="fp8")
 
 
 # -- problems that cannot be used --------------------------------------------------------------------------------------
