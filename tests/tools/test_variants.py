@@ -154,7 +154,22 @@ def get_inputs():
 """
 
 
-def test_sizes_at_which_other_operators_run_come_last(tmp_path: Path) -> None:
+def test_what_a_device_makes_of_a_call_does_not_count_as_another_program(tmp_path: Path) -> None:
+    """One row is contiguous either way round, so nothing is copied there; it is the same module all the same."""
+    turned = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x.transpose(0, 1).contiguous() * 2
+batch, width = 6, 32
+def get_inputs():
+    return [torch.randn(batch, width)]
+"""
+    names = [variant.name for variant in family(problem(tmp_path, turned), 1, limits=INTERPRETER)]
+    assert "batch=1" in names, names
+
+
+def test_sizes_at_which_other_functions_are_called_come_last(tmp_path: Path) -> None:
     looped = family(problem(tmp_path, LOOP), 1, limits=INTERPRETER)
     assert len(looped) > 2 and all("steps" not in variant.constants for variant in looped)
     only_steps = LOOP.replace("steps, batch, width = 6, 8, 16", "steps = 6").replace(

@@ -22,6 +22,7 @@ from torch._subclasses.fake_tensor import (
     FakeTensor,
     FakeTensorMode,
 )
+from torch.overrides import TorchFunctionMode
 
 from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.errors import ProblemError
@@ -70,8 +71,9 @@ class Footprint:
     flops: int
     finite: tuple[bool, ...] | None
     """For each output whether it is free of NaN and infinity; None where nothing was computed."""
-    operators: tuple[str, ...]
-    """What was called, in order: a module that loops over a size runs another program at another size."""
+    calls: tuple[str, ...]
+    """What it called of torch, in order, by the names it used: a module that loops over a size is another program at
+    another size. Which operators a device then chooses for a call of a size is not the module's doing."""
 
     def load(self, limits: Limits) -> float:
         """How many times the limits it takes; at most 1 fits."""
@@ -96,11 +98,9 @@ class _Meter(UncompiledMode):  # type: ignore[no-untyped-call]
         self.elements_at_most = elements_at_most
         self.deadline = deadline
         self.largest = 0
-        self.operators: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self._refuse(_asked_elements(args))  # before the memory is taken
-        self.operators.append(str(func))
         result = func(*args, **(kwargs or {}))
         for tensor in tensors_in(result):
             self.largest = max(self.largest, _written_elements(tensor))
@@ -112,6 +112,20 @@ class _Meter(UncompiledMode):  # type: ignore[no-untyped-call]
             raise TooLarge(f"the original makes a tensor of {elements} elements")
         if time.monotonic() > self.deadline:
             raise TooLarge("the original takes too long")
+
+
+class _Calls(TorchFunctionMode):
+    """Notes what is called of torch; what that calls in turn is not seen, and neither is a look at a shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name != "__get__":
+            self.names.append(name)
+        return func(*args, **(kwargs or {}))
 
 
 def _asked_elements(args: Any) -> int:
@@ -144,19 +158,19 @@ def estimate(reference: Reference, seed: int, *, deadline: float = math.inf) -> 
 
     Raises `ProblemError` where the original does not run, `NotFollowed` where that may be the fake tensors' fault.
     """
-    counter, meter = FlopMeter(), _Meter(deadline=deadline)
+    counter, meter, calls = FlopMeter(), _Meter(deadline=deadline), _Calls()
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     inputs = _fake_if_possible(lambda: reference.make_inputs(seed), fake, deadline)
     model = _fake_if_possible(lambda: _model(reference, seed), fake, deadline)
     inputs = [map_tensors(value, lambda tensor: _faked(fake, tensor)) for value in inputs]
     try:
-        with _silent(), torch.no_grad(), fake, meter, counter:
+        with _silent(), torch.no_grad(), fake, meter, counter, calls:
             outputs = reference.call(model, inputs)
     except TooLarge:
         raise
     except ProblemError as error:
-        raise NotFollowed(error, _footprint(model, inputs, None, meter, counter, finite=None)) from error
-    return _footprint(model, inputs, outputs, meter, counter, finite=None)
+        raise NotFollowed(error, _footprint(model, inputs, None, meter, counter, calls, finite=None)) from error
+    return _footprint(model, inputs, outputs, meter, counter, calls, finite=None)
 
 
 def _fake_if_possible(make: Callable[[], _Made], fake: FakeTensorMode, deadline: float) -> _Made:
@@ -198,17 +212,17 @@ def prove(
     reference: Reference, seed: int, *, limits: Limits, deadline: float = math.inf, device: str = "cpu"
 ) -> Footprint:
     """Measured by running the original; raises `ProblemError` where it fails, `TooLarge` past the limits."""
-    counter, meter = FlopMeter(), _Meter(limits.elements_at_most, deadline)
+    counter, meter, calls = FlopMeter(), _Meter(limits.elements_at_most, deadline), _Calls()
     uncut = limits.elements_at_most if reference.batch is None else MOST_UNCUT_ELEMENTS
     with _quiet_generators(), torch.no_grad():
         with _Meter(uncut, deadline):
             inputs = [map_tensors(value, lambda tensor: tensor.to(device)) for value in reference.make_inputs(seed)]
         with _Meter(limits.elements_at_most, deadline):
             model = _model(reference, seed).to(device)
-        with refusing(on_gpu=device != "cpu"), meter, counter:
+        with refusing(on_gpu=device != "cpu"), meter, counter, calls:
             outputs = reference.call(model, inputs)
         finite = tuple(bool(torch.isfinite(tensor).all()) for tensor in tensors_in(outputs))
-    return _footprint(model, inputs, outputs, meter, counter, finite=finite)
+    return _footprint(model, inputs, outputs, meter, counter, calls, finite=finite)
 
 
 @contextlib.contextmanager
@@ -224,6 +238,7 @@ def _footprint(
     outputs: Any,
     meter: _Meter,
     counter: FlopMeter,
+    calls: _Calls,
     *,
     finite: tuple[bool, ...] | None,
 ) -> Footprint:
@@ -237,5 +252,5 @@ def _footprint(
         largest=meter.largest,
         flops=counter.flops,
         finite=finite,
-        operators=tuple(meter.operators),
+        calls=tuple(calls.names),
     )

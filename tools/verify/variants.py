@@ -3,7 +3,7 @@
 A kernel with a shape written into it passes at that shape and nowhere else, so the family holds sizes that no block
 size divides: a batch of one more, of one, prime feature sizes. Each is proven: the original was run there, its shapes
 really differ, and its outputs are as finite as before. Variants never change what a candidate cannot be told. Those at
-which the module runs other operators (it loops over a size, or asks for one) come last: each is a program of its own,
+which the module calls other functions (it loops over a size, or asks for one) come last: each is a program of its own,
 and a kernel's file need not hold them all.
 """
 
@@ -32,7 +32,7 @@ __all__ = [
 MOST_VARIANTS = 5
 """Beside the first. Each costs a candidate a compile and a few calls."""
 ENOUGH = 2
-"""So many at which the same operators run, and no others are asked for."""
+"""So many at which the same functions are called, and no others are asked for."""
 
 
 def family(
@@ -70,7 +70,7 @@ def _around(trials: Trials, anchor: Variant) -> list[Variant]:
         if real is None or real.load(trials.limits) > 1 or real.finite != proven.finite or _shapes(real) in shapes:
             continue
         shapes.add(_shapes(real))
-        if real.operators != proven.operators:
+        if real.calls != proven.calls:
             others.append(variant)
             continue
         sizes.accepted(variant)
