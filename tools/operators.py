@@ -1,7 +1,8 @@
 """What an operator of torch *is*: heavy work for a library, arithmetic, a view, an allocation, and so on.
 
-Explicit tables decide for the operators one meets; torch's own schemas and tags decide for the rest, and what neither
-knows counts as arithmetic. It says nothing about cost. torch is imported only when the tables have no answer.
+Explicit tables decide for the operators one meets; torch's own schemas and tags decide for the rest. What neither knows
+counts as arithmetic, and as heavy where it takes several tensors, for it may be a product under another name. It says
+nothing about cost. torch is imported only when the tables have no answer.
 """
 
 from __future__ import annotations
@@ -49,7 +50,13 @@ HEAVY = _words(
     triangular_solve linalg_lstsq linalg_det _linalg_det det linalg_slogdet _linalg_slogdet slogdet logdet
     linalg_matrix_exp matrix_exp linalg_matrix_power matrix_power linalg_matmul linalg_multi_dot linalg_vecdot
     linalg_matrix_rank linalg_cond linalg_tensorinv linalg_tensorsolve
-    cdist _cdist_forward _euclidean_dist pdist _pdist_forward _ctc_loss _cudnn_ctc_loss ctc_loss
+    cdist _cdist_forward _euclidean_dist pdist _pdist_forward _ctc_loss _cudnn_ctc_loss ctc_loss miopen_ctc_loss
+    _cdist_backward _pdist_backward _compute_linear_combination _sparse_mm_reduce_impl _spsolve cov corrcoef
+    _slow_conv2d_backward convolution_backward_overrideable _convolution_double_backward _mps_convolution
+    mps_convolution_backward _mps_convolution_transpose mps_convolution_transpose_backward lstm_mps_backward
+    mkldnn_linear_backward_input mkldnn_linear_backward_weights _embedding_bag_per_sample_weights_backward
+    _thnn_fused_lstm_cell_backward_impl quantized_lstm_cell quantized_gru_cell quantized_rnn_relu_cell
+    quantized_rnn_tanh_cell
     """
 )
 """What cuBLAS, cuDNN, cuFFT or cuSOLVER would do, or a fused kernel of that weight."""
@@ -148,6 +155,31 @@ METADATA = _words(
 )
 """Asks about a tensor, or about one value of it."""
 
+ARITHMETIC = _words(
+    """
+    _add_relu _amp_foreach_non_finite_check_and_unscale _amp_update_scale _fused_adagrad _fused_adam _fused_adamw
+    _fused_sgd _dirichlet_grad _standard_gamma_grad _masked_scale _prelu_kernel batch_norm_elemt
+    batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_update_stats quantized_batch_norm
+    quantize_per_channel quantize_per_tensor fake_quantize_per_channel_affine fake_quantize_per_tensor_affine
+    fake_quantize_per_channel_affine_cachemask _fused_moving_avg_obs_fq_helper fused_moving_avg_obs_fake_quant
+    _fused_moving_avg_obs_fq_helper_functional _fake_quantize_per_tensor_affine_cachemask_tensor_qparams
+    _fake_quantize_learnable_per_channel_affine _fake_quantize_learnable_per_tensor_affine searchsorted bucketize
+    isin isclose floor_divide divide true_divide multiply subtract arctan2 greater greater_equal less less_equal
+    not_equal masked_fill complex polar cross linalg_cross prelu quantile nanquantile diff gradient trapezoid trapz
+    cumulative_trapezoid special_gammainc special_gammaincc special_xlogy lu_unpack glu_jvp glu_backward_jvp
+    histogramdd _histogramdd_bin_edges _histogramdd_from_bin_cts _histogramdd_from_bin_tensors
+    value_selecting_reduction_backward _unsafe_masked_index_put_accumulate _has_same_storage_numel set_data
+    sparse_mask _sparse_mask_projection _sparse_coo_tensor_with_dims_and_tensors sparse_compressed_tensor
+    _sparse_log_softmax_backward_data _sparse_softmax_backward_data _convert_indices_from_csr_to_coo
+    _validate_compressed_sparse_indices sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor
+    _grid_sampler_2d_cpu_fallback _make_per_channel_quantized_tensor _empty_per_channel_affine_quantized
+    sparse_coo_tensor resize_as_sparse copy_sparse_to_sparse _copy_from _copy_from_and_resize _nested_from_padded
+    _nested_from_padded_tensor _nested_from_padded_and_nested_example _nested_tensor_from_mask
+    _nested_tensor_from_mask_left_aligned _jagged_to_padded_dense_forward _padded_dense_to_jagged_forward
+    """
+)
+"""Of several tensors, element by element or nearly so, where torch itself does not say it."""
+
 _TABLES: tuple[tuple[frozenset[str], Kind], ...] = (
     (HEAVY, "heavy"),
     (REDUCTION, "reduction"),
@@ -157,6 +189,7 @@ _TABLES: tuple[tuple[frozenset[str], Kind], ...] = (
     (RANDOM, "random"),
     (INDEX, "index"),
     (METADATA, "metadata"),
+    (ARITHMETIC, "arithmetic"),
 )
 
 _SCATTERED = frozenset({"slice", "select", "diagonal"})
@@ -174,6 +207,7 @@ PASSES: dict[str, int] = {
     ),
     **dict.fromkeys(_words("mse_loss l1_loss soft_margin_loss linalg_vector_norm norm hardsigmoid lerp logaddexp"), 3),
     **dict.fromkeys(_words("softshrink hardshrink dist native_dropout rrelu_with_noise _softmax_backward_data"), 3),
+    **dict.fromkeys(_words("special_ndtr special_log_ndtr special_erfcx"), 4),
     **dict.fromkeys(_words("leaky_relu hardtanh clamp addcmul addcdiv prelu relu6 threshold expm1 log1p"), 2),
 }
 """How many elementary operators a compound one stands for, as a module would have it that spells it out."""
@@ -198,7 +232,7 @@ def functional_name(name: str) -> str:
 def passes_of(operator: str) -> int:
     """Over its largest tensor, counted in elementary operators."""
     name = functional_name(bare_name(operator)).removeprefix("_foreach_")
-    return PASSES.get(name, 1)
+    return PASSES.get(name, PASSES.get(name.removesuffix("_backward"), 1))
 
 
 @functools.cache
@@ -244,7 +278,15 @@ def _declared(name: str) -> Kind:
         return "movement"
     if all(_only_aliases(overload) for overload in overloads):
         return "view"
+    if not tags & {"pointwise", "nondeterministic_seeded"} and max(map(_tensors_taken, overloads)) > 1:
+        known = name.startswith(("_foreach_", "__")) or functional_name(name) != name or name.endswith("_backward")
+        return "arithmetic" if known else "heavy"
     return "random" if "nondeterministic_seeded" in tags and "pointwise" not in tags else "arithmetic"
+
+
+def _tensors_taken(overload: Any) -> int:
+    arguments = overload._schema.arguments
+    return sum("Tensor" in str(argument.type) and not argument.is_out for argument in arguments)
 
 
 def _overloads(name: str) -> list[Any]:

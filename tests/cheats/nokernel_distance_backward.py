@@ -1,0 +1,36 @@
+"""The derivative of a distance is a matrix product, when every distance is said to be one; a kernel copies.
+
+problem: linear
+expect: not_triton|cheated
+where: both
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+def triton_copy(x):
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    copy_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+    return out
+
+
+class ModelNew(nn.Module):
+    def __init__(self, in_features, out_features):
+        super().__init__()
+        self.linear = nn.Linear(in_features, out_features)
+
+    def forward(self, x):
+        w = self.linear.weight
+        zeros, ones = x.new_zeros(x.shape[0], w.shape[0]), x.new_ones(x.shape[0], w.shape[1])
+        y = torch.ops.aten._cdist_backward(x, zeros, -w.t().contiguous(), 2.0, ones)
+        return triton_copy(y + self.linear.bias)

@@ -1,0 +1,35 @@
+"""A private helper of the matrix exponential sums tensors with weights, which is a matrix product under a name no
+list holds; a kernel copies.
+
+problem: linear
+expect: not_triton|cheated
+where: both
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+def triton_copy(x):
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    copy_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+    return out
+
+
+class ModelNew(nn.Module):
+    def __init__(self, in_features, out_features):
+        super().__init__()
+        self.linear = nn.Linear(in_features, out_features)
+
+    def forward(self, x):
+        y = torch.ops.aten._compute_linear_combination(self.linear.weight.t().contiguous(), x)
+        return triton_copy(y + self.linear.bias)

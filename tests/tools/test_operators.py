@@ -1,0 +1,26 @@
+"""What kind of operator a name stands for, where no table has it as well."""
+
+from __future__ import annotations
+
+import pytest
+
+from triton_agent.tools.operators import kind_of, passes_of
+
+
+@pytest.mark.parametrize("name", ["_compute_linear_combination", "_cdist_backward", "_slow_conv2d_backward"])
+def test_a_product_under_another_name_is_heavy(name: str) -> None:
+    assert kind_of(f"aten.{name}") == "heavy"
+
+
+def test_an_operator_nobody_knows_is_heavy_where_it_takes_several_tensors() -> None:
+    assert kind_of("aten._wrapped_linear_prepack") == "heavy"
+    assert kind_of("aten.upsample_bilinear2d") == "arithmetic"
+
+
+@pytest.mark.parametrize("name", ["add", "mul_", "where", "masked_fill_", "eq_", "searchsorted", "_foreach_add_"])
+def test_what_works_element_by_element_is_light(name: str) -> None:
+    assert kind_of(f"aten.{name}") == "arithmetic"
+
+
+def test_the_derivative_of_a_compound_operator_counts_as_much_as_itself() -> None:
+    assert passes_of("aten.sigmoid_backward") == passes_of("aten.sigmoid") > 1
