@@ -50,12 +50,12 @@ class OperatorWatch(UncompiledMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func.name() not in self._native:
             return self._inside(func, args, kwargs or {})
-        result = func(*args, **(kwargs or {}))
         name = f"{func.namespace}.{func._schema.name.split('::')[-1]}"
+        row = self.operators.setdefault(name, [0, 0])
+        row[0] += 1  # also where it raises: the witness has seen it begin
+        result = func(*args, **(kwargs or {}))
         if name in ALLOCATIONS and self._poisons:
             poison(result, self.salt)
-        row = self.operators.setdefault(name, [0, 0])
-        row[0] += 1
         row[1] += max(map(_elements, (*args, result)), default=0)
         return result
 

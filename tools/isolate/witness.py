@@ -2,7 +2,8 @@
 
 The operator watch (`watch.py`) is a dispatch mode, and a mode can be switched off around a few lines. The profiler's
 callbacks see each operator all the same, and a mark wherever one came past a mode. What has no mark ran out of the
-watch's sight; and where an operator calls others inside itself, it shows which. It sees the calling thread only, and
+watch's sight; what has one, the watch has to have counted, unless somebody emptied its record; and where an operator
+calls others inside itself, it shows which. It sees the calling thread only, and
 no arithmetic that is done without torch; threads and numbers that leave torch are the guard's to refuse.
 """
 
@@ -18,8 +19,11 @@ from torch._C._autograd import _disable_profiler_legacy, _enable_profiler_legacy
 from torch._C._profiler import ProfilerConfig, ProfilerState, _ExperimentalConfig
 from torch.autograd.profiler import record_function
 
+from triton_agent.tools.isolate.watch import native_operators
+
 PAST_THE_WATCH = "PythonDispatchMode"
 """The profiler's name for a dispatch mode at work."""
+READ_BY_PYTHON = "aten::_local_scalar_dense"
 
 
 @dataclasses.dataclass(slots=True)
@@ -41,11 +45,15 @@ class Testimony:
     """Operators that did work without the watch being shown."""
     inside: tuple[str, ...]
     """Those that ran within operators that it was shown."""
+    shown: dict[str, int]
+    """How many times each operator that came with torch was shown to the watch."""
+    numbers: int
+    """Single values that went over to Python without the watch being shown, as they do when a tensor is printed."""
     complete: bool
     """Whether the record holds what it began with."""
 
 
-NO_TESTIMONY = Testimony(unseen=(), inside=(), complete=False)
+NO_TESTIMONY = Testimony(unseen=(), inside=(), shown={}, numbers=0, complete=False)
 
 
 class Witness:
@@ -53,6 +61,7 @@ class Witness:
 
     def __init__(self) -> None:
         self._password = ""
+        self._native = frozenset(name.partition(".")[0] for name in native_operators())
 
     def begin(self) -> None:
         nothing_else = (False,) * 5
@@ -63,12 +72,13 @@ class Witness:
 
     def end(self) -> Testimony:
         """RuntimeError where somebody has ended the record before."""
-        return testimony(_disable_profiler_legacy(), self._password)
+        return testimony(_disable_profiler_legacy(), self._password, self._native)
 
 
-def testimony(records: list[list[Any]], password: str) -> Testimony:
-    unseen: dict[str, None] = {}
+def testimony(records: list[list[Any]], password: str, native: frozenset[str]) -> Testimony:
+    unseen: dict[str, int] = {}
     inside: dict[str, None] = {}
+    shown: dict[str, int] = {}
     names: set[str] = set()
     for thread in records:
         stack: list[_Frame] = []
@@ -81,15 +91,22 @@ def testimony(records: list[list[Any]], password: str) -> Testimony:
                 if name == PAST_THE_WATCH:
                     for frame in stack:
                         frame.watched = True
+                    if stack and not within and stack[-1].name in native:
+                        shown[stack[-1].name] = shown.get(stack[-1].name, 0) + 1
                 elif within:
                     inside[name] = None
                 stack.append(_Frame(name, within))
             elif kind == "pop" and stack:
                 frame = stack.pop()
                 if not (frame.inside or frame.watched or frame.name == PAST_THE_WATCH) and works(frame.name):
-                    unseen[frame.name] = None
-    operators = tuple(filter(_is_operator, inside))
-    return Testimony(unseen=tuple(unseen), inside=operators, complete=password in names)
+                    unseen[frame.name] = unseen.get(frame.name, 0) + 1
+    return Testimony(
+        unseen=tuple(unseen),
+        inside=tuple(filter(_is_operator, inside)),
+        shown=shown,
+        numbers=unseen.get(READ_BY_PYTHON, 0),
+        complete=password in names,
+    )
 
 
 def _is_operator(name: str) -> bool:

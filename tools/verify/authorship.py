@@ -60,7 +60,7 @@ class Work:
             light=tuple(light),
             light_elements=sum(passes_of(name) * int(operators[name][1]) for name in light),
             moved_elements=sum(int(operators[name][1]) for name, kind in kinds.items() if moves(name, kind)),
-            numbers_read=int(operators.get(READ_BY_PYTHON, (0,))[0]),
+            numbers_read=_calls(reply, READ_BY_PYTHON) + int(reply["numbers"]),
         )
 
 
@@ -83,8 +83,19 @@ def check_record(reply: Mapping[str, Any]) -> None:
     unseen = [name for name in reply["unseen"] if kind_of(name) in ARITHMETIC | {"heavy"}]
     if unseen:
         raise Failed(Finding.TAMPERED, f"operators of torch ran out of sight of the log: {', '.join(unseen[:4])}")
+    lost = [name for name, calls in _dotted(reply["shown"]).items() if _calls(reply, name) < calls]
+    if lost:
+        raise Failed(Finding.TAMPERED, f"operators of torch were taken out of the log: {', '.join(lost[:4])}")
     if not reply["complete"]:
         raise Failed(Finding.TAMPERED, "the record of torch's operators was stopped during the call")
+
+
+def _dotted(shown: Mapping[str, Any]) -> dict[str, int]:
+    return {str(name).replace("::", "."): int(calls) for name, calls in shown.items()}
+
+
+def _calls(reply: Mapping[str, Any], name: str) -> int:
+    return int(reply["operators"].get(name, (0,))[0])
 
 
 def check_launches(launched: int, *, empty_outputs: bool) -> None:

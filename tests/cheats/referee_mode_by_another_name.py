@@ -1,0 +1,33 @@
+"""Other modules of torch have imported the function that tells which dispatch mode is watching; its record is emptied
+before forward returns.
+
+problem: softmax
+expect: not_triton|cheated
+where: both
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+def triton_copy(x):
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    copy_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+    return out
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        answer = triton_copy(torch.softmax(x, dim=-1))
+        watch = torch._higher_order_ops.cond._get_current_dispatch_mode()
+        watch.operators.clear()
+        return answer
