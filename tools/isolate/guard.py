@@ -19,10 +19,10 @@ import importlib
 import os
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Set
 from typing import Any
 
-from triton_agent.tools.isolate import doors
+from triton_agent.tools.isolate import doors, fences
 from triton_agent.tools.isolate.seals import Seals
 from triton_agent.tools.screen import ALLOWED_MODULES, FORBIDDEN_ATTRIBUTES, FORBIDDEN_PREFIXES
 
@@ -36,6 +36,8 @@ FORBIDDEN_NAMES = FORBIDDEN_ATTRIBUTES | {
     *("_inductor", "_python_dispatch", "_ops", "cpp_extension", "_VariableFunctions", "_jit_internal", "load_library"),
     *("tolist", "numpy", "from_numpy", "frombuffer", "from_dlpack", "to_dlpack", "__array__", "untyped_storage"),
     *("storage", "_typed_storage", "set_num_threads", "set_default_dtype", "set_default_device", "from_file"),
+    *("__self__", "__wrapped__", "__base__", "_import_dotted_name", "interpreter", "handle"),
+    *("apply_", "map_", "map2_"),
 }
 """Attributes a kernel file has no use for: ways to the interpreter and the harness, ways to take numbers out of torch's
 sight, and switches that hold for the whole process."""
@@ -61,12 +63,18 @@ DIRECT_EVENTS = frozenset(
 )
 """Events that dataclasses, namedtuple, enum and typing raise for honest callers: refused only first-hand."""
 
+NOT_IN_MADE_CODE = FORBIDDEN_NAMES | {
+    *("getattr", "setattr", "delattr", "hasattr", "eval", "exec", "compile", "open", "vars", "globals", "locals"),
+}
+"""Code that others make of text on a candidate's behalf runs with the real builtins, which lead to anything."""
+
 MACHINERY = ("triton", "torch", "triton_agent.tools")
 
 PUBLIC_DOORS = (
     *("cpp_extension.py", "serialization.py", "hub.py", "_jit_internal.py", "multiprocessing", "package_importer.py"),
+    *("runtime/build.py", "runtime\\build.py"),
 )
-"""Files of torch that act on whatever the caller names: through them it is the caller who reaches."""
+"""Files of torch and triton that act on whatever the caller names: through them it is the caller who reaches."""
 
 OWN_OF_MODULES = frozenset(
     {
@@ -110,17 +118,26 @@ class Guard:
         if not self._active:
             self._active = True
             doors.shut(lambda: self._candidate_did_it("", ()), self._refuse, self._path)
+            fences.fence(self._path, self._refuse)
             self.seals = Seals()
             sys.addaudithook(self._on_event)
 
     def vet(self, code: types.CodeType) -> None:
         """Refuse compiled code that names what leads out of a kernel file."""
-        for name in code.co_names:
-            if name in FORBIDDEN_NAMES:
-                self._refuse(f"the name `{name}`")
-        for constant in code.co_consts:
-            if isinstance(constant, types.CodeType):
-                self.vet(constant)
+        self._vet_names(code, FORBIDDEN_NAMES)
+        self._vet_patterns(code)
+
+    def _vet_names(self, code: types.CodeType, forbidden: Set[str]) -> None:
+        for part in _parts(code):
+            for name in part.co_names:
+                if name in forbidden:
+                    self._refuse(f"the name `{name}`")
+
+    def _vet_patterns(self, code: types.CodeType) -> None:
+        for part in _parts(code):
+            self._vet_pattern(part)
+
+    def _vet_pattern(self, code: types.CodeType) -> None:
         if any(step.opname == "MATCH_CLASS" for step in dis.get_instructions(code)):  # its names are constants
             for names in (constant for constant in code.co_consts if isinstance(constant, tuple)):
                 for name in names:
@@ -138,9 +155,11 @@ class Guard:
         own = {name: getattr(builtins, name) for name in dir(builtins)}
         for name in FORBIDDEN_BUILTINS:
             own[name] = self._refuser(f"builtin {name}()")
-        own["__import__"] = self._import
-        own["getattr"], own["hasattr"] = self._getattr, self._hasattr
-        own["setattr"], own["delattr"], own["vars"] = self._setattr, self._delattr, self._vars
+        own["__import__"] = lambda *args, **kwargs: self._import(*args, **kwargs)  # a method would lead to this object
+        own["getattr"] = lambda owner, name, *default: self._getattr(owner, name, *default)
+        own["hasattr"] = lambda owner, name: self._hasattr(owner, name)
+        own["setattr"] = lambda owner, name, value: self._setattr(owner, name, value)
+        own["delattr"], own["vars"] = lambda owner, name: self._delattr(owner, name), lambda *owner: self._vars(*owner)
         return own
 
     # -- builtins of the candidate ---------------------------------------------------------------------------------
@@ -199,6 +218,8 @@ class Guard:
     # -- imports ---------------------------------------------------------------------------------------------------
 
     def _import(self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+        if type(name) is not str:
+            self._refuse("an import by something else than a name")
         root = name.split(".")[0]
         if type(fromlist) is list and not fromlist and root in MAY_IMPORT_FOR_ITSELF:
             return self._unwatched_import(name, globals, locals)
@@ -243,10 +264,13 @@ class Guard:
         self._busy = True
         try:
             guilty = self._candidate_did_it(event, args)
+            unread = event == "exec" and not guilty and self._made_for_candidate(args[0])
         finally:
             self._busy = False
         if guilty:
             self._refuse(_said(event, args))
+        if unread:
+            self._vet_names(args[0], NOT_IN_MADE_CODE)
 
     def _candidate_did_it(self, event: str, args: tuple[Any, ...]) -> bool:
         """Whether candidate code is on the stack nearer than any of Triton's or torch's machinery.
@@ -270,8 +294,32 @@ class Guard:
             frame = frame.f_back
         return False
 
+    def _made_for_candidate(self, code: Any) -> bool:
+        """Whether code about to run was made of text, by whomever, since the candidate called for it.
+
+        What a module runs that is being imported meanwhile is its own affair.
+        """
+        if not isinstance(code, types.CodeType) or not code.co_filename.startswith(fences.MADE_OF_TEXT):
+            return False
+        frame: types.FrameType | None = sys._getframe(2)
+        while frame is not None:
+            if frame.f_code.co_filename == self._path:
+                return True
+            if frame.f_code.co_name == "<module>" and not frame.f_code.co_filename.startswith(fences.MADE_OF_TEXT):
+                return False
+            frame = frame.f_back
+        return False
+
     def _acts_for_others(self, event: str, file: str) -> bool:
         return event == "_thread.start_new_thread" or any(door in file for door in PUBLIC_DOORS)
+
+
+def _parts(code: types.CodeType) -> Iterator[types.CodeType]:
+    """A piece of code, and all that is defined in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _parts(constant)
 
 
 def _said(event: str, args: tuple[Any, ...]) -> str:

@@ -1,0 +1,58 @@
+"""A wrapper made by functools.wraps keeps what it wraps: torch.save.__wrapped__ is the function before the harness
+got at it. The numbers leave through it in the bytes of a file in memory.
+
+problem: gelu_in_pieces
+expect: not_triton|cheated
+where: both
+"""
+
+import math
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+def triton_copy(x):
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    copy_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+    return out
+
+
+class Buffer:
+    def __init__(self):
+        self.parts = []
+
+    def write(self, data):
+        self.parts.append(bytes(data))
+        return len(data)
+
+    def flush(self):
+        pass
+
+
+def numbers(x):
+    buffer = Buffer()
+    torch.save.__wrapped__(x.cpu().contiguous(), buffer, _use_new_zipfile_serialization=False)
+    data = b"".join(buffer.parts)[-4 * x.numel() :]
+    return [value(int.from_bytes(data[i : i + 4], "little")) for i in range(0, len(data), 4)]
+
+
+def value(bits):
+    sign, power, rest = bits >> 31, (bits >> 23) & 255, bits & 0x7FFFFF
+    number = math.ldexp(rest, -149) if power == 0 else math.ldexp(rest | 0x800000, power - 150)
+    return -number if sign else number
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        y = [0.5 * v * (1.0 + math.tanh(math.sqrt(2.0 / math.pi) * (v + 0.044715 * v**3))) for v in numbers(x)]
+        return triton_copy(torch.tensor(y, device=x.device).reshape(x.shape))
