@@ -17,13 +17,14 @@ from tests.tools.played_workers import played_by
 from tests.verdicts import around, timing
 
 from triton_agent.tools.isolate.wire import Channel
-from triton_agent.tools.results import Timing
+from triton_agent.tools.results import Finding, Timing
 from triton_agent.tools.timing.clock_room import ClockRoom, Place
 from triton_agent.tools.timing.lease import Mode
 from triton_agent.tools.verify import clock_stages
 from triton_agent.tools.verify.clock_stages import race_compiled, race_original
 from triton_agent.tools.verify.job import Job, JudgeSettings
 from triton_agent.tools.verify.late_clock import LateClock
+from triton_agent.tools.verify.session import Failed
 
 
 class Gpu:
@@ -294,3 +295,15 @@ def test_a_baseline_that_is_given_up_is_waited_for_no_more() -> None:
         played.await_compiler = lambda tell: setattr(played, "is_complete", True)  # type: ignore[method-assign]
         race_compiled(job)
         assert raced(job) == EVERY_RACE[:2] and played.completed == 0
+
+
+@pytest.mark.parametrize(("peak_bytes", "breach"), [(3 << 20, True), (2 << 20, False)])
+def test_a_bound_on_memory_holds_what_was_measured_against_the_candidate(peak_bytes: int, breach: bool) -> None:
+    gpu = Gpu()
+    with job_at(LateClock(lambda: PlayedClock(gpu)), gpu) as (job, _):
+        job.settings = JudgeSettings(max_memory_ratio=2.0)
+        job.peak_bytes, job.original_peak_bytes = peak_bytes, 1 << 20
+        with pytest.raises(Failed) if breach else contextlib.nullcontext() as failed:
+            clock_stages._check_device_memory(job)
+        if failed is not None:
+            assert failed.value.finding is Finding.MEMORY and failed.value.measured

@@ -84,6 +84,31 @@ def test_what_went_wrong_is_met_by_who_asks_and_made_anew_afterwards() -> None:
     assert clock.wait(nothing) == "made"
 
 
+def test_one_failure_is_told_to_all_who_waited_for_it_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(late_clock, "TELL_EVERY_S", 0.01)
+    attempts: list[int] = []
+    allowed = threading.Event()
+
+    def make() -> int:
+        attempts.append(len(attempts))
+        assert allowed.wait(20)
+        if len(attempts) < 3:
+            raise RuntimeError(f"attempt {len(attempts)}")
+        return len(attempts)
+
+    clock = LateClock(make)
+    clock.begin()
+    waiters = 6
+    at_the_door = [threading.Event() for _ in range(waiters)]
+    with ThreadPoolExecutor(waiters) as pool:
+        waiting = [pool.submit(clock.wait, event.set) for event in at_the_door]
+        assert all(event.wait(20) for event in at_the_door)  # who comes later rightly has it made once more
+        allowed.set()
+        errors = [str(future.exception()) for future in waiting]
+    assert errors == ["attempt 2"] * waiters, "the first was nobody's"
+    assert clock.wait(nothing) == 3 and len(attempts) == 3
+
+
 def sleep_long(*_: object) -> None:
     time.sleep(600)
 

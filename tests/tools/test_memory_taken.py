@@ -34,14 +34,16 @@ def plan_of(case_bytes: int) -> Any:
     return SimpleNamespace(trials=[SimpleNamespace(cases=[SimpleNamespace(expectation=expectation)])])
 
 
-def answer_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finding: str, taken: Any) -> dict[str, Any]:
+def answer_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finding: str, taken: Any, *, measured: bool = False
+) -> dict[str, Any]:
     """What a driver is told of a candidate with this finding, where the card says so."""
     (tmp_path / "problem.py").write_text(PROBLEM)
     spec = parse_problem(str(tmp_path / "problem.py"))
     driver, ours = Channel.pair()
     judge = Checker(ours, {"spec": spec.to_json(), "judge": {}, "plan": {"modes": ["eval"]}})
     judge.plan = plan_of(1)
-    monkeypatch.setattr(judge, "_verdict", lambda *_: {"verdict": {"finding": finding}})
+    monkeypatch.setattr(judge, "_verdict", lambda *_: {"verdict": {"finding": finding, "measured": measured}})
     monkeypatch.setattr(checker, "memory_was_taken", taken)
     thread = threading.Thread(target=judge.judge, args=({"job": 7, "source": ""}, []))
     thread.start()
@@ -70,7 +72,14 @@ def test_nothing_is_known_of_a_candidate_whose_memory_others_had(
 
 
 def test_another_finding_stands_on_a_full_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert answer_to(tmp_path, monkeypatch, "values", full_card)["verdict"] == {"finding": "values"}
+    assert answer_to(tmp_path, monkeypatch, "values", full_card)["verdict"]["finding"] == "values"
+
+
+def test_more_memory_than_allowed_is_the_candidates_own_on_a_full_card_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = answer_to(tmp_path, monkeypatch, "memory", full_card, measured=True)
+    assert told["verdict"]["finding"] == "memory"
 
 
 def test_a_card_that_cannot_be_asked_leaves_no_driver_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

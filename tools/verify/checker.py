@@ -189,7 +189,7 @@ class Checker:
             finally:
                 for session in sessions:  # a worker that sorts goes on to another candidate
                     session.channel.let_go() if message.get("sort") else session.channel.close()
-            self._require_memory(answer["verdict"]["finding"])
+            self._require_memory(answer["verdict"])
         except BaseException as error:
             answer = reported(behind(error))
         with contextlib.suppress(ChannelClosed):  # the driver is gone, and with it whoever wanted to know
@@ -197,9 +197,9 @@ class Checker:
         if "error" in answer or "bug" in answer:
             end_if_broken()
 
-    def _require_memory(self, finding: str | None) -> None:
-        """A verdict of too little memory does not stand where others had taken it."""
-        if self.plan is not None and finding in SHORT_OF_MEMORY:
+    def _require_memory(self, verdict: dict[str, Any]) -> None:
+        """A verdict of too little memory does not stand where others had taken it; a call's own need was measured."""
+        if self.plan is not None and verdict["finding"] in SHORT_OF_MEMORY and not verdict["measured"]:
             with self._gpu(Mode.SHARED):
                 taken = memory_was_taken(self.plan)
             if taken is not None:
@@ -232,6 +232,7 @@ class Checker:
                 "finding": failure.finding.value if failure else None,
                 "message": failure.message if failure else "",
                 "worker_died": bool(failure and failure.worker_died),
+                "measured": bool(failure and failure.measured),
                 "layers": list(job.runner.layers),
             }
         }

@@ -81,6 +81,7 @@ def _check_device_memory(job: Job) -> None:
             Finding.MEMORY,
             f"a call takes {peak >> 10:,} KiB of device memory, the original {original >> 10:,} KiB; "
             f"{ratio:g} times as much was allowed",
+            measured=True,
         )
 
 

@@ -2,12 +2,13 @@
 
 Asked after its worker has ended and given back what it held. If even then the card has less to give than a call at the
 problem's sizes may ask for, nothing is known of the candidate. Asked with a place at the GPU: it has memory freed,
-which would disturb a clock, and fails where torch's compiler records a graph.
+which would disturb a clock.
 Not covered: others who took the memory and gave it back in the meantime.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import torch
@@ -35,19 +36,25 @@ def memory_was_taken(plan: Plan) -> InstrumentError | None:
     """Why a verdict of too little memory does not stand; None where it does."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return None
-    torch.cuda.empty_cache()
     deadline = time.monotonic() + GIVING_BACK_S
-    free, total = torch.cuda.mem_get_info()
+    free, total = _free_and_total()
     needed = room_needed(plan, total)
     while free < needed and time.monotonic() < deadline:
         time.sleep(POLL_S)
-        free, total = torch.cuda.mem_get_info()
+        free, total = _free_and_total()
     if free >= needed:
         return None
     return InstrumentError(
         f"the GPU's memory is taken: {free >> 20:,} of {total >> 20:,} MiB are free, {needed >> 20:,} may be needed",
         remedy="judge fewer at once, or end what holds the memory",
     )
+
+
+def _free_and_total() -> tuple[int, int]:
+    """Bytes of the card, once this process has given back what it does not use."""
+    with contextlib.suppress(RuntimeError):  # not in the moment in which torch's compiler records a graph
+        torch.cuda.empty_cache()
+    return torch.cuda.mem_get_info()
 
 
 def room_needed(plan: Plan, total_bytes: int) -> int:

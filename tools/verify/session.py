@@ -27,11 +27,13 @@ READY_TIMEOUT_S = 60.0
 class Failed(Exception):
     """The candidate failed: `finding` and a message for its author. Data in flight, caught at the pipeline's edge."""
 
-    def __init__(self, finding: Finding, message: str, *, worker_died: bool = False) -> None:
+    def __init__(self, finding: Finding, message: str, *, worker_died: bool = False, measured: bool = False) -> None:
+        """`measured`: from what it was measured to take, and not from what it could not get."""
         super().__init__(message)
         self.finding = finding
         self.message = message
         self.worker_died = worker_died
+        self.measured = measured
 
 
 class Reply(dict[str, Any]):
