@@ -7,7 +7,7 @@ are what counts; what else the worker says (aliases, launches) can only speak ag
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -233,7 +233,7 @@ def check_state(case: Case, reply: dict[str, Any], blobs: list[torch.Tensor], de
 
 
 def explain_wrong(
-    failure: Failed, case: Case, answer: Answer, earlier: Answer | None, other: Expectation | None
+    failure: Failed, case: Case, answer: Answer, earlier: Answer | None, other: Callable[[], Expectation | None] | None
 ) -> Failed:
     """Wrong values after an overwrite may be the right answer to what is no longer asked."""
     anything = any(row.numel() for row in answer.data)
@@ -242,7 +242,8 @@ def explain_wrong(
             Finding.STALE_OUTPUT,
             f"case {case.name}: the inputs were overwritten in place and the answer to the earlier contents came back",
         )
-    if other is not None and _answers(answer, other):
+    stale = other() if other is not None else None
+    if stale is not None and _answers(answer, stale):
         return Failed(
             Finding.STALE_PARAMETER,
             f"case {case.name}: a parameter was changed in place and the answer still uses its old value",

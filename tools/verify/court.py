@@ -19,9 +19,10 @@ from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.isolate.tensors import describe, flatten, nested_tensors, row
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.verify import checks
+from triton_agent.tools.verify.cases import make_trial
 from triton_agent.tools.verify.distributions import AS_GIVEN, draw, randomise
 from triton_agent.tools.verify.expectation import OriginalFailed, state_of
-from triton_agent.tools.verify.plan import ONE_CHANGED, Case, PlanSettings, Trial, make_trial, secret_seed
+from triton_agent.tools.verify.plan import ONE_CHANGED, Case, PlanSettings, Trial, secret_seed
 from triton_agent.tools.verify.reference import Reference, load
 from triton_agent.tools.verify.session import Failed
 from triton_agent.tools.verify.variants import Variant

@@ -95,35 +95,102 @@ def expect(
     `around` are the surroundings that the user runs it in; `coarse` others that are right there, too, and err more.
     """
     packed = args if isinstance(args, Payload) else pack(args)
-    doubles = _computes_in_double(model, packed, around)
-    subject = copy.deepcopy(model)
-    before = state_of(subject)
-    own_args = packed.unpack()
-    with around():
-        outputs = _run(subject, own_args)
-    if not _same_again(model, packed, outputs, around):
-        raise OriginalFailed("the original gives another answer each time (dropout or sampling)")
-    tensors, tree = _tensors_of(outputs)
-    fresh_args = packed.unpack()
-    exact = run_lifted(model, fresh_args)
-    nudged = _nudged(model, fresh_args, tensors, exact[0], doubles=doubles) if exact else []
-    after = state_of(subject)
-    names = [name for name, leaf in leaves(tree) if "tensor" in leaf]
-    yards = _yardsticks(names, tensors, exact and exact[0], nudged, scales or {})
+    given = Given(packed)
+    doubles = _computes_in_double(model, given, around)
+    seen = _observed(model, given, around)
+    exact = run_lifted(model, given.values)
+    nudged = _nudged(model, given.values, seen.tensors, exact[0], doubles=doubles) if exact else []
+    names = [name for name, leaf in leaves(seen.tree) if "tensor" in leaf]
+    yards = _yardsticks(names, seen.tensors, exact and exact[0], nudged, scales or {})
     if coarse is not None:
-        yards = _with_coarse(yards, model, packed, coarse)
-    changed = [name for name, value in after.items() if not torch.equal(value, before[name])]
-    kept = list(nested_tensors(own_args))
+        yards = _with_coarse(yards, model, given, coarse)
+    kept = list(nested_tensors(seen.args))
     return Expectation(
         packed_inputs=packed,
-        tree=tree,
+        tree=seen.tree,
         outputs=tuple(Output(name=name, yard=yard) for name, yard in zip(names, yards)),
         inputs_after=tuple(tensor.detach().clone() for tensor in kept),
-        state_before=before,
-        state_after=_state_outputs(changed, after, exact and state_of(exact[1])),
-        aliases=frozenset((i, name) for i, name in aliases(tensors, kept, subject)),
+        state_before=seen.before,
+        state_after=_state_outputs(seen.changed, exact and state_of(exact[1])),
+        aliases=frozenset((i, name) for i, name in aliases(seen.tensors, kept, seen.subject)),
         lifted=exact is not None,
     )
+
+
+class Given:
+    """The inputs of one case as they are sent to candidates, for several runs of the original on copies of its own."""
+
+    def __init__(self, packed: Payload) -> None:
+        self._packed = packed
+        self.values: list[Any] = packed.unpack()
+        """Nobody writes into these."""
+
+    def copies(self) -> list[Any]:
+        """With their strides and their sharing, made where they are: to unpack anew is to bring them there anew."""
+        try:
+            return copy.deepcopy(self.values)
+        except NotImplementedError:  # some sparse and nested tensors
+            return list(self._packed.unpack())
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Behaviour:
+    """What the original gave and changed in a call, without what is needed to judge others by it."""
+
+    outputs: tuple[torch.Tensor, ...]
+    changed: dict[str, torch.Tensor]
+    """Buffers that are other than before."""
+
+    @classmethod
+    def of(cls, expectation: Expectation) -> Behaviour:
+        return cls(
+            outputs=tuple(output.yard.original for output in expectation.outputs),
+            changed={output.name: output.yard.original for output in expectation.state_after},
+        )
+
+    def agrees(self, other: Behaviour) -> bool:
+        """To the bit."""
+        if len(self.outputs) != len(other.outputs) or len(self.changed) != len(other.changed):
+            return False
+        pairs = zip((*self.outputs, *self.changed.values()), (*other.outputs, *other.changed.values()))
+        return all(torch.equal(one.nan_to_num(), two.nan_to_num()) for one, two in pairs)
+
+
+def behaviour(model: torch.nn.Module, packed: Payload, around: Around = contextlib.nullcontext) -> Behaviour:
+    """Run the original as `expect` does, and no more than that; raises `OriginalFailed` where that does."""
+    given = Given(packed)
+    _computes_in_double(model, given, around)
+    seen = _observed(model, given, around)
+    return Behaviour(
+        outputs=tuple(seen.tensors), changed={f"buffer {name}": value for name, value in seen.changed.items()}
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Observed:
+    """One run of the original that counts."""
+
+    subject: torch.nn.Module
+    args: list[Any]
+    """Afterwards."""
+    tensors: list[torch.Tensor]
+    tree: Any
+    before: dict[str, torch.Tensor]
+    changed: dict[str, torch.Tensor]
+
+
+def _observed(model: torch.nn.Module, given: Given, around: Around) -> _Observed:
+    subject = copy.deepcopy(model)
+    before = state_of(subject)
+    args = given.copies()
+    with around():
+        outputs = _run(subject, args)
+    if not _same_again(model, given, outputs, around):
+        raise OriginalFailed("the original gives another answer each time (dropout or sampling)")
+    tensors, tree = _tensors_of(outputs)
+    after = state_of(subject)
+    changed = {name: value for name, value in after.items() if not torch.equal(value, before[name])}
+    return _Observed(subject=subject, args=args, tensors=tensors, tree=tree, before=before, changed=changed)
 
 
 def _run(model: torch.nn.Module, args: list[Any]) -> Any:
@@ -134,11 +201,11 @@ def _run(model: torch.nn.Module, args: list[Any]) -> Any:
         raise OriginalFailed(f"the original raises {type(error).__name__}: {error}") from error
 
 
-def _same_again(model: torch.nn.Module, packed: Payload, outputs: Any, around: Around) -> bool:
+def _same_again(model: torch.nn.Module, given: Given, outputs: Any, around: Around) -> bool:
     """Whether another run, with other random numbers, agrees bit by bit (or nearly: atomics may reorder sums)."""
     torch.manual_seed(torch.seed() % 2**63)
     with around():
-        again = _run(copy.deepcopy(model), packed.unpack())
+        again = _run(copy.deepcopy(model), given.copies())
     first, second = list(nested_tensors(outputs)), list(nested_tensors(again))
     return len(first) == len(second) and all(_near(a, b) for a, b in zip(first, second))
 
@@ -196,12 +263,12 @@ def _nudged(
     return [answer for answer in answers if answer is not None]
 
 
-def _computes_in_double(model: torch.nn.Module, packed: Payload, around: Around) -> bool:
+def _computes_in_double(model: torch.nn.Module, given: Given, around: Around) -> bool:
     """Also where nobody could look: then nothing but what is known is rounded.
 
     The first run of all: on a GPU it is the one that meets an index past its table, and raises `OriginalFailed`.
     """
-    seen, args = DoublesSeen(), packed.unpack()
+    seen, args = DoublesSeen(), given.copies()
     try:
         with around(), refusing_on_gpu(args), seen:
             _run(copy.deepcopy(model), args)
@@ -230,22 +297,20 @@ def _yardstick(original: torch.Tensor, truth: torch.Tensor, nudged: list[torch.T
     return Yardstick(truth=truth.clone(), original=original.clone(), nudged=same_shape, scale=scale)
 
 
-def _with_coarse(yards: list[Yardstick], model: torch.nn.Module, packed: Payload, coarse: Around) -> list[Yardstick]:
+def _with_coarse(yards: list[Yardstick], model: torch.nn.Module, given: Given, coarse: Around) -> list[Yardstick]:
     with coarse():
-        outputs = nested_tensors(_run(copy.deepcopy(model), packed.unpack()))
+        outputs = nested_tensors(_run(copy.deepcopy(model), given.copies()))
     pairs = zip(yards, outputs)
     return [
         dataclasses.replace(yard, coarse=(other,) if other.shape == yard.truth.shape else ()) for yard, other in pairs
     ]
 
 
-def _state_outputs(
-    changed: list[str],
-    after: dict[str, torch.Tensor],
-    exact: dict[str, torch.Tensor] | None,
-) -> tuple[Output, ...]:
-    truth = exact or after
-    return tuple(Output(name=f"buffer {name}", yard=_yardstick(after[name], truth[name], [], 0.0)) for name in changed)
+def _state_outputs(changed: dict[str, torch.Tensor], exact: dict[str, torch.Tensor] | None) -> tuple[Output, ...]:
+    truth = exact or changed
+    return tuple(
+        Output(name=f"buffer {name}", yard=_yardstick(value, truth[name], [], 0.0)) for name, value in changed.items()
+    )
 
 
 def scales_of(expectation: Expectation) -> dict[str, float]:

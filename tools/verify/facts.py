@@ -16,11 +16,10 @@ from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.floor import floor_of
 from triton_agent.tools.graph import extract
 from triton_agent.tools.graph_call import structure_of
-from triton_agent.tools.isolate.tensors import nested_tensors
 from triton_agent.tools.module_attributes import numbers_of, tensors_of
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.verify.index_bounds import refusing_on_gpu
-from triton_agent.tools.verify.input_tensors import map_tensors
+from triton_agent.tools.verify.input_tensors import own_copy, with_leading
 from triton_agent.tools.verify.reference import load
 
 TELLING_BATCHES = (2, 3)
@@ -42,15 +41,15 @@ class Call:
 
 
 def at_other_batches(spec: ProblemSpec, constants: Mapping[str, int], main: Call) -> list[Call]:
-    """The same original on few inputs at a time, where it runs on them."""
-    device = next((tensor.device for tensor in nested_tensors(main.inputs)), torch.device("cpu"))
+    """The same original on few of its inputs at a time, where it runs on them."""
     calls = []
-    for batch in TELLING_BATCHES:
-        with contextlib.suppress(ProblemError):
-            reference = load(spec, constants, batch=batch)
-            inputs = map_tensors(reference.make_inputs(0), lambda tensor: tensor.to(device))
-            with reference.running("forward"), refusing_on_gpu(inputs):
-                calls.append(Call(main.original, inputs, train=main.train_graph is not None))
+    with contextlib.suppress(ProblemError):
+        reference = load(spec, constants)
+        for batch in TELLING_BATCHES:
+            with contextlib.suppress(ProblemError):
+                inputs = own_copy(with_leading(lambda _: main.inputs, 0, batch))
+                with reference.running("forward"), refusing_on_gpu(inputs):
+                    calls.append(Call(main.original, inputs, train=main.train_graph is not None))
     return calls
 
 

@@ -1,44 +1,22 @@
 """Which cases a candidate has to pass: variants of the problem x distributions x parameter versions x modes.
 
 The first trial runs every distribution, partly on fresh tensors and partly by writing over the tensors of the call
-before, and changes the parameters half-way. Other variants get the inputs as given and planted extremes. All of it is
-computed from the original alone, once per problem, with seeds that are drawn here and never leave this process.
+before, and changes the parameters half-way. Other variants get the inputs as given and planted extremes. The cases are
+made in `cases.py`, once per problem, from the original alone.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch
-
-from triton_agent.tools.emulate.uncomputed import outline
-from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
-from triton_agent.tools.isolate.payloads import Payload, pack
-from triton_agent.tools.isolate.tensors import nested_tensors
+from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.verify.authorship import OriginalWork
-from triton_agent.tools.verify.distributions import (
-    BLANK,
-    DISTRIBUTIONS,
-    FLAGS,
-    draw,
-    has_flags,
-    put_under,
-    randomise,
-    share_memory,
-)
-from triton_agent.tools.verify.expectation import Expectation, OriginalFailed, expect, scales_of, state_of
-from triton_agent.tools.verify.input_tensors import map_tensors
-from triton_agent.tools.verify.reference import Reference
-from triton_agent.tools.verify.tensor_cores import as_the_user_runs_it, at_the_coarsest
-
-LARGE_BYTES = 32 << 20
-TOO_LARGE_BYTES = 4 << 30
-"""Between these, inputs are kept to be changed: smaller ones are soon drawn anew, larger ones take too much memory."""
-LARGE_BASES = 2
+from triton_agent.tools.verify.distributions import DISTRIBUTIONS
+from triton_agent.tools.verify.expectation import Expectation
 
 Verify = Callable[[Payload, Any], bool]
 """Packed inputs and outputs -> whether the problem accepts them."""
@@ -62,7 +40,7 @@ class Case:
     overwrite: bool
     """Write these inputs over the tensors of the previous call instead of passing fresh ones."""
     expectation: Expectation
-    stale: Expectation | None = None
+    stale: Callable[[], Expectation | None] | None = None
     """The same inputs under the parameters before they were changed, to recognise an answer to those."""
     verify: Verify | None = None
     """For problems that judge by themselves; the expectation then holds the inputs only."""
@@ -128,250 +106,3 @@ class PlanSettings:
 
 def secret_seed() -> int:
     return int.from_bytes(os.urandom(6), "big")
-
-
-def make_trial(
-    reference: Reference, name: str, settings: PlanSettings, notes: list[str], *, main: bool
-) -> tuple[Trial, torch.nn.Module]:
-    """One variant's cases, and its original."""
-    build_seed = secret_seed()
-    models = [reference.make_model(build_seed)]
-    if main and settings.remedies and any(True for _ in models[0].parameters()):
-        models.append(reference.make_model(secret_seed()))
-    if settings.remedies:
-        for model in models:
-            randomise(model, secret_seed())
-    models = [model.to(settings.device) for model in models]
-    maker = _CaseMaker(reference, name, models, settings, notes)
-    cases = maker.main_cases() if main else maker.variant_cases()
-    trial = Trial(
-        variant=name,
-        packed_init=pack(reference.init_arguments()),
-        outline=pack(outline(maker.last)),
-        build_seed=build_seed,
-        states=tuple(pack(state_of(model)) for model in models),
-        cases=tuple(cases),
-    )
-    return trial, models[0].train(cases[0].train)
-
-
-def make_verifier_trial(reference: Reference, name: str) -> Trial:
-    """A problem that judges by itself: fresh inputs, three times over, and nothing to compare with."""
-
-    def verify(packed_inputs: Payload, outputs: Any) -> bool:
-        return reference.verify(packed_inputs.unpack(), outputs)
-
-    return Trial(
-        variant=name,
-        packed_init=pack(reference.init_arguments()),
-        outline=pack(outline(draw(reference, AS_GIVEN, secret_seed()))),
-        build_seed=secret_seed(),
-        states=(pack({}),),
-        cases=tuple(_verifier_case(reference, name, draw_number, verify) for draw_number in range(3)),
-    )
-
-
-def _verifier_case(reference: Reference, name: str, number: int, verify: Verify) -> Case:
-    inputs = draw(reference, AS_GIVEN, secret_seed())
-    expectation = Expectation(
-        packed_inputs=pack(inputs),
-        tree=None,
-        outputs=(),
-        inputs_after=tuple(tensor.clone() for tensor in nested_tensors(inputs)),
-        state_before={},
-        state_after=(),
-        aliases=frozenset(),
-        lifted=False,
-    )
-    return Case(
-        name=f"{name} / draw {number + 1}",
-        variant=name,
-        distribution=AS_GIVEN,
-        train=False,
-        version=0,
-        overwrite=number == 1,
-        expectation=expectation,
-        verify=verify,
-    )
-
-
-class _CaseMaker:
-    """Draws inputs and runs the original for one variant."""
-
-    def __init__(
-        self,
-        reference: Reference,
-        variant: str,
-        models: list[torch.nn.Module],
-        settings: PlanSettings,
-        notes: list[str],
-    ) -> None:
-        self.reference = reference
-        self.variant = variant
-        self.models = models
-        self.settings = settings
-        self.notes = notes
-        self.scales: dict[str, float] = {}
-        self.last: list[Any] = []
-        self._bases: list[list[Any]] = []
-        self.modes = self._modes()
-
-    def _modes(self) -> list[bool]:
-        """Train flags to check; one when both modes give the same."""
-        inputs = self._draw(AS_GIVEN)
-        seen: dict[str, Expectation] = {}
-        reasons: dict[str, str] = {}
-        for mode in self.settings.modes:
-            self.models[0].train(mode == "train")
-            try:
-                seen[mode] = self._expect(self.models[0], inputs)
-            except OriginalFailed as error:
-                reasons[mode] = str(error)
-        if not seen:
-            raise OriginalFailed(next(iter(reasons.values())))
-        self.notes += [f"{mode} mode was not checked: {why}" for mode, why in reasons.items()]
-        self.modes_agree = len(seen) == 2 and _same_behaviour(*seen.values())
-        return [mode == "train" for mode in seen]
-
-    def main_cases(self) -> list[Case]:
-        cases = [self._case(AS_GIVEN, self.modes[0])]
-        if self.settings.remedies:
-            self._try(cases, ONE_CHANGED, self.modes[0], overwrite=True)
-        names = [name for name in DISTRIBUTIONS[1:] if self.settings.remedies and self._tells(name, cases[0])]
-        last_version = len(self.models) - 1
-        for i, name in enumerate(names):
-            version = 0 if i == 0 else last_version
-            self._try(cases, name, self.modes[0], version=version, overwrite=i % 2 == 0)
-        for train in self.modes[1:]:
-            self._try(cases, AS_GIVEN, train)  # where the original's modes agree, a candidate's have to as well
-            if self.settings.remedies and not self.modes_agree:
-                self._try(cases, EXTREMES, train, version=last_version)
-        return cases
-
-    def _tells(self, distribution: str, given: Case) -> bool:
-        """Whether a distribution asks anything: equal elements are ties, and where indices come out, all are right."""
-        if distribution == BLANK:
-            return all(output.yard.original.is_floating_point() for output in given.expectation.outputs)
-        return distribution != FLAGS or has_flags(self.last)
-
-    def variant_cases(self) -> list[Case]:
-        cases = [self._case(AS_GIVEN, self.modes[0])]
-        if self.settings.remedies:
-            self._try(cases, EXTREMES, self.modes[0 if self.modes_agree else -1])
-        return cases
-
-    def _try(
-        self, cases: list[Case], distribution: str, train: bool, *, version: int = 0, overwrite: bool = False
-    ) -> None:
-        """Add a case where the original can serve in it; else say why not."""
-        try:
-            case = self._case(distribution, train, version=version, overwrite=overwrite)
-        except OriginalFailed as error:
-            self.notes.append(f"distribution {distribution!r} was not used: {error}")
-            return
-        if _non_finite_share(case.expectation) > _non_finite_share(cases[0].expectation):
-            self.notes.append(f"distribution {distribution!r} was not used: the original overflows or gives NaN there")
-            return
-        cases.append(case)
-
-    def _case(self, distribution: str, train: bool, *, version: int = 0, overwrite: bool = False) -> Case:
-        model = self.models[version].train(train)
-        inputs = self._draw(distribution)
-        expectation = self._expect(model, inputs)
-        if not self.scales and distribution == AS_GIVEN:
-            self.scales = scales_of(expectation)
-        if not expectation.lifted:
-            self.notes.append("the original does not run in float64; its own outputs serve as the truth")
-        return Case(
-            name=f"{self.variant} / {distribution}" + (" / train" if train else ""),
-            variant=self.variant,
-            distribution=distribution,
-            train=train,
-            version=version,
-            overwrite=overwrite,
-            expectation=expectation,
-            stale=self._expect(self.models[0].train(train), expectation.packed_inputs) if version else None,
-        )
-
-    def _draw(self, distribution: str) -> list[Any]:
-        if distribution == ONE_CHANGED:
-            generator = torch.Generator().manual_seed(secret_seed())
-            return [map_tensors(value, lambda tensor: _one_changed(tensor, generator)) for value in self.last]
-        seed = secret_seed()
-        if len(self._bases) == LARGE_BASES and distribution != AS_GIVEN:
-            self._bases.reverse()
-            self.last = [map_tensors(value, _copied) for value in self._bases[0]]
-            put_under(distribution, self.last, seed)
-            return self.last
-        inputs = self.reference.make_inputs(seed)
-        if share_memory(inputs):  # to be changed before they are moved, one by one
-            put_under(distribution, inputs, seed)
-            self.last = self._moved(inputs)
-        else:
-            self.last = self._moved(inputs)
-            self._remember(self.last)
-            put_under(distribution, self.last, seed)
-        return self.last
-
-    def _moved(self, inputs: list[Any]) -> list[Any]:
-        return [map_tensors(value, lambda tensor: tensor.to(self.settings.device)) for value in inputs]
-
-    def _remember(self, inputs: list[Any]) -> None:
-        """Drawing large inputs takes a CPU a second each time: two draws serve for all that are changed anyway."""
-        size_bytes = sum(tensor.nbytes for tensor in nested_tensors(inputs))
-        if LARGE_BYTES <= size_bytes <= TOO_LARGE_BYTES and len(self._bases) < LARGE_BASES:
-            self._bases.append([map_tensors(value, _copied) for value in inputs])
-
-    def _expect(self, model: torch.nn.Module, inputs: list[Any] | Payload) -> Expectation:
-        try:
-            with self.reference.running("forward"):
-                chosen = self.settings.conditions, self.settings.device
-                return expect(
-                    model,
-                    inputs,
-                    scales=self.scales,
-                    around=as_the_user_runs_it(*chosen),
-                    coarse=at_the_coarsest(*chosen),
-                )
-        except ProblemError as error:
-            raise OriginalFailed(f"{error.where}: {error.what}") from error
-
-
-def _copied(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
-
-
-def _one_changed(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """A copy that differs in the sign and size of one random element; integers and flags are left alone."""
-    copy = tensor.clone()
-    if tensor.is_floating_point() and tensor.numel() and tensor.dim():
-        where = _off_the_diagonal(tensor.shape, generator)
-        copy[where] = torch.where(copy[where] == 0, 1.0, copy[where] * -1.5)
-    return copy
-
-
-def _off_the_diagonal(shape: Sequence[int], generator: torch.Generator) -> tuple[int, ...]:
-    """A random place, no two of its indices equal where that can be: else an axis taken for another might not show."""
-    where: list[int] = []
-    for size in shape:
-        index = int(torch.randint(size, (1,), generator=generator))
-        for _ in range(size):
-            if index not in where:
-                break
-            index = (index + 1) % size
-        where.append(index)
-    return tuple(where)
-
-
-def _same_behaviour(a: Expectation, b: Expectation) -> bool:
-    if len(a.outputs) != len(b.outputs) or len(a.state_after) != len(b.state_after):
-        return False
-    pairs = zip((*a.outputs, *a.state_after), (*b.outputs, *b.state_after))
-    return all(torch.equal(x.yard.original.nan_to_num(), y.yard.original.nan_to_num()) for x, y in pairs)
-
-
-def _non_finite_share(expectation: Expectation) -> float:
-    tensors = [output.yard.original for output in expectation.outputs if output.yard.original.is_floating_point()]
-    tensors += [output.yard.truth.to(output.yard.original.dtype) for output in expectation.outputs]
-    total = sum(tensor.numel() for tensor in tensors)
-    return sum(int((~torch.isfinite(tensor)).sum()) for tensor in tensors) / total if total else 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -14,12 +15,13 @@ from triton_agent.tools.isolate.watch import OperatorWatch
 from triton_agent.tools.operators import kind_of
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.verify.authorship import ARITHMETIC, OriginalWork, moves
+from triton_agent.tools.verify.cases import make_trial, make_verifier_trial
 from triton_agent.tools.verify.distributions import DISTRIBUTIONS, draw
 from triton_agent.tools.verify.expectation import OriginalFailed
 from triton_agent.tools.verify.facts import NOTHING, Call, at_other_batches, facts_of
 from triton_agent.tools.verify.flop_meter import FlopMeter
 from triton_agent.tools.verify.footprint import TooLarge, prove
-from triton_agent.tools.verify.plan import Plan, PlanSettings, Trial, make_trial, make_verifier_trial, secret_seed
+from triton_agent.tools.verify.plan import Plan, PlanSettings, Trial, secret_seed
 from triton_agent.tools.verify.reference import load
 from triton_agent.tools.verify.variants import AS_GIVEN, FULL_SIZE, INTERPRETER, Variant, family, scaled_down
 
@@ -62,8 +64,9 @@ def prepare_plan(
     order = _by_size(trials)
     ordered = tuple(trials[i] for i in order)
     with at_gpu():
-        known = _known(spec, variants[0], trials, originals)
-        work = tuple(_work(originals[i], trials[i]) for i in order)
+        inputs = [trial.cases[0].expectation.packed_inputs.unpack() for trial in trials]
+        known = _known(spec, variants[0], trials, originals, inputs)
+        work = tuple(_work(originals[i], inputs[i]) for i in order)
     facts = {
         "name": spec.name,
         "digest": spec.digest,
@@ -116,16 +119,17 @@ def _require_a_run(spec: ProblemSpec, seed: int) -> None:
 
 
 def _known(
-    spec: ProblemSpec, variant: Variant, trials: list[Trial], originals: list[torch.nn.Module | None]
+    spec: ProblemSpec,
+    variant: Variant,
+    trials: list[Trial],
+    originals: list[torch.nn.Module | None],
+    inputs: list[list[Any]],
 ) -> dict[str, Any]:
     """Facts of the original at every variant, and at the smallest, whose inputs are the fewest bytes, the floor."""
-    pairs = [(original, trial) for original, trial in zip(originals, trials) if original is not None]
-    if not pairs:
-        return NOTHING
     trains = any(case.train for case in trials[0].cases)
-    calls = [
-        Call(original, trial.cases[0].expectation.packed_inputs.unpack(), train=trains) for original, trial in pairs
-    ]
+    calls = [Call(original, args, train=trains) for original, args in zip(originals, inputs) if original is not None]
+    if not calls:
+        return NOTHING
     calls += at_other_batches(spec, variant.constants, calls[0])
     return facts_of(calls, smallest=_by_size(trials)[0])
 
@@ -135,13 +139,14 @@ def _by_size(trials: list[Trial]) -> list[int]:
     return sorted(range(len(trials)), key=lambda i: trials[i].cases[0].expectation.packed_inputs.size_bytes)
 
 
-def _work(original: torch.nn.Module | None, trial: Trial) -> OriginalWork:
+def _work(original: torch.nn.Module | None, inputs: list[Any]) -> OriginalWork:
+    """Of one call, into which the inputs go: it may write to them."""
     if original is None:
         return OriginalWork(arithmetic=0, moved=0)
-    inputs = trial.cases[0].expectation.packed_inputs.unpack()
+    subject = copy.deepcopy(original)
     watch, counter = OperatorWatch(), FlopMeter()
     with torch.no_grad(), counter, watch:
-        original(*inputs)
+        subject(*inputs)
     seen = {name: (kind_of(name), row[1]) for name, row in watch.take().items()}
     light = sum(elements for kind, elements in seen.values() if kind in ARITHMETIC)
     heavy = sum(elements for kind, elements in seen.values() if kind == "heavy")

@@ -17,11 +17,12 @@ from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.isolate.tensors import Foreign, nested_tensors
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.results import Finding
+from triton_agent.tools.verify.cases import make_verifier_trial
 from triton_agent.tools.verify.court import Bench, Court, convene, outputs_refused, refusal
 from triton_agent.tools.verify.distributions import draw
 from triton_agent.tools.verify.impostors import Impostor, Question, impostors_for, verifier_attempts
 from triton_agent.tools.verify.mutants import MOST_MUTANTS, Mutant, Mutation, Observer, same_bits, spread
-from triton_agent.tools.verify.plan import Case, PlanSettings, make_verifier_trial, secret_seed
+from triton_agent.tools.verify.plan import Case, PlanSettings, secret_seed
 from triton_agent.tools.verify.precision_mistakes import coarser_than
 from triton_agent.tools.verify.prepare import prepare_plan
 from triton_agent.tools.verify.reference import load

@@ -1,0 +1,134 @@
+"""Reading a problem: what is found out once and not again, and what is left until somebody asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from triton_agent.tools.isolate.tensors import nested_tensors
+from triton_agent.tools.problem import ProblemSpec, parse_problem
+from triton_agent.tools.verify import expectation
+from triton_agent.tools.verify.expectation import OriginalFailed, behaviour, expect
+from triton_agent.tools.verify.original_runs import OriginalRuns
+from triton_agent.tools.verify.plan import Plan, PlanSettings
+from triton_agent.tools.verify.prepare import prepare_plan
+from triton_agent.tools.verify.reference import Reference, load
+
+PROBLEM = """
+import torch
+ROWS, COLUMNS = 6, 40
+class Model(torch.nn.Module):
+    def __init__(self, columns):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(columns)
+    def forward(self, x):
+        return self.norm(x)
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS)]
+def get_init_inputs():
+    return [COLUMNS]
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> ProblemSpec:
+    (tmp_path / "problem.py").write_text(PROBLEM)
+    return parse_problem(str(tmp_path / "problem.py"))
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[dict[str, Any]]:
+    calls: list[dict[str, Any]] = []
+    function = getattr(owner, name)
+
+    def call(*args: Any, **named: Any) -> Any:
+        calls.append(named)
+        return function(*args, **named)
+
+    monkeypatch.setattr(owner, name, call)
+    return calls
+
+
+def cases_of(plan: Plan) -> list[Any]:
+    return [case for trial in plan.trials for case in trial.cases]
+
+
+def test_the_truth_is_found_once_for_each_case(spec: ProblemSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = counted(monkeypatch, expectation, "run_lifted")
+    plan = prepare_plan(spec, PlanSettings())
+    assert len(plan.trials) > 1 and {case.train for case in cases_of(plan)} == {True, False}
+    assert sum("nudge" not in named for named in runs) == len(cases_of(plan))
+
+
+def test_inputs_are_drawn_anew_for_every_case_but_not_to_look_at_modes_or_graphs(
+    spec: ProblemSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draws = counted(monkeypatch, Reference, "make_inputs")
+    plan = prepare_plan(spec, PlanSettings(family=False))
+    (trial,) = plan.trials
+    changed = [case for case in trial.cases if case.distribution == "one element changed"]
+    sizes = 1  # that the problem is small enough is found by a run
+    assert len(draws) == sizes + len(trial.cases) - len(changed)
+    contents = {nested_tensors(case.expectation.packed_inputs.unpack())[0].sum().item() for case in trial.cases}
+    assert len(contents) == len(trial.cases)
+
+
+def test_the_answer_by_old_parameters_is_made_when_asked_for(spec: ProblemSpec) -> None:
+    plan = prepare_plan(spec, PlanSettings(family=False))
+    trial = plan.trials[plan.main]
+    late = [case for case in trial.cases if case.version]
+    assert late and all(case.stale is None for case in trial.cases if not case.version)
+    original = load(spec).make_model(trial.build_seed)
+    original.load_state_dict(trial.states[0].unpack())
+    for case in late:
+        assert case.stale is not None
+        stale = case.stale()
+        assert stale is not None and stale is case.stale(), "made twice"
+        with torch.no_grad():
+            expected = original.train(case.train)(*case.expectation.packed_inputs.unpack())
+        torch.testing.assert_close(stale.outputs[0].yard.original, expected)
+        assert not torch.allclose(stale.outputs[0].yard.truth, case.expectation.outputs[0].yard.truth)
+        original.load_state_dict(trial.states[0].unpack())
+
+
+class Fails(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("not with these parameters")
+
+
+def test_an_original_that_fails_with_old_parameters_leaves_the_verdict_as_it_was(spec: ProblemSpec) -> None:
+    packed = prepare_plan(spec, PlanSettings(family=False)).trials[0].cases[0].expectation.packed_inputs
+    runs = OriginalRuns(reference=load(spec), settings=PlanSettings())
+    assert runs.when_asked(Fails(), packed, {}, train=False)() is None
+    with pytest.raises(OriginalFailed, match="not with these parameters"):
+        runs.behaviour(Fails(), packed)
+
+
+class Overwriting(torch.nn.Module):
+    """Writes to its input, and hands back a view of it."""
+
+    def forward(self, x: torch.Tensor, same: torch.Tensor) -> torch.Tensor:
+        return x.mul_(2)[0] + same[0]
+
+
+def test_the_originals_runs_see_what_was_given_and_not_what_one_of_them_wrote() -> None:
+    x = torch.arange(12.0).reshape(3, 4)
+    found = expect(Overwriting(), [x, x])
+    assert torch.equal(found.inputs_after[0], 2 * x) and torch.equal(found.inputs_after[1], 2 * x)
+    assert torch.equal(found.outputs[0].yard.original, 4 * x[0])
+    assert torch.equal(found.outputs[0].yard.truth, 4 * x[0].double())
+    assert torch.equal(found.packed_inputs.unpack()[0], x)
+    assert behaviour(Overwriting(), found.packed_inputs).outputs[0].equal(4 * x[0])
+
+
+class Padded(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.to_padded_tensor(0.0) * 2
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_inputs_that_torch_cannot_copy_are_unpacked_anew() -> None:
+    x = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    assert expect(Padded(), [x]).outputs[0].yard.original.tolist() == [[2, 2, 0], [2, 2, 2]]

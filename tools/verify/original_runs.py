@@ -1,0 +1,61 @@
+"""Runs of the original as its user runs it, each on a copy: what comes of one case, at once or when somebody asks."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.isolate.payloads import Payload
+from triton_agent.tools.verify.expectation import Behaviour, Expectation, OriginalFailed, behaviour, expect
+from triton_agent.tools.verify.plan import PlanSettings
+from triton_agent.tools.verify.reference import Reference
+from triton_agent.tools.verify.tensor_cores import Around, as_the_user_runs_it, at_the_coarsest
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class OriginalRuns:
+    """Runs of the original in the surroundings that its user has for it."""
+
+    reference: Reference
+    settings: PlanSettings
+
+    def expect(self, model: torch.nn.Module, inputs: list[Any] | Payload, scales: dict[str, float]) -> Expectation:
+        coarse = at_the_coarsest(self.settings.conditions, self.settings.device)
+        with self._running():
+            return expect(model, inputs, scales=scales, around=self._around, coarse=coarse)
+
+    def behaviour(self, model: torch.nn.Module, packed: Payload) -> Behaviour:
+        with self._running():
+            return behaviour(model, packed, self._around)
+
+    def when_asked(
+        self, model: torch.nn.Module, packed: Payload, scales: dict[str, float], *, train: bool
+    ) -> Callable[[], Expectation | None]:
+        """An expectation that few candidates give cause to ask for, and that takes as long as a case to make."""
+
+        @functools.cache
+        def made() -> Expectation | None:
+            with contextlib.suppress(OriginalFailed):
+                return self.expect(copy.deepcopy(model).train(train), packed, scales)
+            return None
+
+        return made
+
+    @property
+    def _around(self) -> Around:
+        return as_the_user_runs_it(self.settings.conditions, self.settings.device)
+
+    @contextlib.contextmanager
+    def _running(self) -> Iterator[None]:
+        try:
+            with self.reference.running("forward"):
+                yield
+        except ProblemError as error:
+            raise OriginalFailed(f"{error.where}: {error.what}") from error
