@@ -241,6 +241,51 @@ class ModelNew(nn.Module):
     assert careless.status in (Status.WRONG_VALUES, Status.RUNTIME_ERROR)
 
 
+def test_inputs_that_show_one_element_many_times_are_filled_anew_as_others_are(judge) -> None:  # type: ignore[no-untyped-def]
+    problem = """
+    ROWS, COLUMNS = 6, 14
+    class Model(nn.Module):
+        def forward(self, x, y):
+            return x * 2, y * 2
+    def get_inputs():
+        return [torch.randn(ROWS, 1).expand(ROWS, COLUMNS), torch.randn(ROWS, 1, 3).expand(-1, 4, -1)]
+    def get_init_inputs():
+        return []
+    """
+    (right,) = judge(problem, "class ModelNew(nn.Module):\n    def forward(self, x, y): return doubled(x), doubled(y)")
+    assert right.status is Status.PASSED, right.message
+
+
+def test_inputs_with_gaps_have_them_in_every_case(judge) -> None:  # type: ignore[no-untyped-def]
+    problem = """
+    ROWS, COLUMNS = 6, 14
+    class Model(nn.Module):
+        def forward(self, x):
+            return x * 2
+    def get_inputs():
+        return [torch.randn(ROWS, 2 * COLUMNS)[:, ::2]]
+    def get_init_inputs():
+        return []
+    """
+    (right,) = judge(
+        problem,
+        """
+@triton.jit
+def every_second(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + at, tl.load(x_ptr + at * 2, mask=at < n) * 2, mask=at < n)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        y = torch.empty(x.shape, device=x.device)
+        every_second[(triton.cdiv(x.numel(), 256),)](x, y, x.numel(), BLOCK=256)
+        return y
+""",
+    )
+    assert right.status is Status.PASSED, right.message
+
+
 @pytest.mark.parametrize(
     ("kernel", "status", "finding"),
     [

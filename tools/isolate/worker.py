@@ -453,7 +453,13 @@ class Worker:
 
 def _refill(old: Any, new: Any) -> Any:
     if isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor) and old.shape == new.shape:
-        old.data.copy_(new)  # unlike old.copy_, without a sign on the version counter
+        repeated = [dim for dim, stride in enumerate(old.stride()) if stride == 0 and old.shape[dim] > 1]
+        if any(new.stride(dim) != 0 for dim in repeated):
+            return new  # what stands many times for one element cannot take in different ones
+        target = old.data  # unlike old.copy_, without a sign on the version counter
+        for dim in repeated:
+            target, new = target.narrow(dim, 0, 1), new.narrow(dim, 0, 1)
+        target.copy_(new)
         return old
     if isinstance(old, (list, tuple)) and isinstance(new, (list, tuple)):
         return type(old)(_refill(a, b) for a, b in zip(old, new))

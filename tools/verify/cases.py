@@ -30,7 +30,7 @@ from triton_agent.tools.verify.expectation import (
     scales_of,
     state_of,
 )
-from triton_agent.tools.verify.input_tensors import map_tensors
+from triton_agent.tools.verify.input_tensors import map_tensors, own_copy
 from triton_agent.tools.verify.original_runs import OriginalRuns
 from triton_agent.tools.verify.plan import (
     AS_GIVEN,
@@ -233,7 +233,7 @@ class _CaseMaker:
     def _draw(self, distribution: str) -> list[Any]:
         if distribution == ONE_CHANGED:
             generator = torch.Generator().manual_seed(secret_seed())
-            return [map_tensors(value, lambda tensor: _one_changed(tensor, generator)) for value in self.last]
+            return [map_tensors(v, lambda tensor: _one_changed(tensor, generator)) for v in own_copy(self.last)]
         seed = secret_seed()
         if len(self._bases) == LARGE_BASES and distribution != AS_GIVEN:
             self._bases.reverse()
@@ -265,12 +265,17 @@ def _copied(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _one_changed(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """A copy that differs in the sign and size of one random element; integers and flags are left alone."""
-    copy = tensor.clone()
+    """With another sign and size of one random element; integers and flags are left alone.
+
+    It is changed where it lies, so that strides stay; what stands for many elements becomes as many, or all would.
+    """
+    if any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape)):
+        tensor = tensor.clone()
     if tensor.is_floating_point() and tensor.numel() and tensor.dim():
         where = _off_the_diagonal(tensor.shape, generator)
-        copy[where] = torch.where(copy[where] == 0, 1.0, copy[where] * -1.5)
-    return copy
+        with torch.no_grad():
+            tensor[where] = torch.where(tensor[where] == 0, 1.0, tensor[where] * -1.5)
+    return tensor
 
 
 def _off_the_diagonal(shape: Sequence[int], generator: torch.Generator) -> tuple[int, ...]:
