@@ -3,7 +3,7 @@
 A graph is plain data about one call on one set of inputs. It is in functional form: every node makes new values, and a
 node that wrote in place says whose memory it took (`writes`). Control flow is not in it: what Python decided during
 that call is baked in, and `data_dependent` says when it decided by looking at values. Contents of tensors are not in
-it either, apart from constants of a single element, which stand as plain numbers.
+it either, apart from constants: those of a single element stand as plain numbers, those of a few in `contents`.
 
 Values are named `x0` (inputs), `p:weight` (parameters), `b:running_mean` (buffers), `c0` (tensors that come from
 elsewhere), `n3` (the first or only output of node 3) and `n3.1` (its second). Needs no torch until `extract` is called.
@@ -89,6 +89,10 @@ class OperatorGraph:
     """Inputs, buffers and others that the call overwrote, with the value that holds their new contents."""
     shared: Mapping[str, str] = field(default_factory=dict)
     """Sources whose memory belongs to an earlier source: `x1` is `x0`, or a slice of it."""
+    held: Mapping[str, str] = field(default_factory=dict)
+    """Constants that a module has as a plain attribute, and where: `blocks.0.tables[1]`."""
+    contents: Mapping[str, tuple[Argument, ...]] = field(default_factory=dict)
+    """Of the other constants, the elements in order where they are few: a list of numbers in the call's own text."""
     data_dependent: bool = False
     """Python looked at values (`.item()`, a boolean mask, `nonzero`), so another input may run another graph."""
 
@@ -137,6 +141,8 @@ class OperatorGraph:
             "output_structure": self.output_structure,
             "updates": dict(self.updates),
             "shared": dict(self.shared),
+            "held": dict(self.held),
+            "contents": {name: argument_to_json(elements) for name, elements in self.contents.items()},
             "data_dependent": self.data_dependent,
         }
 
@@ -150,6 +156,8 @@ class OperatorGraph:
             output_structure=data["output_structure"],
             updates=dict(data["updates"]),
             shared=dict(data["shared"]),
+            held=dict(data.get("held", {})),  # from here on: graphs of earlier versions say nothing of it
+            contents={name: tuple(map(argument_from_json, items)) for name, items in data.get("contents", {}).items()},
             data_dependent=data["data_dependent"],
         )
 

@@ -24,6 +24,19 @@ def tensors_in(value: object) -> list[torch.Tensor]:
     return [tensor for _, item in _items(value) for tensor in tensors_in(item)]
 
 
+_DEEPEST = 3
+"""Lists within lists that are looked into: what holds itself has no end."""
+
+
+def tensors_within(value: object, path: str, depth: int = 0) -> list[tuple[str, torch.Tensor]]:
+    """The same for lists, tuples and dicts, with what to write to reach each: `tables[1]['sine']`."""
+    if isinstance(value, torch.Tensor):
+        return [(path, value)]
+    if depth == _DEEPEST or not isinstance(value, list | tuple | dict):
+        return []
+    return [found for key, item in _items(value) for found in tensors_within(item, f"{path}[{key!r}]", depth + 1)]
+
+
 def structure_of(value: object) -> str:
     """The nesting as text, with a star for each tensor."""
     if isinstance(value, torch.Tensor):

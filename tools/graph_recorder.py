@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.graph import Node, OperatorGraph
-from triton_agent.tools.graph_call import structure_of, tensors_in, undisturbed
+from triton_agent.tools.graph_call import structure_of, tensors_in, tensors_within, undisturbed
 from triton_agent.tools.graph_canon import (
     Wording,
     composite_of,
@@ -40,6 +40,14 @@ _LOOKS = frozenset({"tolist", "numpy", "__array__", "__dlpack__"})
 """Methods that read values without an operator being dispatched."""
 
 
+_MOST_CONTENTS = 64
+"""Elements of a constant that are written down; a person would write no longer list into a call."""
+_PLAIN_DTYPES = frozenset(
+    {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
+    | {torch.float16, torch.bfloat16, torch.float32, torch.float64}
+)
+
+
 def record(model: nn.Module, inputs: Sequence[object], keywords: Mapping[str, object]) -> OperatorGraph:
     """The graph of `model(*inputs, **keywords)`; everything is left as it was found."""
     recorder = _Recorder()
@@ -48,6 +56,7 @@ def record(model: nn.Module, inputs: Sequence[object], keywords: Mapping[str, ob
         recorder.adopt("x", {str(position): tensor for position, tensor in enumerate(given)})
         recorder.adopt("p:", dict(twin.named_parameters()))
         recorder.adopt("b:", dict(twin.named_buffers()))
+        recorder.note_attributes(twin)
         try:
             with torch.no_grad(), _Functions(recorder), _Operators(recorder):
                 outputs = twin(*inputs, **keywords)
@@ -88,6 +97,9 @@ class _Recorder:
         self._nodes: list[Node] = []
         self._sources: dict[str, dict[str, TensorMeta]] = {kind: {} for kind in "xpbc"}
         self._shared: dict[str, str] = {}
+        self._attributes: list[tuple[str, torch.Tensor]] = []
+        self._held: dict[str, str] = {}
+        self._contents: dict[str, tuple[Argument, ...]] = {}
         self._droppable: dict[int, range] = {}
         self._data_dependent = False
         self._inside_composite = False
@@ -100,6 +112,13 @@ class _Recorder:
             shared_with = self._book.adopt(tensor, prefix + name)
             if shared_with is not None:
                 self._shared[prefix + name] = shared_with
+
+    def note_attributes(self, model: nn.Module) -> None:
+        """Where a constant may come from: tensors that modules hold in plain attributes, also in lists of those."""
+        for path, module in model.named_modules():
+            for name, value in vars(module).items():
+                if name not in ("_parameters", "_buffers", "_modules"):
+                    self._attributes += tensors_within(value, f"{path}.{name}" if path else name)
 
     def function(self, function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """A Python function of torch was called."""
@@ -150,6 +169,8 @@ class _Recorder:
             updates={source: value for memory in list(self._book) for source, value in self._updates(memory)},
             nodes=tuple(self._nodes),
             shared=self._shared,
+            held=self._held,
+            contents=self._contents,
             data_dependent=self._data_dependent,
         )
         return pruned(graph, self._droppable)
@@ -182,9 +203,20 @@ class _Recorder:
         """The value that `tensor` shows now; one never met before is a constant."""
         memory = self._book.find(tensor)
         if memory is None:
-            self.adopt("c", {str(len(self._sources["c"])): tensor})
+            self._adopt_constant(tensor)
             return self._refer(tensor)
         return Reference(name=self._name_in(memory, layout_of(tensor)))
+
+    def _adopt_constant(self, tensor: torch.Tensor) -> None:
+        name, meta = f"c{len(self._sources['c'])}", meta_of(tensor)
+        held = (path for path, other in self._attributes if _is_same(other, tensor))
+        path = next(held, None)
+        if path is not None:
+            self._held[name] = path
+        elif meta.numel <= _MOST_CONTENTS and _can_be_read(tensor):
+            with torch._C.DisableTorchFunction():
+                self._contents[name] = tuple(tensor.detach().flatten().tolist())
+        self.adopt("c", {name.removeprefix("c"): tensor})
 
     def _name_in(self, memory: Memory, layout: Layout) -> str:
         """What a layout of known memory shows; one that a write has outdated is read anew from the root."""
@@ -255,6 +287,20 @@ class _Recorder:
         )
         self._nodes.append(node)
         return node
+
+
+def _is_same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if a is b:
+        return True
+    plain = all(tensor.layout is torch.strided and not tensor.is_nested for tensor in (a, b))
+    same = plain and a.untyped_storage()._cdata == b.untyped_storage()._cdata
+    return same and layout_of(a) == layout_of(b)
+
+
+def _can_be_read(tensor: torch.Tensor) -> bool:
+    """A tensor of the usual kind that has memory."""
+    usual = type(tensor) is torch.Tensor and tensor.layout is torch.strided and tensor.dtype in _PLAIN_DTYPES
+    return usual and tensor.device.type != "meta"
 
 
 def _references(wording: Wording) -> list[str]:

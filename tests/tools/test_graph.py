@@ -175,6 +175,26 @@ def test_tied_parameters_are_one_value() -> None:
     assert takers == ["aten.mm", "aten.mm"]
 
 
+def test_a_constant_says_where_a_module_holds_it_or_what_is_in_it() -> None:
+    elsewhere = matrix(100)
+
+    class Holder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mask, self.tables = matrix(3), [{"sine": matrix(1, 3)}]
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            weights = torch.tensor([0.5, float("inf"), -2.0])
+            return (x * self.mask + self.tables[0]["sine"] * weights)[:, [2, 0]] + elsewhere.sum()
+
+    graph = extract(nn.Sequential(Holder()), [matrix(2, 3)])
+    assert graph.held == {"c0": "0.mask", "c1": "0.tables[0]['sine']"}
+    assert graph.contents == {"c2": (0.5, float("inf"), -2.0), "c3": (2, 0)}
+    assert set(graph.constants) == {"c0", "c1", "c2", "c3", "c4"}
+    assert not graph.data_dependent
+    assert OperatorGraph.from_json(json.loads(json.dumps(graph.to_json()))) == graph
+
+
 def test_tensors_from_elsewhere_are_constants_and_single_elements_are_numbers() -> None:
     table = matrix(8)
     graph = extract(Call(lambda _, x: x + table + torch.tensor(2.5)), [matrix(4, 8)])
