@@ -67,6 +67,7 @@ def shape_over(metas: Sequence[TensorMeta]) -> Shape:
 
 def align(graphs: Sequence[OperatorGraph], numbers: Sequence[Mapping[str, float]] = ()) -> AlignedGraph:
     """The graphs that are like the first one, merged."""
+    graphs, numbers = _without_empty(graphs, numbers)
     main = graphs[0]
     completed = [graph if _same_structure(main, graph) else _with_idle_views(main, graph) for graph in graphs]
     chosen = [i for i, graph in enumerate(completed) if graph is not None and _same_structure(main, graph)]
@@ -81,6 +82,16 @@ def align(graphs: Sequence[OperatorGraph], numbers: Sequence[Mapping[str, float]
         left_out=len(graphs) - len(alike),
         numbers={name: tuple(held[name] for held in known) for name in shared},
     )
+
+
+def _without_empty(
+    graphs: Sequence[OperatorGraph], numbers: Sequence[Mapping[str, float]]
+) -> tuple[Sequence[OperatorGraph], Sequence[Mapping[str, float]]]:
+    """Without those where some tensor has no element: nothing is computed there, and its sizes tell nothing apart."""
+    full = [i for i, graph in enumerate(graphs) if all(meta.numel for meta in graph.values().values())]
+    if 0 not in full or len(full) < 2:
+        return graphs, numbers
+    return [graphs[i] for i in full], [numbers[i] for i in full] if numbers else numbers
 
 
 def _with_idle_views(main: OperatorGraph, graph: OperatorGraph) -> OperatorGraph | None:

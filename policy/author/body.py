@@ -473,7 +473,8 @@ class Body:
         """The value of a node in lanes that no element belongs to; None where it is not known."""
         found = self.kernel.nodes[node]
         if found.kind == "load":
-            return self.fillers.get(node)
+            # What does not vary along the row is no filler beyond its end, but the value it has everywhere.
+            return self.fillers.get(node) if self.varies[node] & set(self.kernel.reduced) else None
         if found.kind == "choose" and self._is_filled(found):
             return self.filler(found.arguments[0])  # type: ignore[arg-type]
         if found.kind != "point":

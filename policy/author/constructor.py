@@ -12,6 +12,7 @@ import ast
 import builtins
 import copy
 import textwrap
+from collections.abc import Sequence
 
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.tools.graph import OperatorGraph
@@ -53,9 +54,14 @@ class ModelText:
 
     # -- the class -------------------------------------------------------------------------------------------------
 
-    def header(self) -> tuple[list[str], list[str], str, list[str]]:
-        """Imports, helpers, the class statement, and the lines of the class up to `forward`."""
+    def header(self, more: Sequence[str] = ()) -> tuple[list[str], list[str], str, list[str]]:
+        """Imports, helpers, the class statement, and the lines of the class up to `forward`.
+
+        `more`: statements at the end of the constructor.
+        """
         members = self._members(self.model, keep=set())
+        if more:
+            members = _with_statements(members, more)
         body = copy.copy(self.model)
         body.name, body.keywords, body.body, body.decorator_list = "ModelNew", [], members, []
         needed = self._needed(body)
@@ -199,6 +205,17 @@ def _plain_super(node: ast.FunctionDef) -> ast.FunctionDef:
     return made
 
 
+def _with_statements(members: list[ast.stmt], more: Sequence[str]) -> list[ast.stmt]:
+    """With these at the end of the constructor; one that hands on what it is given, where there was none."""
+    found = [node for node in members if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
+    plain = "def __init__(self, *arguments, **keywords):\n    super().__init__(*arguments, **keywords)"
+    (made,) = found or ast.parse(plain).body
+    assert isinstance(made, ast.FunctionDef)
+    owner = (made.args.posonlyargs or made.args.args)[0].arg
+    made.body += ast.parse("\n".join(more).replace("self.", f"{owner}.")).body
+    return members if found else [*members, made]
+
+
 def _text(node: ast.stmt) -> list[str]:
     return textwrap.indent(ast.unparse(ast.fix_missing_locations(node)), "    ").splitlines()
 
@@ -235,7 +252,7 @@ def path_of(source: str) -> str:
     for part in parts:
         if part.isdigit():
             text += f"[{part}]"
-        elif part.isidentifier():
+        elif part.partition("[")[0].isidentifier():  # of a list held as an attribute: `tables[1]`
             text += f".{part}"
         else:
             getter = "get_parameter" if kind == "p" else "get_buffer"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from triton_agent.policy.author.alignment import AlignedGraph
@@ -14,6 +15,7 @@ from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.constructor import path_of
 from triton_agent.policy.author.described import DESCRIBED, PROCESSORS
 from triton_agent.policy.author.kernel_text import BlockSize, GridEntry, KernelText
+from triton_agent.policy.author.lowering import TorchCall
 from triton_agent.policy.author.program import Number, Program, Value
 from triton_agent.policy.author.sizes import (
     Shape,
@@ -46,6 +48,25 @@ class _Unpacked:
     name: str
 
 
+class Constants:
+    """Tensors of a few known numbers, by what makes them; those of all methods together."""
+
+    def __init__(self, source: str) -> None:
+        """`source`: the original's text, whose names stay free."""
+        self._source = source
+        self.made: dict[str, str] = {}
+        """Text that makes one -> the attribute that holds it."""
+
+    def name_of(self, made: str) -> str:
+        if made not in self.made:
+            names = (f"constant{i or ''}" for i in itertools.count())
+            self.made[made] = next(n for n in names if n not in self.made.values() and f".{n}" not in self._source)
+        return self.made[made]
+
+    def statements(self) -> list[str]:
+        return [f"self.register_buffer({n!r}, {made}, persistent=False)" for made, n in self.made.items()]
+
+
 class Forward:
     """Writes one method. Names of tensors and sizes are decided first, since the kernels use them too."""
 
@@ -57,8 +78,9 @@ class Forward:
         input_structure: str,
         attributes: Sequence[str],
         held: Sequence[HeldTensor],
+        constants: Constants,
     ) -> None:
-        self.graph, self.program = graph, program
+        self.graph, self.program, self.constants = graph, program, constants
         self.names = Names({"self", "nn", "out", "grid"})
         self.sizes = SizeNames(graph.width)
         self.texts: dict[str, str] = {}
@@ -69,6 +91,8 @@ class Forward:
         self.parameters = self._parameters(arguments)
         self._inputs(input_structure)
         self._owned(attributes, held)
+        self._opening: list[str] = []
+        self._take_out()
         self._unpacked = self._dimensions()
         for name, values in graph.numbers.items():
             text = path_of(f"p:{name}")
@@ -80,6 +104,8 @@ class Forward:
         self.sizes.attributes |= {text: held for text, held in halves.items() if not is_constant(held)}
         self._derived = self._derived_sizes()
         self._lines: list[str] = []
+        self._results: dict[str, list[str]] = {}
+        """Of operators that stay torch's, how each of the results is written."""
 
     # -- names -----------------------------------------------------------------------------------------------------
 
@@ -119,6 +145,22 @@ class Forward:
             if value.operation == "source" and value.function == source:
                 self.texts[value.name] = text
 
+    def _take_out(self) -> None:
+        """Tensors inside of lists and dicts get names of their own: what the caller passed is not written to."""
+        needed = self.program.needed()
+        for value in self._sources():
+            text = self.texts.get(value.name, "")
+            if _is_input(value) and text and not text.isidentifier() and value.name in needed:
+                self.texts[value.name] = self.names.new("_".join(re.findall(r"\w+", text)))
+                self._opening.append(f"{_INDENT}{self.texts[value.name]} = {text}")
+        moved = {name for n in self.graph.main.nodes if n.operator == "aten._to_copy" for name in n.references()}
+        for value in self._sources():
+            if value.function in moved and value.function in self.graph.main.constants:
+                # It was told to come to where the inputs are; here that is done before anything is launched.
+                own = self.texts[value.name]
+                self.texts[value.name] = self.names.new(_last_word(own))
+                self._opening.append(f"{_INDENT}{self.texts[value.name]} = {own}.to({self._first_tensor()}.device)")
+
     def _owned(self, attributes: Sequence[str], held: Sequence[HeldTensor]) -> None:
         main = self.graph.main
         for source in (*main.parameters, *main.buffers):
@@ -129,7 +171,11 @@ class Forward:
         for source in sorted(used, key=lambda name: int(name[1:])):
             meta = main.constants[source]
             alike = next((t for t in waiting if (t.shape, t.dtype) == (meta.shape, meta.dtype)), None)
-            if alike is not None:
+            if source in main.held:
+                self._texts_of(source, path_of(f"b:{main.held[source]}"))
+            elif source in main.contents:
+                self._texts_of(source, f"self.{self._constant(source)}")
+            elif alike is not None:
                 waiting.remove(alike)
                 self._texts_of(source, path_of(f"b:{alike.path}"))
             elif rest:
@@ -137,16 +183,31 @@ class Forward:
             else:
                 raise BeyondAuthor("the model uses a tensor that is no input, parameter, buffer or attribute")
 
+    def _constant(self, source: str) -> str:
+        """A list of numbers in the original's text becomes a buffer, which is where the module is."""
+        if any(
+            repr(graph.contents.get(source)) != repr(self.graph.main.contents[source]) for graph in self.graph.graphs
+        ):
+            raise BeyondAuthor("the model makes a tensor of numbers that change with the sizes")
+        meta = self.graph.main.constants[source]
+        elements = iter(self.graph.main.contents[source])
+        made = f"torch.tensor({_nested(elements, meta.shape)}, dtype=torch.{meta.dtype})"
+        return self.constants.name_of(made)
+
     def _sources(self) -> list[Value]:
         needed = self.program.needed()
         return [v for v in self.program.values.values() if v.operation == "source" and v.name in needed]
 
+    def _idle_inputs(self) -> list[Value]:
+        """Inputs that nothing is computed from."""
+        used = {value.name for value in self._sources()}
+        return [v for v in self.program.values.values() if _is_input(v) and v.name not in used]
+
     def _dimensions(self) -> dict[str, _Unpacked]:
         """A name for each size that some tensor's dimension has, the inputs' first."""
         found: dict[str, _Unpacked] = {}
-        order = sorted(self._sources(), key=lambda value: (not value.function.startswith("x"), value.name))
-        order.sort(key=lambda value: not value.function.startswith("x"))
-        for value in order:
+        order = sorted(self._sources(), key=lambda value: (not _is_input(value), value.name))
+        for value in [*order, *self._idle_inputs()]:
             if value.name not in self.texts:
                 continue
             rank = len(value.shape)
@@ -324,7 +385,7 @@ class Forward:
         return None
 
     def _first_tensor(self) -> str:
-        for value in sorted(self._sources(), key=lambda value: not value.function.startswith("x")):
+        for value in [*sorted(self._sources(), key=lambda value: not _is_input(value)), *self._idle_inputs()]:
             if value.name in self.texts:
                 return self.texts[value.name]
         raise BeyondAuthor("no tensor goes in")
@@ -343,36 +404,52 @@ class Forward:
 
     def call_torch(self, value: Value) -> None:
         """An operator that stays an operator of torch."""
-        arguments, results, overload, _, gaps, placed = value.detail
+        call: TorchCall = value.detail
         operands = [self.view_text(operand) for operand in value.inputs]
-        value_names = _MAY_NOT_BE_LEFT_OUT
+        for place in call.overwritten:
+            # It may be needed as it was, too.
+            fresh = self.names.new("written")
+            self.line(f"{fresh} = {operands[place]}.clone()")
+            operands[place] = fresh
         # From the second argument on by name: some of the schemas' arguments are passed in no other way.
-        by_place = [not name or name.isdigit() or i == 0 for i, (name, _) in enumerate(arguments)]
-        texts = [self._argument(item, operands, name) for (name, item), plain in zip(arguments, by_place) if plain]
+        by_place = [not name or name.isdigit() or i == 0 for i, (name, _) in enumerate(call.arguments)]
+        given = list(zip(call.arguments, by_place))
+        texts = [self._argument(item, operands, name) for (name, item), plain in given if plain]
         texts += [
             f"{name}={self._argument(item, operands, name)}"
-            for (name, item), plain in zip(arguments, by_place)
-            if not plain and (item is not None or name in value_names)
+            for (name, item), plain in given
+            if not plain and (item is not None or name in call.named)
         ]
         if value.function == "aten.batch_norm":
             texts.append("cudnn_enabled=True")
-        if placed:  # else torch would make it on the CPU
+        if call.on_device:  # else torch would make it on the CPU
             texts.append(f"device={self._first_tensor()}.device")
         name = self.names.new(value.hint or "made")
-        packet = f"torch.ops.{value.function}" + (f".{overload}" if overload else "")
-        self.line(f"{name} = {packet}({', '.join(texts)}){'.contiguous()' if gaps and results == 1 else ''}")
-        self.texts[value.name] = name if results == 1 else f"{name}[0]"
+        packet = f"torch.ops.{value.function}" + (f".{call.overload}" if call.overload else "")
+        gaps = not call.listed and any(call.gaps[:1])
+        self.line(f"{name} = {packet}({', '.join(texts)}){'.contiguous()' if gaps else ''}")
+        own = len(call.gaps) - len(call.overwritten)
+        results = [f"{name}[{k}]" if call.listed else name for k in range(own)]
+        self._results[value.name] = [*results, *(operands[place] for place in call.overwritten)]
+        self._take_result(value, value, 0)
+
+    def torch_output(self, value: Value) -> None:
+        """A further output of an operator that has several."""
+        self._take_result(value, self.program.values[value.inputs[0]], value.detail)
+
+    def _take_result(self, value: Value, call: Value, position: int) -> None:
+        text = self._results[call.name][position]
+        if call.detail.gaps[position] and text.endswith("]"):
+            whole = self.names.new(call.hint or "made")
+            self.line(f"{whole} = {text}.contiguous()")
+            text = whole
+        self.texts[value.name] = text
         self._learn_sizes(value)
 
     def _learn_sizes(self, value: Value) -> None:
         for dim, size in enumerate(value.shape):
             if self.sizes.find(size) is None and not is_constant(size, 1):
                 self.sizes.add(f"{self.texts[value.name]}.shape[{dim}]", size)
-
-    def torch_output(self, value: Value) -> None:
-        """A further output of an operator that has several."""
-        self.texts[value.name] = f"{self.texts[value.inputs[0]].removesuffix('[0]')}[{value.detail}]"
-        self._learn_sizes(value)
 
     def _argument(self, item: Any, operands: list[str], name: str = "") -> str:
         if isinstance(item, tuple) and len(item) == 2 and item[0] == "operand":
@@ -407,6 +484,8 @@ class Forward:
             alike = self._shaped_like(value)
             if alike is not None:
                 return f"{inner}.reshape({alike}.shape)"
+            if not value.shape:
+                return f"{inner}.reshape(())"
             return f"{inner}.reshape({', '.join(self.sizes.expression(size) for size in value.shape)})"
         if value.operation == "expand":
             return f"{inner}.expand({', '.join(self.sizes.expression(size) for size in value.shape)})"
@@ -441,7 +520,7 @@ class Forward:
     def text(self, name: str, outputs: str, contiguous: Iterable[str]) -> list[str]:
         body = "\n".join([*self._lines, outputs])
         used = {unpacked for key, unpacked in self._unpacked.items() if re.search(rf"\b{key}\b", body)}
-        lines = [f"    def {name}({self.signature}):"]
+        lines = [f"    def {name}({self.signature}):", *self._opening]
         for value in contiguous:
             lines.append(f"{_INDENT}{self.texts[value]} = {self.texts[value]}.contiguous()")
         derived = self._used_derived(body)
@@ -478,11 +557,21 @@ class Forward:
         return lines
 
 
-_MAY_NOT_BE_LEFT_OUT = frozenset({"bias", "weight", "running_mean", "running_var"})
-"""Arguments without a default that may be None."""
 _TORCH_WORDS = frozenset(
     {"float32", "float16", "bfloat16", "float64", "int64", "int32", "int16", "int8", "uint8", "bool"}
 )
+
+
+def _nested(elements: Iterator[Any], shape: Sequence[int]) -> str:
+    """Numbers as nested lists of this shape."""
+    if not shape:
+        element = next(elements)
+        return repr(element) if element == element and abs(element) != float("inf") else f'float("{element}")'
+    return f"[{', '.join(_nested(elements, shape[1:]) for _ in range(shape[0]))}]"
+
+
+def _is_input(value: Value) -> bool:
+    return value.operation == "source" and value.function.startswith("x")
 
 
 def _bare(argument: ast.arg) -> ast.arg:

@@ -7,6 +7,7 @@ returns the name of the value made, or one name per output. A rule that meets a 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from triton_agent.policy.author.points import POINTS
 from triton_agent.policy.author.program import (
     DTYPES,
     FLOATS,
+    VIEWS,
     Formula,
     Number,
     Operand,
@@ -34,7 +36,7 @@ from triton_agent.policy.author.sizes import (
     plus,
     product,
 )
-from triton_agent.tools.graph import Reference
+from triton_agent.tools.graph import Reference, TensorMeta
 
 Rule = Callable[["Builder", "Call"], "str | Sequence[str | None]"]
 
@@ -125,7 +127,8 @@ class Builder:
             meta = self.graph.main.sources()[name]
             shape = self.graph.shape_of(name)
             self._names[name] = self.emit("source", shape=shape, dtype=meta.dtype, function=name)
-            if any(not graph.sources()[name].is_contiguous for graph in self.graph.graphs):
+            metas = [graph.sources()[name] for graph in self.graph.graphs]
+            if any(not meta.is_contiguous for meta in metas) and not any(map(_is_expanded, metas)):
                 self.program.strides[self._names[name]] = self.graph.strides_of(name)
         return self._names[name]
 
@@ -354,6 +357,11 @@ REDUCTION_HINTS = {
 }
 
 
+def _is_expanded(meta: TensorMeta) -> bool:
+    """One element seen many times: a caller may as well pass as many elements, which a kernel could not tell apart."""
+    return any(size > 1 and stride == 0 for size, stride in zip(meta.shape, meta.strides))
+
+
 def _whole(value: float) -> float:
     return int(value) if float(value).is_integer() else value
 
@@ -384,13 +392,28 @@ def lower(
     for node in graph.nodes:
         _lower_node(builder, node, left_to_torch)
     program = builder.program
-    program.outputs = tuple(builder.named(name) for name in graph.main.outputs)
+    program.outputs = tuple(_own(builder, name) for name in graph.main.outputs)
     program.updates = {builder.named(source): builder.named(value) for source, value in graph.main.updates.items()}
+    for name in graph.main.inputs:  # nothing may be computed from it, and yet it tells how large a result is, and where
+        builder.named(name)
     if graph.left_out:
         program.limits.append(
             f"at {graph.left_out} of the other sizes the model runs other operators; nothing was written for those"
         )
     return program
+
+
+def _own(builder: Builder, name: str) -> str:
+    """A result, in memory of its own where the original's has that, too: what was joined may be cut apart again."""
+    made = builder.named(name)
+    base = builder.get(made)
+    while base.operation in VIEWS:
+        base = builder.get(base.inputs[0])
+    producers = builder.graph.main.producers()
+    root: str | None = name
+    while root in producers:
+        root = producers[root].view_of
+    return builder.copied(made) if base.operation == "source" and base.function != root else made
 
 
 def _lower_node(builder: Builder, aligned: AlignedNode, left_to_torch: frozenset[int]) -> None:
@@ -433,24 +456,39 @@ def _forget(builder: Builder, known: dict[str, Value]) -> None:
     builder._names = {key: name for key, name in builder._names.items() if name in known}
 
 
-def _results(operator: str, overload: str) -> int:
-    """How many tensors torch says an operator returns; some of them may be left out of the graph."""
+_MAY_NOT_BE_LEFT_OUT = frozenset({"bias", "weight", "running_mean", "running_var"})
+"""Arguments without a default that may be None."""
+
+
+def _schema(operator: str, overload: str) -> Any:
+    """How torch declares an operator; None where several forms of it share one name here."""
     import torch
 
     namespace, _, name = operator.partition(".")
     packet = getattr(getattr(torch.ops, namespace, None), name, None)
     found = getattr(packet, overload or "default", None) if packet is not None else None
-    return len(found._schema.returns) if found is not None else 1
+    return None if found is None else found._schema
 
 
-def _takes_device(operator: str, overload: str) -> bool:
-    """Whether torch can be told where the result shall be; if not, it is where the operands are."""
-    import torch
+@dataclasses.dataclass(frozen=True, slots=True)
+class TorchCall:
+    """How an operator that stays one of torch is called, and how its results are had."""
 
-    namespace, _, name = operator.partition(".")
-    packet = getattr(getattr(torch.ops, namespace, None), name, None)
-    found = getattr(packet, overload or "default", None) if packet is not None else None
-    return found is not None and any(argument.name == "device" for argument in found._schema.arguments)
+    arguments: tuple[tuple[str, Any], ...]
+    """By name, references as places among the operands."""
+    overload: str
+    place: int
+    """In the graph, so that two calls alike stay two."""
+    named: frozenset[str] = frozenset()
+    """Arguments without a default, which are passed even where there is nothing to pass."""
+    listed: bool = False
+    """Whether it returns several tensors, or a list of them."""
+    gaps: tuple[bool, ...] = ()
+    """Of each result, whether it does not lie row by row."""
+    on_device: bool = False
+    """Whether it has to be told where the result shall be: there are no operands to go by."""
+    overwritten: tuple[int, ...] = ()
+    """Places among the operands whose memory it writes; their new contents are the last results."""
 
 
 def _left_to_torch(builder: Builder, aligned: AlignedNode, reason: str) -> tuple[str, ...]:
@@ -469,11 +507,39 @@ def _left_to_torch(builder: Builder, aligned: AlignedNode, reason: str) -> tuple
             return ("tuple", tuple(slot(item) for item in argument))
         return argument
 
-    arguments = tuple((name, slot(value)) for name, value in aligned.arguments.items())
-    results = max(len(node.outputs), _results(node.operator, node.overload))
-    gaps = any(not meta.is_contiguous for meta in node.outputs)
-    placed = not operands and _takes_device(node.operator, node.overload)
-    detail = (arguments, results, node.overload, node.index, gaps, placed)
+    schema = _schema(node.operator, node.overload)
+    declared = schema.arguments if schema is not None else ()
+    tensors = {argument.name for argument in declared if str(argument.type) in ("Tensor", "Optional[Tensor]")}
+
+    def passed(name: str, value: Any) -> Any:
+        """A tensor of a single element stands as a number in the graph."""
+        if name not in tensors or not isinstance(value, (bool, int, float)):
+            return slot(value)
+        dtype = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float32"
+        dtypes = [builder.get(operand).dtype for operand in operands if isinstance(operand, str)]
+        operands.append(builder.full(value, (), next((d for d in dtypes if {d, dtype} <= FLOATS), dtype)))
+        return ("operand", len(operands) - 1)
+
+    arguments = [(name, passed(name, value)) for name, value in aligned.arguments.items()]
+    needed = [argument.name for argument in declared if not argument.has_default_value()]
+    arguments += [(name, None) for name in needed if name not in aligned.arguments]
+    returns = len(schema.returns) if schema is not None else 1
+    # A form in place stands as the one that makes a new tensor; what is overwritten beside that has results of its own.
+    writes = any(argument.alias_info is not None and argument.alias_info.is_write for argument in declared)
+    writes = writes or len(node.outputs) > len(node.writes)
+    overwritten = [builder.named(name) for name in node.writes] if writes else []
+    own = len(node.outputs) - len(overwritten)
+    is_list = schema is not None and any("List" in str(item.type) for item in schema.returns)
+    detail = TorchCall(
+        arguments=tuple(arguments),
+        overload=node.overload,
+        place=node.index,
+        named=frozenset(needed) | _MAY_NOT_BE_LEFT_OUT,
+        listed=is_list or max(own, returns) > 1,
+        gaps=tuple(not meta.is_contiguous for meta in node.outputs),
+        on_device=not operands and any(argument.name == "device" for argument in declared),
+        overwritten=tuple(operands.index(name) for name in overwritten),
+    )
     first = builder.emit(
         "torch",
         *operands,

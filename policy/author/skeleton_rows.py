@@ -204,7 +204,7 @@ class _RowKernel:
             return f"tl.{name}({value.within(Binding.ATOM)}.to(tl.int32), {axis}) != 0"
         if function == "prod":
             self.functions.add("multiply")
-            return f"tl.reduce({value.text}, {axis.split(',')[0]}, multiply{axis[6:]})"
+            return f"tl.reduce({value.text}, combine_fn=multiply, {axis})"
         return f"tl.{function}({value.text}, {axis}).to(tl.int64)"
 
     def _filled(self, node: int, identity: float) -> Text:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Sequence
 
 from triton_agent.policy.author import skeleton_points, skeleton_product, skeleton_rows
@@ -15,7 +16,7 @@ from triton_agent.policy.author.brief import Answer, BeyondAuthor, Brief
 from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.constructor import ModelText, tree_of_parameters
 from triton_agent.policy.author.described import HOST_FUNCTIONS, IMPORTS
-from triton_agent.policy.author.forward import Forward
+from triton_agent.policy.author.forward import Constants, Forward
 from triton_agent.policy.author.kernel_plan import Kernel, Stuck
 from triton_agent.policy.author.kernel_text import KernelText
 from triton_agent.policy.author.layout import formatted, wrapped
@@ -27,6 +28,7 @@ from triton_agent.policy.author.repetition import Written
 from triton_agent.policy.author.skeleton import Setting
 from triton_agent.policy.author.splitting import parts_of, split
 from triton_agent.policy.author.tiling import collapsed
+from triton_agent.policy.author.viewing import first_moved
 from triton_agent.policy.author.wording import kernel_comment, kernel_name, plan_text
 from triton_agent.tools.graph import OperatorGraph
 
@@ -35,6 +37,7 @@ _SKELETONS: dict[str, Callable[[Kernel, Setting, str, tuple[str, ...]], KernelTe
     "rows": skeleton_rows.write,
     "product": skeleton_product.write,
 }
+_WHOLE_NUMBER = re.compile(r"((?<![\w.'])-?\d+(?![\w.']))")
 _FUNCTIONS = {
     "multiply": ("@triton.jit", "def multiply(a, b):", "    return a * b"),
 }
@@ -48,6 +51,8 @@ class Draft:
     kernels: tuple[KernelText, ...]
     lines: tuple[str, ...]
     limits: tuple[str, ...]
+    statements: tuple[str, ...] = ()
+    """What the constructor has to do beside what the original's does, for this forward and those before it."""
 
 
 def write(brief: Brief, choice: Choice) -> Answer:
@@ -65,11 +70,11 @@ def describe_limits(brief: Brief, choice: Choice | None = None) -> list[str]:
 def drafts_of(brief: Brief, choice: Choice) -> list[Draft]:
     """One for evaluation, and one for training where that runs other operators."""
     model = ModelText(brief.source, brief.class_name)
-    names, known = Names({"ModelNew", "nn", *HOST_FUNCTIONS}), Written()
+    names, known, constants = Names({"ModelNew", "nn", *HOST_FUNCTIONS}), Written(), Constants(brief.source)
     if not brief.train_graphs:
-        return [draft(brief, choice, model, brief.graphs, names, known, "forward")]
-    evaluated = draft(brief, choice, model, brief.graphs, names, known, "_evaluate")
-    return [evaluated, draft(brief, choice, model, brief.train_graphs, names, known, "_train")]
+        return [draft(brief, choice, model, brief.graphs, names, known, constants, "forward")]
+    evaluated = draft(brief, choice, model, brief.graphs, names, known, constants, "_evaluate")
+    return [evaluated, draft(brief, choice, model, brief.train_graphs, names, known, constants, "_train")]
 
 
 def _limits(drafts: Sequence[Draft]) -> list[str]:
@@ -83,6 +88,7 @@ def draft(
     graphs: Sequence[OperatorGraph],
     names: Names,
     known: Written,
+    constants: Constants,
     method: str,
 ) -> Draft:
     """One forward; an operator that no kernel can be found for is left to torch, and the rest is tried again."""
@@ -94,7 +100,7 @@ def draft(
         known.back_to(written)
         program = lower(aligned, frozenset(left), exact=choice.exact, on_cpu=brief.device == "cpu")
         try:
-            return _drafted(brief, choice, model, aligned, program, names, known, method)
+            return _drafted(brief, choice, model, aligned, program, names, known, constants, method)
         except Stuck as stuck:
             place = program.origins.get(stuck.value, (-1, ""))[0]
             if place < 0 or place in left:  # nothing that could be told: all of the rest is left to torch
@@ -111,10 +117,12 @@ def _drafted(
     program: Program,
     names: Names,
     known: Written,
+    constants: Constants,
     method: str,
 ) -> Draft:
     kept = model.tensors_kept_as_attributes()
-    forward = Forward(aligned, program, model.forward_arguments(), brief.input_structure, kept, brief.tensors)
+    arguments = model.forward_arguments()
+    forward = Forward(aligned, program, arguments, brief.input_structure, kept, brief.tensors, constants)
     partition = _partitioned(brief, choice, program)
     steps = _in_order(program, partition)
     _write_in_place(program, forward, steps)
@@ -142,7 +150,8 @@ def _drafted(
             forward.line(f"{forward.texts[source]}.add_({more})")
         elif value not in forward.in_place:
             forward.line(f"{forward.texts[source]}.copy_({forward.view_text(value)})")
-    outputs = _filled(aligned.main.output_structure, [forward.view_text(name) for name in program.outputs])
+    structure = _structure([graph.output_structure for graph in aligned.graphs], forward)
+    outputs = _filled(structure, [forward.view_text(name) for name in program.outputs])
     loaded = {tensor for text in written for tensor in text.arguments.loaded()}
     contiguous = [
         v.name
@@ -159,6 +168,7 @@ def _drafted(
         kernels=tuple(written),
         lines=tuple(forward.text(method, outputs, contiguous)),
         limits=tuple(dict.fromkeys([*program.limits, *forward.limits, *guessed])),
+        statements=tuple(constants.statements()),
     )
 
 
@@ -234,6 +244,8 @@ def _wanted(program: Program) -> set[str]:
 def _base(program: Program, name: str, *, whole: bool) -> set[str]:
     """What a kernel has to store so that the host can show this value as a view."""
     value = program.values[name]
+    if not whole and (moved := first_moved(program, name)) is not None:
+        return {moved}
     views = VIEWS if whole else VIEWS - {"slice"}
     while value.operation in views:
         value = program.values[value.inputs[0]]
@@ -326,6 +338,18 @@ def _kernel_text(
     return dataclasses.replace(_SKELETONS[kernel.kind](kernel, setting, name, comment), key=key)
 
 
+def _structure(structures: Sequence[str], forward: Forward) -> str:
+    """How outputs are nested, with whole numbers among them that change with the sizes as expressions."""
+    apart = [_WHOLE_NUMBER.split(structure) for structure in structures]
+    if any(len(parts) != len(apart[0]) or parts[::2] != apart[0][::2] for parts in apart):
+        raise BeyondAuthor("what is returned is nested otherwise at other sizes")
+    made = ""
+    for entries in zip(*apart):
+        known = len(set(entries)) == 1
+        made += entries[0] if known else forward.sizes.expression(tuple(int(entry) for entry in entries))
+    return made
+
+
 def _filled(structure: str, texts: Sequence[str]) -> str:
     parts = structure.split("*")
     made = parts[0] + "".join(text + rest for text, rest in zip(texts, parts[1:]))
@@ -337,12 +361,14 @@ def _filled(structure: str, texts: Sequence[str]) -> str:
 
 def _file(brief: Brief, model: ModelText, drafts: Sequence[Draft]) -> str:
     kernels = [kernel for one in drafts for kernel in one.kernels if not kernel.repeats]
+    more = drafts[-1].statements
     try:
-        imports, helpers, header, constructor = model.header()
+        imports, helpers, header, constructor = model.header(more)
     except BeyondAuthor:
         graph = (brief.train_graphs or brief.graphs)[0]
         imports, helpers, header = [], [], "class ModelNew(nn.Module):"
-        constructor = tree_of_parameters(graph) if graph.parameters or graph.buffers else []
+        constructor = tree_of_parameters(graph) if graph.parameters or graph.buffers or more else []
+        constructor += [f"        {line}" for line in more]
     lines = [*_imports(imports, kernels, drafts, helpers, constructor), ""]
     for function in dict.fromkeys(f for kernel in kernels for f in kernel.functions):
         lines += ["", *_FUNCTIONS[function], ""]
