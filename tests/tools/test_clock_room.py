@@ -156,3 +156,54 @@ def test_who_is_refused_a_place_holds_none() -> None:
             pass
     place.leave()
     assert asked == [Mode.SHARED, Mode.EXCLUSIVE, Mode.SHARED]
+
+
+def test_who_has_waited_long_for_the_clock_is_let_in_between_two_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triton_agent.tools.timing.clock_room.PATIENCE_S", 0.02)
+    log: list[str] = []
+    places = threading.Condition()
+    held = wanted_alone = 0
+
+    @contextlib.contextmanager
+    def shared(mode: Mode) -> Iterator[None]:
+        nonlocal held
+        assert mode is Mode.SHARED
+        with places:
+            assert places.wait_for(lambda: wanted_alone == 0, timeout=20)
+            held += 1
+        yield
+        with places:
+            held -= 1
+            places.notify_all()
+
+    @contextlib.contextmanager
+    def alone() -> Iterator[None]:
+        nonlocal wanted_alone
+        with places:
+            wanted_alone += 1  # who comes later waits, as at a lease's gate
+            assert places.wait_for(lambda: held == 0, timeout=20)
+            yield
+            wanted_alone -= 1
+            places.notify_all()
+
+    room = ClockRoom(alone)
+    checked = Place(shared, overdue=lambda: room.is_overdue)
+
+    def race() -> None:
+        with room.alone():
+            log.append("race")
+
+    with checked(Mode.SHARED):
+        checked.pause()
+        racing = threading.Thread(target=race)
+        racing.start()
+        checked.pause()
+        assert log == [], "nobody has waited long"
+        while not room.is_overdue:
+            time.sleep(0.005)
+        checked.pause()
+        racing.join(20)
+        log.append("check")
+    checked.leave()
+    assert log == ["race", "check"]
+    assert not room.is_overdue and held == 0

@@ -2,12 +2,14 @@
 
 Taking an exclusive lease means waiting until everybody else's work on the GPU has drained, during which it stands idle.
 With several candidates at the clock's door that is paid once for all of them, not once each (`ClockRoom`). And whoever
-is inside for a check stays inside for all of them, or would stand behind the clocks of others before each (`Place`).
+is inside for a check stays inside for all of them, or would stand behind the clocks of others before each (`Place`);
+but where checks take long, the first that is through them does not wait for all the others.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +18,8 @@ from triton_agent.tools.timing.lease import Mode
 
 STAY_S = 2.0
 """Others wait meanwhile, a trainer on the same GPU among them; who comes later than this drains it anew."""
+PATIENCE_S = 1.0
+"""Whoever wants the GPU alone waits this long for the checks under way, then only for the next pause in them."""
 
 
 class ClockRoom:
@@ -28,6 +32,12 @@ class ClockRoom:
         self._waiting = 0
         self._lease: contextlib.ExitStack | None = None
         self._taken_s = 0.0
+        self._asked_s = math.inf
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether somebody has stood at the door for long, since others are at work on the GPU."""
+        return time.monotonic() - self._asked_s > PATIENCE_S
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -44,11 +54,16 @@ class ClockRoom:
                 self._pass_on()
 
     def _take(self) -> None:
-        if self._lease is None:
+        if self._lease is not None:
+            return
+        self._asked_s = time.monotonic()
+        try:
             with contextlib.ExitStack() as stack:
                 stack.enter_context(self._take_lease())
                 self._lease = stack.pop_all()
-            self._taken_s = time.monotonic()
+        finally:
+            self._asked_s = math.inf
+        self._taken_s = time.monotonic()
 
     def _pass_on(self) -> None:
         with self._count:
@@ -65,10 +80,15 @@ class Place:
         self,
         lease: Callable[[Mode], contextlib.AbstractContextManager[None]],
         waiting: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+        overdue: Callable[[], bool] = bool,
     ) -> None:
-        """`waiting` surrounds every wait for the lease: others' work is not on the candidate's time."""
+        """`waiting` surrounds every wait for the lease: others' work is not on the candidate's time.
+
+        `overdue`: whether somebody has waited long for all places to be given up.
+        """
         self._lease = lease
         self._waiting = waiting
+        self._overdue = overdue
         self._kept: contextlib.ExitStack | None = None
 
     @contextlib.contextmanager
@@ -91,6 +111,12 @@ class Place:
             with self._waiting():
                 stack.enter_context(self._lease(mode))
             return stack.pop_all()
+
+    def pause(self) -> None:
+        """Between two questions, with nothing at work on the GPU: lets those in who have waited long enough."""
+        if self._kept is not None and self._overdue():
+            self.leave()
+            self._keep()
 
     def leave(self) -> None:
         """Nothing happens where no place is held."""

@@ -208,7 +208,7 @@ class Checker:
 
     def _verdict(self, message: dict[str, Any], sessions: list[Session]) -> dict[str, Any]:
         assert self.plan is not None
-        place = Place(self._gpu, waiting=sessions[0].off_its_time)
+        place = Place(self._gpu, waiting=sessions[0].off_its_time, overdue=lambda: self._clock_room.is_overdue)
         on_gpu = self.judging.device == "cuda"
         job = Job(
             source=message["source"],

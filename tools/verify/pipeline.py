@@ -140,6 +140,7 @@ def _run_trial(job: Job, trial: Trial, *, done: int) -> None:
     for slot, case in enumerate(trial.cases):
         if slot < done:
             continue
+        job.gpu.pause()
         stateful = bool(case.expectation.state_after)
         if case.version != version or stateful:
             set_parameters(job, job.runner, trial, case.version)
