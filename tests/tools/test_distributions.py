@@ -82,6 +82,15 @@ def test_extremes_are_few_large_and_finite(tmp_path: Path, dtype: str) -> None:
     assert changed[0].tolist() == [0, 0] and changed[-1].tolist() == [39, 29]
 
 
+def test_no_two_extremes_are_equally_large(tmp_path: Path) -> None:
+    """Which of equals comes first when they are put in order is nobody's promise."""
+    problem = reference(tmp_path, "return [torch.randn(40, 30)]")
+    for seed in range(20):
+        given, planted = problem.make_inputs(seed)[0], draw(problem, "extremes", seed)[0]
+        extremes = planted[given != planted]
+        assert len(extremes.unique()) == len(extremes.abs().unique()) == len(extremes)
+
+
 def test_extremes_keep_the_sign_that_the_data_has(tmp_path: Path) -> None:
     problem = reference(tmp_path, "return [torch.rand(64) + 1, -torch.rand(64)]")
     positive, negative = draw(problem, "extremes", 1)

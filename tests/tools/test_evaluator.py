@@ -256,6 +256,21 @@ def test_inputs_that_show_one_element_many_times_are_filled_anew_as_others_are(j
     assert right.status is Status.PASSED, right.message
 
 
+def test_a_sample_of_equal_elements_is_not_asked_for_where_their_order_decides(
+    nursery: Nursery, tmp_path: Path
+) -> None:
+    def cases(answer: str) -> int:
+        path = tmp_path / "problem.py"
+        inputs = "def get_inputs():\n    return [torch.randn(4, 9), torch.randn(9)]\n"
+        path.write_text(
+            f"{HEAD}\nclass Model(nn.Module):\n    def forward(self, x, w):\n        return {answer}\n{inputs}"
+        )
+        with Evaluator(parse_problem(str(path)), EvaluatorSettings(target=None), nursery=nursery) as evaluator:
+            return evaluator.facts.cases
+
+    assert cases("w[x.topk(3)[1]].sum(-1)") == cases("x.topk(3)[0].sum(-1)") - 1
+
+
 def test_inputs_with_gaps_have_them_in_every_case(judge) -> None:  # type: ignore[no-untyped-def]
     problem = """
     ROWS, COLUMNS = 6, 14

@@ -5,12 +5,15 @@ Computed from the original alone, once per problem, with seeds that are drawn he
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from triton_agent.tools.emulate.uncomputed import outline
+from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.graph import extract
 from triton_agent.tools.isolate.payloads import Payload, pack
 from triton_agent.tools.isolate.tensors import nested_tensors
 from triton_agent.tools.verify.distributions import (
@@ -44,6 +47,8 @@ from triton_agent.tools.verify.plan import (
 )
 from triton_agent.tools.verify.reference import Reference
 
+ORDERING = frozenset(f"aten.{name}" for name in ("sort", "topk", "kthvalue", "median", "nanmedian", "mode"))
+"""Operators whose second result says where elements were; of equal ones it may name any."""
 LARGE_BYTES = 32 << 20
 TOO_LARGE_BYTES = 4 << 30
 """Between these, inputs are kept to be changed: smaller ones are soon drawn anew, larger ones take too much memory."""
@@ -181,10 +186,19 @@ class _CaseMaker:
         return cases
 
     def _tells(self, distribution: str, given: Case) -> bool:
-        """Whether a distribution asks anything: equal elements are ties, and where indices come out, all are right."""
+        """Whether a distribution asks anything: equal elements are ties, and where indices count, all are right."""
         if distribution == BLANK:
-            return all(output.yard.original.is_floating_point() for output in given.expectation.outputs)
+            floats = all(output.yard.original.is_floating_point() for output in given.expectation.outputs)
+            return floats and not self._goes_by_order()
         return distribution != FLAGS or has_flags(self.last)
+
+    def _goes_by_order(self) -> bool:
+        """Whether the original puts elements in order and goes on with where they were."""
+        with contextlib.suppress(ProblemError, NotImplementedError, RuntimeError, TypeError):
+            graph = extract(self.models[0], self.last)
+            used = {name for node in graph.nodes for name in node.references()} | set(graph.outputs)
+            return any(node.operator in ORDERING and node.output_name(1) in used for node in graph.nodes)
+        return False
 
     def variant_cases(self) -> list[Case]:
         cases = [self._first_case()]

@@ -40,7 +40,10 @@ _Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 
 
 def _plant(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Large values at random places, at both ends of the tensor and of one row."""
+    """Large values at random places, at both ends of the tensor and of one row.
+
+    No two are equally large: which of equals comes first is nobody's promise where elements are put in order.
+    """
     count = values.numel()
     width = values.shape[-1] if values.dim() else 1
     row = int(torch.randint(count // width, (1,), generator=generator)) * width
@@ -48,7 +51,8 @@ def _plant(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     places = torch.tensor([0, count - 1, row, row + width - 1, *scattered])
     signs = torch.randint(0, 2, (len(places),), generator=generator) * 2 - 1
     planted = values.reshape(-1).clone()
-    planted[places.to(values.device)] = (_outlier(values) * _within_domain(values, signs)).to(values)
+    sizes = signs * (1 - torch.randperm(len(places), generator=generator) / (2 * len(places)))
+    planted[places.to(values.device)] = (_outlier(values) * _within_domain(values, sizes)).to(values)
     return planted.reshape(values.shape)
 
 
