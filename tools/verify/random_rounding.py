@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -82,15 +83,25 @@ COMPOUND = frozenset(
 
 def round_in_place(values: torch.Tensor, draw: int) -> None:
     """Put float64 on the grid of float32, to either neighbour; what is not finite stays, nothing becomes so."""
-    values = values.detach()
-    size = CACHED if values.device.type == "cpu" else LARGE
-    odd, low = _multiplier(draw), (1 << LOW_BITS) - 1
-    for part in torch.split(values.view(-1), size) if values.is_contiguous() else (values,):
-        bits = part.view(torch.int64)
-        added = (bits >> 31).bitwise_xor_(bits).mul_(odd).bitwise_right_shift_(64 - LOW_BITS).bitwise_and_(low)
-        bits.add_(added.mul_(part.abs() < BEYOND)).bitwise_and_(~low)
+    with _unwatched():
+        values = values.detach()
+        size = CACHED if values.device.type == "cpu" else LARGE
+        odd, low = _multiplier(draw), (1 << LOW_BITS) - 1
+        long = values.numel() > size and values.is_contiguous()
+        for part in torch.split(values.view(-1), size) if long else (values,):
+            bits = part.view(torch.int64)
+            added = (bits >> 31).bitwise_xor_(bits).mul_(odd).bitwise_right_shift_(64 - LOW_BITS).bitwise_and_(low)
+            bits.add_(added.mul_(part.abs() < BEYOND)).bitwise_and_(~low)
 
 
+@contextlib.contextmanager
+def _unwatched() -> Iterator[None]:
+    """Past every mode around it. A dozen operators for each of the original's: modes would take most of the time."""
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        yield
+
+
+@functools.cache
 def _multiplier(draw: int) -> int:
     """An odd number of 64 bits, with its sign, that looks random; another one for every draw."""
     return int.from_bytes(hashlib.sha256(b"%d" % draw).digest()[:8], "big", signed=True) | 1
@@ -147,7 +158,7 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
         if parts is not None:
             with self:
                 return parts(*args, **kwargs)
-        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
+        if _is_composite(func):
             with self:  # only parts of something else come here whole
                 return func.decompose(*args, **kwargs)
         if func in self._products and args[0].dtype is torch.float64 and args[0].shape[-1]:
@@ -193,6 +204,12 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
         return first
 
 
+@functools.cache
+def _is_composite(func: Any) -> bool:
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"))
+
+
+@functools.cache
 def _parts_of(func: Any) -> Callable[..., Any] | None:
     name = func._schema.name.removeprefix("aten::")
     if name in BY_HAND and func._overloadname == "default":
