@@ -241,7 +241,7 @@ class Forward:
                 continue
             for dim, size in enumerate(value.shape):
                 text = None if is_constant(size) else self.sizes.search(size)
-                if text is None or not re.search(r"[-+/]", text):
+                if text is None or not re.search(r"[-+/(]", text):
                     continue
                 rank = len(value.shape)
                 word = _DIMENSION_NAMES[rank][dim] if rank in _DIMENSION_NAMES else "size"

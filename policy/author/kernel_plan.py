@@ -256,6 +256,8 @@ class Attempt:
         own = self.table.axes(_DIMENSION)
         if along is None or kept is None or set(own) != {*along, *kept}:
             raise self._store(anchor)
+        if product((axis.size for axis in along), self.width) != anchor.shape[dim]:
+            raise self._store(anchor)  # only the first of them are asked for
         self.length, self.along = anchor.shape[dim], at[dim]
         self.kept = [axis for axis in own if axis in kept]
         return self._finish("rows", self._in_row)
@@ -270,7 +272,8 @@ class Attempt:
         if value.operation == "scan":
             others = tuple(index for i, index in enumerate(at) if i != value.detail)
             shape = tuple(size for i, size in enumerate(value.shape) if i != value.detail)
-            if at[value.detail] != self.along or not self._is_kept(flat(others, shape, self.width)):
+            whole = value.shape[value.detail] == self.length
+            if not whole or at[value.detail] != self.along or not self._is_kept(flat(others, shape, self.width)):
                 raise self._store(value)
             inner = weaver.weave(source, at)
         else:

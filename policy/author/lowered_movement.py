@@ -110,19 +110,25 @@ def concat(builder: Builder, names: list[str], dim: int, shape: Shape) -> str:
 def _roll(builder: Builder, call: Call) -> str:
     name, shifts, dims = call.tensor("self"), call.sizes("shifts"), call.plain("dims", ())
     if not dims:
-        raise BeyondAuthor("rolls the flattened tensor")
+        flat = builder.reshape(name, (product(call.shape, builder.width),))
+        return builder.reshape(rolled(builder, flat, 0, shifts[0]), call.shape)
     for shift, dim in zip(shifts, dims):
-        shape = builder.shape(name)
-        length = shape[dim]
-        first = tuple((-s) % n if n else 0 for s, n in zip(shift, length))
-        if is_constant(first, 0):
-            continue
-        forward = tuple(s % n if n else 0 for s, n in zip(shift, length))
-        builder.formula(first, "{0} - {1}", length, forward, name="first")
-        value = builder.get(name)
-        detail = (dim % len(shape), first)
-        name = builder.emit("roll", name, shape=shape, dtype=value.dtype, detail=detail, hint=value.hint)
+        name = rolled(builder, name, dim, shift)
     return name
+
+
+def rolled(builder: Builder, name: str, dim: int, shift: Size) -> str:
+    """Along one dimension, so many places on; what leaves at the end comes in at the beginning."""
+    shape = builder.shape(name)
+    dim %= max(1, len(shape))
+    length = shape[dim]
+    first = tuple((-s) % n if n else 0 for s, n in zip(shift, length))
+    if is_constant(first, 0):
+        return name
+    forward = tuple(s % n if n else 0 for s, n in zip(shift, length))
+    builder.formula(first, "{0} - {1}", length, forward, name="first")
+    value = builder.get(name)
+    return builder.emit("roll", name, shape=shape, dtype=value.dtype, detail=(dim, first), hint=value.hint)
 
 
 @lowers("constant_pad_nd")
@@ -181,7 +187,7 @@ def _index(builder: Builder, call: Call) -> str:
     indices = call.aligned.arguments["indices"]
     given = [(dim, item) for dim, item in enumerate(indices) if isinstance(item, Reference)]
     places = [
-        (dim, _from_the_front(builder, builder.named(item.name), builder.shape(table)[dim])) for dim, item in given
+        (dim, from_the_front(builder, builder.named(item.name), builder.shape(table)[dim])) for dim, item in given
     ]
     if len(places) == 1:
         return take(builder, table, places[0][1], places[0][0])
@@ -206,7 +212,7 @@ def _merged(builder: Builder, name: str, first: int, count: int) -> str:
     return builder.reshape(name, (*shape[:first], inner, *shape[first + count :]))
 
 
-def _from_the_front(builder: Builder, index: str, size: Size) -> str:
+def from_the_front(builder: Builder, index: str, size: Size) -> str:
     """Negative indices count from the end, which a kernel has to be told."""
     dtype = builder.get(index).dtype
     if dtype not in INTEGERS:

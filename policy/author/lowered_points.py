@@ -55,11 +55,52 @@ def _rounding(builder: Builder, call: Call) -> str:
 
 @lowers("round")
 def _round(builder: Builder, call: Call) -> str:
-    if call.plain("decimals", 0) != 0:
-        raise BeyondAuthor("rounding to decimals")
+    if (decimals := int(call.plain("decimals", 0))) != 0:
+        return _rounded_to(builder, call, decimals)
     return (
         builder.point("round", call.tensor("self"), dtype=call.dtype) if call.dtype in FLOATS else call.tensor("self")
     )
+
+
+def _rounded_to(builder: Builder, call: Call, decimals: int) -> str:
+    """As torch does it: scaled, rounded, and scaled back, by a power of ten that is a whole number."""
+    if call.dtype not in FLOATS:
+        return call.tensor("self")
+    power = builder.number(10.0 ** abs(decimals))
+    there, back = ("mul", "div") if decimals > 0 else ("div", "mul")
+    scaled = builder.point(there, call.tensor("self"), power, dtype=call.dtype)
+    return builder.point(back, builder.point("round", scaled, dtype=call.dtype), power, dtype=call.dtype)
+
+
+@lowers("signbit")
+def _sign_bit(builder: Builder, call: Call) -> str:
+    """Of fractions minus nought has one, too."""
+    name = call.tensor("self")
+    dtype = builder.get(name).dtype
+    sign = builder.point("copysign", builder.number(1.0), name, dtype=dtype) if dtype in FLOATS else name
+    return builder.point("lt", sign, builder.number(0), dtype="bool", compute=dtype)
+
+
+@lowers("heaviside")
+def _step(builder: Builder, call: Call) -> str:
+    x, dtype = call.tensor("self"), call.dtype
+    zero = builder.point("eq", x, builder.number(0), dtype="bool", compute=dtype)
+    above = builder.cast(builder.point("gt", x, builder.number(0), dtype="bool", compute=dtype), dtype)
+    return builder.where(zero, call.operand("values"), above, dtype, "step")
+
+
+@lowers("fake_quantize_per_tensor_affine_cachemask", "fake_quantize_per_tensor_affine")
+def _fake_quantize(builder: Builder, call: Call) -> list[str | None]:
+    """There and back; which elements were cut off is for gradients only."""
+    scale, zero = float(call.plain("scale")), int(call.plain("zero_point"))
+    x, dtype = call.tensor("self"), "float32"
+    steps = builder.point("round", builder.point("mul", x, builder.number(1.0 / scale), dtype=dtype), dtype=dtype)
+    level = builder.point("add", steps, builder.number(float(zero)), dtype=dtype, hint="level")
+    for function, bound in (("clamp_min", "quant_min"), ("clamp_max", "quant_max")):
+        level = builder.point(function, level, builder.number(float(call.plain(bound))), dtype=dtype, hint="level")
+    level = builder.point("sub", level, builder.number(float(zero)), dtype=dtype)
+    made = builder.point("mul", level, builder.number(scale), dtype=dtype)
+    return [builder.cast(made, call.dtype), None]
 
 
 @lowers("gelu")

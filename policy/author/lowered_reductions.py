@@ -1,4 +1,4 @@
-"""Rules for reductions, softmaxes and scans, in terms of sums, extrema and single elements."""
+"""Rules for reductions and softmaxes, in terms of sums, extrema and single elements."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 
 from triton_agent.policy.author.brief import BeyondAuthor
-from triton_agent.policy.author.lowered_movement import concat
 from triton_agent.policy.author.lowering import Builder, Call, lowers
-from triton_agent.policy.author.program import FLOATS, INTEGERS, Number
+from triton_agent.policy.author.program import FLOATS, Number
 from triton_agent.policy.author.sizes import product
 
 
@@ -70,38 +69,6 @@ def _place(builder: Builder, call: Call) -> str:
         shape = builder.shape(name)
         name, dims = builder.reshape(name, (product(shape, builder.width),)), (0,)
     return builder.reshape(builder.reduce(function, name, dims, dtype="int64"), call.shape)
-
-
-MOST_OF_TOP = 4
-"""Largest elements of a row that are found one after another, each by a reduction."""
-MOST_SORTED = 1024
-"""Elements of a row that one program puts in order."""
-
-
-@lowers("topk")
-def _topk(builder: Builder, call: Call) -> list[str]:
-    """The largest, then the largest of the rest, and so on."""
-    name, count = call.tensor("self"), call.plain("k")
-    shape, dtype = builder.shape(name), call.dtype
-    if not isinstance(count, int) or not 1 <= count <= MOST_OF_TOP or dtype not in FLOATS:
-        raise BeyondAuthor("more of the largest than a few")
-    if builder.on_cpu and call.aligned.node.output_name(1) in builder.used:
-        raise BeyondAuthor("on a CPU it is torch's own choice which of equals comes first")
-    dim = int(call.plain("dim", -1)) % len(shape)
-    largest = bool(call.plain("largest", True))
-    function, none = ("max", -math.inf) if largest else ("min", math.inf)
-    column = builder.reshape(
-        builder.iota(shape[dim]), tuple(size if i == dim else builder.one() for i, size in enumerate(shape))
-    )
-    values, places = [], []
-    for _ in range(count):
-        values.append(builder.reduce(function, name, (dim,), keep=True))
-        places.append(builder.reduce(f"arg{function}", name, (dim,), keep=True, dtype="int64"))
-        met = builder.point("eq", column, places[-1], dtype="bool", compute="int64")
-        name = builder.where(met, builder.number(none), name, dtype, "rest")
-    if count == 1:
-        return [values[0], places[0]]
-    return [concat(builder, values, dim, call.shape), concat(builder, places, dim, call.shape)]
 
 
 @lowers("aminmax")
@@ -217,35 +184,3 @@ def _logsumexp(builder: Builder, call: Call) -> str:
     power = builder.point("exp", builder.point("sub", name, anchor, dtype=call.dtype), dtype=call.dtype)
     total = builder.point("log", builder.reduce("sum", power, dims, keep=True), dtype=call.dtype)
     return builder.reshape(builder.point("add", total, anchor, dtype=call.dtype), call.shape)
-
-
-# -- scans ---------------------------------------------------------------------------------------------------------
-
-
-@lowers("cumsum", "cumprod")
-def _scan(builder: Builder, call: Call) -> str:
-    name = builder.cast(call.tensor("self"), call.dtype)
-    shape = builder.shape(name)
-    if not shape:
-        return name
-    function = call.aligned.operator.removeprefix("aten.cum")
-    dim = int(call.plain("dim")) % len(shape)
-    return builder.emit(
-        "scan", name, shape=shape, dtype=call.dtype, function=function, detail=dim, hint="running_total"
-    )
-
-
-@lowers("sort")
-def _sort(builder: Builder, call: Call) -> list[str | None]:
-    """Whole numbers, where nobody asks which came from where: of equals, and of what is no number, torch decides."""
-    name = call.tensor("self")
-    shape = builder.shape(name)
-    if not shape or call.dtype not in INTEGERS or call.plain("descending", False):
-        raise BeyondAuthor("other sorts")
-    dim = int(call.plain("dim", -1)) % len(shape)
-    if max(shape[dim]) > MOST_SORTED or call.aligned.node.output_name(1) in builder.used:
-        raise BeyondAuthor("many elements, or where they were before")
-    return [
-        builder.emit("scan", name, shape=shape, dtype=call.dtype, function="sort", detail=dim, hint="ordered"),
-        None,
-    ]

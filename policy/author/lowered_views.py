@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from triton_agent.policy.author.brief import BeyondAuthor
-from triton_agent.policy.author.lowered_movement import gather
 from triton_agent.policy.author.lowering import Builder, Call, lowers
 from triton_agent.policy.author.program import VIEWS
 from triton_agent.policy.author.sizes import Size, constant, minus, plus, product, quotient
@@ -159,18 +158,3 @@ def _channel_shuffle(builder: Builder, call: Call) -> str:
     batch, channels, *rest = builder.shape(name)
     apart = builder.reshape(name, (batch, groups, quotient(channels, groups), *rest))
     return builder.reshape(builder.swap(apart, 1, 2), call.shape)
-
-
-@lowers("diagonal")
-def _diagonal(builder: Builder, call: Call) -> str:
-    """The elements whose place along one dimension is their place along the other, looked up by a count."""
-    name = call.tensor("self")
-    shape = builder.shape(name)
-    a, b = (int(call.plain(dim, default)) % len(shape) for dim, default in (("dim1", 0), ("dim2", 1)))
-    if shape[a] != shape[b] or call.plain("offset", 0) != 0:
-        raise BeyondAuthor("the diagonal of something else than a square matrix")
-    order = (*(dim for dim in range(len(shape)) if dim not in (a, b)), a, b)
-    turned = builder.permute(name, order)
-    lead = builder.shape(turned)[:-2]
-    place = builder.expand(builder.unsqueeze(builder.iota(shape[a]), 1), (*lead, shape[a], builder.one()))
-    return builder.reshape(gather(builder, turned, place, len(lead) + 1), call.shape)

@@ -161,6 +161,9 @@ class Builder:
         """A product of sizes as a number to compute with."""
         return Number(tuple(float(entry) for entry in product(sizes, self.width)))
 
+    def count_of(self, sizes: Sequence[Size]) -> Size:
+        return product(sizes, self.width)
+
     def emit(
         self,
         operation: str,
@@ -224,11 +227,15 @@ class Builder:
             raise BeyondAuthor(f"no kernels for {value.dtype} to {dtype}")
         return self.emit("point", name, shape=value.shape, dtype=dtype, function="cast", hint=value.hint)
 
-    def copied(self, name: str) -> str:
+    def copied(self, name: str, which: int = 0) -> str:
+        """`which`: copies that are counted differently are different ones."""
         value = self.get(name)
         if value.dtype not in DTYPES:
             raise BeyondAuthor(f"no kernels for {value.dtype}")
-        return self.emit("point", name, shape=value.shape, dtype=value.dtype, function="cast", hint=value.hint)
+        detail = (which,) if which else ()
+        return self.emit(
+            "point", name, shape=value.shape, dtype=value.dtype, function="cast", detail=detail, hint=value.hint
+        )
 
     def full(self, number: Any, shape: Shape, dtype: str) -> str:
         if dtype not in DTYPES:
@@ -378,21 +385,24 @@ def lower(
     from triton_agent.policy.author import (  # noqa: F401
         lowered_layers,
         lowered_losses,
+        lowered_matrices,
         lowered_movement,
         lowered_norms,
+        lowered_order,
         lowered_points,
         lowered_products,
         lowered_reductions,
         lowered_sampling,
         lowered_views,
         lowered_windows,
+        lowered_writes,
     )
 
     builder = Builder(graph, exact=exact, on_cpu=on_cpu)
     for node in graph.nodes:
         _lower_node(builder, node, left_to_torch)
     program = builder.program
-    program.outputs = tuple(_own(builder, name) for name in graph.main.outputs)
+    program.outputs = _outputs(builder)
     program.updates = {builder.named(source): builder.named(value) for source, value in graph.main.updates.items()}
     for name in graph.main.inputs:  # nothing may be computed from it, and yet it tells how large a result is, and where
         builder.named(name)
@@ -401,6 +411,17 @@ def lower(
             f"at {graph.left_out} of the other sizes the model runs other operators; nothing was written for those"
         )
     return program
+
+
+def _outputs(builder: Builder) -> tuple[str, ...]:
+    """Results that the original computes twice are two here as well, though they are computed once."""
+    names = builder.graph.main.outputs
+    made: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        value = _own(builder, name)
+        known = value in made.values() and name in builder.graph.main.producers()
+        made[name] = builder.copied(value, len(made)) if known and builder.get(value).dtype in DTYPES else value
+    return tuple(made[name] for name in names)
 
 
 def _own(builder: Builder, name: str) -> str:

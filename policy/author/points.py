@@ -174,6 +174,8 @@ POINTS: dict[str, Point] = {
     "or": _infix("|", Binding.OR, "either"),
     "xor": _infix("^", Binding.XOR, "differs"),
     "not": _formula("~{0}", _U, "negated", _U, floats=False),
+    "bits": _call("({0} + 0.0).to(tl.int32, bitcast=True)", "bits"),
+    "from_bits": _call("{0}.to(tl.float32, bitcast=True)", "number", floats=False),
     "shift_left": _infix("<<", Binding.SHIFT, "shifted"),
     "shift_right": _infix(">>", Binding.SHIFT, "shifted"),
 }

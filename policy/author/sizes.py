@@ -130,7 +130,7 @@ class SizeNames:
         for name, known in self.attributes.items():
             if known == size:
                 return name
-        simple = self._quotient(size) or self._sum(size) or self._window(size)
+        simple = self._least(size) or self._quotient(size) or self._sum(size) or self._window(size)
         return simple or self._with_attribute(size) or self._factored(size)
 
     def _with_attribute(self, size: Size) -> str | None:
@@ -207,6 +207,14 @@ class SizeNames:
             for c, z in named:
                 if all(z) and divides(z, both) and quotient(both, z) == size:
                     return f"{a} * {b} // {c}"
+        return None
+
+    def _least(self, size: Size) -> str | None:
+        """`min(9, a)`: the first few, where there may be fewer."""
+        most = max(size)
+        for name, known in self.names.items():
+            if max(known) > most and all(min(most, k) == s for k, s in zip(known, size)):
+                return f"min({most}, {name})"
         return None
 
     def _sum(self, size: Size) -> str | None:

@@ -8,6 +8,7 @@ are kept lane by lane until the end of a pass, which makes them as accurate as a
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 from collections.abc import Iterator
 
@@ -32,6 +33,32 @@ from triton_agent.policy.author.weaving import Node
 
 IDENTITY = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "any": 0.0, "all": 1.0}
 IDENTITY |= {"argmax": -math.inf, "argmin": math.inf}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Scan:
+    """How a running total is written."""
+
+    start: float
+    """What it begins with, and what lanes beyond the end hold."""
+    function: str
+    """A function of Triton, or one of the file's own that puts two together."""
+    both: str
+    """Two totals together."""
+
+    @property
+    def is_own(self) -> bool:
+        return not self.function.startswith("tl.")
+
+
+_LARGER = "tl.maximum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)"
+SCANS = {
+    "sum": Scan(0.0, "tl.cumsum", "{0} + {1}"),
+    "prod": Scan(1.0, "tl.cumprod", "{0} * {1}"),
+    "max": Scan(-math.inf, "take_larger", _LARGER),
+    "min": Scan(math.inf, "take_smaller", _LARGER.replace("maximum", "minimum")),
+    "logs": Scan(-math.inf, "add_logarithms", "add_logarithms({0}, {1})"),
+}
 
 
 def write(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> KernelText:
@@ -227,9 +254,20 @@ class _RowKernel:
         if found.function == "sort":
             value = self._filled(argument, IDENTITY["min"])
             return f"tl.sort({value.text}{'' if self.single else ', dim=1'})"
-        value = self._filled(argument, 0.0 if found.function == "sum" else 1.0)
-        axis = 0 if self.single else 1
-        return f"tl.cum{found.function}({value.text}, axis={axis})"
+        value = self._filled(argument, SCANS[found.function].start)
+        return self._scanned(found.function, value)
+
+    def _scanned(self, function: str, value: Text) -> str:
+        scan, axis = SCANS[function], 0 if self.single else 1
+        if scan.is_own:
+            self.functions.add(scan.function)
+            return f"tl.associative_scan({value.text}, {axis}, {scan.function})"
+        return f"{scan.function}({value.text}, axis={axis})"
+
+    def _scan_total(self, function: str, value: Text) -> str:
+        if function in ("sum", "prod"):
+            return self._reduced(function, value)
+        return f"tl.reduce({value.text}, combine_fn={SCANS[function].function}, {self._axis()})"
 
     # -- a row in steps --------------------------------------------------------------------------------------------
 
@@ -349,7 +387,7 @@ class _RowKernel:
         carries = {}
         for i in scans:
             carries[i] = self.arguments.names.new("carry")
-            start = written(0.0 if nodes[i].function == "sum" else 1.0, nodes[i].dtype)
+            start = written(SCANS[nodes[i].function].start, nodes[i].dtype)
             shape = "" if self.single else "(BLOCK_ROWS,), " if self.serial else "(BLOCK_ROWS, 1), "
             self.body.line(f"{carries[i]} = tl.full({shape or '(), '}{start}, tl.{nodes[i].dtype})")
         with self._steps():
@@ -360,16 +398,18 @@ class _RowKernel:
     def _carried_scan(self, node: int, found: Node, carry: str) -> None:
         (argument,) = found.arguments
         assert isinstance(argument, int)
-        sign = "+" if found.function == "sum" else "*"
-        value = self._filled(argument, 0.0 if found.function == "sum" else 1.0)
+        scan = SCANS[found.function]
+        if scan.is_own:
+            self.functions.add(scan.function)
+        value = self._filled(argument, scan.start)
         if self.serial:
-            self.body.line(f"{carry} = {carry} {sign} {value.within(Binding.UNARY)}")
+            self.body.line(f"{carry} = {scan.both.format(carry, value.within(Binding.UNARY))}")
             self.body.scope.nodes[node] = carry
             return
         piece = self.arguments.names.new("piece")
         self.body.line(f"{piece} = {value.text}")
         name = self.arguments.names.new(found.hint or "running")
-        self.body.line(f"{name} = {carry} {sign} tl.cum{found.function}({piece}, axis={0 if self.single else 1})")
+        self.body.line(f"{name} = {scan.both.format(carry, self._scanned(found.function, Text(piece)))}")
         self.body.scope.nodes[node] = name
-        total = self._reduced(found.function, Text(piece))
-        self.body.line(f"{carry} = {carry} {sign} {total}")
+        total = self._scan_total(found.function, Text(piece))
+        self.body.line(f"{carry} = {scan.both.format(carry, total)}")

@@ -24,6 +24,14 @@ _NAMES = {
     "nll_loss_forward": "nll_loss",
     "_prelu_kernel": "prelu",
     "constant_pad_nd": "pad",
+    "_cdist_forward": "distances",
+    "_euclidean_dist": "distances",
+    "_trilinear": "bilinear",
+    "_weight_norm_interface": "weight_norm",
+    "as_strided_scatter": "write",
+    "index_put": "write",
+    "linalg_cross": "cross",
+    "fake_quantize_per_tensor_affine_cachemask": "fake_quantize",
 }
 _LONGEST = 3
 
@@ -73,6 +81,7 @@ def kernel_comment(program: Program, kernel: Kernel) -> tuple[str, ...]:
 def _listed(words: Sequence[str]) -> str:
     if not words:
         return "Filled"
+    words = [word for word, before in zip(words, [None, *words]) if word != before]
     if len(words) > 6:
         words = [*words[:3], "...", *words[-2:]]
     text = ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1]

@@ -40,6 +40,23 @@ _SKELETONS: dict[str, Callable[[Kernel, Setting, str, tuple[str, ...]], KernelTe
 _WHOLE_NUMBER = re.compile(r"((?<![\w.'])-?\d+(?![\w.']))")
 _FUNCTIONS = {
     "multiply": ("@triton.jit", "def multiply(a, b):", "    return a * b"),
+    "take_larger": (
+        "@triton.jit",
+        "def take_larger(a, b):",
+        "    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)",
+    ),
+    "take_smaller": (
+        "@triton.jit",
+        "def take_smaller(a, b):",
+        "    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)",
+    ),
+    "add_logarithms": (
+        "@triton.jit",
+        "def add_logarithms(a, b):",
+        "    larger = tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)",
+        "    total = larger + tl.log(tl.exp(a - larger) + tl.exp(b - larger))",
+        '    return tl.where(tl.abs(larger) == float("inf"), larger, total)',
+    ),
 }
 
 

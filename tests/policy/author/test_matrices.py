@@ -1,0 +1,81 @@
+"""Diagonals, distances between rows, quarter turns and writes into parts of a tensor are own kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.policy.author.briefs import brief_of, problem
+from tests.policy.author.test_author import check_passes, plain
+
+from triton_agent.policy.author.writer import describe_limits
+from triton_agent.tools.isolate.processes import Nursery
+
+SQUARES = """
+BATCH, SIZE = 3, 7
+
+
+class Model(nn.Module):
+    def forward(self, x, row):
+        plain = x[0] - torch.eye(x.shape[1], dtype=x.dtype)
+        moved = torch.diag_embed(row, offset=1), torch.diag(row[0], -2), x.diagonal(-1, 1, 2), torch.diag(x[1], 1)
+        return plain, plain.trace(), *moved, torch.rot90(x, 1, (1, 2)), torch.rot90(x, -1, (2, 0)), torch.roll(x, 5)
+
+
+def get_inputs():
+    return [torch.randn(BATCH, SIZE, SIZE), torch.randn(BATCH, SIZE)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+DISTANCES = """
+ROWS, OTHERS, WIDTH = 40, 9, 6
+
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.forms = nn.Bilinear(width, width, 5)
+        self.linear = torch.nn.utils.parametrizations.weight_norm(nn.Linear(width, 4))
+
+    def forward(self, x, y):
+        few = [torch.cdist(x[None, :9], y[None], p=p) for p in (1.0, 2.0, 3.0, float("inf"))]
+        crossed = torch.linalg.cross(x[:, :3], x[:, 3:6])
+        return torch.cdist(x, y), *few, self.forms(x[:9], y), self.linear(x), crossed
+
+
+def get_inputs():
+    return [torch.randn(ROWS, WIDTH), torch.randn(OTHERS, WIDTH)]
+
+
+def get_init_inputs():
+    return [WIDTH]
+"""
+
+WRITES = plain(
+    "y = x.clone()\n"
+    "        y[:, 1::3] = x[:, 1::3].exp()\n"
+    "        y[2:5, ::2] *= 2\n"
+    "        y[y < -1] = 0.0\n"
+    "        z = torch.zeros_like(x)\n"
+    "        z[:, [3, -1]] = x[:, :2]\n"
+    "        z[torch.arange(len(x)), x.argmax(1)] = 7.0\n"
+    "        z[0] = y[1]\n"
+    "        return y, z"
+)
+
+KINDS = {"squares": SQUARES, "distances and forms": DISTANCES, "writes into parts": WRITES}
+
+
+@pytest.mark.parametrize(
+    "kind", ["squares", *(pytest.param(k, marks=pytest.mark.slow) for k in KINDS if k != "squares")]
+)
+def test_the_first_file_is_right(kind: str, tmp_path: Path, nursery: Nursery) -> None:
+    check_passes(tmp_path, nursery, KINDS[kind])
+
+
+def test_nothing_of_it_is_left_to_torch(tmp_path: Path) -> None:
+    for text in KINDS.values():
+        assert [limit for limit in describe_limits(brief_of(problem(tmp_path, text))) if "torch" in limit] == []

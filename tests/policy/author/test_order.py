@@ -1,0 +1,92 @@
+"""What depends on the order of elements is computed by own kernels; equal ones stay in the order they were in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.policy.author.briefs import brief_of, problem
+from tests.policy.author.test_author import check_passes, plain
+
+from triton_agent.policy.author.decisions import first_choice
+from triton_agent.policy.author.writer import describe_limits, write
+from triton_agent.tools.isolate.processes import Nursery
+
+STABLE = plain(
+    "half = (x * 4).round().half()\n"
+    "        up, first = torch.sort(half, dim=-1, stable=True)\n"
+    "        down, last = torch.sort((x * 3).to(torch.int32), dim=0, descending=True, stable=True)\n"
+    "        return up, first, down, last, x.flip(1).argsort(dim=0, stable=True)"
+)
+
+PICKED = plain(
+    "y = torch.cat((x, x[:, :1].sqrt()), 1)\n"
+    "        return x[:9].median(), y.median(1).values, x.kthvalue(3, dim=0).values, x.topk(9, sorted=True).values, "
+    "x.quantile(0.25, dim=1), y.sort(-1, descending=True).values"
+)
+
+RUNNING = plain("return torch.logcumsumexp(x * 30, 1), x.cummax(0).values, x.cummin(1)[0], (x * 0.1 + 1).cumprod(-1)")
+
+LONG = """
+ROWS, COLUMNS = 3, 9000
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.logcumsumexp(x, 1), x.cummax(1).values, x.cumsum(1)[:, :20] + x.sum(1, keepdim=True)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+BUCKETS = """
+ROWS, BOUNDS = 40, 9
+
+
+class Model(nn.Module):
+    def __init__(self, bounds):
+        super().__init__()
+        self.register_buffer("bounds", torch.linspace(-2.0, 2.0, bounds))
+
+    def forward(self, x):
+        rounded = (x * 2).round() / 2
+        return torch.bucketize(rounded, self.bounds), torch.searchsorted(self.bounds, rounded, right=True)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, 3)]
+
+
+def get_init_inputs():
+    return [BOUNDS]
+"""
+
+KINDS = {
+    "equal elements, with where they were": STABLE,
+    "one of those in order": PICKED,
+    "running totals": RUNNING,
+    "running totals of long rows, and the first of them": LONG,
+    "bounds": BUCKETS,
+}
+QUICK = ("one of those in order", "running totals")
+
+
+@pytest.mark.parametrize("kind", [k if k in QUICK else pytest.param(k, marks=pytest.mark.slow) for k in KINDS])
+def test_what_goes_by_order_is_right(kind: str, tmp_path: Path, nursery: Nursery) -> None:
+    check_passes(tmp_path, nursery, KINDS[kind])
+
+
+def test_one_of_those_in_order_is_taken_where_they_are_put_in_order(tmp_path: Path) -> None:
+    brief = brief_of(problem(tmp_path, plain("return x.median(1).values * 2")))
+    assert write(brief, first_choice(brief)).source.count("@triton.jit") == 1
+
+
+def test_which_of_equals_comes_first_is_left_to_torch_where_it_is_its_own_choice(tmp_path: Path) -> None:
+    brief = brief_of(problem(tmp_path, plain("return x.sort(1).indices * 2, x.sort(0).values")))
+    (limit,) = describe_limits(brief)
+    assert "torch's own choice" in limit
