@@ -13,6 +13,7 @@ from typing import Any
 
 from triton_agent.agent import search
 from triton_agent.policy.episode import Graded
+from triton_agent.runs.bench.behind import behind
 from triton_agent.runs.bench.rows import Against, Kind, Sample, Speed
 from triton_agent.tools.results import Evaluation, Finding, Status, Timing, asked_as
 from triton_agent.tools.timing.opponents import EAGER_TF32
@@ -97,6 +98,7 @@ def _figures(evaluation: Evaluation) -> dict[str, Any]:
         "floor_ms": floor_ms,
         "floor_fraction": floor_ms / device.kernel_ms.median if floor_ms is not None and device else None,
         "peak_memory_ratio": _peak_ratio(evaluation),
+        "behind": behind(evaluation),
     }
 
 

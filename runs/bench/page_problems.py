@@ -102,6 +102,7 @@ def _more(row: ProblemRow) -> Html:
     return facts(
         [
             *told,
+            ("behind torch.compile", next((sample.behind for sample in row.samples if sample.behind), "")),
             ("kernels judged", listed(kernel_counts([row]))),
             ("notes", "; ".join(row.notes)),
             ("digest", row.digest[:12]),

@@ -39,7 +39,7 @@ COLUMNS = (
     ),
     *("unusable", "not_measured", "called", "executed", "cheated", "kernels_judged", "kernels_cheated"),
     *(f"{against}_{kind}_{part}" for against in Against for kind in Kind for part in ("speedup", "low", "high")),
-    *("kernel_device_ms", "kernel_latency_ms", "floor_ms", "floor_fraction", "peak_memory_ratio"),
+    *("kernel_device_ms", "kernel_latency_ms", "floor_ms", "floor_fraction", "peak_memory_ratio", "behind"),
     *(f"baseline_{against}_{kind}_ms" for against in Against for kind in Kind),
     *("public_correct", "public_correct_at_first", "public_speedup"),
     *("gpu", "torch", "triton", "commit", "digest", "seconds", "tokens"),
@@ -109,7 +109,7 @@ def _cells(row: ProblemRow) -> dict[str, Any]:
     }
     if best is not None:
         known |= {name: getattr(best, name) for name in ("status", "finding", "called", "executed")}
-        known |= {name: getattr(best, name) for name in ("floor_ms", "floor_fraction", "peak_memory_ratio")}
+        known |= {name: getattr(best, name) for name in ("floor_ms", "floor_fraction", "peak_memory_ratio", "behind")}
         if best.public is not None:
             known |= {f"public_{name}": getattr(best.public, name) for name in PUBLIC}
         for speed in best.speeds:
@@ -233,4 +233,11 @@ def _remarks(record: Record, everything: Summary) -> list[str]:
         (everything.not_measured, "could not be measured; the same command asks again"),
         (waiting, "not run yet"),
     ]
-    return [f"{count} {words}" for count, words in said if count]
+    return [f"{count} {words}" for count, words in said if count] + _losses(record)
+
+
+def _losses(record: Record) -> list[str]:
+    """A line for each problem for which torch.compile is faster."""
+    found = ((row.label, best.behind) for row in record.rows if (best := standing_for(row)) and best.behind)
+    lines = [f"  {escape(label)}: {escape(why)}" for label, why in found]
+    return ["", f"behind torch.compile on the GPU, {len(lines)}:", *lines] if lines else []

@@ -125,6 +125,8 @@ class Sample:
     """Floor over the kernel's device time: 1 is as fast as the hardware allows."""
     peak_memory_ratio: float | None = None
     """Device memory that a call takes over what the original's takes; None without a GPU."""
+    behind: str = ""
+    """One line on what is known of why, where `torch.compile` is faster on the GPU."""
     cheated: bool = False
     """At least one of its kernels tried to cheat the check or the clock."""
     statuses: Mapping[str, int] = dataclasses.field(default_factory=dict)
