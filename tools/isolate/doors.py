@@ -77,7 +77,14 @@ def shut(candidate_reaches: Callable[[], bool], refuse: Callable[[str], Any], pa
     for name in NUMBERS_LEAVE:
         setattr(torch.Tensor, name, door(getattr(torch.Tensor, name), f"Tensor.{name}"))
     torch.save = torch.serialization.save = door(torch.save, "torch.save")
+    torch._tensor_str._str = _written_in_sight
     torch._C._dispatch_library = _registering(torch._C._dispatch_library, refuse, path)
+
+
+def _written_in_sight(tensor: torch.Tensor, *, tensor_contents: str | None = None) -> Any:
+    """A tensor as text. Torch's own switches the log of operators off for this, though numbers leave by it."""
+    with torch.no_grad():
+        return torch._tensor_str._str_intern(tensor, tensor_contents=tensor_contents)  # type: ignore[no-untyped-call]
 
 
 def _registering(library: Callable[..., Any], refuse: Callable[[str], Any], path: str) -> Callable[..., Any]:
