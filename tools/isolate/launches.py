@@ -28,6 +28,9 @@ class Launches(Protocol):
     def faults(self) -> list[BaseException]:
         """What went wrong inside launches since `begin`, whether or not the candidate caught it."""
 
+    def unsupported(self) -> bool:
+        """Whether a launch since `begin` asked for what cannot be run here; nobody's word for it is taken."""
+
     def foreign_streams(self) -> list[int]:
         """Handles of CUDA streams other than the caller's that were launched on since `begin`."""
 
@@ -49,6 +52,9 @@ class NoLaunches:
 
     def faults(self) -> list[BaseException]:
         return []
+
+    def unsupported(self) -> bool:
+        return False
 
     def foreign_streams(self) -> list[int]:
         return []
@@ -76,6 +82,10 @@ class InterpretedLaunches:
 
     def faults(self) -> list[BaseException]:
         return list(self._interpreter.faults)
+
+    def unsupported(self) -> bool:
+        kind = importlib.import_module("triton_agent.tools.emulate.faults").Unsupported
+        return any(isinstance(fault, kind) for fault in self._interpreter.faults)
 
     def foreign_streams(self) -> list[int]:
         return []
@@ -218,6 +228,9 @@ class GpuLaunches:
 
     def faults(self) -> list[BaseException]:
         return []
+
+    def unsupported(self) -> bool:
+        return False
 
     def captured_operators(self) -> list[dict[str, list[int]]]:
         return [self._captured[graph] for graph in self._replayed if graph in self._captured]

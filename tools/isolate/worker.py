@@ -437,7 +437,7 @@ class Worker:
             compile_failure = self.aot.explain(error, self.path) if self.aot and isinstance(error, Exception) else None
             if compile_failure is not None:
                 report = {**report, "kinds": ["CompileFailure"], "text": str(compile_failure)}
-            raise CandidateRaised({"phase": phase, **report}) from None
+            raise CandidateRaised({"phase": phase, "unsupported": self.launches.unsupported(), **report}) from None
 
     def _look_at_seals(self) -> None:
         """While the stand-in is still in place: leaving it puts its own functions back, and others' with them."""

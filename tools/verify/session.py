@@ -113,9 +113,8 @@ class Session:
         return Reply(reply), rows
 
     def _raise(self, report: dict[str, Any]) -> None:
-        kinds = [str(kind) for kind in report.get("kinds", ())]
         condensed = condense(report)
-        if "Unsupported" in kinds:
+        if report.get("unsupported"):
             raise NotJudgeableHere(
                 f"the kernel uses what cannot be run without a GPU: {condensed.message}",
                 remedy="evaluate it on a machine with a GPU",
