@@ -86,7 +86,8 @@ class Channel:
             ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
             with self._sending:
                 text = memoryview(head + body)  # in one go: the receiver is woken once
-                self.sock.sendall(text[self.sock.sendmsg([text], ancillary) :])
+                if rest := text[self.sock.sendmsg([text], ancillary) :]:
+                    self.sock.sendall(rest)
                 for blob in blobs:
                     self.sock.sendall(blob)
         except OSError as error:
