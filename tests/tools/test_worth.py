@@ -11,8 +11,8 @@ import torch
 
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem import parse_problem
-from triton_agent.tools.verify.mutants import Mutant, Mutation, Observer, spread
 from triton_agent.tools.verify.cases import _off_the_diagonal
+from triton_agent.tools.verify.mutants import Mutant, Mutation, Observer, spread
 from triton_agent.tools.verify.precision_mistakes import coarser_than, to_tf32
 from triton_agent.tools.verify.worth import assay
 from triton_agent.tools.worth import MUTANT_BAR, Attempt, Family, WorthReport, kill_rate, worth_of
