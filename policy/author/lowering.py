@@ -383,6 +383,7 @@ def lower(
     """
     # The rules register themselves when they are imported; here, so that importing this module does not need them.
     from triton_agent.policy.author import (  # noqa: F401
+        lowered_complex,
         lowered_layers,
         lowered_losses,
         lowered_matrices,
@@ -403,7 +404,9 @@ def lower(
         _lower_node(builder, node, left_to_torch)
     program = builder.program
     program.outputs = _outputs(builder)
-    program.updates = {builder.named(source): builder.named(value) for source, value in graph.main.updates.items()}
+    program.updates = {
+        builder.named(source): _as_one(builder, builder.named(value)) for source, value in graph.main.updates.items()
+    }
     for name in graph.main.inputs:  # nothing may be computed from it, and yet it tells how large a result is, and where
         builder.named(name)
     if graph.left_out:
@@ -411,6 +414,57 @@ def lower(
             f"at {graph.left_out} of the other sizes the model runs other operators; nothing was written for those"
         )
     return program
+
+
+def parts_of_complex(builder: Builder, name: str) -> tuple[str, str]:
+    """The real and the imaginary part, each as a tensor of its own."""
+    value = builder.get(name)
+    if value.operation == "complex":
+        real, imaginary = value.inputs
+        return real, imaginary
+    if value.dtype != "complex64":
+        raise BeyondAuthor(f"no kernels for {value.dtype}")
+    if value.operation in VIEWS:
+        real, imaginary = (_seen_alike(builder, part, value) for part in parts_of_complex(builder, value.inputs[0]))
+        return real, imaginary
+    two = constant(2, builder.width)
+    pairs = _called(builder, "aten.view_as_real", name, (*value.shape, two), "float32", name in builder.program.strides)
+    halves = [builder.slice(pairs, len(value.shape), constant(k, builder.width), builder.one()) for k in (0, 1)]
+    return builder.reshape(halves[0], value.shape), builder.reshape(halves[1], value.shape)
+
+
+def _seen_alike(builder: Builder, name: str, view: Value) -> str:
+    """The same view of something else of that shape."""
+    if view.operation == "permute":
+        return builder.permute(name, view.detail)
+    if view.operation == "slice":
+        dim, start, step = view.detail
+        return builder.slice(name, dim, start, view.shape[dim], step)
+    return (builder.expand if view.operation == "expand" else builder.reshape)(name, view.shape)
+
+
+def _called(builder: Builder, function: str, name: str, shape: Shape, dtype: str, gaps: bool = False) -> str:
+    """A view of one tensor that only torch can make; one for all who ask."""
+    key = ("called", function, name)
+    if key not in builder._known:
+        call = TorchCall(arguments=(("self", ("operand", 0)),), overload="default", place=-1, gaps=(gaps,))
+        made = builder.emit("torch", name, shape=shape, dtype=dtype, function=function, detail=call, hint="pairs")
+        builder._known[key] = made
+    return builder._known[key]
+
+
+def _as_one(builder: Builder, name: str) -> str:
+    """What is computed in two parts, as complex numbers in memory; anything else as it is."""
+    value = builder.get(name)
+    base = value
+    while base.operation in VIEWS:
+        base = builder.get(base.inputs[0])
+    if base.operation != "complex":
+        return name
+    last, both = len(value.shape), (*value.shape, constant(2, builder.width))
+    parts = [builder.unsqueeze(part, last) for part in parts_of_complex(builder, name)]
+    pairs = builder.emit("concat", *parts, shape=both, dtype="float32", detail=last, hint="pairs")
+    return _called(builder, "aten.view_as_complex", pairs, value.shape, value.dtype)
 
 
 def _outputs(builder: Builder) -> tuple[str, ...]:
@@ -426,7 +480,7 @@ def _outputs(builder: Builder) -> tuple[str, ...]:
 
 def _own(builder: Builder, name: str) -> str:
     """A result, in memory of its own where the original's has that, too: what was joined may be cut apart again."""
-    made = builder.named(name)
+    made = _as_one(builder, builder.named(name))
     base = builder.get(made)
     while base.operation in VIEWS:
         base = builder.get(base.inputs[0])
@@ -520,7 +574,7 @@ def _left_to_torch(builder: Builder, aligned: AlignedNode, reason: str) -> tuple
     def slot(argument: Any) -> Any:
         """References become positions among the operands."""
         if isinstance(argument, Reference):
-            name = builder.named(argument.name)
+            name = _as_one(builder, builder.named(argument.name))
             if name not in operands:
                 operands.append(name)
             return ("operand", operands.index(name))

@@ -1,0 +1,201 @@
+"""Rules for complex numbers: two tensors each, the real and the imaginary part, until somebody wants them as one.
+
+What is complex is read and handed out through torch's views of it as pairs. Complex numbers of 128 bits stay torch's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from triton_agent.policy.author import (  # noqa: F401 - these rules stand beside theirs, which have to be there first
+    lowered_points,
+    lowered_reductions,
+    lowered_views,
+)
+from triton_agent.policy.author.brief import BeyondAuthor
+from triton_agent.policy.author.lowered_movement import concat
+from triton_agent.policy.author.lowering import RULES, Builder, Call, Rule, lowers, parts_of_complex
+from triton_agent.policy.author.program import Number, Operand
+from triton_agent.tools.graph import Reference
+
+COMPLEX, REAL = "complex64", "float32"
+Pair: TypeAlias = "tuple[Operand, Operand | None]"
+"""Both parts; None: there is no imaginary one."""
+
+
+def _made(builder: Builder, real: str, imaginary: str) -> str:
+    return builder.emit(
+        "complex", real, imaginary, shape=builder.shape(real), dtype=COMPLEX, hint=builder.get(real).hint
+    )
+
+
+def _point(builder: Builder, function: str, *operands: Operand) -> str:
+    return builder.point(function, *operands, dtype=REAL)
+
+
+def _pair(builder: Builder, call: Call, name: str) -> Pair:
+    """Both parts of an operand, which may be a real tensor or a number."""
+    found: Any = call.aligned.arguments.get(name)
+    if isinstance(found, complex):
+        return builder.number(found.real), builder.number(found.imag)
+    if not isinstance(found, Reference):
+        return call.operand(name), None
+    value = call.tensor(name)
+    if builder.get(value).dtype != COMPLEX:
+        return value, None
+    return parts_of_complex(builder, value)
+
+
+def _when_complex(*operators: str) -> Callable[[Rule], Rule]:
+    """Register a rule for an operator's complex form beside the one for its real form."""
+
+    def register(rule: Rule) -> Rule:
+        for operator in operators:
+            RULES[f"aten.{operator}"] = _either(rule, RULES[f"aten.{operator}"])
+        return rule
+
+    return register
+
+
+def _either(rule: Rule, real: Rule) -> Rule:
+    def chosen(builder: Builder, call: Call) -> Any:
+        takes = call.aligned.arguments.get("self")
+        takes_complex = isinstance(takes, Reference) and builder.get(call.tensor("self")).dtype == COMPLEX
+        return (rule if takes_complex or call.dtype == COMPLEX else real)(builder, call)
+
+    return chosen
+
+
+# -- there and back ------------------------------------------------------------------------------------------------
+
+
+@lowers("view_as_complex")
+def _from_pairs(builder: Builder, call: Call) -> str:
+    name = call.tensor("self")
+    if builder.get(name).dtype != REAL:
+        raise BeyondAuthor("other complex numbers than of 64 bits")
+    last = len(builder.shape(name)) - 1
+    halves = [builder.slice(name, last, (k,) * builder.width, builder.one()) for k in (0, 1)]
+    real, imaginary = (builder.reshape(half, call.shape) for half in halves)
+    return _made(builder, real, imaginary)
+
+
+@lowers("complex")
+def _from_parts(builder: Builder, call: Call) -> str:
+    if call.dtype != COMPLEX:
+        raise BeyondAuthor("other complex numbers than of 64 bits")
+    shape = call.shape
+    return _made(builder, *(builder.expand(call.tensor(name), shape) for name in ("real", "imag")))
+
+
+@lowers("polar")
+def _from_angle(builder: Builder, call: Call) -> str:
+    length, angle = call.tensor("abs"), call.tensor("angle")
+    if call.dtype != COMPLEX:
+        raise BeyondAuthor("other complex numbers than of 64 bits")
+    return _made(builder, *(_point(builder, "mul", length, _point(builder, f, angle)) for f in ("cos", "sin")))
+
+
+@lowers("view_as_real")
+def _to_pairs(builder: Builder, call: Call) -> str:
+    name = call.tensor("self")
+    if builder.get(name).dtype != COMPLEX:
+        raise BeyondAuthor("other complex numbers than of 64 bits")
+    last = len(call.shape) - 1
+    return concat(builder, [builder.unsqueeze(p, last) for p in parts_of_complex(builder, name)], last, call.shape)
+
+
+# -- arithmetic ----------------------------------------------------------------------------------------------------
+
+
+@lowers("_conj", "conj", "conj_physical", "_conj_physical")
+def _conjugate(builder: Builder, call: Call) -> str:
+    name = call.tensor("self")
+    if builder.get(name).dtype != COMPLEX:
+        return name
+    real, imaginary = parts_of_complex(builder, name)
+    return _made(builder, real, _point(builder, "neg", imaginary))
+
+
+@_when_complex("add", "sub")
+def _sum(builder: Builder, call: Call) -> str:
+    if not (isinstance(call.operand("alpha", 1), Number) and call.plain("alpha", 1) == 1):
+        raise BeyondAuthor("times alpha")
+    (a, b), (c, d) = _pair(builder, call, "self"), _pair(builder, call, "other")
+    function = call.aligned.operator.removeprefix("aten.")
+    nought = builder.number(0.0)
+    imaginary = _point(builder, function, nought if b is None else b, nought if d is None else d)
+    return _spread(builder, call, _point(builder, function, a, c), imaginary)
+
+
+def _spread(builder: Builder, call: Call, real: str, imaginary: str) -> str:
+    return _made(builder, builder.expand(real, call.shape), builder.expand(imaginary, call.shape))
+
+
+@_when_complex("mul")
+def _product(builder: Builder, call: Call) -> str:
+    return _multiplied(builder, call, _pair(builder, call, "self"), _pair(builder, call, "other"))
+
+
+def _multiplied(builder: Builder, call: Call, first: Pair, second: Pair) -> str:
+    (a, b), (c, d) = first, second
+    if b is None or d is None:
+        by, (real, imaginary) = (a, second) if b is None else (c, first)
+        assert imaginary is not None
+        return _spread(builder, call, _point(builder, "mul", real, by), _point(builder, "mul", imaginary, by))
+    real = _point(builder, "sub", _point(builder, "mul", a, c), _point(builder, "mul", b, d))
+    imaginary = _point(builder, "add", _point(builder, "mul", a, d), _point(builder, "mul", b, c))
+    return _spread(builder, call, real, imaginary)
+
+
+@_when_complex("div")
+def _quotient(builder: Builder, call: Call) -> str:
+    first, (c, d) = _pair(builder, call, "self"), _pair(builder, call, "other")
+    if d is None:
+        a, b = first
+        assert b is not None
+        return _spread(builder, call, _point(builder, "div", a, c), _point(builder, "div", b, c))
+    raise BeyondAuthor("a division by complex numbers")
+
+
+@_when_complex("neg")
+def _negated(builder: Builder, call: Call) -> str:
+    return _made(builder, *(_point(builder, "neg", part) for part in parts_of_complex(builder, call.tensor("self"))))
+
+
+@_when_complex("exp")
+def _power(builder: Builder, call: Call) -> str:
+    real, angle = parts_of_complex(builder, call.tensor("self"))
+    length = _point(builder, "exp", real)
+    return _made(builder, *(_point(builder, "mul", length, _point(builder, f, angle)) for f in ("cos", "sin")))
+
+
+@_when_complex("abs")
+def _length(builder: Builder, call: Call) -> str:
+    return _point(builder, "hypot", *parts_of_complex(builder, call.tensor("self")))
+
+
+@lowers("angle")
+def _angle(builder: Builder, call: Call) -> str:
+    name = call.tensor("self")
+    if builder.get(name).dtype != COMPLEX:
+        raise BeyondAuthor("the angle of a real number")
+    real, imaginary = parts_of_complex(builder, name)
+    return _point(builder, "atan2", imaginary, real)
+
+
+@_when_complex("sum", "mean")
+def _total(builder: Builder, call: Call) -> str:
+    parts = parts_of_complex(builder, call.tensor("self"))
+    dims, keep = call.dims("dim", len(builder.shape(parts[0]))), call.plain("keepdim", False)
+    if call.aligned.operator == "aten.sum":
+        return _made(builder, *(builder.reduce("sum", part, dims, keep=keep) for part in parts))
+    return _made(builder, *(builder.mean(part, dims, keep=keep, dtype=REAL) for part in parts))
+
+
+@_when_complex("clone", "contiguous", "_to_copy")
+def _copied(builder: Builder, call: Call) -> str:
+    if call.dtype != COMPLEX:
+        raise BeyondAuthor("complex numbers as others")
+    return _made(builder, *parts_of_complex(builder, call.tensor("self")))
