@@ -12,6 +12,7 @@ import math
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.lowered_movement import pad
 from triton_agent.policy.author.lowered_products import multiply
+from triton_agent.policy.author.lowered_upsampling import nearest
 from triton_agent.policy.author.lowering import Builder, Call, lowers
 from triton_agent.policy.author.program import FLOATS, Operand
 from triton_agent.policy.author.sizes import Shape, Size, constant, divides, is_constant, plus, product, quotient
@@ -192,13 +193,13 @@ def _unfold(builder: Builder, call: Call) -> str:
 
 @lowers("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
 def _upsample(builder: Builder, call: Call) -> str:
-    """Every element repeated along each dimension, where the sizes are multiples."""
+    """Every element repeated along each dimension where the sizes are multiples; else looked up."""
     name = call.tensor("self")
     shape = builder.shape(name)
     apart, spread = list(shape[:2]), list(shape[:2])
     for size, wanted in zip(shape[2:], call.shape[2:]):
         if not divides(size, wanted):
-            raise BeyondAuthor("a factor that is no whole number")
+            return nearest(builder, call, 0.0)
         apart += [size, builder.one()]
         spread += [size, quotient(wanted, size)]
     return builder.reshape(builder.expand(builder.reshape(name, tuple(apart)), tuple(spread)), call.shape)

@@ -394,6 +394,7 @@ def lower(
         lowered_products,
         lowered_reductions,
         lowered_sampling,
+        lowered_upsampling,
         lowered_views,
         lowered_windows,
         lowered_writes,
