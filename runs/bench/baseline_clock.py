@@ -25,8 +25,8 @@ from triton_agent.tools.timing.vigil import Vigil, undisturbed
 from triton_agent.tools.verify.baselines import compiled, keep_what_is_compiled
 from triton_agent.tools.verify.distributions import DISTRIBUTIONS, draw, randomise
 from triton_agent.tools.verify.input_tensors import map_tensors
-from triton_agent.tools.verify.prepare import TIMING_SETS
 from triton_agent.tools.verify.reference import load
+from triton_agent.tools.verify.second_reader import TIMING_SETS
 
 READINGS = 24
 """Of the original by itself."""

@@ -40,6 +40,7 @@ from triton_agent.tools.verify.plan import Plan, PlanSettings, as_given
 from triton_agent.tools.verify.prepare import prepare_plan
 from triton_agent.tools.verify.reference import load
 from triton_agent.tools.verify.room import SHORT_OF_MEMORY, memory_was_taken
+from triton_agent.tools.verify.second_reader import SecondReader
 from triton_agent.tools.verify.session import Session
 from triton_agent.tools.verify.timekeeper import Timekeeper
 from triton_agent.tools.verify.worth import assay
@@ -98,13 +99,17 @@ class Checker:
     def prepare(self) -> dict[str, Any]:
         """Load the problem, make the plan; answer with the facts people want to see."""
         beforehand = self._compile_beforehand()
+        second = self._read_along()
         try:
             if self.planning.device == "cuda":
                 self.gpu_key = uuid_of(0)
                 beforehand.share(functools.partial(self._lease, Mode.SHARED), functools.partial(awaited, self.gpu_key))
                 self.planning.conditions.settle()
-            self.plan = prepare_plan(self.spec, self.planning, lambda: self._gpu(Mode.SHARED))
-            if self.planning.device == "cuda" and self.spec.kind is not ProblemKind.VERIFIER:  # that has no original
+            self.plan = prepare_plan(self.spec, self.planning, lambda: self._gpu(Mode.SHARED), second)
+            if second is not None:
+                with self._gpu(Mode.SHARED):
+                    second.close()
+            if self._times:
                 self.clock = self._begin_clock(self.plan, beforehand)
         except BaseException as error:
             return reported(error)
@@ -140,10 +145,28 @@ class Checker:
                 beforehand=beforehand,
             )
 
+    @property
+    def _times(self) -> bool:
+        """Whether candidates are timed: on a GPU, against an original, which some problems have none of."""
+        return self.planning.device == "cuda" and self.spec.kind is not ProblemKind.VERIFIER
+
+    def _read_along(self) -> SecondReader | None:
+        if not self._times:
+            return None
+        return SecondReader(self.spec, self._second_place, device="cuda", sizes=self.planning.family)
+
+    @contextlib.contextmanager
+    def _second_place(self) -> Iterator[None]:
+        """At the GPU, for a process that was forked before this one knew which it is."""
+        if not self.gpu_key:
+            self.gpu_key = uuid_of(0)
+            self.planning.conditions.settle()
+        with self._lease(Mode.SHARED):
+            yield
+
     def _compile_beforehand(self) -> CompiledBeforehand:
         """What candidates are going to be measured against."""
-        timed = self.planning.device == "cuda" and self.spec.kind is not ProblemKind.VERIFIER
-        names = tuple(name for name in self.baselines if timed and name in COMPILED)
+        names = tuple(name for name in self.baselines if self._times and name in COMPILED)
         train = self.planning.modes[0] == "train"
         return CompiledBeforehand(self.spec, names, self.planning.conditions, train=train)
 

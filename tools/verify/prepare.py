@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from triton_agent.tools.errors import NotJudgeableHere, ProblemError
-from triton_agent.tools.isolate.payloads import Payload, pack
+from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.isolate.watch import OperatorWatch
 from triton_agent.tools.operators import kind_of
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.verify.authorship import ARITHMETIC, OriginalWork, moves
 from triton_agent.tools.verify.cases import make_trial, make_verifier_trial
-from triton_agent.tools.verify.distributions import DISTRIBUTIONS, draw
 from triton_agent.tools.verify.expectation import OriginalFailed
 from triton_agent.tools.verify.facts import NOTHING, Call, at_other_batches, facts_of
 from triton_agent.tools.verify.flop_meter import FlopMeter
 from triton_agent.tools.verify.footprint import TooLarge, prove
 from triton_agent.tools.verify.plan import Plan, PlanSettings, Trial, secret_seed
 from triton_agent.tools.verify.reference import load
+from triton_agent.tools.verify.second_reader import AtGpu, SecondReader, timing_sets
 from triton_agent.tools.verify.variants import AS_GIVEN, FULL_SIZE, INTERPRETER, Variant, family, scaled_down
 
-TIMING_SETS = 3
-"""Sets of inputs that timed calls rotate through: one would let a memory of earlier answers look like speed."""
 UNCOUNTED_HEAVY = 64
 """Multiply-adds per element assumed for heavy operators that have no flop formula."""
 
@@ -34,18 +32,20 @@ UNCOUNTED_HEAVY = 64
 def prepare_plan(
     spec: ProblemSpec,
     settings: PlanSettings,
-    at_gpu: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+    at_gpu: AtGpu = contextlib.nullcontext,
+    second: SecondReader | None = None,
 ) -> Plan:
     """Everything a checker needs to judge candidates for this problem on this machine.
 
     `at_gpu`: a place at the GPU, taken step by step: others who want it for themselves are let in between.
+    `second`: another process at work on it, on a GPU.
     """
     with at_gpu():
-        variants, scaled = _variants(spec, settings)
+        main, scaled = _main(spec, settings)
     notes: list[str] = []
     trials: list[Trial] = []
     originals: list[torch.nn.Module | None] = []
-    for i, variant in enumerate(variants):
+    for i, variant in enumerate(_main_first(spec, settings, main, at_gpu, second)):
         reference = load(spec, variant.constants, batch=variant.batch)
         if not reference.has_reference:
             trials.append(make_verifier_trial(reference, variant.name))
@@ -65,7 +65,7 @@ def prepare_plan(
     ordered = tuple(trials[i] for i in order)
     with at_gpu():
         inputs = [trial.cases[0].expectation.packed_inputs.unpack() for trial in trials]
-        known = _known(spec, variants[0], trials, originals, inputs)
+        known = _known(spec, main, trials, originals, inputs)
         work = tuple(_work(originals[i], inputs[i]) for i in order)
     facts = {
         "name": spec.name,
@@ -77,7 +77,7 @@ def prepare_plan(
         **known,
     }
     return Plan(
-        timing_sets=_timing_sets(spec, variants[0]) if settings.device == "cuda" else (),
+        timing_sets=_timing_sets(spec, settings, second),
         trials=ordered,
         main=order.index(0),
         work=work,
@@ -85,19 +85,19 @@ def prepare_plan(
     )
 
 
-def _timing_sets(spec: ProblemSpec, variant: Variant) -> tuple[Payload, ...]:
-    """A few draws of the inputs as given."""
-    reference = load(spec, variant.constants, batch=variant.batch)
-    return tuple(pack(draw(reference, DISTRIBUTIONS[0], secret_seed())) for _ in range(TIMING_SETS))
+def _timing_sets(spec: ProblemSpec, settings: PlanSettings, second: SecondReader | None) -> tuple[Payload, ...]:
+    """Where anything is timed: against an original, on a GPU."""
+    if settings.device != "cuda" or spec.kind is ProblemKind.VERIFIER:
+        return ()
+    drawn = second.timing_sets() if second is not None else None
+    return drawn or timing_sets(spec)
 
 
-def _variants(spec: ProblemSpec, settings: PlanSettings) -> tuple[list[Variant], str]:
-    """The main variant first, brought to a size the interpreter can take, and its family."""
-    if spec.kind is ProblemKind.VERIFIER:
-        return [AS_GIVEN], ""
+def _main(spec: ProblemSpec, settings: PlanSettings) -> tuple[Variant, str]:
+    """The sizes that matter most, brought to what the interpreter can take, and what was changed for that."""
+    if spec.kind is ProblemKind.VERIFIER or settings.device == "cuda":
+        return AS_GIVEN, ""
     seed = secret_seed()
-    if settings.device == "cuda":
-        return family(spec, seed, limits=FULL_SIZE, device="cuda") if settings.family else [AS_GIVEN], ""
     main = scaled_down(spec, seed, limits=INTERPRETER)
     if main is None:
         _require_a_run(spec, seed)
@@ -106,9 +106,22 @@ def _variants(spec: ProblemSpec, settings: PlanSettings) -> tuple[list[Variant],
             where=spec.path,
             remedy="make its sizes module-level integers, give smaller inputs, or use a machine with a GPU",
         )
-    if not settings.family:
-        return [main.variant], main.sentence
-    return family(spec, seed, limits=INTERPRETER, base=main.variant), main.sentence
+    return main.variant, main.sentence
+
+
+def _main_first(
+    spec: ProblemSpec, settings: PlanSettings, main: Variant, at_gpu: AtGpu, second: SecondReader | None
+) -> Iterator[Variant]:
+    """Then its family, which nobody has to know before."""
+    yield main
+    if spec.kind is ProblemKind.VERIFIER or not settings.family:
+        return
+    found = second.variants() if second is not None else None
+    if found is None:
+        limits = FULL_SIZE if settings.device == "cuda" else INTERPRETER
+        with at_gpu():
+            found = family(spec, secret_seed(), limits=limits, base=main, device=settings.device)
+    yield from found[1:]
 
 
 def _require_a_run(spec: ProblemSpec, seed: int) -> None:
