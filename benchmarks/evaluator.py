@@ -92,14 +92,14 @@ def main() -> None:
     import rows
 
     shared = rows.provenance()
-    ratios = []
+    ratios: list[float] = []
     for name in options.problem:
         start_s, arrangements = measure(KERNELS / name, options)
-        ratios.append(_ratio(arrangements))
+        ratios += filter(None, [_ratio(arrangements)])
         show(name, start_s, arrangements)
         rows.append(options.out, shared, list(_rows(name, options.device, start_s, arrangements)))
     print(f"rows added to {options.out}")
-    if min(ratios) < BAR:
+    if ratios and min(ratios) < BAR:
         print(f"below the bar of {BAR:g} times the verdicts of fresh processes", file=sys.stderr)
         sys.exit(1)
 
@@ -152,6 +152,8 @@ def _fresh_arrangements(
     def judge_fresh(source: str) -> Verdict:
         return _judge_afresh(problem / "problem.py", source, folder / f"candidate_{next(numbers)}.py", options.device)
 
+    if options.fresh == 0:
+        return
     for workers in sorted({1, 2, 4} if options.device == "cuda" else {1, max(1, cores // 2), cores}):
         chunk = max(workers, options.fresh // options.turns)
         yield Arrangement(name="fresh process", workers=workers, judge=judge_fresh, chunk=chunk)
@@ -199,14 +201,16 @@ def _distinct_sources(problem: Path) -> Iterator[str]:
         yield f"{kernel}\n# candidate {number}\n"
 
 
-def _best_fresh(arrangements: list[Arrangement]) -> float:
-    return max(arrangement.per_second for arrangement in arrangements if arrangement.name == "fresh process")
+def _best_fresh(arrangements: list[Arrangement]) -> float | None:
+    fresh = (arrangement.per_second for arrangement in arrangements if arrangement.name == "fresh process")
+    return max(fresh, default=None)
 
 
-def _ratio(arrangements: list[Arrangement]) -> float:
-    """Best against best, each at the number of workers that suits it."""
+def _ratio(arrangements: list[Arrangement]) -> float | None:
+    """Best against best, each at the number of workers that suits it; None without fresh processes."""
     best = max(arrangement.per_second for arrangement in arrangements if arrangement.name == "evaluator")
-    return best / _best_fresh(arrangements)
+    fresh = _best_fresh(arrangements)
+    return best / fresh if fresh else None
 
 
 def _rows(
@@ -223,7 +227,8 @@ def _rows(
         figures: dict[str, tuple[float, str]] = {"throughput": (arrangement.per_second, "verdicts/s")}
         if arrangement.name == "evaluator":
             figures["start to first verdict"] = (start_s, "s")
-            figures["throughput over best fresh"] = (arrangement.per_second / _best_fresh(arrangements), "x")
+            if fresh := _best_fresh(arrangements):
+                figures["throughput over best fresh"] = (arrangement.per_second / fresh, "x")
         for name, times_ms in arrangement.times_ms().items():
             figures[f"{name} p50"] = (statistics.median(times_ms), "ms")
             figures[f"{name} p95"] = (_p95(times_ms), "ms")
@@ -242,16 +247,17 @@ def show(problem: str, start_s: float, arrangements: list[Arrangement]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    ratio = _ratio(arrangements)
+    fresh, ratio = _best_fresh(arrangements), _ratio(arrangements)
     stages = list(arrangements[0].times_ms())
-    table = Table(title=f"{problem}: {start_s:.1f} s to the first verdict, then {ratio:.1f} times the fresh processes")
+    against = f", then {ratio:.1f} times the fresh processes" if ratio else ""
+    table = Table(title=f"{problem}: {start_s:.1f} s to the first verdict{against}")
     for heading in ("arrangement", "at once", "candidates", "verdicts/s", "over fresh"):
         table.add_column(heading, justify="left" if heading == "arrangement" else "right")
     for stage in stages:
         table.add_column(f"{stage}\np50 / p95 ms", justify="right")
     for arrangement in arrangements:
         cells = [arrangement.name, str(arrangement.workers), str(len(arrangement.verdicts))]
-        cells += [f"{arrangement.per_second:.2f}", f"{arrangement.per_second / _best_fresh(arrangements):.1f}x"]
+        cells += [f"{arrangement.per_second:.2f}", f"{arrangement.per_second / fresh:.1f}x" if fresh else ""]
         times_ms = arrangement.times_ms()
         cells += [
             f"{statistics.median(times_ms[s]):.0f} / {_p95(times_ms[s]):.0f}" if s in times_ms else "" for s in stages
@@ -279,7 +285,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--at-once", type=int, nargs="+", help="candidates that the evaluator judges at once")
     parser.add_argument("--candidates", type=int, default=40, help="for each arrangement of the evaluator")
-    parser.add_argument("--fresh", type=int, default=8, help="for each arrangement of fresh processes")
+    parser.add_argument("--fresh", type=int, default=8, help="for each arrangement of fresh processes; 0: none")
     parser.add_argument("--turns", type=int, default=4, help="turns that the arrangements take")
     parser.add_argument("--quick", action="store_true", help="a short look: few candidates, one turn, one problem")
     parser.add_argument("--limit-s", type=float, default=3600.0, help="no arrangement takes a turn after this")
