@@ -89,8 +89,7 @@ class UserModule:
     @contextlib.contextmanager
     def _importable(self) -> Iterator[None]:
         path, writes = list(sys.path), sys.dont_write_bytecode
-        names = self._claimed - _NEVER_REPLACED
-        displaced = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] in names}
+        displaced = {name: sys.modules.pop(name) for name in self._loaded_under_its_names()}
         sys.modules.update(self._locals)
         sys.path[:0] = self._search
         sys.dont_write_bytecode = True  # nothing is written into the user's folder
@@ -107,9 +106,14 @@ class UserModule:
 
     def _keep_locals(self) -> None:
         """Take the user's own modules out of `sys.modules`, to be put back when the user's code runs again."""
-        for name, module in list(sys.modules.items()):
-            if module is not self.module and name.split(".")[0] in self._claimed - _NEVER_REPLACED:
+        for name in self._loaded_under_its_names():
+            if sys.modules[name] is not self.module:
                 self._locals[name] = sys.modules.pop(name)
+
+    def _loaded_under_its_names(self) -> list[str]:
+        """Modules that are called as the user's own are. Few files have any, and thousands would be looked through."""
+        names = self._claimed - _NEVER_REPLACED
+        return [name for name in list(sys.modules) if name.split(".")[0] in names] if names else []
 
     def _blame(self, error: BaseException) -> str:
         """The innermost line of the user's own files."""
