@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -151,15 +152,22 @@ def test_one_that_dies_leaves_the_card_to_others(working: Working) -> None:
         pass
 
 
-def test_it_is_ended_where_its_lease_is_not_to_be_had(tmp_path: Path) -> None:
+@pytest.mark.parametrize("trouble", [InstrumentError("held by another"), OSError("no such folder")])
+def test_it_is_ended_where_its_lease_is_not_to_be_had(
+    trouble: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     @contextlib.contextmanager
     def refused() -> Iterator[None]:
-        raise InstrumentError("held by another")
+        raise trouble
         yield
 
+    told: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", told.append)
     process = subprocess.Popen([sys.executable, "-S", "-c", WORKER, str(tmp_path / "beats")])
     keeper = GivingWay(process.pid, refused, lambda: False, limit_s=LONG_S)
     assert keeper.wait(LONG_S)
+    until(lambda: not any(thread.name == "giving way" for thread in threading.enumerate()))
+    assert [told_of.exc_type for told_of in told] == [OSError] * isinstance(trouble, OSError)
     assert state_of(process.pid) == "gone" and not (tmp_path / "beats").exists()
 
 

@@ -70,9 +70,10 @@ class GivingWay:
                 with self._lease():
                     os.kill(self._pid, signal.SIGCONT)
                     alive = self._runs(until=self._somebody_waits()) and self._stands_still()
-        except InstrumentError:  # the lease is not to be had: others need the card more than what comes of this
-            os.kill(self._pid, signal.SIGKILL)
+        except InstrumentError:
+            pass  # the lease is not to be had: others need the card more than what comes of this
         finally:
+            os.kill(self._pid, signal.SIGKILL)  # whatever it is that went wrong, nobody waits for it in vain
             os.waitpid(self._pid, 0)
             self._ended.set()
 
