@@ -10,7 +10,7 @@ import torch
 
 from triton_agent.tools.isolate.tensors import nested_tensors
 from triton_agent.tools.problem import ProblemSpec, parse_problem
-from triton_agent.tools.verify import expectation
+from triton_agent.tools.verify import expectation, facts
 from triton_agent.tools.verify.expectation import OriginalFailed, behaviour, expect
 from triton_agent.tools.verify.original_runs import OriginalRuns
 from triton_agent.tools.verify.plan import Plan, PlanSettings
@@ -91,6 +91,18 @@ def test_the_answer_by_old_parameters_is_made_when_asked_for(spec: ProblemSpec) 
         torch.testing.assert_close(stale.outputs[0].yard.original, expected)
         assert not torch.allclose(stale.outputs[0].yard.truth, case.expectation.outputs[0].yard.truth)
         original.load_state_dict(trial.states[0].unpack())
+
+
+@pytest.mark.parametrize(("forward", "differs"), [("self.norm(x)", True), ("x * self.norm.weight", False)])
+def test_graphs_in_training_are_recorded_everywhere_where_the_main_one_differs(
+    forward: str, differs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "problem.py").write_text(PROBLEM.replace("self.norm(x)", forward))
+    recorded = counted(monkeypatch, facts, "extract")
+    found = prepare_plan(parse_problem(str(tmp_path / "problem.py")), PlanSettings(remedies=False)).facts
+    assert len(found["graphs"]) > len(found["variants"]) > 1
+    assert len(found["train_graphs"]) == (len(found["graphs"]) if differs else 0)
+    assert len(recorded) == len(found["graphs"]) * 2 if differs else len(found["graphs"]) + 1
 
 
 class Fails(torch.nn.Module):

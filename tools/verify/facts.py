@@ -39,6 +39,18 @@ class Call:
         finally:
             original.train(before)
 
+    @property
+    def differs_in_training(self) -> bool:
+        """Whether it runs other operators there, as far as that was asked."""
+        return self.train_graph is not None and self.train_graph.signature() != self.graph.signature()
+
+
+def calls_of(originals: Sequence[torch.nn.Module], inputs: Sequence[list[Any]], *, train: bool) -> list[Call]:
+    """One at each variant, the main one first. Where that is the same in training mode, others are not asked."""
+    main = Call(originals[0], inputs[0], train=train)
+    others = zip(originals[1:], inputs[1:])
+    return [main, *(Call(original, args, train=main.differs_in_training) for original, args in others)]
+
 
 def at_other_batches(spec: ProblemSpec, constants: Mapping[str, int], main: Call) -> list[Call]:
     """The same original on few of its inputs at a time, where it runs on them."""
@@ -49,7 +61,7 @@ def at_other_batches(spec: ProblemSpec, constants: Mapping[str, int], main: Call
             with contextlib.suppress(ProblemError):
                 inputs = own_copy(with_leading(lambda _: main.inputs, 0, batch))
                 with reference.running("forward"), refusing_on_gpu(inputs):
-                    calls.append(Call(main.original, inputs, train=main.train_graph is not None))
+                    calls.append(Call(main.original, inputs, train=main.differs_in_training))
     return calls
 
 
@@ -90,6 +102,5 @@ NOTHING: dict[str, Any] = {
 
 def _train_graphs(calls: Sequence[Call]) -> list[Any]:
     """What calls in training mode run, where that is checked and differs."""
-    pairs = [(call.graph, call.train_graph) for call in calls if call.train_graph is not None]
-    differs = any(a.signature() != b.signature() for a, b in pairs)
-    return [trained.to_json() for _, trained in pairs] if differs else []
+    trained = [call.train_graph for call in calls if call.train_graph is not None]
+    return [graph.to_json() for graph in trained] if calls[0].differs_in_training else []

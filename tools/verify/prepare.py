@@ -17,7 +17,7 @@ from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.verify.authorship import ARITHMETIC, OriginalWork, moves
 from triton_agent.tools.verify.cases import make_trial, make_verifier_trial
 from triton_agent.tools.verify.expectation import OriginalFailed
-from triton_agent.tools.verify.facts import NOTHING, Call, at_other_batches, facts_of
+from triton_agent.tools.verify.facts import NOTHING, at_other_batches, calls_of, facts_of
 from triton_agent.tools.verify.flop_meter import FlopMeter
 from triton_agent.tools.verify.footprint import TooLarge, prove
 from triton_agent.tools.verify.plan import Plan, PlanSettings, Trial, secret_seed
@@ -140,9 +140,10 @@ def _known(
 ) -> dict[str, Any]:
     """Facts of the original at every variant, and at the smallest, whose inputs are the fewest bytes, the floor."""
     trains = any(case.train for case in trials[0].cases)
-    calls = [Call(original, args, train=trains) for original, args in zip(originals, inputs) if original is not None]
-    if not calls:
+    there = [original for original in originals if original is not None]
+    if not there:
         return NOTHING
+    calls = calls_of(there, inputs, train=trains)
     calls += at_other_batches(spec, variant.constants, calls[0])
     return facts_of(calls, smallest=_by_size(trials)[0])
 
