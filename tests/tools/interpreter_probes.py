@@ -1244,6 +1244,22 @@ def gpu_host_code(x, weight):
     return out + moved
 
 
+@triton.jit
+def extrema_at_places(x_ptr, low_ptr, high_ptr, n, B: tl.constexpr):
+    at = tl.arange(0, B)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.atomic_min(low_ptr + at % 3, x, mask=at < n)
+    tl.atomic_max(high_ptr + at % 3, x, mask=at < n)
+
+
+@probe
+def atomic_extrema_of_fractions():
+    x, low, high = values(30), torch.zeros(3), torch.zeros(3)
+    extrema_at_places[(1,)](x, low, high, 30, B=32)
+    columns = x.view(10, 3)
+    return same(low, columns.amin(0).clamp(max=0)) and same(high, columns.amax(0).clamp(min=0))
+
+
 @probe
 def host_code_for_a_gpu_runs():
     x, weight = values(50), values(50, seed=1)

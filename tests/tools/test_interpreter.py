@@ -71,6 +71,7 @@ OTHER_PROMISES = (
     "int8_dot_is_exact",
     "custom_reduction",
     "custom_scan",
+    "atomic_extrema_of_fractions",
     "reductions_over_any_axis",
     "hints_change_nothing",
     "heuristics_run",

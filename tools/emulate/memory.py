@@ -163,7 +163,12 @@ class GuardedBuilder(ArithmeticBuilder):
         return _from(arg, super().create_trans(arg, perm))
 
     def create_select(self, cond: Handle, lhs: Handle, rhs: Handle) -> Handle:
-        chosen = stock.TensorHandle(np.where(cond.data, lhs.data, rhs.data), lhs.dtype.scalar)
+        other = rhs.data
+        if other.dtype.kind in "iu" and other.dtype.itemsize == lhs.data.itemsize:
+            other = other.astype(
+                lhs.data.dtype, copy=False
+            )  # with and without a sign, numpy would make more bits of them
+        chosen = stock.TensorHandle(np.where(cond.data, lhs.data, other), lhs.dtype.scalar)
         return _from(lhs, chosen) if lhs.attr.get(ORIGIN) == rhs.attr.get(ORIGIN) else chosen
 
 
