@@ -44,6 +44,8 @@ class Root:
     """Where its elements go."""
     adds: bool = False
     """Whether they are added to what is there already: several may go to one place."""
+    how: str = ""
+    """What becomes of them where they are not added: `put`, `max` or `min`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -196,7 +198,8 @@ class Attempt:
             # An address that is the same for several elements would be added to once only.
             raise Stuck(self.first.name, "one place for several elements, known beforehand")
         at = (*self.at[:dim], of(Lookup(place, self.first.shape[dim])), *self.at[dim + 1 :])
-        root = Root(value=self.first.name, node=node, index=flat(at, self.first.shape, self.width), adds=True)
+        place_of = flat(at, self.first.shape, self.width)
+        root = Root(value=self.first.name, node=node, index=place_of, adds=True, how=self.first.function)
         return Kernel(
             kind="points",
             roots=(root,),

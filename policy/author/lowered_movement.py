@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.lowering import Builder, Call, lowers
-from triton_agent.policy.author.program import INTEGERS, Number, Operand
+from triton_agent.policy.author.program import FLOATS, INTEGERS, Number, Operand
 from triton_agent.policy.author.sizes import Shape, Size, constant, is_constant, minus, plus, product, quotient
 from triton_agent.tools.graph import Reference
 
@@ -253,7 +255,10 @@ def _scatter(builder: Builder, call: Call) -> str:
         raise BeyondAuthor("a reduction at the places")
     dim = int(call.plain("dim")) % len(shape)
     if not is_constant(own[dim]) or own[dim][0] > MOST_PIECES or _without(own, dim) != _without(shape, dim):
-        raise BeyondAuthor("many places, or some of the rows only")
+        found = call.operand("value") if call.has("value") else call.tensor("src")
+        if isinstance(found, str) and builder.shape(found):
+            return placed(builder, name, index, first_of(builder, found, own), dim)
+        return placed(builder, name, index, spread(builder, found, own, call.dtype), dim)
     column = builder.reshape(builder.iota(shape[dim]), _only(builder, shape, dim))
     for i in range(own[dim][0]):
         start = constant(i, builder.width)
@@ -278,7 +283,7 @@ def _added_at(builder: Builder, call: Call) -> str:
     dim = int(call.plain("dim")) % len(shape)
     own = builder.shape(index)
     if len(own) == len(shape):
-        source = _first_of(builder, source, own)
+        source = first_of(builder, source, own)
     if _without(builder.shape(source), dim) != _without(shape, dim) or len(own) not in (1, len(shape)):
         raise BeyondAuthor("some of the rows only")
     if not (isinstance(alpha, Number) and set(alpha.values) == {1}):
@@ -290,6 +295,55 @@ def _added_at(builder: Builder, call: Call) -> str:
     return added_onto(builder, name, made) or builder.point("add", name, made, dtype=call.dtype)
 
 
+def spread(builder: Builder, value: Operand, shape: Shape, dtype: str) -> str:
+    """One number, or a tensor that broadcasts, as a tensor of this shape."""
+    if not isinstance(value, str):
+        return builder.full(value, shape, dtype)
+    return builder.expand(builder.cast(value, dtype), shape)
+
+
+def placed(builder: Builder, name: str, index: str, source: str, dim: int, how: str = "put") -> str:
+    """With new elements at the places along one dimension that an index says; of several at one place, any stays."""
+    begun, value = builder.get(name), builder.get(source)
+    if value.dtype != begun.dtype or (how != "put" and value.dtype not in ("float32", "int32", "int64")):
+        raise BeyondAuthor("elements of another dtype, or of one that is not compared in memory")
+    if not (begun.operation == "scatter" and begun.function):
+        # The program that makes the copy may as well compute it; nobody else reads it.
+        name = builder.copied(name, len(builder.program.values))
+    return builder.emit(
+        "scatter", index, source, name, shape=begun.shape, dtype=begun.dtype, function=how, detail=dim, hint="placed"
+    )
+
+
+@lowers("scatter_reduce")
+def _compared_at(builder: Builder, call: Call) -> str:
+    """The largest or smallest of what comes to a place, and of what was there unless it does not count."""
+    name, index, dim = call.tensor("self"), call.tensor("index"), int(call.plain("dim", 0))
+    source, reduction = call.tensor("src"), call.plain("reduce", "")
+    if reduction not in ("amax", "amin") or not call.shape:
+        raise BeyondAuthor("another reduction at the places")
+    own, dim = builder.shape(index), dim % len(call.shape)
+    source = first_of(builder, source, own)
+    if not call.plain("include_self", True):
+        least = -math.inf if reduction == "amax" else math.inf
+        if call.dtype not in FLOATS:
+            raise BeyondAuthor("whole numbers that do not count")
+        name = placed(builder, name, index, builder.full(least, own, call.dtype), dim)
+    return placed(builder, name, index, source, dim, reduction.removeprefix("a"))
+
+
+@lowers("index_copy", "index_fill")
+def _put_along(builder: Builder, call: Call) -> str:
+    name, index, dim = call.tensor("self"), call.tensor("index"), int(call.plain("dim"))
+    shape = builder.shape(name)
+    dim %= max(1, len(shape))
+    if not shape or len(builder.shape(index)) != 1:
+        raise BeyondAuthor("a single place")
+    wanted = (*shape[:dim], builder.shape(index)[0], *shape[dim + 1 :])
+    found = call.tensor("source") if call.has("source") else spread(builder, call.operand("value"), wanted, call.dtype)
+    return placed(builder, name, index, found, dim)
+
+
 def added_onto(builder: Builder, start: Operand, total: Operand) -> str | None:
     """Sums at places that begin with an input instead of nought, which saves adding the two; None where they cannot."""
     if not isinstance(start, str) or not isinstance(total, str):
@@ -297,14 +351,14 @@ def added_onto(builder: Builder, start: Operand, total: Operand) -> str | None:
     first, value = builder.get(start), builder.get(total)
     is_input = first.operation == "source" and first.function.startswith("x")
     alike = (first.shape, first.dtype) == (value.shape, value.dtype)
-    if value.operation != "scatter" or len(value.operands) > 2 or not is_input or not alike:
+    if value.operation != "scatter" or value.function or len(value.operands) > 2 or not is_input or not alike:
         return None
     return builder.emit(
         "scatter", *value.operands, start, shape=value.shape, dtype=value.dtype, detail=value.detail, hint="total"
     )
 
 
-def _first_of(builder: Builder, name: str, shape: Shape) -> str:
+def first_of(builder: Builder, name: str, shape: Shape) -> str:
     """As many along each dimension as there are indices."""
     for dim, size in enumerate(shape):
         if builder.shape(name)[dim] != size:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from triton_agent.policy.author.brief import BeyondAuthor
-from triton_agent.policy.author.lowered_movement import MOST_PIECES, concat, from_the_front, take
+from triton_agent.policy.author.lowered_movement import MOST_PIECES, concat, from_the_front, placed, take
 from triton_agent.policy.author.lowering import Builder, Call, lowers
 from triton_agent.policy.author.program import INTEGERS, Number
 from triton_agent.policy.author.sizes import (
@@ -20,6 +20,7 @@ from triton_agent.policy.author.sizes import (
     is_constant,
     minus,
     plus,
+    product,
     quotient,
     remainder,
     times,
@@ -112,17 +113,46 @@ def _indexed_write(builder: Builder, call: Call) -> str:
     given = [
         (d, builder.named(i.name)) for d, i in enumerate(call.aligned.arguments["indices"]) if isinstance(i, Reference)
     ]
-    if call.plain("accumulate", False):
-        raise BeyondAuthor("adds at the places")
-    if len(given) == 1 and builder.get(given[0][1]).dtype == "bool":
+    adds = bool(call.plain("accumulate", False))
+    if not adds and len(given) == 1 and builder.get(given[0][1]).dtype == "bool":
         return _where_true(builder, name, values, *given[0])
     if any(builder.get(index).dtype not in INTEGERS for _, index in given):
         raise BeyondAuthor("masks among the indices")
-    if len(given) == 2:
-        return _one_in_each(builder, name, values, given)
-    if len(given) != 1:
-        raise BeyondAuthor("several indices")
-    return _at_places(builder, name, values, *given[0])
+    try:
+        if adds or len(given) > 2:
+            raise BeyondAuthor("many places")
+        return (
+            _one_in_each(builder, name, values, given)
+            if len(given) == 2
+            else _at_places(builder, name, values, *given[0])
+        )
+    except BeyondAuthor:
+        return _put_at(builder, name, values, given, adds=adds)
+
+
+def _put_at(builder: Builder, name: str, values: str, given: Sequence[tuple[int, str]], *, adds: bool) -> str:
+    """Written over a copy, one place after another; several indices that follow each other are one place."""
+    shape, first = builder.shape(name), given[0][0]
+    if [dim for dim, _ in given] != list(range(first, first + len(given))):
+        raise BeyondAuthor("indices that do not follow each other")
+    places = [from_the_front(builder, index, shape[dim]) for dim, index in given]
+    flat = places[0]
+    for (dim, _), place in zip(given[1:], places[1:]):
+        flat = builder.point("mul", flat, Number(shape[dim]), dtype="int64", hint="place")
+        flat = builder.point("add", flat, place, dtype="int64", hint="place")
+    lead, rest = shape[:first], shape[first + len(given) :]
+    own = builder.shape(flat)
+    count = product(own, builder.width)
+    values = builder.reshape(builder.expand(values, (*lead, *own, *rest)), (*lead, count, *rest))
+    inner = product(shape[first : first + len(given)], builder.width)
+    table, line = builder.reshape(name, (*lead, inner, *rest)), builder.reshape(flat, (count,))
+    if adds:
+        if builder.get(name).dtype != "float32":
+            raise BeyondAuthor("sums of another dtype")
+        whole = (*lead, inner, *rest)
+        total = builder.emit("scatter", line, values, shape=whole, dtype="float32", detail=first, hint="total")
+        return builder.reshape(builder.point("add", table, total, dtype="float32"), shape)
+    return builder.reshape(placed(builder, table, line, values, first), shape)
 
 
 def _values(builder: Builder, call: Call) -> str:

@@ -10,7 +10,8 @@ Values are tensors with a shape, a dtype and no layout. The operations:
     slice                       every step-th element of one dimension, from start (step may be negative)
     pad, concat                 several pieces beside each other, a number around one
     take, gather                elements found by an index tensor
-    scatter                     elements added up at the places that an index tensor says, from nought or onto a source
+    scatter                     elements added up at the places that an index tensor says, from nought or onto a source;
+                                with a function, put there or compared with what a stored value has there
     roll                        one dimension from a place on, then what is before it
     window                      one tap of a sliding window: a dimension becomes (positions, taps)
     dot                         [..., m, k] x [..., k, n]

@@ -210,11 +210,14 @@ class SizeNames:
         return None
 
     def _least(self, size: Size) -> str | None:
-        """`min(9, a)`: the first few, where there may be fewer."""
+        """`min(9, a)`, `min(a, b)`: the first few, where there may be fewer."""
         most = max(size)
         for name, known in self.names.items():
             if max(known) > most and all(min(most, k) == s for k, s in zip(known, size)):
                 return f"min({most}, {name})"
+        for (a, x), (b, y) in itertools.combinations(self.names.items(), 2):
+            if tuple(min(pair) for pair in zip(x, y)) == size:
+                return f"min({a}, {b})"
         return None
 
     def _sum(self, size: Size) -> str | None:

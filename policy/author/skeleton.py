@@ -94,7 +94,9 @@ def store(body: Body, root: Root, tensor: str, pointer: str, made: str) -> str:
     address = pointer if at.text == "0" else f"{pointer} + {at.text}"
     if root.adds:
         mask = body.mask(frozenset(dimension.name for dimension in body.dimensions), _within(root.index))
-        return f'tl.atomic_add({address}, {made}, mask={mask}, sem="relaxed")'
+        if root.how == "put":
+            return f"tl.store({address}, {made}, mask={mask})"
+        return f'tl.atomic_{root.how or "add"}({address}, {made}, mask={mask}, sem="relaxed")'
     mask = body.mask(body._names_of(root.index.axes()))
     return f"tl.store({address}, {made}{f', mask={mask}' if mask else ''})"
 

@@ -239,8 +239,7 @@ def _write_in_place(program: Program, forward: Forward, steps: Sequence[Kernel |
 def _reads(program: Program, step: Kernel | Value) -> set[str]:
     if not isinstance(step, Kernel):
         return _needs(program, step)
-    begun = {name for root in step.roots if root.adds for name in program.values[root.value].inputs[2:]}
-    return {*step.loads, *begun}
+    return _needs(program, step)
 
 
 def _wanted(program: Program) -> set[str]:
@@ -250,7 +249,9 @@ def _wanted(program: Program) -> set[str]:
     counted = {v for s, v in program.updates.items() if _counted_up(program, s, v) is not None} - set(program.outputs)
     for name in (*program.outputs, *(v for v in program.updates.values() if v not in counted)):
         found |= _base(program, name, whole=False)
-    found |= {value.name for value in program.values.values() if value.operation == "scatter" and value.name in needed}
+    scattered = [v for v in program.values.values() if v.operation == "scatter" and v.name in needed]
+    found |= {value.name for value in scattered}
+    found |= {value.inputs[2] for value in scattered if value.function}
     for value in program.values.values():
         if value.name in needed and value.operation == "torch":
             for name in value.inputs:
@@ -297,7 +298,8 @@ def _in_order(program: Program, partition: Partition) -> list[Kernel | Value]:
 
 def _needs(program: Program, step: Kernel | Value) -> set[str]:
     if isinstance(step, Kernel):
-        return set(step.loads) - {root.value for root in step.roots}
+        begun = {name for root in step.roots if root.adds for name in program.values[root.value].inputs[2:]}
+        return {*step.loads, *begun} - {root.value for root in step.roots}
     found: set[str] = set()
     for name in step.inputs:
         value = program.values[name]
