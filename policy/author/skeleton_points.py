@@ -14,7 +14,8 @@ from triton_agent.policy.author.body import Body, Place
 from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.indexing import Axis
 from triton_agent.policy.author.kernel_plan import Kernel
-from triton_agent.policy.author.sizes import Size
+from triton_agent.policy.author.program import ITEM_BYTES
+from triton_agent.policy.author.sizes import Size, is_constant
 from triton_agent.policy.author.skeleton import (
     MOST_ASIDE,
     BlockSize,
@@ -32,13 +33,16 @@ SHORT_ROW = 32
 """Below this a row is no dimension of its own: most lanes would idle."""
 TILE_ELEMENTS = 1024
 """Eight for each thread of four warps: one or two loads of 16 bytes of each tensor, and registers for many programs."""
+PER_WARP = 512
+"""Elements of a tile for each warp, at most: sixteen a thread."""
+MOST_LANES = 8
 NARROW_TILE = (32, 64)
 """Rows and columns where columns have values of their own: fewer columns than threads, so that these values are loaded
 where they are used and not handed around through shared memory."""
 WASTE = 16
 """A wider block is taken where at most one lane in so many would idle at the end of a row."""
-WHOLE_ROW = 4096
-"""A row up to here is one program's, rather than pieces that do not add up to it."""
+WHOLE_ROW, PIECES = 4096, (1024, 512)
+"""A row up to here is a few programs' alone, in pieces of whichever size leaves less over."""
 TRANSPOSED_TILE = 64
 """Neighbours along either axis: whole lines of memory on both sides, in half precision too."""
 
@@ -93,8 +97,23 @@ def _flat(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...])
 
 
 def _rows(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> KernelText:
-    row = Dimension(name="row", plural="rows", axes=kernel.kept[:-1])
-    return _two_dimensional(kernel, setting, name, comment, row, None, square=False)
+    lane = _interleaved(kernel)
+    row = Dimension(name="row", plural="rows", axes=kernel.kept[: -1 if lane is None else -2])
+    return _two_dimensional(kernel, setting, name, comment, row, None, square=False, lane=lane)
+
+
+def _interleaved(kernel: Kernel) -> Axis | None:
+    """A short axis along which an input lies contiguously and the result does not: colours, real and imaginary parts.
+
+    One program takes all of it, or as many would read the same lines of memory for a share of each.
+    """
+    *rest, lane, last = (None, None, *kernel.kept)
+    if len(rest) < 3 or lane is None or last is None or not is_constant(lane.size) or lane.size[0] > MOST_LANES:
+        return None
+    live = kernel.live()
+    read = [kernel.nodes[i].index for i in live if kernel.nodes[i].kind == "load"]
+    together = [index for index in read if index is not None and {lane, last} <= index.axes()]
+    return lane if any(is_constant(index.coefficient(lane), 1) for index in together) else None
 
 
 def _tiled(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...], other: Axis) -> KernelText:
@@ -118,24 +137,39 @@ def _two_dimensional(
     outer: Dimension | None,
     *,
     square: bool,
+    lane: Axis | None = None,
 ) -> KernelText:
     width = setting.program.width
     arguments = Arguments(width)
     column = Dimension(name="column", plural="columns", axes=kernel.kept[-1:])
     rows, columns = row.size(width), column.size(width)
-    block_rows, block_columns = _tile(setting.tiles, kernel, rows[0], columns[0], square=square)
-    for word in ("row", "column", "plane", "inside"):
+    halves = all(ITEM_BYTES[setting.dtype_of(root.value)] <= 2 for root in kernel.roots)
+    block_rows, block_columns = _tile(setting.tiles, kernel, rows[0], columns[0], square=square, halves=halves)
+    if lane is not None:
+        block_rows, block_columns = 1, min(FLAT_BLOCK, power_of_two(columns[0]))
+    for word in ("row", "column", "plane", "inside", "blocks", "lane"):
         arguments.names.new(word)
     dimensions = (row, column) if outer is None else (row, column, outer)
+    if lane is not None:
+        dimensions = (*dimensions, Dimension(name="lane", plural="lanes", axes=(lane,)))
     body = setting.body(kernel, arguments, dimensions)
     wide = setting.needs_int64(kernel)
     single = block_rows == 1 and not square
-    _positions(body, arguments, rows, columns, wide=wide, single=single, has_planes=outer is not None)
-    stores(body, setting)
-    warps = setting.tiles.warps or (4 if square else max(4, block_rows * block_columns // 512))
+    in_order = not square and columns[0] > block_columns
+    _positions(
+        body, arguments, rows, columns, wide=wide, single=single, has_planes=outer is not None, in_order=in_order
+    )
+    if lane is None:
+        stores(body, setting)
+    else:
+        with body.loop(f"for lane in tl.static_range({lane.size[0]}):", "lane"):
+            stores(body, setting)
+    each = PER_WARP if lane is None else PER_WARP // 4
+    warps = setting.tiles.warps or (4 if square else max(4, block_rows * block_columns // each))
     tiles = Tiles(rows=block_rows, columns=block_columns, warps=warps)
     alternatives = _other_squares(block_rows, block_columns) if square else _other_tiles(kernel)
-    grid = [GridEntry(parts=((rows, 1 if single else "BLOCK_ROWS"),)), GridEntry(parts=((columns, "BLOCK_COLUMNS"),))]
+    cut = ((rows, 1 if single else "BLOCK_ROWS"), (columns, "BLOCK_COLUMNS"))
+    grid = [GridEntry(parts=cut)] if in_order else [GridEntry(parts=(one,)) for one in cut]
     if outer is not None:
         grid.append(GridEntry(parts=((outer.size(width), 1),)))
     blocks = {} if single else {"BLOCK_ROWS": BlockSize(value=block_rows)}
@@ -144,12 +178,27 @@ def _two_dimensional(
 
 
 def _positions(
-    body: Body, arguments: Arguments, rows: Size, columns: Size, *, wide: bool, single: bool, has_planes: bool
+    body: Body,
+    arguments: Arguments,
+    rows: Size,
+    columns: Size,
+    *,
+    wide: bool,
+    single: bool,
+    has_planes: bool,
+    in_order: bool,
 ) -> None:
-    """The lines that say which elements are a program's. What belongs to a single row is loaded once, as a number."""
+    """The lines that say which elements are a program's. What belongs to a single row is loaded once, as a number.
+
+    With `in_order` programs follow each other as their elements do in memory: what runs at the same time lies together.
+    """
     row_limit = "" if single else arguments.size_argument(rows, "rows")
     column_limit = arguments.size_argument(columns, "columns")
-    row, column = program_id(0, wide), f"{program_id(1, wide)} * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)"
+    row, block = program_id(0, wide), program_id(1, wide)
+    if in_order:
+        body.line(f"blocks = tl.cdiv({column_limit}, BLOCK_COLUMNS)")
+        row, block = f"{row} // blocks", f"{row} % blocks"
+    column = f"{block} * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)"
     body.line(f"row = {row}" if single else f"row = ({row} * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS))[:, None]")
     body.line(f"column = {column}" if single else f"column = ({column})[None, :]")
     if has_planes:
@@ -161,7 +210,7 @@ def _positions(
         frozenset({"row"}): "" if single else f"row < {row_limit}",
         frozenset({"column"}): "inside" if single else inside,
     }
-    body.place = Place(mask=lambda names: masks.get(names - {"plane"}, ""))
+    body.place = Place(mask=lambda names: masks.get(names - {"plane", "lane"}, ""))
 
 
 def _other_lines(count: int) -> list[Tiles]:
@@ -194,7 +243,7 @@ def _other_squares(rows: int, columns: int) -> list[Tiles]:
     return [Tiles(rows=r, columns=c, warps=w) for r, c, w in shapes if 64 <= r * c <= 16384]
 
 
-def _tile(tiles: Tiles, kernel: Kernel, rows: int, columns: int, *, square: bool) -> tuple[int, int]:
+def _tile(tiles: Tiles, kernel: Kernel, rows: int, columns: int, *, square: bool, halves: bool) -> tuple[int, int]:
     if tiles.rows and tiles.columns:
         return tiles.rows, tiles.columns
     if square:
@@ -204,10 +253,11 @@ def _tile(tiles: Tiles, kernel: Kernel, rows: int, columns: int, *, square: bool
         if rows >= NARROW_TILE[0] and _has_values_of_columns(kernel):
             return NARROW_TILE
         if 256 < columns <= WHOLE_ROW and rows >= FLAT_BLOCK:
-            return 1, power_of_two(columns)
+            return 2 if _looks_up(kernel) else 1, min(PIECES, key=lambda piece: -columns % piece)
     while block > 256 and (-columns % block) * WASTE > columns:
         block //= 2
-    return max(1, min(TILE_ELEMENTS // block, power_of_two(rows))), block
+    together = TILE_ELEMENTS * (2 if halves and not _has_values_of_columns(kernel) else 1)
+    return max(1, min(together // block, power_of_two(rows))), block
 
 
 def _has_values_of_columns(kernel: Kernel) -> bool:
@@ -215,6 +265,11 @@ def _has_values_of_columns(kernel: Kernel) -> bool:
     live = kernel.live()
     loads = [node.index for i, node in enumerate(kernel.nodes) if i in live and node.kind == "load"]
     return any(index is not None and not index.lookups() and index.axes() == {kernel.kept[-1]} for index in loads)
+
+
+def _looks_up(kernel: Kernel) -> bool:
+    """Whether where something is has to be read first: two rows at once wait for that together."""
+    return any(kernel.nodes[i].index is not None and kernel.nodes[i].index.lookups() for i in kernel.live())  # type: ignore[union-attr]
 
 
 def _finished(
@@ -238,4 +293,5 @@ def _finished(
         tiles=tiles,
         alternatives=tuple(dict.fromkeys(other for other in alternatives if other != tiles)),
         uses_libdevice="libdevice" in body.helpers,
+        functions=tuple(sorted(body.helpers - {"libdevice"})),
     )

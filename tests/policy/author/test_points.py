@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.policy.author.briefs import brief_of, problem
-from tests.policy.author.test_author import evaluated
+from tests.policy.author.test_author import check_passes, evaluated
 
 from triton_agent.policy.author.brief import Brief
 from triton_agent.policy.author.choice import Choice, Tiles
@@ -69,7 +69,7 @@ def test_a_result_in_order_is_stored_in_order(tmp_path: Path) -> None:
 def test_a_single_row_is_a_number(tmp_path: Path) -> None:
     brief = brief_of(problem(tmp_path, SCALED))
     source = write(brief, _cut(brief, Tiles(rows=1, columns=64, warps=1))).source
-    assert "row = tl.program_id(0)\n" in source and "BLOCK_ROWS" not in source
+    assert "row = tl.program_id(0) // blocks\n" in source and "BLOCK_ROWS" not in source
     assert "tl.load(gate_ptr + row)" in source, source
 
 
@@ -120,3 +120,32 @@ def test_a_length_that_is_no_multiple_of_16_is_told_to_the_compiler(tmp_path: Pa
     size = kernel.arguments.sizes[name][0]
     told = f"{name}: tl.constexpr" in main
     assert told == (size % 2 == 0 and size % 16 != 0)
+
+
+COLOURS = """
+COUNT, HEIGHT, WIDTH = 2, 6, 10
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.tensor([90.0, 120.0, 150.0]))
+
+    def forward(self, image):
+        return ((image.float() - self.mean) * 0.5).permute(0, 3, 1, 2).contiguous().half()
+
+
+def get_inputs():
+    return [torch.randint(0, 256, (COUNT, HEIGHT, WIDTH, 3), dtype=torch.uint8)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_colours_next_to_each_other_are_read_by_one_program(tmp_path: Path, nursery: Nursery) -> None:
+    """Three programs would each read the same lines of memory for a third of them."""
+    source = write(brief_of(problem(tmp_path, COLOURS)), Choice()).source
+    assert "for lane in tl.static_range(3):" in source, source
+    check_passes(tmp_path, nursery, COLOURS)
