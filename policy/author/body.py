@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,9 +16,10 @@ from collections.abc import Callable, Iterator
 from triton_agent.policy.author.arguments import Arguments
 from triton_agent.policy.author.indexing import Axis, Index, Lookup, Piece
 from triton_agent.policy.author.kernel_plan import Kernel
-from triton_agent.policy.author.points import POINTS, Binding
+from triton_agent.policy.author.points import IN_HALF_PRECISION, POINTS, UNSTEADY, Binding
 from triton_agent.policy.author.program import FLOATS, INTEGERS, Number
 from triton_agent.policy.author.sizes import Size, is_constant, product, times
+from triton_agent.policy.author.sparing import TOGETHER, Coarse, Sparing, beside
 from triton_agent.policy.author.tiling import Dimension, depends_on
 from triton_agent.policy.author.weaving import Guard, Node
 
@@ -85,6 +87,8 @@ class Body:
         self.varies = depends_on(kernel)
         self.place = Place()
         self.fillers: dict[int, float] = {}
+        self.filled: dict[int, float] = {}
+        """The same for nodes whose variable was filled afterwards."""
         self.scope = Scope(None, frozenset(), 1)
         self._outermost = self.scope
         self._tensor_name = tensor_name
@@ -92,11 +96,14 @@ class Body:
         self._dtype_of = dtypes
         self._dimension_of = {axis: dimension for dimension in dimensions for axis in dimension.axes}
         self._uses = self._count_uses()
+        self._sparing = Sparing(kernel)
         self.helpers: set[str] = set()
         self.raw = False
         """Whether loads keep the dtype that is stored, as the matrix unit wants them."""
         self.pointers: dict[int, str] = {}
         """Loads by arguments that are not only pointers."""
+        self.policies: dict[int, str] = {}
+        """What the cache is told of a load."""
         self.replaced: dict[int, Text] = {}
         """Nodes that a skeleton computes in its own way."""
 
@@ -131,6 +138,17 @@ class Body:
             self.arguments.names._taken = names | kept
         outer.line(header)
         outer.lines += inner.lines
+
+    @contextlib.contextmanager
+    def dealt(self, *dimensions: Dimension) -> Iterator[None]:
+        """A part of the kernel in which axes belong to other dimensions than before."""
+        before = self.dimensions, self._dimension_of
+        self.dimensions = dimensions
+        self._dimension_of = {axis: dimension for dimension in dimensions for axis in dimension.axes}
+        try:
+            yield
+        finally:
+            self.dimensions, self._dimension_of = before
 
     def _home(self, dimensions: frozenset[str]) -> Scope:
         """The outermost block in which something that varies like this can be computed."""
@@ -294,6 +312,9 @@ class Body:
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
+    def is_shared(self, node: int) -> bool:
+        return self._uses[node] > 1
+
     def named(self, node: int) -> str:
         """The node as a variable."""
         text = self.text(node)
@@ -375,7 +396,7 @@ class Body:
         pointer = self.pointers.get(node) or self.arguments.pointer(found.tensor, self._tensor_name(found.tensor))
         at = self.index(found.index, self._tensor_name(found.tensor))
         address = pointer if at.text == "0" else f"{pointer} + {at.text}"
-        mask = self.mask(self.along(node), found.guards)
+        mask = self._joined([self.mask(self.along(node), found.guards), *self._spared(node)])
         if found.guards and not found.index.lookups():
             # A mask has the shape of the addresses, also along dimensions that only a guard varies along.
             for name in sorted(self.along(node) - self._names_of(found.index.axes())):
@@ -385,14 +406,51 @@ class Body:
             parts.append(f"mask={mask}")
             if node in self.fillers:
                 parts.append(f"other={written(self.fillers[node], found.dtype)}")
+        if node in self.policies:
+            parts.append(f'eviction_policy="{self.policies[node]}"')
         made = Text(f"tl.load({', '.join(parts)})", Binding.ATOM, 1)
         stored = self._dtype_of(found.tensor)
         return made if stored == found.dtype or self.raw else _cast(made, found.dtype)
 
+    def _spared(self, load: int) -> list[str]:
+        """Conditions without which nobody asks for what is loaded."""
+        if self.kernel.kind == "product":
+            return []
+        axis, found = beside(self.kernel, load), []
+        for condition, wanted in self._sparing.conditions(load):
+            if axis is None or axis not in self.varies[condition]:
+                found.append(f"{'' if wanted else '~'}{self.named(condition)}")
+            elif self._dimension_of[axis].axes == (axis,):
+                found.append(self._coarse(axis).text(condition, wanted) or "")
+        return found
+
+    def _coarse(self, axis: Axis) -> Coarse:
+        return Coarse(
+            self.kernel,
+            axis,
+            lambda: self._group(axis),
+            steady=lambda node: None if axis in self.varies[node] else self.text(node).within(Binding.UNARY),
+            index=lambda index: self.index(index).text,
+            number=self.literal,
+        )
+
+    def _group(self, axis: Axis) -> str:
+        """The first of the neighbours that are loaded together."""
+        dimension = self._dimension_of[axis]
+        home = self._home(frozenset({dimension.name}))
+        key = ("group", axis)
+        if key not in home.others:
+            home.others[key] = self.arguments.names.new("group")
+            home.line(f"{home.others[key]} = {self.axis(axis).within(Binding.ATOM)} // {TOGETHER} * {TOGETHER}")
+        return home.others[key]
+
     def mask(self, dimensions: frozenset[str], guards: tuple[Guard, ...] = ()) -> str:
         """What has to hold for an access that varies along these dimensions."""
-        parts = [self.place.mask(dimensions)] if self.place.mask(dimensions) else []
-        parts += self.conditions(guards)
+        return self._joined([self.place.mask(dimensions), *self.conditions(guards)])
+
+    @staticmethod
+    def _joined(conditions: list[str]) -> str:
+        parts = [part for part in conditions if part]
         return " & ".join(part if part.isidentifier() or len(parts) == 1 else _grouped(part) for part in parts)
 
     def conditions(self, guards: tuple[Guard, ...]) -> list[str]:
@@ -430,7 +488,7 @@ class Body:
     def _point(self, node: int, found: Node) -> Text:
         if found.function == "cast":
             return self._cast_node(found)
-        point = POINTS[found.function]
+        point = POINTS[self._by_precision(node, found)]
         compute = self._compute_dtype(found)
         texts = []
         for position, argument in enumerate(found.arguments):
@@ -439,11 +497,63 @@ class Body:
             if point.occurrences(position) > 1 and isinstance(argument, int) and not text.text.isidentifier():
                 text = Text(self.named(argument))
             texts.append(text)
-        if point.uses_libdevice:
-            self.helpers.add("libdevice")
+        self.helpers |= point.helpers
+        if self._divides_many(node, found):
+            inverse = self._inverse(found.arguments[1], texts[1])  # type: ignore[arg-type]
+            return Text(f"{texts[0].within(Binding.PRODUCT)} * {inverse}", Binding.PRODUCT, 1 + texts[0].operations)
         needs = point.needs
         made = point.template.format(*(text.within(need) for text, need in zip(texts, needs)))
         return Text(made, point.binding, 1 + sum(text.operations for text in texts))
+
+    def _by_precision(self, node: int, found: Node) -> str:
+        """The function, or one of fewer instructions where it does as well.
+
+        An exponential within a row is summed up: what is too small for a normal float32 need not be told from nought.
+        """
+        if found.dtype != "float32":
+            return found.function
+        if found.function == "exp" and self.kernel.kind == "rows" and self.varies[node] & set(self.kernel.reduced):
+            return "fast_exp"
+        kept = {self._dtype_of(root.value) for root in self.kernel.roots}
+        is_half = kept <= {"float16", "bfloat16"}
+        return IN_HALF_PRECISION.get(found.function, found.function) if is_half else found.function
+
+    def _divides_many(self, node: int, found: Node) -> bool:
+        """Whether many are divided by one: its inverse is taken once, since a division is several instructions.
+
+        The compiler's own division errs as much as the two steps do. What is rounded to a whole number later, or
+        compared, stays as it is: there the last digit decides.
+        """
+        divisor = found.arguments[1] if len(found.arguments) > 1 else None
+        if found.function != "div" or found.dtype != "float32" or not isinstance(divisor, int):
+            return False
+        return self.along(divisor) < self.along(node) and node not in self._decisive
+
+    @functools.cached_property
+    def _decisive(self) -> frozenset[int]:
+        """Nodes whose last digit may decide what a whole number or a truth becomes."""
+        waiting: list[int] = []
+        for i in self.kernel.live():
+            found = self.kernel.nodes[i]
+            to_whole = found.function == "cast" and found.dtype not in FLOATS
+            by_order = found.function.startswith("arg")
+            if to_whole or by_order or found.function in UNSTEADY:
+                waiting.extend(found.inputs)
+        found_nodes: set[int] = set()
+        while waiting:
+            current = waiting.pop()
+            if current not in found_nodes:
+                found_nodes.add(current)
+                waiting.extend(self.kernel.nodes[current].inputs)
+        return frozenset(found_nodes)
+
+    def _inverse(self, divisor: int, text: Text) -> str:
+        home = self._home(self.along(divisor))
+        key = ("inverse", divisor)
+        if key not in home.others:
+            home.others[key] = self.arguments.names.new("inverse")
+            home.line(f"{home.others[key]} = 1.0 / {text.within(Binding.UNARY)}")
+        return home.others[key]
 
     def _compute_dtype(self, found: Node) -> str:
         """Of the operands: that of the result, except where the result is a truth."""
@@ -472,6 +582,8 @@ class Body:
     def filler(self, node: int) -> float | None:
         """The value of a node in lanes that no element belongs to; None where it is not known."""
         found = self.kernel.nodes[node]
+        if node in self.filled:
+            return self.filled[node]
         if found.kind == "load":
             # What does not vary along the row is no filler beyond its end, but the value it has everywhere.
             return self.fillers.get(node) if self.varies[node] & set(self.kernel.reduced) else None

@@ -23,6 +23,9 @@ class Tiles:
     """Parts into which the inner dimension or a long row is cut, for more programs than there are rows."""
     warps: int = 0
     stages: int = 0
+    """Steps of a loop whose loads are under way at the same time, through shared memory."""
+    unrolled: int = 0
+    """Steps of a loop that the compiler writes out one after another, so that their loads come before what is done."""
     described: bool | None = None
     """Whether a product's tiles are loaded by tensor descriptors, one after another by as many programs as run at once;
     None: where that is promising."""

@@ -19,6 +19,9 @@ from triton_agent.policy.author.program import Number
 from triton_agent.policy.author.sizes import Size
 from triton_agent.policy.author.weaving import Node
 
+_EXP = "libdevice.fast_expf"
+"""As in `points.py`, for exponentials that are summed up."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fold:
@@ -131,8 +134,9 @@ class Folded:
 
     def _step_of_powers(self, body: Body, value: Text) -> None:
         sample, power = self.names.new("sample"), self.names.new("power")
+        body.helpers.add("libdevice")
         body.line(f"{sample} = {value.text}")
-        body.line(f"{power} = tl.exp(tl.where({sample} == {self.local}, 0.0, -tl.abs({sample} - {self.local})))")
+        body.line(f"{power} = {_EXP}(tl.where({sample} == {self.local}, 0.0, -tl.abs({sample} - {self.local})))")
         grown = f"{self.name} * {power} + 1.0"
         body.line(f"{self.name} = tl.where({sample} > {self.local}, {grown}, {self.name} + {power})")
         body.line(f"{self.local} = tl.maximum({self.local}, {sample})")
@@ -146,7 +150,7 @@ class Folded:
         """After the sum or maximum itself is known."""
         centre = body.text(self.fold.centre)
         if self.fold.kind == "powers":
-            lifted = f"tl.exp({self.local} - {centre.within(Binding.PRODUCT)})"
+            lifted = f"{_EXP}({self.local} - {centre.within(Binding.PRODUCT)})"
             body.line(f"{self.name} = tl.sum({self.name} * {lifted}, {axis})")
             return
         counts, shift = self.names.new("counts"), self.names.new("shift")

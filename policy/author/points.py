@@ -9,6 +9,52 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import re
+
+FUNCTIONS = {
+    "multiply": ("@triton.jit", "def multiply(a, b):", "    return a * b"),
+    "take_larger": (
+        "@triton.jit",
+        "def take_larger(a, b):",
+        "    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)",
+    ),
+    "take_smaller": (
+        "@triton.jit",
+        "def take_smaller(a, b):",
+        "    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)",
+    ),
+    "add_logarithms": (
+        "@triton.jit",
+        "def add_logarithms(a, b):",
+        "    larger = tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)",
+        "    total = larger + tl.log(tl.exp(a - larger) + tl.exp(b - larger))",
+        '    return tl.where(tl.abs(larger) == float("inf"), larger, total)',
+    ),
+    "log_one_plus": (
+        "@triton.jit",
+        "def log_one_plus(x):",
+        '    """log(1 + x) for x from 0 to 1, by the series of the inverse hyperbolic tangent."""',
+        "    share = x / (x + 2.0)",
+        "    square = share * share",
+        "    series = square * 0.15384615384615385 + 0.18181818181818182",
+        "    series = series * square + 0.2222222222222222",
+        "    series = series * square + 0.2857142857142857",
+        "    series = series * square + 0.4",
+        "    series = series * square + 0.6666666666666666",
+        "    return series * square * share + 2.0 * share",
+    ),
+    "short_tanh": (
+        "@triton.jit",
+        "def short_tanh(x):",
+        '    """tanh to six digits, for results of half precision."""',
+        "    power = tl.exp(-2.0 * tl.abs(x))",
+        "    far = (1.0 - power) / (1.0 + power)",
+        "    square = x * x",
+        "    near = x - x * square * 0.3333333333333333",
+        "    return tl.where(square < 0.0025, near, tl.where(x < 0, -far, far))",
+    ),
+}
+"""Small functions that a file defines beside its kernels, where what the library has takes more instructions."""
 
 
 class Binding(enum.IntEnum):
@@ -41,8 +87,9 @@ class Point:
     """Whether it is computed in floating point whatever comes in."""
 
     @property
-    def uses_libdevice(self) -> bool:
-        return "libdevice." in self.template
+    def helpers(self) -> set[str]:
+        """What the file has to import or define for it."""
+        return {name for name in ("libdevice", *FUNCTIONS) if re.search(rf"\b{name}\b", self.template)}
 
     def occurrences(self, position: int) -> int:
         return self.template.count(f"{{{position}}}")
@@ -101,6 +148,7 @@ POINTS: dict[str, Point] = {
     "sqrt": _call("tl.sqrt({0})", "root"),
     "rsqrt": _call("tl.rsqrt({0})", "scale"),
     "exp": _call("tl.exp({0})", "power"),
+    "fast_exp": _call("libdevice.fast_expf({0})", "power"),
     "exp2": _call("tl.exp2({0})", "power"),
     "expm1": _call("libdevice.expm1({0})", "power"),
     "log": _call("tl.log({0})", "logarithm"),
@@ -111,6 +159,7 @@ POINTS: dict[str, Point] = {
     "cos": _call("tl.cos({0})", "cosine"),
     "tan": _call("libdevice.tan({0})", "tangent"),
     "tanh": _call("libdevice.tanh({0})", "squashed"),
+    "short_tanh": _call("short_tanh({0})", "squashed"),
     "sinh": _call("libdevice.sinh({0})", "result"),
     "cosh": _call("libdevice.cosh({0})", "result"),
     "asin": _call("libdevice.asin({0})", "angle"),
@@ -133,7 +182,7 @@ POINTS: dict[str, Point] = {
     "pow": _call("libdevice.pow({0}, {1})", "power", 2),
     "copysign": _call("libdevice.copysign({0}, {1})", "result", 2),
     "sigmoid": _call("tl.sigmoid({0})", "gate"),
-    "log_sigmoid": _formula("tl.where({0} < 0, {0}, 0.0) - libdevice.log1p(tl.exp(-tl.abs({0})))", _S, "log_gate", _A),
+    "log_sigmoid": _formula("tl.where({0} < 0, {0}, 0.0) - log_one_plus(tl.exp(-tl.abs({0})))", _S, "log_gate", _A),
     "relu": _formula("tl.where({0} < 0, 0.0, {0})", _A, "activated", _A),
     "int_relu": _formula("tl.where({0} < 0, 0, {0})", _A, "activated", _A, floats=False),
     "relu6": _formula("tl.where({0} < 0, 0.0, tl.where({0} > 6, 6.0, {0}))", _A, "activated", _A),
@@ -153,6 +202,7 @@ POINTS: dict[str, Point] = {
     "hardsigmoid": _formula("tl.clamp({0} + 3.0, 0.0, 6.0) / 6.0", _P, "gate", _S),
     "hardswish": _formula("{0} * tl.clamp({0} + 3.0, 0.0, 6.0) / 6.0", _P, "activated", _A),
     "mish": _formula("{0} * libdevice.tanh({1})", _P, "activated", _U, Binding.LOOSEST),
+    "short_mish": _formula("{0} * short_tanh({1})", _P, "activated", _U, Binding.LOOSEST),
     "softsign": _formula("{0} / (1.0 + tl.abs({0}))", _P, "activated", _A),
     "clamp_min": _formula("tl.where({0} < {1}, {1}, {0})", _A, "at_least", _A, Binding.ATOM, floats=False),
     "clamp_max": _formula("tl.where({0} > {1}, {1}, {0})", _A, "at_most", _A, Binding.ATOM, floats=False),
@@ -180,3 +230,12 @@ POINTS: dict[str, Point] = {
     "shift_right": _infix(">>", Binding.SHIFT, "shifted"),
 }
 """By the author's own names. `cast` is written by whoever prints, since it depends on where the value comes from."""
+
+IN_HALF_PRECISION = {"tanh": "short_tanh", "mish": "short_mish"}
+"""Functions in place of others, where what is stored has half the digits."""
+
+UNSTEADY = frozenset(
+    {"round", "floor", "ceil", "trunc", "frac", "floor_div", "trunc_div", "mod", "fmod", "sign"}
+    | {"eq", "ne", "lt", "le", "gt", "ge"}
+)
+"""Functions that a change in the last digit can take to another whole number, or from no to yes."""

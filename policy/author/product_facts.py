@@ -149,8 +149,10 @@ class ProductFacts:
     def _is_scattered(self) -> bool:
         """Whether operands are read one by one, as a convolution reads its windows: their addresses take registers."""
         reduced = set(self.kernel.reduced)
-        for node in along_reduced(self.kernel):
+        for node, _ in along_reduced(self.kernel):
             assert node.index is not None
+            if not node.index.axes() & reduced:
+                continue
             steps = [step[0] for _, step in node.index.terms]
             if node.guards or len(node.index.axes() & reduced) > 2 or any(s > 1 and s % TOGETHER for s in steps):
                 return True

@@ -29,6 +29,14 @@ INTERPRETED_ROWS = 16384
 ACROSS, NARROW = 64, 32
 """Rows next to each other in memory that a program takes where the reduced dimension is not the contiguous one, and
 the fewest for which it still reads whole lines of memory, or halves of them in half precision."""
+WASTE = 8
+"""At most one lane in so many idles in a short row that is needed once."""
+_FITTING = (256, 128, 64, 32)
+"""Steps tried for that."""
+MANY_STREAMS = 3
+"""Tensors from which on four elements of each are enough for a thread."""
+MANY_PROGRAMS = 8
+"""Programs for each multiprocessor from which on memory is kept busy by many that each do little at a time."""
 _FIRST_ACROSS = ((64, 64, 16), (128, 16, 8), (64, 8, 4), (32, 64, 4), (64, 64, 8), (32, 128, 8), (64, 32, 4))
 _MORE_ACROSS = ((256, 8, 8), (64, 128, 16), (128, 32, 8), (32, 256, 16), (32, 64, 8), (128, 8, 4), (128, 64, 16))
 """Rows, columns and warps worth measuring there."""
@@ -68,17 +76,30 @@ class RowCut:
         whole = power_of_two(columns)
         if is_across(self.kernel):
             return self._tiles_across(wanted, rows, whole)
-        looped = whole > WHOLE_ROW if wanted.looped is None else wanted.looped
+        fitting = self._fitting_step() if wanted.looped is None else 0
+        looped = whole > WHOLE_ROW or fitting > 0 if wanted.looped is None else wanted.looped
         looped = (looped or self.kernel.part is not None) and not self._sorts()
         step, walking_warps = self._step(rows)
-        block = (wanted.columns or min(step, whole)) if looped else whole
+        block = (wanted.columns or fitting or min(step, whole)) if looped else whole
         together = TILE_ELEMENTS // 4 if self._sorts() else TILE_ELEMENTS
         many = max(1, min(together // block, power_of_two(rows), 8 * FEW))
-        taken = wanted.rows or (many if block < TILE_ELEMENTS // 2 else 1)
+        taken = wanted.rows or (many if block <= TILE_ELEMENTS // 2 else 1)
         most, each = (walking_warps, PER_WARP) if looped else (16, 2 * PER_WARP)
-        warps = wanted.warps or max(1, min(most, taken * block // each))
-        warps = power_of_two(max(warps, 4) if taken * block >= 512 else warps)
-        return Tiles(rows=taken, columns=block if looped else 0, looped=looped, warps=warps)
+        fewest = 4 if taken * block >= 512 else 1
+        warps = power_of_two(wanted.warps or max(fewest, min(most, taken * block // each)))
+        tiles = Tiles(rows=taken, columns=block if looped else 0, looped=looped, warps=warps)
+        return dataclasses.replace(tiles, stages=wanted.stages, unrolled=wanted.unrolled) if looped else tiles
+
+    def _fitting_step(self) -> int:
+        """A step that goes into a short row with little left over, where the row is needed once; nought: as a whole."""
+        columns, live, nodes = self.columns[0], self.kernel.live(), self.kernel.nodes
+        scans = any(nodes[i].kind == "scan" for i in live)
+        whole = power_of_two(columns)
+        if scans or self.folds or self._passes() > 1 or self.kernel.part is not None or whole > WHOLE_ROW:
+            return 0
+        if (whole - columns) * WASTE <= columns:
+            return 0
+        return next((step for step in _FITTING if step < whole and -columns % step * WASTE <= columns), 0)
 
     def _for_wide_warps(self, tiles: Tiles) -> Tiles:
         """Sixteen warps of 64 lanes leave each lane half of the registers, and a scan takes many."""
@@ -103,12 +124,17 @@ class RowCut:
             taken, block = wanted.rows or min(NARROW, power_of_two(rows)), wanted.columns or min(whole, 4 * ACROSS)
             warps = wanted.warps or power_of_two(max(4, min(16, taken * block // 512)))
             return Tiles(rows=taken, columns=block, looped=True, warps=warps)
-        block = (wanted.columns or min(whole, ACROSS)) if looped else whole
-        most = ACROSS if looped else max(1, min(ACROSS, WHOLE_ROW // block), 2 * TILE_ELEMENTS // block)
+        if looped:
+            many = rows >= MANY_PROGRAMS * ACROSS * self.setting.processors
+            taken = wanted.rows or min(ACROSS, power_of_two(rows))
+            block = wanted.columns or min(whole, NARROW if many else ACROSS)
+            warps = wanted.warps or power_of_two(max(4, min(16, taken * block // (2 * PER_WARP))))
+            unrolled = wanted.unrolled or (4 if many and not wanted.columns else 0)
+            return Tiles(rows=taken, columns=block, looped=True, warps=warps, stages=wanted.stages, unrolled=unrolled)
+        most = max(1, min(NARROW, WHOLE_ROW // whole), 2 * TILE_ELEMENTS // whole)
         taken = wanted.rows or min(most, power_of_two(rows))
-        each = 2 * PER_WARP if looped else 1024
-        warps = wanted.warps or power_of_two(max(4, min(16, taken * block // each)))
-        return Tiles(rows=taken, columns=block if looped else 0, looped=looped, warps=warps)
+        warps = wanted.warps or power_of_two(max(4, min(16, taken * whole // TILE_ELEMENTS)))
+        return Tiles(rows=taken, looped=False, warps=warps)
 
     def alternatives(self) -> list[Tiles]:
         """Other tiles worth measuring, the most promising first."""
@@ -119,6 +145,8 @@ class RowCut:
             found = self._across_otherwise(own, whole)
         elif own.looped:
             found = [dataclasses.replace(own, columns=c, warps=w) for c, w in _WALKS if c < 2 * whole]
+            if self._fitting_step():
+                found.insert(0, Tiles(looped=False))
             if self.kernel.part is None and whole <= 2 * WHOLE_ROW:
                 found[2:2] = [Tiles(rows=1, looped=False, warps=w) for w in (16, 32)]
         else:
@@ -131,7 +159,9 @@ class RowCut:
     def _sorts(self) -> bool:
         """Whether something is put in order, which takes a row as a whole."""
         live = self.kernel.live()
-        return any(self.kernel.nodes[i].kind == "scan" and self.kernel.nodes[i].function == "sort" for i in live)
+        return any(
+            self.kernel.nodes[i].kind == "scan" and self.kernel.nodes[i].function.startswith("sort") for i in live
+        )
 
     def _whole_otherwise(self, own: Tiles, whole: int) -> list[Tiles]:
         """More or fewer warps, more or fewer rows, and a walk where a row is long."""
@@ -139,6 +169,8 @@ class RowCut:
         found = [dataclasses.replace(own, warps=w) for w in warps]
         rows = [r for r in (2 * own.rows, own.rows // 2, 4 * own.rows) if r >= 1 and r * whole <= WHOLE_ROW]
         found[1:1] = [dataclasses.replace(own, rows=r) for r in rows]
+        if own.rows > 1 and whole >= TILE_ELEMENTS // 4:
+            found.insert(1, Tiles(rows=1, looped=False, warps=max(1, own.warps // 2)))
         if own.rows == 1 and whole > 2 * STEP:
             walks = ((STEP, 16), (2 * STEP, 16), (STEP, 8), (2 * STEP, 8))
             for place, (step, warps_walking) in enumerate(walks):
@@ -150,6 +182,9 @@ class RowCut:
         """In steps and whole, by turns."""
         shapes = (*_FIRST_ACROSS, *_MORE_ACROSS)
         found = [Tiles(rows=r, columns=c, looped=True, warps=w) for r, c, w in shapes if c < 2 * whole]
+        ahead = [dataclasses.replace(tiles, unrolled=4) for tiles in found[:2]]
+        ahead += [dataclasses.replace(tiles, stages=3) for tiles in found[:1]]
+        found[2:2] = ahead
         if self.kernel.part is None:
             fitting = [(r, w) for w in (8, 16, 4) for r in (32, 64, 16, 128) if 512 <= r * whole // w <= 2048]
             whole_rows = [Tiles(rows=rows, looped=False, warps=warps) for rows, warps in fitting]
@@ -164,6 +199,8 @@ class RowCut:
         Few rows at a time have to ask for much at once to keep the memory busy; and a row that is read again is still
         in the cache then.
         """
+        if self._passes() == 1 and len(along_reduced(self.kernel)) >= MANY_STREAMS:
+            return STEP, 16
         programs = rows * (1 if self.kernel.part is None else self.kernel.part.size[0]) // self.setting.processors
         if self._passes() > 1 or programs < 4:
             return 2 * STEP, 16
@@ -183,7 +220,7 @@ class RowCut:
         if (
             not kept
             or self.kernel.part is not None
-            or not is_constant(columns)
+            or not (is_constant(columns) or self._looks_up())
             or columns[0] > FEW
             or self.rows[0] < FEW
             or self._sorts()
@@ -191,17 +228,18 @@ class RowCut:
             return False
         return len(self.kernel.reduced) > 1 or is_across(self.kernel) or self._overlaps()
 
+    def _looks_up(self) -> bool:
+        """Whether a row is made of what is found elsewhere: elements of a table, by the number of a line."""
+        loads = [node for node, _ in along_reduced(self.kernel)]
+        return any(node.index is not None and node.index.lookups() for node in loads)
+
     def _overlaps(self) -> bool:
         """Whether rows share elements."""
-        for node in along_reduced(self.kernel):
-            axes = node.index.axes() if node.index is not None else set()
-            elements = product((axis.size for axis in axes), self.width)[0]
-            if elements > self.setting.program.values[node.tensor].elements():
-                return True
-        return False
+        values = self.setting.program.values
+        return any(elements > values[node.tensor].elements() for node, elements in along_reduced(self.kernel))
 
     def _serial_tiles(self) -> Tiles:
         wanted = self.setting.tiles
-        most = INTERPRETED_ROWS if self.setting.interpreted else SERIAL_ROWS
+        most = INTERPRETED_ROWS if self.setting.interpreted else SERIAL_ROWS // (2 if self._looks_up() else 1)
         rows = wanted.rows or min(most, power_of_two(self.rows[0]))
         return Tiles(rows=rows, columns=1, looped=True, warps=wanted.warps or max(4, rows // 1024))

@@ -11,13 +11,17 @@ from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.indexing import Index, Lookup, of
 from triton_agent.policy.author.kernel_plan import Kernel, Root
 from triton_agent.policy.author.kernel_text import MOST_ASIDE, BlockSize, GridEntry, KernelText
-from triton_agent.policy.author.program import Program
+from triton_agent.policy.author.program import ITEM_BYTES, Program
 from triton_agent.policy.author.sizes import Size
-from triton_agent.policy.author.tiling import Dimension
+from triton_agent.policy.author.tiling import Dimension, read_once
 from triton_agent.policy.author.weaving import Guard
 
 _LARGE = 2**31 - 2**16
 """Elements beyond which 32 bits do not reach; the last block may reach past the end."""
+
+LITTLE = 3
+"""Bytes read for each that is stored, from which on what is read passes through the cache: 4% to 13% faster, while
+kernels that store as much as they read became 3% slower (H200, 17 kernels)."""
 
 
 class Setting:
@@ -56,7 +60,7 @@ class Setting:
         return self.program.stored_dtype(value)
 
     def body(self, kernel: Kernel, arguments: Arguments, dimensions: tuple[Dimension, ...]) -> Body:
-        return Body(
+        body = Body(
             kernel,
             arguments,
             dimensions,
@@ -64,6 +68,27 @@ class Setting:
             size_name=self.size_name,
             dtypes=self.dtype_of,
         )
+        passing = self.read_once(kernel) if kernel.kind != "product" else []
+        if self._stores_little(kernel, passing):
+            body.policies = dict.fromkeys(passing, "evict_first")
+        return body
+
+    def read_once(self, kernel: Kernel) -> list[int]:
+        """Loads that the cache need not keep anything of."""
+        return read_once(kernel, lambda name: self.program.values[name].elements())
+
+    def _stores_little(self, kernel: Kernel, passing: list[int]) -> bool:
+        """Whether the cache is better used for what others left in it than for what is read here.
+
+        What it holds may have to be written to memory before its place is free. A kernel that stores as much as it
+        reads makes that room anyway.
+        """
+        tensors = {kernel.nodes[i].tensor for i in passing}
+        stored = sum(self._bytes(root.value) for root in kernel.roots)
+        return LITTLE * stored <= sum(map(self._bytes, tensors))
+
+    def _bytes(self, name: str) -> int:
+        return self.program.values[name].elements() * ITEM_BYTES[self.dtype_of(name)]
 
     def needs_int64(self, kernel: Kernel) -> bool:
         names = [*kernel.loads, *(root.value for root in kernel.roots)]

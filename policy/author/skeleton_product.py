@@ -94,6 +94,7 @@ class _Product:
             tiles=tiles,
             alternatives=tuple(self.facts.alternatives),
             uses_libdevice="libdevice" in self.body.helpers,
+            functions=tuple(sorted(self.body.helpers - {"libdevice"})),
         )
 
     def _sizes(self) -> None:

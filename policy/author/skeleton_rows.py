@@ -14,12 +14,13 @@ from collections.abc import Iterator
 
 from triton_agent.policy.author.arguments import Arguments
 from triton_agent.policy.author.body import Place, Text, written
+from triton_agent.policy.author.indexing import Axis
 from triton_agent.policy.author.kernel_plan import Kernel
 from triton_agent.policy.author.one_pass import Folded
 from triton_agent.policy.author.points import Binding
 from triton_agent.policy.author.program import FLOATS, INTEGERS
 from triton_agent.policy.author.row_tiles import RowCut
-from triton_agent.policy.author.sizes import is_constant
+from triton_agent.policy.author.sizes import is_constant, product
 from triton_agent.policy.author.skeleton import (
     BlockSize,
     GridEntry,
@@ -84,7 +85,6 @@ class _RowKernel:
             dimensions = (*dimensions, Dimension(name="part", plural="parts", axes=(kernel.part,)))
         self.body = setting.body(kernel, self.arguments, dimensions)
         self.body.fillers = self._fillers()
-        self.functions: set[str] = set()
 
     def _fillers(self) -> dict[int, float]:
         """What masked lanes of each load hold: what the reduction it goes into does not notice."""
@@ -138,7 +138,7 @@ class _RowKernel:
             tiles=self.tiles,
             alternatives=tuple(self.cut.alternatives()),
             uses_libdevice="libdevice" in self.body.helpers,
-            functions=tuple(sorted(self.functions)),
+            functions=tuple(sorted(self.body.helpers - {"libdevice"})),
         )
 
     def _head(self) -> None:
@@ -230,7 +230,7 @@ class _RowKernel:
             name = "max" if function == "any" else "min"
             return f"tl.{name}({value.within(Binding.ATOM)}.to(tl.int32), {axis}) != 0"
         if function == "prod":
-            self.functions.add("multiply")
+            self.body.helpers.add("multiply")
             return f"tl.reduce({value.text}, combine_fn=multiply, {axis})"
         return f"tl.{function}({value.text}, {axis}).to(tl.int64)"
 
@@ -244,6 +244,12 @@ class _RowKernel:
         text = self.body.text(node)
         if across and known == identity:
             return text
+        if across and math.isinf(identity) and dtype in FLOATS and not self.tiles.looped and self.body.is_shared(node):
+            # What goes on from it has what it needs in lanes outside, then: the exponentials of a softmax are nought.
+            name = self.body.named(node)
+            self.body.line(f"{name} = tl.where(inside, {name}, {written(identity, dtype)})")
+            self.body.filled[node] = identity
+            return Text(name)
         if dtype in INTEGERS and math.isinf(identity):
             return Text(f"tl.where(inside, {text.text}, {written(identity, dtype)})")
         return Text(f"tl.where(inside, {text.text}, {written(identity, dtype)})")
@@ -260,7 +266,7 @@ class _RowKernel:
     def _scanned(self, function: str, value: Text) -> str:
         scan, axis = SCANS[function], 0 if self.single else 1
         if scan.is_own:
-            self.functions.add(scan.function)
+            self.body.helpers.add(scan.function)
             return f"tl.associative_scan({value.text}, {axis}, {scan.function})"
         return f"{scan.function}({value.text}, axis={axis})"
 
@@ -275,10 +281,17 @@ class _RowKernel:
         levels = self.cut.levels()
         live = self.kernel.live()
         reductions = [i for i, node in enumerate(self.kernel.nodes) if i in live and node.kind == "reduce"]
+        along = [k for k, root in enumerate(self.kernel.roots) if "column" in self._root_dimensions(k)]
+        again = self.setting.read_once(self.kernel) if reductions else []
+        if along:
+            # Read once more soon: the cache is asked to keep it until then.
+            self.body.policies = dict.fromkeys(again, "evict_last")
+        elif len({levels[i] for i in reductions}) > 1:
+            self.body.policies = {}
         for level in sorted({levels[i] for i in reductions}):
             self._pass([i for i in reductions if levels[i] == level])
-        along = [k for k, root in enumerate(self.kernel.roots) if "column" in self._root_dimensions(k)]
         if along:
+            self.body.policies = dict.fromkeys(again, "evict_first")
             self._last_pass(along)
         stores(self.body, self.setting, [k for k in range(len(self.kernel.roots)) if k not in along])
 
@@ -331,24 +344,42 @@ class _RowKernel:
             with self.body.loop(f"for column in range({self.limit}):", "column"):
                 yield
             return
-        with self.body.loop(f"for start in range({self.begin}, {self.end}, BLOCK_COLUMNS):", "column"):
+        steps, told = f"{self.begin}, {self.end}, BLOCK_COLUMNS", []
+        if self.tiles.stages > 1:
+            told.append(f"num_stages={self.tiles.stages}")
+        if self.tiles.unrolled > 1:
+            told.append(f"loop_unroll_factor={self.tiles.unrolled}")
+        steps = f"tl.range({', '.join([steps, *told])})" if told else f"range({steps})"
+        with self.body.loop(f"for start in {steps}:", "column"):
             self._column_line("start")
             yield
 
     def _accumulator(self, found: Node) -> str:
         (argument,) = found.arguments
         assert isinstance(argument, int)
-        if found.function in ("any", "all"):
+        if found.function in ("any", "all") or self._counted(found) is not None:
             return "int32"
         dtype = self.kernel.nodes[argument].dtype
         return dtype if dtype in FLOATS or found.function not in ("sum", "prod") else found.dtype
+
+    def _counted(self, found: Node) -> int | None:
+        """What is counted, where truths are added up: a row has not so many that 32 bits would not hold them."""
+        argument = found.arguments[0]
+        if found.function != "sum" or found.dtype != "int64" or not isinstance(argument, int):
+            return None
+        cast = self.kernel.nodes[argument]
+        inner = cast.inputs[0] if cast.kind == "point" and cast.function == "cast" else None
+        return inner if inner is not None and self.kernel.nodes[inner].dtype == "bool" else None
 
     def _accumulate(self, found: Node, name: str, best: str) -> None:
         (argument,) = found.arguments
         assert isinstance(argument, int)
         function, body = found.function, self.body
-        value = self._filled(argument, IDENTITY[function])
-        if function == "sum":
+        counted = self._counted(found)
+        value = self._filled(argument if counted is None else counted, IDENTITY[function])
+        if counted is not None:
+            body.line(f"{name} += {value.within(Binding.ATOM)}.to(tl.int32)")
+        elif function == "sum":
             body.line(f"{name} += {value.text}")
         elif function == "prod":
             body.line(f"{name} *= {value.within(Binding.PRODUCT)}")
@@ -379,7 +410,8 @@ class _RowKernel:
         elif function in ("any", "all"):
             body.line(f"{name} = tl.{'max' if function == 'any' else 'min'}({name}, {self._axis()}) != 0")
         else:
-            body.line(f"{name} = {self._reduced(function, Text(name))}")
+            wide = ".to(tl.int64)" if self._counted(found) is not None else ""
+            body.line(f"{name} = {self._reduced(function, Text(name))}{wide}")
 
     def _last_pass(self, roots: list[int]) -> None:
         live, nodes = self.kernel.live(), self.kernel.nodes
@@ -390,17 +422,47 @@ class _RowKernel:
             start = written(SCANS[nodes[i].function].start, nodes[i].dtype)
             shape = "" if self.single else "(BLOCK_ROWS,), " if self.serial else "(BLOCK_ROWS, 1), "
             self.body.line(f"{carries[i]} = tl.full({shape or '(), '}{start}, tl.{nodes[i].dtype})")
-        with self._steps():
+        with self._steps() if scans else self._steps_of_last_pass():
             for i in scans:
                 self._carried_scan(i, nodes[i], carries[i])
             stores(self.body, self.setting, roots)
+
+    @contextlib.contextmanager
+    def _steps_of_last_pass(self) -> Iterator[None]:
+        """As before; where something belongs to whole stretches of a row, as to a channel, stretch by stretch."""
+        outer, inner = self._stretches()
+        if not outer:
+            with self._steps():
+                yield
+            return
+        stretch = Dimension(name=self.arguments.names.new("stretch"), plural="stretches", axes=outer)
+        column = Dimension(name="column", plural="columns", axes=inner)
+        before = self.limit, self.end
+        with self.body.dealt(self.row, stretch, column):
+            count = self.arguments.size_argument(stretch.size(self.setting.program.width), "stretches")
+            self.limit = self.end = self.arguments.size_argument(column.size(self.setting.program.width), "columns")
+            with self.body.loop(f"for {stretch.name} in range({count}):", stretch.name), self._steps():
+                yield
+        self.limit, self.end = before
+
+    def _stretches(self) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
+        """The reduced axes in two, so that steps fit into the inner ones and something varies along the outer alone."""
+        nodes, varies, reduced = self.kernel.nodes, self.body.varies, self.kernel.reduced
+        loads = [varies[i] & set(reduced) for i in self.kernel.live() if nodes[i].kind == "load"]
+        for cut in range(1, len(reduced)):
+            outer, inner = reduced[:cut], reduced[cut:]
+            length = product((axis.size for axis in inner), self.setting.program.width)[0]
+            fits = self.tiles.columns > 0 and length % self.tiles.columns == 0
+            if fits and self.single and not self.serial and any(found and found <= set(outer) for found in loads):
+                return outer, inner
+        return (), ()
 
     def _carried_scan(self, node: int, found: Node, carry: str) -> None:
         (argument,) = found.arguments
         assert isinstance(argument, int)
         scan = SCANS[found.function]
         if scan.is_own:
-            self.functions.add(scan.function)
+            self.body.helpers.add(scan.function)
         value = self._filled(argument, scan.start)
         if self.serial:
             self.body.line(f"{carry} = {scan.both.format(carry, value.within(Binding.UNARY))}")

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from triton_agent.policy.author.indexing import Axis, Base, Index, Piece
@@ -114,23 +115,53 @@ def depends_on(kernel: Kernel) -> list[frozenset[Axis]]:
 
 def fastest(indices: Sequence[Index], axes: Sequence[Axis]) -> Axis | None:
     """The axis along which most of what is read lies contiguously."""
+    width = max((index.width for index in indices), default=1)
+    return _most_contiguous(
+        [(index, product((axis.size for axis in index.axes()), width)[0]) for index in indices], axes
+    )
+
+
+def _most_contiguous(read: Sequence[tuple[Index, int]], axes: Sequence[Axis]) -> Axis | None:
+    """The same, with how many elements each index is read for."""
     votes: dict[Axis, int] = {}
-    for index in indices:
-        elements = product((axis.size for axis in index.axes()), index.width)[0]
+    for index, elements in read:
         for axis in axes:
             if index.coefficient(axis) == constant(1, index.width):
                 votes[axis] = votes.get(axis, 0) + elements
     return max(votes, key=lambda axis: (votes[axis], axis.size[0])) if votes else None
 
 
-def along_reduced(kernel: Kernel) -> list[Node]:
-    """Loads that differ along a row."""
-    live, reduced = kernel.live(), set(kernel.reduced)
-    loads = [node for i, node in enumerate(kernel.nodes) if i in live and node.kind == "load"]
-    return [node for node in loads if node.index is not None and node.index.axes() & reduced]
+def along_reduced(kernel: Kernel) -> list[tuple[Node, int]]:
+    """Loads that differ along a row, also where only the place that is looked up does, and for how many elements."""
+    live, reduced, varies = kernel.live(), set(kernel.reduced), depends_on(kernel)
+    found = []
+    for i, node in enumerate(kernel.nodes):
+        if i in live and node.kind == "load" and varies[i] & reduced:
+            found.append((node, math.prod(axis.size[0] for axis in varies[i])))
+    return found
 
 
 def is_across(kernel: Kernel) -> bool:
     """Whether rows, not the elements of a row, are next to each other in memory."""
-    indices = [node.index for node in along_reduced(kernel) if node.index is not None]
-    return fastest(indices, (*kernel.kept, *kernel.reduced)) in kernel.kept
+    read = [(node.index, elements) for node, elements in along_reduced(kernel) if node.index is not None]
+    return _most_contiguous(read, (*kernel.kept, *kernel.reduced)) in kernel.kept
+
+
+def read_once(kernel: Kernel, elements: Callable[[str], int]) -> list[int]:
+    """Loads of which no element is asked for twice, by whichever program; `elements` is how many a tensor has."""
+    live, varies = kernel.live(), depends_on(kernel)
+    every = {*kernel.kept, *kernel.reduced}
+    asked: dict[str, int] = {}
+    for i in live:
+        node = kernel.nodes[i]
+        if node.kind == "load" and node.index is not None:
+            whole = varies[i] == every and not node.index.lookups()
+            count = math.prod(axis.size[0] for axis in varies[i]) if whole else elements(node.tensor) + 1
+            asked[node.tensor] = asked.get(node.tensor, 0) + count
+    return [
+        i for i in sorted(live) if kernel.nodes[i].kind == "load" and _fits(asked, kernel.nodes[i].tensor, elements)
+    ]
+
+
+def _fits(asked: dict[str, int], tensor: str, elements: Callable[[str], int]) -> bool:
+    return asked[tensor] <= elements(tensor)

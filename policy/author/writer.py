@@ -22,6 +22,7 @@ from triton_agent.policy.author.kernel_text import KernelText
 from triton_agent.policy.author.layout import formatted, wrapped
 from triton_agent.policy.author.lowering import lower
 from triton_agent.policy.author.partition import Partition
+from triton_agent.policy.author.points import FUNCTIONS
 from triton_agent.policy.author.program import INTEGERS, VIEWS, Number, Program, Value
 from triton_agent.policy.author.relaying import better_strides
 from triton_agent.policy.author.repetition import Written
@@ -38,26 +39,6 @@ _SKELETONS: dict[str, Callable[[Kernel, Setting, str, tuple[str, ...]], KernelTe
     "product": skeleton_product.write,
 }
 _WHOLE_NUMBER = re.compile(r"((?<![\w.'])-?\d+(?![\w.']))")
-_FUNCTIONS = {
-    "multiply": ("@triton.jit", "def multiply(a, b):", "    return a * b"),
-    "take_larger": (
-        "@triton.jit",
-        "def take_larger(a, b):",
-        "    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)",
-    ),
-    "take_smaller": (
-        "@triton.jit",
-        "def take_smaller(a, b):",
-        "    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)",
-    ),
-    "add_logarithms": (
-        "@triton.jit",
-        "def add_logarithms(a, b):",
-        "    larger = tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)",
-        "    total = larger + tl.log(tl.exp(a - larger) + tl.exp(b - larger))",
-        '    return tl.where(tl.abs(larger) == float("inf"), larger, total)',
-    ),
-}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -390,7 +371,7 @@ def _file(brief: Brief, model: ModelText, drafts: Sequence[Draft]) -> str:
         constructor += [f"        {line}" for line in more]
     lines = [*_imports(imports, kernels, drafts, helpers, constructor), ""]
     for function in dict.fromkeys(f for kernel in kernels for f in kernel.functions):
-        lines += ["", *_FUNCTIONS[function], ""]
+        lines += ["", *FUNCTIONS[function], ""]
     for kernel in kernels:
         lines += ["", *_kernel_lines(kernel), ""]
     if any(kernel.arguments.matrices for kernel in kernels):

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from tests.policy.author.briefs import brief_of, problem
-from tests.policy.author.test_author import check_passes
+from tests.policy.author.test_author import check_passes, evaluated
 
 from triton_agent.policy.author import kernel_plan, partition
+from triton_agent.policy.author.choice import Choice, Tiles
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.writer import drafts_of, write
 from triton_agent.tools.isolate.processes import Nursery
@@ -205,3 +206,106 @@ def test_whole_numbers_are_put_in_order_by_an_own_kernel(tmp_path: Path, nursery
     source = write(brief, first_choice(brief)).source
     assert source.count("tl.sort(") == 2 and "aten.sort" not in source, source
     check_passes(tmp_path, nursery, ORDERED)
+
+
+def test_what_is_read_once_does_not_stay_in_the_cache_of_who_stores_little(tmp_path: Path) -> None:
+    """Room in the cache is made by writing to memory what others left there."""
+
+    def source(body: str) -> str:
+        return write(brief_of(problem(tmp_path, LONG.format(body=body))), Choice()).source
+
+    assert 'eviction_policy="evict_first"' in source("return x.sum(1)")
+    assert "eviction_policy" not in source("return torch.tanh(x)")
+    twice = source("return torch.softmax(x * 0.5, dim=1)")
+    assert twice.index("evict_last") < twice.index("evict_first"), twice
+
+
+GROUPS = """
+COUNT, CHANNELS, LENGTH = 3, 8, 64
+
+
+class Model(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.norm = nn.GroupNorm(2, channels)
+
+    def forward(self, x):
+        return F.silu(self.norm(x))
+
+
+def get_inputs():
+    return [torch.randn(COUNT, CHANNELS, LENGTH)]
+
+
+def get_init_inputs():
+    return [CHANNELS]
+"""
+
+
+def test_what_belongs_to_a_channel_is_read_once_for_its_stretch_of_a_row(tmp_path: Path, nursery: Nursery) -> None:
+    spec = problem(tmp_path, GROUPS)
+    brief = brief_of(spec)
+    (draft,) = drafts_of(brief, Choice())
+    (kernel,) = draft.kernels
+    choice = Choice().with_tiles(kernel.key, Tiles(rows=1, columns=32, looped=True, warps=1))
+    source = write(brief, choice).source
+    before, _, within = source.partition("for stretch in range(")
+    assert "weight_ptr + " not in before and "for start in" in within, source
+    assert within.index("tl.load(weight_ptr") < within.index("for start in"), source
+    verdict = evaluated(spec, source, nursery)
+    assert verdict.status == "passed", f"{verdict.message}\n{source}"
+
+
+SHORT_ROWS = """
+ROWS, COLUMNS = 40, 288
+
+
+class Model(nn.Module):
+    def forward(self, x, kept):
+        return (F.logsigmoid(x) * kept).sum(1), kept.sum(1)
+
+
+def get_inputs():
+    return [3 * torch.randn(ROWS, COLUMNS), torch.rand(ROWS, COLUMNS) < 0.5]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_short_rows_that_are_needed_once_leave_few_lanes_idle(tmp_path: Path, nursery: Nursery) -> None:
+    """A row of 288 as a whole would take 512 lanes."""
+    source = write(brief_of(problem(tmp_path, SHORT_ROWS)), Choice()).source
+    assert "for start in range(" in source and "next_power_of_2" not in source, source
+    assert "tl.int32)" in source and "log_one_plus" in source, source
+    check_passes(tmp_path, nursery, SHORT_ROWS)
+
+
+BAGS = """
+BAGS, WORDS, WIDTH = 12, 5, 24
+
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.bags = nn.EmbeddingBag(30, width, mode="sum")
+
+    def forward(self, words, weights):
+        return self.bags(words, per_sample_weights=weights)
+
+
+def get_inputs():
+    return [torch.randint(0, 30, (BAGS, WORDS)), torch.randn(BAGS, WORDS)]
+
+
+def get_init_inputs():
+    return [WIDTH]
+"""
+
+
+def test_lines_of_a_table_are_added_one_after_another(tmp_path: Path, nursery: Nursery) -> None:
+    """What is read for all features is a word's number; the table's lines are what lies together."""
+    source = write(brief_of(problem(tmp_path, BAGS)), Choice()).source
+    assert "for column in range(columns):" in source and "BLOCK_COLUMNS" not in source, source
+    check_passes(tmp_path, nursery, BAGS)

@@ -1,0 +1,68 @@
+"""What nobody asks for is not read, and what is read is read as widely as before."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.policy.author.briefs import brief_of, problem
+from tests.policy.author.test_author import check_passes
+
+from triton_agent.policy.author.choice import Choice
+from triton_agent.policy.author.writer import write
+from triton_agent.tools.isolate.processes import Nursery
+
+SQUARES = """
+COUNT, SIZE = 3, 40
+
+
+class Model(nn.Module):
+    def forward(self, x, lengths):
+        place = torch.arange(x.shape[-1], device=x.device)
+        distance = place[:, None] - place[None, :]
+        {body}
+
+
+def get_inputs():
+    return [torch.randn(COUNT, SIZE, SIZE), torch.randint(1, SIZE, (COUNT,))]
+
+
+def get_init_inputs():
+    return []
+"""
+
+NEAR = "return torch.softmax(x.masked_fill((distance < 0) | (distance > 5), float('-inf')), dim=-1)"
+FAR = "return torch.where(2 * place[None, :] - place[:, None] >= 7, x, 0.5)"
+SHORT = "return torch.where(place[:, None] < lengths[:, None, None], x, 0.0).sum(dim=1)"
+USED = "return torch.where(distance > 2, x, 0.0) + x"
+
+
+def source_of(folder: Path, body: str) -> str:
+    return write(brief_of(problem(folder, SQUARES.format(body=body))), Choice()).source
+
+
+def masks_of(source: str) -> list[str]:
+    loads = re.findall(r"tl\.load\(\s*x_ptr.*?mask=(.*?)(?:, other|,?\s*\)\n|\)\.)", source, re.S)
+    return [" ".join(mask.split()) for mask in loads]
+
+
+@pytest.mark.parametrize("body", [NEAR, FAR])
+def test_neighbours_that_are_read_together_share_an_answer(body: str, tmp_path: Path, nursery: Nursery) -> None:
+    """A mask that changes from one element to the next would have each read by itself."""
+    source = source_of(tmp_path, body)
+    (mask,) = masks_of(source)
+    assert "group" in mask and "// 8 * 8" in source, source
+    assert not re.search(r"distance|shifted|is_", mask), mask
+    check_passes(tmp_path, nursery, SQUARES.format(body=body))
+
+
+def test_rows_beyond_a_length_are_not_read(tmp_path: Path, nursery: Nursery) -> None:
+    source = source_of(tmp_path, SHORT)
+    (mask,) = masks_of(source)
+    assert "inside & " in mask and "group" not in source, source
+    check_passes(tmp_path, nursery, SQUARES.format(body=SHORT))
+
+
+def test_what_is_used_elsewhere_is_read_everywhere(tmp_path: Path) -> None:
+    assert masks_of(source_of(tmp_path, USED)) == ["inside"]
