@@ -17,7 +17,7 @@ from triton_agent.policy.author.sizes import Shape, Size, constant
 MOST_OF_TOP = 4
 """Largest elements of a row that are found one after another, each by a reduction."""
 MOST_SORTED = 1024
-"""Elements of a row that one program puts in order."""
+"""Elements of a row that one program puts in order together with where they were; twice as many alone."""
 _PLACE_BITS = 32
 _NO_NUMBER = 0x7FC00000
 """The bits of what is no number, above those of infinity."""
@@ -65,12 +65,23 @@ def _sort(builder: Builder, call: Call) -> list[str | None]:
         return [ordered, None]
     if builder.on_cpu and call.aligned.node.output_name(1) in builder.used and not call.plain("stable", False):
         raise BeyondAuthor("on a CPU it is torch's own choice which of equals comes first")
+    if call.aligned.node.output_name(1) not in builder.used and call.dtype != "int64":
+        return [_alone(builder, name, dim, descending=descending), None]
     keys = _ordered(builder, name, dim, descending=descending)
     return [_number_of(builder, keys, call.dtype, descending=descending), _place_of(builder, keys)]
 
 
-def _require_short(size: Size) -> None:
-    if max(size) > MOST_SORTED:
+def _alone(builder: Builder, name: str, dim: int, *, descending: bool) -> str:
+    """Numbers whose places nobody asks for: half as many bits are put in order."""
+    value = builder.get(name)
+    _require_short(value.shape[dim], 2 * MOST_SORTED)
+    key = _key(builder, name, descending=descending)
+    ordered = builder.emit("scan", key, shape=value.shape, dtype="int32", function="sort", detail=dim, hint="ordered")
+    return _of_key(builder, ordered, value.dtype, descending=descending)
+
+
+def _require_short(size: Size, most: int = MOST_SORTED) -> None:
+    if max(size) > most:
         raise BeyondAuthor("long rows to be put in order")
 
 
@@ -78,15 +89,19 @@ def _ordered(builder: Builder, name: str, dim: int, *, descending: bool) -> str:
     """Keys of 64 bits in order: the number in the upper half, its place in the lower."""
     value = builder.get(name)
     _require_short(value.shape[dim])
-    if value.dtype == "int64" or value.dtype == "float64" or value.dtype not in FLOATS | INTEGERS:
-        raise BeyondAuthor("numbers of 64 bits to be put in order")
-    key = _sorting_bits(builder, name) if value.dtype in FLOATS else builder.cast(name, "int32")
-    if descending:
-        key = builder.point("not", key, dtype="int32", hint="key")
+    key = _key(builder, name, descending=descending)
     upper = builder.point("shift_left", builder.cast(key, "int64"), builder.number(_PLACE_BITS), dtype="int64")
     place = _line(builder, value.shape, dim)
     key = builder.point("or", upper, place, dtype="int64", hint="key")
     return builder.emit("scan", key, shape=value.shape, dtype="int64", function="sort", detail=dim, hint="ordered")
+
+
+def _key(builder: Builder, name: str, *, descending: bool) -> str:
+    dtype = builder.get(name).dtype
+    if dtype == "int64" or dtype == "float64" or dtype not in FLOATS | INTEGERS:
+        raise BeyondAuthor("numbers of 64 bits to be put in order")
+    key = _sorting_bits(builder, name) if dtype in FLOATS else builder.cast(name, "int32")
+    return builder.point("not", key, dtype="int32", hint="key") if descending else key
 
 
 def _line(builder: Builder, shape: Shape, dim: int) -> str:
@@ -111,7 +126,10 @@ def _turned(builder: Builder, bits: str) -> str:
 
 def _number_of(builder: Builder, keys: str, dtype: str, *, descending: bool) -> str:
     upper = builder.point("shift_right", keys, builder.number(_PLACE_BITS), dtype="int64")
-    key = builder.cast(upper, "int32")
+    return _of_key(builder, builder.cast(upper, "int32"), dtype, descending=descending)
+
+
+def _of_key(builder: Builder, key: str, dtype: str, *, descending: bool) -> str:
     if descending:
         key = builder.point("not", key, dtype="int32", hint="key")
     if dtype not in FLOATS:
