@@ -16,6 +16,7 @@ import pytest
 from tests.tools.played_workers import played_by
 from tests.verdicts import around, timing
 
+from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.isolate.wire import Channel
 from triton_agent.tools.results import Finding, Timing
 from triton_agent.tools.timing.clock_room import ClockRoom, Place
@@ -24,6 +25,8 @@ from triton_agent.tools.verify import clock_stages
 from triton_agent.tools.verify.clock_stages import race_compiled, race_original
 from triton_agent.tools.verify.job import Job, JudgeSettings
 from triton_agent.tools.verify.late_clock import LateClock
+from triton_agent.tools.verify.looks import Looks
+from triton_agent.tools.verify.plan import Plan, Trial
 from triton_agent.tools.verify.session import Failed
 
 
@@ -99,7 +102,7 @@ class PlayedClock:
             self.is_complete, self.completed = True, self.completed + 1
             self.names += ["compile"] * self.compiles
 
-    def race(self, entrant: Any, since: int = 0) -> list[PlayedRace]:
+    def race(self, entrant: Any, looks: Looks, since: int = 0) -> list[PlayedRace]:
         assert self.gpu.mine is Mode.EXCLUSIVE
         return [PlayedRace(self.gpu, name, self.speedup) for name in self.names[since:]]
 
@@ -137,7 +140,9 @@ def job_at(clock: LateClock[Any], gpu: Gpu) -> Iterator[tuple[Job, list[str]]]:
     said: list[str] = []
     with played_by(silent) as runner:
         place = Place(gpu, waiting=runner.off_its_time)
-        plan: Any = None
+        nothing = Payload()
+        trial = Trial(variant="", packed_init=nothing, outline=nothing, build_seed=0, states=(), cases=())
+        plan = Plan(trials=(trial,), main=0, work=(), timing_sets=(), facts={})
         yield (
             Job(
                 source="",

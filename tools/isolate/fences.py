@@ -1,9 +1,11 @@
-"""Modules that torch and triton have imported for themselves, and that answer nobody but them.
+"""Modules of others: what torch and triton have imported for themselves answers nobody but them, and nobody but them
+puts anything new into their own.
 
 `torch.testing._comparison.np` is NumPy, and there are more such names than anyone could list. So it is the module
 itself that asks who looks for something in it: the candidate's file, or code that was made of text on its behalf, gets
 a refusal, however it came by the module. Only such modules are fenced as are seldom looked into while kernels run, and
-into which C code does not look in the name of whoever called it, as it does into `warnings`.
+into which C code does not look in the name of whoever called it, as it does into `warnings`. A function put in the
+place of one of torch's would run where no call is watched: while inputs arrive, say.
 """
 
 from __future__ import annotations
@@ -26,6 +28,11 @@ MADE_OF_TEXT = "<"
 """How the file names of such code begin."""
 PART_OF_PYTHON = "<frozen "
 
+HELD = frozenset({"torch", "triton"})
+"""Packages whose modules nobody may write to."""
+MUCH_USED = ("torch._C", "triton.language", "triton.runtime", "triton.knobs", "torch.cuda", "torch.nn.functional")
+"""Looked into with every call, which a class of their own would slow down; seals are over these instead."""
+
 INTERPRETERS = ("triton.runtime.interpreter", "triton_agent.tools.emulate.")
 """These look into NumPy with every operation, and in a candidate's name: they get a twin without a fence."""
 
@@ -33,19 +40,33 @@ INTERPRETERS = ("triton.runtime.interpreter", "triton_agent.tools.emulate.")
 def fence(path: str, refuse: Callable[[str], None]) -> None:
     """For good, and for the modules that are loaded by now."""
 
+    def ask(module: types.ModuleType, name: str) -> None:
+        file = sys._getframe(2).f_code.co_filename
+        if file == path or (file.startswith(MADE_OF_TEXT) and not file.startswith(PART_OF_PYTHON)):
+            refuse(f"`{name}` of the module {types.ModuleType.__getattribute__(module, '__name__')}")
+
     class Fenced(types.ModuleType):
         def __getattribute__(self, name: str) -> object:
-            file = sys._getframe(1).f_code.co_filename
-            if file == path or (file.startswith(MADE_OF_TEXT) and not file.startswith(PART_OF_PYTHON)):
-                refuse(f"`{name}` of the module {super().__getattribute__('__name__')}")
+            ask(self, name)
             return super().__getattribute__(name)
+
+    class Held(types.ModuleType):
+        def __setattr__(self, name: str, value: object) -> None:
+            ask(self, name)
+            super().__setattr__(name, value)
+
+        def __delattr__(self, name: str) -> None:
+            ask(self, name)
+            super().__delattr__(name)
 
     _give_twins_of_numpy()
     for name, module in list(sys.modules.items()):
-        if name.split(".")[0] not in FENCED or name.startswith(OF_IMPORT_STATEMENTS):
+        if type(module) is not types.ModuleType or name.startswith(OF_IMPORT_STATEMENTS):
             continue
-        if type(module) is types.ModuleType:
+        if name.split(".")[0] in FENCED:
             module.__class__ = Fenced
+        elif name.split(".")[0] in HELD and name not in HELD and not name.startswith(MUCH_USED):
+            module.__class__ = Held
 
 
 def _give_twins_of_numpy() -> None:

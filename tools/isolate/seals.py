@@ -18,6 +18,8 @@ import torch
 SEALED = (
     *("torch", "torch.Tensor", "torch._C._TensorBase", "torch.nn.Module", "torch.nn.functional", "torch.cuda"),
     *("torch.cuda.Event", "torch.cuda.Stream", "torch.cuda.streams", "torch.autograd.profiler", "torch.profiler"),
+    *("torch._utils", "torch.serialization", "torch.storage", "torch._tensor", "torch.UntypedStorage"),
+    *("torch.autograd.profiler.record_function", "triton.runtime.driver.driver", "triton.knobs"),
     *("torch.utils._python_dispatch", "torch.utils._python_dispatch.TorchDispatchMode", "torch.overrides"),
     *("triton", "triton.testing", "triton.language", "triton.runtime", "triton.runtime.jit", "triton.runtime.driver"),
     *("triton.runtime.jit.JITFunction", "triton.runtime.jit.KernelInterface", "triton.runtime.autotuner.Autotuner"),

@@ -30,6 +30,10 @@ class Foreign(Exception):
     """A value that cannot be an output: neither a plain tensor, nor plain data, nor a nest of these."""
 
 
+UNREADABLE = (Foreign, RuntimeError, NotImplementedError, TypeError, AttributeError)
+"""Raised where an output is not what it seems."""
+
+
 def describe(tensor: torch.Tensor) -> dict[str, Any]:
     """Shape, dtype, strides and device as plain data."""
     return {
@@ -85,6 +89,24 @@ def flatten(value: Any, on_tensor: Callable[[torch.Tensor], Any]) -> Any:
     if fields is not None and not isinstance(value, type):
         return {"dict": [[name, flatten(getattr(value, name), on_tensor)] for name in fields]}
     raise Foreign(f"a {type(value).__name__}")
+
+
+def refill(old: Any, new: Any) -> Any:
+    """The old nest with the new values, in the same tensors where they fit."""
+    if isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor) and old.shape == new.shape:
+        repeated = [dim for dim, stride in enumerate(old.stride()) if stride == 0 and old.shape[dim] > 1]
+        if any(new.stride(dim) != 0 for dim in repeated):
+            return new  # what stands many times for one element cannot take in different ones
+        target = old.data  # unlike old.copy_, without a sign on the version counter
+        for dim in repeated:
+            target, new = target.narrow(dim, 0, 1), new.narrow(dim, 0, 1)
+        target.copy_(new)
+        return old
+    if isinstance(old, (list, tuple)) and isinstance(new, (list, tuple)):
+        return type(old)(refill(a, b) for a, b in zip(old, new))
+    if isinstance(old, dict) and isinstance(new, dict):
+        return {key: refill(old[key], new[key]) for key in new}
+    return new
 
 
 def nested_tensors(value: Any) -> list[torch.Tensor]:

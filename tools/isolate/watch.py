@@ -44,6 +44,8 @@ class OperatorWatch(UncompiledMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._poisons = poisons
         self.operators: dict[str, list[int]] = {}
+        self.made: set[int] = set()
+        """Addresses of memory that operators took since the last take, and gave to nobody before."""
         self.salt = 0
         self._native = native_operators()
 
@@ -56,6 +58,7 @@ class OperatorWatch(UncompiledMode):  # type: ignore[no-untyped-call]
         result = func(*args, **(kwargs or {}))
         if name in ALLOCATIONS and self._poisons:
             poison(result, self.salt)
+        self._note(result, (args, tuple((kwargs or {}).values())))
         row[1] += max(map(_elements, (*args, result)), default=0)
         return result
 
@@ -67,7 +70,15 @@ class OperatorWatch(UncompiledMode):  # type: ignore[no-untyped-call]
                 with self:
                     return func._op_dk(getattr(torch._C.DispatchKey, kind), *args, **kwargs)
         self.operators.setdefault(f"{UNSEEN}{func.name()}", [0, 0])[0] += 1
-        return func(*args, **kwargs)
+        result = func(*args, **kwargs)
+        self._note(result, (args, tuple(kwargs.values())))
+        return result
+
+    def _note(self, result: Any, arguments: Any) -> None:
+        """Memory that came with a result; a view's is an argument's."""
+        new = {place for tensor in _tensors(result) if (place := memory_of(tensor))}
+        if new:
+            self.made |= new - {memory_of(tensor) for tensor in _tensors(arguments)}
 
     def add(self, seen: dict[str, list[int]]) -> None:
         """What ran elsewhere and counts here."""
@@ -79,6 +90,7 @@ class OperatorWatch(UncompiledMode):  # type: ignore[no-untyped-call]
     def take(self) -> dict[str, list[int]]:
         """What was seen since the last take."""
         seen, self.operators = self.operators, {}
+        self.made = set()
         return seen
 
 
@@ -93,6 +105,14 @@ def poison(tensor: torch.Tensor, salt: int) -> None:
         tensor.fill_(complex("nan"))
     else:
         tensor.view(torch.uint8).fill_(POISON_BYTES[salt % 2] & (1 if tensor.dtype is torch.bool else 0xFF))
+
+
+def memory_of(tensor: torch.Tensor) -> int:
+    """Where its storage begins; 0 for tensors that have none."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return 0
 
 
 def native_operators() -> frozenset[str]:

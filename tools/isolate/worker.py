@@ -31,8 +31,8 @@ from triton_agent.tools.isolate.guard import Guard
 from triton_agent.tools.isolate.launches import launches_for
 from triton_agent.tools.isolate.payloads import Payload, received
 from triton_agent.tools.isolate.reports import report_of
-from triton_agent.tools.isolate.tensors import Foreign, aliases, describe, flatten, nested_tensors, row
-from triton_agent.tools.isolate.watch import OperatorWatch
+from triton_agent.tools.isolate.tensors import UNREADABLE, aliases, describe, flatten, nested_tensors, refill, row
+from triton_agent.tools.isolate.watch import OperatorWatch, memory_of
 from triton_agent.tools.isolate.wire import Channel
 from triton_agent.tools.isolate.witness import NO_TESTIMONY, Witness
 from triton_agent.tools.screen import ALLOWED_MODULES
@@ -42,9 +42,6 @@ CANDIDATE_MODULE = "candidate"
 
 HOLD_UP_CYCLES = 100_000_000
 """Some 50 ms: longer than the host needs to come back, whatever it does."""
-
-UNREADABLE = (Foreign, RuntimeError, NotImplementedError, TypeError, AttributeError)
-"""Raised where an output is not what it seems."""
 
 Reply = tuple[dict[str, Any], list[list[torch.Tensor]]]
 """What is said, and the tensors that go with it, as rows of bytes; see `answers.py` for how they are grouped."""
@@ -296,7 +293,7 @@ class Worker:
         if overwrite is None or overwrite not in self.slots:
             return Slot(args)
         with torch.no_grad():
-            return Slot([_refill(old, new) for old, new in zip(self.slots[overwrite].args, args)])
+            return Slot([refill(old, new) for old, new in zip(self.slots[overwrite].args, args)])
 
     def _forward(self, model: torch.nn.Module, slot: Slot, message: dict[str, Any]) -> dict[str, Any]:
         """One call on the record, and its outputs taken apart there: looking at them may run the candidate's code."""
@@ -306,13 +303,18 @@ class Worker:
             outputs = torch.nn.Module.train(model, bool(message["train"]))(*slot.args)
             slot.outputs = []
             try:
-                taken = {"tree": flatten(outputs, slot.keep)}
+                taken: dict[str, Any] = {"tree": flatten(outputs, slot.keep)}
             except UNREADABLE as error:
                 taken = {"foreign": str(error)[:300]}
+            taken["kept"] = [i for i, tensor in enumerate(slot.outputs) if self._was_there(tensor)]
             del outputs  # whatever happens as it goes
         if self.device == "cuda":
             torch.cuda.synchronize()  # a fault in a kernel belongs to this call
         return {**taken, **record}
+
+    def _was_there(self, output: torch.Tensor) -> bool:
+        """Whether its memory is older than the call."""
+        return output.numel() > 0 and memory_of(output) not in self.watch.made
 
     @contextlib.contextmanager
     def _on_record(self) -> Iterator[dict[str, Any]]:
@@ -399,10 +401,14 @@ class Worker:
             model = self.models[message["model"]].train(bool(message["train"]))
             with self._candidate("forward"):
                 sets = [self._from_checker(payload) for payload in payloads]
-                return self.stopwatch.set_up(model, sets, self.conditions), []
+                return self.stopwatch.set_up(model, sets, self.conditions, renewed=bool(message["renewed"])), []
         self._look_later = "turn" in message  # the original takes its turn meanwhile
+        self.launches.begin(silenced=bool(message.get("silenced")))
         with self._candidate("forward"):
-            return self.stopwatch.answer(message), []
+            reply, rows = self.stopwatch.answer(message, [self._from_checker(payload) for payload in payloads])
+        seen = {"launches": self.launches.seen()} if payloads else {}
+        self.launches.begin(silenced=False)
+        return {**reply, **seen}, rows
 
     def _profile(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         """Where the device time of a call goes."""
@@ -449,20 +455,3 @@ class Worker:
         values = payload.unpack(self.device)
         payload.close()
         return values
-
-
-def _refill(old: Any, new: Any) -> Any:
-    if isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor) and old.shape == new.shape:
-        repeated = [dim for dim, stride in enumerate(old.stride()) if stride == 0 and old.shape[dim] > 1]
-        if any(new.stride(dim) != 0 for dim in repeated):
-            return new  # what stands many times for one element cannot take in different ones
-        target = old.data  # unlike old.copy_, without a sign on the version counter
-        for dim in repeated:
-            target, new = target.narrow(dim, 0, 1), new.narrow(dim, 0, 1)
-        target.copy_(new)
-        return old
-    if isinstance(old, (list, tuple)) and isinstance(new, (list, tuple)):
-        return type(old)(_refill(a, b) for a, b in zip(old, new))
-    if isinstance(old, dict) and isinstance(new, dict):
-        return {key: _refill(old[key], new[key]) for key in new}
-    return new

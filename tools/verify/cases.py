@@ -42,6 +42,7 @@ from triton_agent.tools.verify.plan import (
     AS_GIVEN,
     EXTREMES,
     ONE_CHANGED,
+    SHUFFLED,
     Case,
     PlanSettings,
     Trial,
@@ -57,6 +58,8 @@ LARGE_BYTES = 32 << 20
 TOO_LARGE_BYTES = 4 << 30
 """Between these, inputs are kept to be changed: smaller ones are soon drawn anew, larger ones take too much memory."""
 LARGE_BASES = 2
+LOOKS = 4
+"""Each costs the original a few runs, once."""
 
 
 def make_trial(
@@ -73,6 +76,7 @@ def make_trial(
     models = [model.to(settings.device) for model in models]
     maker = _CaseMaker(reference, name, models, settings, notes)
     cases = maker.main_cases() if main else maker.variant_cases()
+    looks = maker.looks(LOOKS, cases) if main and settings.device == "cuda" else []
     trial = Trial(
         variant=name,
         packed_init=pack(reference.init_arguments()),
@@ -80,6 +84,7 @@ def make_trial(
         build_seed=build_seed,
         states=tuple(pack(state_of(model)) for model in models),
         cases=tuple(cases),
+        looks=tuple(looks),
     )
     return trial, models[0].train(cases[0].train)
 
@@ -215,6 +220,19 @@ class _CaseMaker:
         if self.settings.remedies:
             self._try(cases, EXTREMES, self.modes[0 if self.modes_agree else -1])
         return cases
+
+    def looks(self, count: int, cases: Sequence[Case]) -> list[Case]:
+        """More of the same for the clock; none where a call depends on the calls before it.
+
+        Large inputs are drawn for so long that changed ones serve, where the original takes them in any order.
+        """
+        if cases[0].expectation.state_after:
+            return []
+        changed = len(self._bases) == LARGE_BASES and any(case.distribution == SHUFFLED for case in cases)
+        more = list(cases[:1])
+        for _ in range(count):
+            self._try(more, SHUFFLED if changed else AS_GIVEN, self.modes[0])
+        return more[1:]
 
     def _try(
         self, cases: list[Case], distribution: str, train: bool, *, version: int = 0, overwrite: bool = False

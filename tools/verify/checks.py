@@ -33,6 +33,8 @@ class Answer:
     """The outputs as they came, each a row of bytes."""
     inputs_after: tuple[torch.Tensor, ...]
     aliases: frozenset[tuple[int, str]]
+    kept: frozenset[int] = frozenset()
+    """Outputs in memory that was there before the call."""
 
 
 def read_answer(reply: dict[str, Any], blobs: list[torch.Tensor], device: str = "cpu") -> Answer:
@@ -46,6 +48,7 @@ def read_answer(reply: dict[str, Any], blobs: list[torch.Tensor], device: str = 
         tensors = [unpack(item, blob, device) for item, blob in zip(described, blobs)]
         after = [unpack(item, blob, device) for item, blob in zip(inputs, blobs[len(described) :])]
         aliases = frozenset((int(i), str(name)) for i, name in reply["aliases"])
+        kept = frozenset(int(i) for i in reply["kept"])
         leaves(reply["tree"])
     except (Malformed, KeyError, TypeError, ValueError) as error:
         raise Failed(Finding.TAMPERED, f"the worker's answer contradicts itself ({error})") from error
@@ -55,6 +58,7 @@ def read_answer(reply: dict[str, Any], blobs: list[torch.Tensor], device: str = 
         data=tuple(blobs[: len(tensors)]),
         inputs_after=tuple(after),
         aliases=aliases,
+        kept=kept - {i for i, _ in aliases},
     )
 
 
@@ -205,6 +209,18 @@ def check_held(earlier: Case, held: Sequence[torch.Tensor], now: Sequence[torch.
         )
 
 
+def check_own_memory(answers: Sequence[Answer]) -> None:
+    """An output that changes from call to call needs memory of its own; what is kept for it, some call writes over."""
+    for i in sorted(frozenset().union(*(answer.kept for answer in answers))):
+        first, *others = (answer.data[i] for answer in answers if i in answer.kept)
+        if any(not torch.equal(first, data) for data in others):
+            raise Failed(
+                Finding.SHARED_OUTPUT,
+                f"output {i} comes in memory that was there before the call, and that some later call will write over; "
+                "allocate outputs anew per call",
+            )
+
+
 def same_bytes(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> bool:
     """Whether two answers are equal to the bit."""
     return len(a) == len(b) and all(torch.equal(one, other) for one, other in zip(a, b))
@@ -272,6 +288,23 @@ def ask_verifier(case: Case, verify: Verify, answer: Answer) -> tuple[list[CaseA
     if right:
         return [row], None
     return [row], Failed(Finding.VALUES, f"case {case.name}: the problem's own verify() does not accept the outputs")
+
+
+def tells(case: Case, others: Sequence[Case]) -> bool:
+    """Whether none of the others' answers would do for this case: then one left over from them cannot be right."""
+    if case.verify is not None:
+        return False
+    known = [other.expectation.outputs for other in others]
+    return any(
+        not any(_would_do(outputs[i].yard.original, output.yard) for outputs in known if i < len(outputs))
+        for i, output in enumerate(case.expectation.outputs)
+        if output.yard.original.numel()
+    )
+
+
+def _would_do(other: torch.Tensor, yard: Yardstick) -> bool:
+    form = other.shape, other.dtype
+    return form == (yard.original.shape, yard.original.dtype) and judge(other, yard).ok
 
 
 def still_right(case: Case, answer: Answer) -> list[str]:

@@ -11,14 +11,21 @@ from typing import Any
 
 import torch
 
-from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.results import AHEAD, Determinism, Finding, KernelResources, Timing
 from triton_agent.tools.timing.lease import Mode
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.job import Job
-from triton_agent.tools.verify.plan import Trial
+from triton_agent.tools.verify.looks import Looks, look_in_silence
 from triton_agent.tools.verify.profiling import condensed
-from triton_agent.tools.verify.questions import call, judge, programs_of, set_parameters
+from triton_agent.tools.verify.questions import (
+    SOON_FORGOTTEN,
+    by_kernel,
+    call,
+    judge,
+    refuse_remembered_answers,
+    set_parameters,
+)
+from triton_agent.tools.verify.remembering import launched_less
 from triton_agent.tools.verify.session import Failed
 from triton_agent.tools.verify.speed import Entrant, Race
 from triton_agent.tools.verify.timekeeper import Timekeeper
@@ -28,10 +35,9 @@ KINDS_OF_TIME = 2
 SAME_CALLS = 3
 SAME_AGAIN = 20_000
 AFTER_THE_CLOCK = 10_000
-TIMED_BEFORE = 30_000
 """Slots of calls that no other call is compared with."""
-LEAST_SHARE_OF_PROGRAMS = 0.5
-"""Of a kernel's programs in a call, which may depend a little on what the inputs hold."""
+FIRST_LOOKS = 2
+"""At what is returned in the first race; then one in silence, and what is left in the second race."""
 SMALL_BYTES = 1 << 20
 """Of device memory; what an original takes below this is no measure for anybody."""
 PROFILED_CALLS = 5
@@ -90,10 +96,11 @@ def race_original(job: Job) -> None:
     clock = ready_clock(job)
     if clock is not None:
         entrant = enter_clock(job, clock)
+        looks = Looks(job.plan.trials[job.plan.main].looks[:FIRST_LOOKS])
         with job.gpu(Mode.EXCLUSIVE):
-            races = clock.race(entrant)
+            races = clock.race(entrant, looks)
         job.timings = timings_of(races)
-        _check_answers_again(job)
+        _check_answers_again(job, looks)
 
 
 def race_compiled(job: Job) -> None:
@@ -106,6 +113,11 @@ def race_compiled(job: Job) -> None:
         job.on_stage(ahead_by(job.timings))
         _race_latecomers(job, clock, raced)
     job.notes += clock.notes
+    trial = job.plan.trials[job.plan.main]
+    for case in trial.looks[FIRST_LOOKS : FIRST_LOOKS + 1]:
+        others = [other for other in (*trial.cases, *trial.looks) if other is not case]
+        with job.gpu(Mode.SHARED):
+            look_in_silence(job.runner, case, others, job.settings.device)
 
 
 def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
@@ -116,14 +128,15 @@ def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
     if clock.is_complete and raced == clock.opponents:  # nothing came of it
         return
     entrant = enter_clock(job, clock)
+    looks = Looks(job.plan.trials[job.plan.main].looks[FIRST_LOOKS + 1 :])
     with job.gpu(Mode.EXCLUSIVE):
         with job.runner.off_its_time():
             clock.bring_in(tell)
         if raced == clock.opponents:
             return
-        races = clock.race(entrant, since=raced)
+        races = clock.race(entrant, looks, since=raced)
     job.timings += timings_of(races)
-    _check_answers_again(job)
+    _check_answers_again(job, looks)
 
 
 def _await_compiled(job: Job, clock: Timekeeper, tell: Callable[[], None]) -> None:
@@ -146,42 +159,21 @@ def ahead_by(timings: list[Timing]) -> str:
     return f"{AHEAD} {least.median:.2f}x" if least.low > 1 else "compiled"
 
 
-def _check_answers_again(job: Job) -> None:
+def _check_answers_again(job: Job, looks: Looks) -> None:
     """What was timed has to be what was checked."""
     trial = job.plan.trials[job.plan.main]
     with job.gpu(Mode.SHARED):
-        _refuse_remembered_answers(job, trial, job.plan.timing_sets[-1])
+        looks.judge(job.settings.device)
+        for launches in looks.launches:
+            kernel = launched_less(by_kernel(launches), job.called)
+            if kernel:
+                raise Failed(Finding.FALSE_CLOCK, f"while the clock runs it does less in {kernel} than in any check")
         set_parameters(job, job.runner, trial, 0)
-        for slot, case in enumerate(trial.cases[:2]):
+        asked = [case for case in trial.cases if case.version == 0][:SOON_FORGOTTEN]
+        for slot, case in enumerate(asked):
             answer, _ = call(job, trial, case, slot=AFTER_THE_CLOCK + slot)
             judge(job, case, answer)
-
-
-def _refuse_remembered_answers(job: Job, trial: Trial, timed: Payload) -> None:
-    """With inputs that were timed a call launches what it did with new ones: else it knows them by their contents."""
-    case = trial.cases[0]
-    reply, _ = job.runner.ask(
-        "call",
-        [timed],
-        expected_bytes=case.expectation.answer_bytes,
-        model=trial.variant,
-        slot=TIMED_BEFORE,
-        overwrite=None,
-        train=case.train,
-        silenced=False,
-        salt=0,
-        prove=False,
-        measure=False,
-    )
-    now = programs_of(reply)
-    for kernel in set.intersection(*map(set, job.programs)) if job.programs else ():
-        least = min(programs[kernel] for programs in job.programs)
-        if now.get(kernel, 0) < LEAST_SHARE_OF_PROGRAMS * least:
-            raise Failed(
-                Finding.FALSE_CLOCK,
-                f"on inputs that were timed a call launches {now.get(kernel, 0)} programs of {kernel}, on new ones "
-                f"{least} and more: what was timed is a memory of earlier answers",
-            )
+        refuse_remembered_answers(job, trial, asked)
 
 
 def profile(job: Job) -> None:
@@ -222,4 +214,10 @@ def enter_clock(job: Job, clock: Timekeeper) -> Entrant:
     """The candidate at the start, at the main sizes; others may use the GPU until the race."""
     trial = job.plan.trials[job.plan.main]
     with job.gpu(Mode.SHARED):
-        return clock.enter(job.runner, list(job.plan.timing_sets), model=trial.variant, train=trial.cases[0].train)
+        return clock.enter(
+            job.runner,
+            list(job.plan.timing_sets),
+            model=trial.variant,
+            train=trial.cases[0].train,
+            renewed=trial.order_is_free,
+        )

@@ -63,8 +63,8 @@ class Job:
     notes: list[str] = dataclasses.field(default_factory=list)
     stages: list[StageTime] = dataclasses.field(default_factory=list)
     timings: list[Timing] = dataclasses.field(default_factory=list)
-    programs: list[dict[str, int]] = dataclasses.field(default_factory=list)
-    """Of each kernel, launched by each call at the main sizes that was checked."""
+    called: list[dict[str, KernelLaunch]] = dataclasses.field(default_factory=list)
+    """What each call at the main sizes that was checked launched, by kernel."""
     determinism: Determinism = Determinism.NOT_MEASURED
     peak_bytes: int | None = None
     original_peak_bytes: int | None = None

@@ -20,8 +20,6 @@ import traceback
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import torch
-
 from triton_agent.tools.results import Finding, KernelResources, StageTime
 from triton_agent.tools.screen import screen
 from triton_agent.tools.timing.lease import Mode
@@ -37,13 +35,15 @@ from triton_agent.tools.verify.authorship import (
 )
 from triton_agent.tools.verify.clock_stages import profile, race_compiled, race_original, repeat_call
 from triton_agent.tools.verify.job import Job
-from triton_agent.tools.verify.plan import Case, Trial
+from triton_agent.tools.verify.plan import ONE_CHANGED, Case, Trial
 from triton_agent.tools.verify.questions import (
     bring_to_life,
+    by_kernel,
     call,
     judge,
     launch_counts,
-    programs_of,
+    refuse_remembered_answers,
+    right_in_silence,
     set_parameters,
 )
 from triton_agent.tools.verify.session import Failed
@@ -136,7 +136,7 @@ def _check_all(job: Job) -> None:
 
 def _run_trial(job: Job, trial: Trial, *, done: int) -> None:
     version, earlier = 0, None
-    held: list[tuple[int, Case, tuple[torch.Tensor, ...]]] = []
+    held: list[tuple[int, Case, checks.Answer]] = []
     for slot, case in enumerate(trial.cases):
         if slot < done:
             continue
@@ -154,10 +154,13 @@ def _run_trial(job: Job, trial: Trial, *, done: int) -> None:
             reply, blobs = job.runner.ask("state", model=trial.variant, expected_bytes=size)
             checks.check_state(case, reply, blobs, job.settings.device)
         earlier = (case, answer)
-        held.append((slot, case, answer.data))
-    for slot, case, data in held[:-1]:
+        held.append((slot, case, answer))
+    for slot, case, answer in held[:-1]:
         _, blobs = job.runner.ask("read", slot=slot, expected_bytes=case.expectation.answer_bytes)
-        checks.check_held(case, data, blobs)
+        checks.check_held(case, answer.data, blobs)
+    checks.check_own_memory([answer for _, _, answer in held])
+    if trial is job.plan.trials[job.plan.main]:
+        refuse_remembered_answers(job, trial, [case for case in trial.cases if case.version == version])
 
 
 def _record_first(job: Job, reply: dict[str, Any]) -> None:
@@ -176,8 +179,8 @@ def _check_authorship(job: Job, trial: int, case: Case, reply: dict[str, Any]) -
     check_host(work, case.expectation.elements)
     check_library(work, job.plan.work[trial], allow_library=job.settings.allow_library)
     checks.check_races(case, reply["launches"])
-    if trial == job.plan.main:
-        job.programs.append(programs_of(reply))
+    if trial == job.plan.main and case.distribution != ONE_CHANGED:  # which a memory of rows knows but for one
+        job.called.append(by_kernel(reply["launches"]))
 
 
 def _right_when_silenced(job: Job, trial: Trial) -> list[str]:
@@ -188,21 +191,9 @@ def _right_when_silenced(job: Job, trial: Trial) -> list[str]:
     case = next((case for case in trial.cases[1:] if case.version == 0), trial.cases[0])
     if case.verify is None and not any(output.yard.original.numel() for output in case.expectation.outputs):
         return []
-    right: set[str] = set()
     if job.settings.device == "cuda":  # a graph captured before would replay unseen: start from nothing, in silence
         bring_to_life(job, job.runner, trial, silenced=True)
-    for salt in (0, 1):
-        try:
-            answer, _ = call(job, trial, case, slot=-1 - salt, silenced=True, salt=salt)
-        except Failed as failure:
-            if failure.worker_died or failure.finding is Finding.TOO_SLOW:
-                raise
-            return []  # host code that stumbles over missing results depends on them
-        found = set(checks.still_right(case, answer))
-        right = found if salt == 0 else right & found
-        if not right:
-            return []
-    return sorted(right)
+    return right_in_silence(job, trial, case)
 
 
 STAGES: tuple[Stage, ...] = (

@@ -23,6 +23,7 @@ Verify = Callable[[Payload, Any], bool]
 
 AS_GIVEN = DISTRIBUTIONS[0]
 EXTREMES = "extremes"
+SHUFFLED = "shuffled"
 ONE_CHANGED = "one element changed"
 """The inputs as given but for one element of each: too little for a cache that looks at samples of the content."""
 
@@ -57,6 +58,13 @@ class Trial:
     build_seed: int
     states: tuple[Payload, ...]
     cases: tuple[Case, ...]
+    looks: tuple[Case, ...] = ()
+    """Calls that are only made while the clock runs."""
+
+    @property
+    def order_is_free(self) -> bool:
+        """Whether the original also serves inputs whose elements have changed places."""
+        return any(case.distribution == SHUFFLED for case in self.cases)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +88,7 @@ class Plan:
         for trial in self.trials:
             yield from (trial.packed_init, trial.outline)
             yield from trial.states
-            yield from (case.expectation.packed_inputs for case in trial.cases)
+            yield from (case.expectation.packed_inputs for case in (*trial.cases, *trial.looks))
 
 
 def as_given(plan: Plan) -> Plan:

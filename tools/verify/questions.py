@@ -6,14 +6,20 @@ What is asked in which order is the stages' affair (`pipeline.py`, `clock_stages
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from triton_agent.tools.results import Finding, KernelLaunch
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.job import Job
 from triton_agent.tools.verify.plan import Case, Trial
+from triton_agent.tools.verify.remembering import MEMORY, launched_less
 from triton_agent.tools.verify.session import Failed, Session
+
+ASKED_BEFORE = 30_000
+"""Slot of a call that no other call is compared with."""
+SOON_FORGOTTEN = 3
+"""Calls after which no buffer holds the first answer any more."""
 
 
 def bring_to_life(job: Job, session: Session, trial: Trial, *, silenced: bool = False, afresh: bool = False) -> None:
@@ -94,9 +100,43 @@ def judge(job: Job, case: Case, answer: checks.Answer, earlier: checks.Answer | 
     checks.check_aliases(case, answer)
 
 
-def programs_of(reply: dict[str, Any]) -> dict[str, int]:
-    """How many of each kernel a call launched."""
-    return {item.kernel: item.programs for item in launch_counts(reply["launches"])}
+def right_in_silence(job: Job, trial: Trial, case: Case) -> list[str]:
+    """Outputs that are right although no kernel runs, whatever fresh memory was filled with."""
+    right: set[str] = set()
+    for salt in (0, 1):
+        try:
+            answer, _ = call(job, trial, case, slot=-1 - salt, silenced=True, salt=salt)
+        except Failed as failure:
+            if failure.worker_died or failure.finding is Finding.TOO_SLOW:
+                raise
+            return []  # host code that stumbles over missing results depends on them
+        found = set(checks.still_right(case, answer))
+        right = found if salt == 0 else right & found
+        if not right:
+            return []
+    return sorted(right)
+
+
+def refuse_remembered_answers(job: Job, trial: Trial, asked: Sequence[Case]) -> None:
+    """These cases were called in this order, and the parameters are those they came with.
+
+    Asked the last of them again at once, a file launches what it launches for any other. Asked the first, which any
+    buffer has forgotten by now, it has no answer while its kernels are silenced.
+    """
+    first, last = asked[0], asked[-1]
+    _, reply = call(job, trial, last, slot=ASKED_BEFORE)
+    kernel = launched_less(by_kernel(reply["launches"]), job.called)
+    if kernel:
+        raise Failed(Finding.FALSE_CLOCK, f"asked the same again, it does less in {kernel} than ever before: {MEMORY}")
+    if len(asked) < SOON_FORGOTTEN or not checks.tells(first, asked[1:]):
+        return
+    right = right_in_silence(job, trial, first)
+    if right and len(right) == (len(first.expectation.outputs) or 1):
+        raise Failed(Finding.DEAD_KERNEL, f"with kernels silenced {', '.join(right)} came out right: {MEMORY}")
+
+
+def by_kernel(launches: list[dict[str, Any]]) -> dict[str, KernelLaunch]:
+    return {item.kernel: item for item in launch_counts(launches)}
 
 
 def launch_counts(launches: list[dict[str, Any]]) -> list[KernelLaunch]:

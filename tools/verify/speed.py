@@ -2,8 +2,8 @@
 
 The checker times the original, the worker times the candidate, turn by turn (`timing/pairing.py`). The worker's word is
 bounded three ways: by batches of calls that are timed from here, where no candidate reaches; by the floor, the fewest
-bytes over the measured bandwidth; and by its own two figures, which have to agree. Outputs made while the clock ran are
-read and judged like any other.
+bytes over the measured bandwidth; and by its own two figures, which have to agree. No timed call is given what an
+earlier one was given, and outputs made while the clock ran are read and judged like any other (`looks.py`).
 
 A short measurement sorts; only what it finds ahead is measured in full.
 """
@@ -23,9 +23,10 @@ from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.results import Finding, Timing
 from triton_agent.tools.timing.clock import Clock, ClockSettings
 from triton_agent.tools.timing.intervals import MARGIN
-from triton_agent.tools.timing.pairing import PairingSettings, take_turns
+from triton_agent.tools.timing.pairing import LEAST_PAIRS, PairingSettings, take_turns
 from triton_agent.tools.timing.samples import Overheads, PairedSamples, Sample, contradiction, hidden_ms
 from triton_agent.tools.timing.subject import Subject
+from triton_agent.tools.verify.looks import Looks
 from triton_agent.tools.verify.session import Failed, Session
 
 BATCH_MS = 10.0
@@ -41,6 +42,8 @@ FALSE_FACTOR = 1.5
 """A batch may take this much longer a call than claimed: clocks step, a caller's cache is not a batch's."""
 PAIRS_WON = 1 / 3
 """A candidate that is faster by the margin wins at least every other pair by it, in the long run."""
+SAMPLES_OF_A_PAIR = 2
+"""Of each side."""
 FLOOR_SHARE = 0.5
 """Claims under half the floor are impossible; the other half is for outputs that stay in the cache."""
 
@@ -119,20 +122,23 @@ class Racetrack:
         """The opponent before once more under another name: it does exactly the same, and is not measured again."""
         self.opponents.append(dataclasses.replace(self.opponents[-1], name=name, namesake=True))
 
-    def enter(self, session: Session, packed_sets: list[Payload], *, model: str, train: bool) -> Entrant:
-        """Bring the candidate to the start: compiled, warm, its clock calibrated. Others may use the GPU meanwhile."""
-        reply, _ = session.ask("time", packed_sets, sets=len(packed_sets), model=model, train=train)
+    def enter(self, session: Session, packed_sets: list[Payload], *, model: str, train: bool, renewed: bool) -> Entrant:
+        """Bring the candidate to the start: compiled, warm, its clock calibrated. Others may use the GPU meanwhile.
+
+        `renewed`: its inputs are changed before every call; see `timing/renewal.py`.
+        """
+        reply, _ = session.ask("time", packed_sets, sets=len(packed_sets), model=model, train=train, renewed=renewed)
         method = f"original: {self.clock.method}; candidate in its own process: {reply['method']}"
         return Entrant(session=session, overheads=Overheads(**reply["overheads"]), method=method)
 
-    def race(self, entrant: Entrant, since: int = 0) -> list[Race]:
+    def race(self, entrant: Entrant, looks: Looks, since: int = 0) -> list[Race]:
         """Against each opponent from that one on, with the GPU alone; raises Failed for a clock that lies."""
         entrant.session.ask("time", batch=WARM_UP_CALLS)
         races: list[Race] = []
         for opponent in self.opponents[since:]:
             if not opponent.namesake:  # else what was measured of the one before holds
                 with opponent.conditions.settled():
-                    samples = self._turns(opponent, entrant)
+                    samples = self._turns(opponent, entrant, looks)
                     self._bound(opponent, entrant, samples)
             races.append(Race(opponent=opponent.name, samples=samples))
         return races
@@ -140,20 +146,21 @@ class Racetrack:
     def sketch(self, entrant: Entrant) -> Race:
         """A short race against the first opponent, unbounded: for sorting what a trusted author wrote."""
         entrant.session.ask("time", batch=WARM_UP_CALLS)
-        samples = self._take_turns(self.opponents[0], entrant, self.settings.short_pairs)
+        samples = self._take_turns(self.opponents[0], entrant, Looks(), self.settings.short_pairs)
         return Race(opponent=self.opponents[0].name, samples=samples)
 
-    def _turns(self, opponent: Opponent, entrant: Entrant) -> PairedSamples:
+    def _turns(self, opponent: Opponent, entrant: Entrant, looks: Looks) -> PairedSamples:
         """Short; and in full where the candidate seems ahead in device time."""
-        samples = self._take_turns(opponent, entrant, self.settings.short_pairs)
+        samples = self._take_turns(opponent, entrant, looks, self.settings.short_pairs)
         if may_win(samples):
-            samples = self._take_turns(opponent, entrant, self.settings.full_pairs)
+            samples = self._take_turns(opponent, entrant, looks, self.settings.full_pairs)
         return samples
 
-    def _take_turns(self, opponent: Opponent, entrant: Entrant, pairs: int) -> PairedSamples:
+    def _take_turns(self, opponent: Opponent, entrant: Entrant, looks: Looks, pairs: int) -> PairedSamples:
+        looks.begin(SAMPLES_OF_A_PAIR * min(pairs, LEAST_PAIRS))
         return take_turns(
             functools.partial(self.clock.time_once, opponent.subject),
-            functools.partial(_ask_sample, entrant.session),
+            functools.partial(_ask_sample, entrant.session, looks),
             PairingSettings(pairs=pairs, limit_s=self.settings.limit_s, precision=self.settings.precision),
             cold_l2=self.settings.cold_l2,
             overheads=entrant.overheads,
@@ -180,7 +187,7 @@ class Racetrack:
                 Finding.FALSE_CLOCK, f"claimed {claimed:.4f} ms; moving the bytes alone takes {self.floor_ms:.4f} ms"
             )
         if self._doubt(samples, entrant):  # a host that was held up is not again, and a lie is
-            doubt = self._doubt(self._take_turns(opponent, entrant, self.settings.short_pairs), entrant)
+            doubt = self._doubt(self._take_turns(opponent, entrant, Looks(), self.settings.short_pairs), entrant)
             if doubt:
                 raise Failed(Finding.FALSE_CLOCK, doubt)
 
@@ -208,8 +215,8 @@ def _call(model: Any, args: list[Any], conditions: Conditions) -> Any:
         return model(*args)
 
 
-def _ask_sample(session: Session, turn: int) -> Sample:
-    reply, _ = session.ask("time", turn=turn)
+def _ask_sample(session: Session, looks: Looks, turn: int) -> Sample:
+    reply = looks.ask(session, turn)
     try:
         return Sample(**reply["sample"])
     except (TypeError, ValueError) as error:

@@ -27,6 +27,7 @@ from triton_agent.tools.verify.baselines import Compiled, compile_original, keep
 from triton_agent.tools.verify.compiled_beforehand import LIMIT_S, CompiledBeforehand
 from triton_agent.tools.verify.input_tensors import map_tensors
 from triton_agent.tools.verify.late_clock import TELL_EVERY_S
+from triton_agent.tools.verify.looks import Looks
 from triton_agent.tools.verify.plan import Plan
 from triton_agent.tools.verify.profiling import least_time, original_on_gpu
 from triton_agent.tools.verify.reference import Reference
@@ -114,21 +115,21 @@ class Timekeeper:
                 self._roofline = least_time(self._reference, self._plan, self._conditions)
             return self._roofline
 
-    def enter(self, session: Session, packed_sets: list[Payload], *, model: str, train: bool) -> Entrant:
+    def enter(self, session: Session, packed_sets: list[Payload], *, model: str, train: bool, renewed: bool) -> Entrant:
         """Bring a candidate to the start; needs no exclusive lease."""
-        return self._track.enter(session, packed_sets, model=model, train=train)
+        return self._track.enter(session, packed_sets, model=model, train=train, renewed=renewed)
 
-    def race(self, entrant: Entrant, since: int = 0) -> list[Race]:
+    def race(self, entrant: Entrant, looks: Looks, since: int = 0) -> list[Race]:
         """Against each opponent there is, from that one on, while nothing disturbed."""
-        return self._thread.submit(self._race, entrant, since).result()
+        return self._thread.submit(self._race, entrant, looks, since).result()
 
     def sketch(self, entrant: Entrant) -> Race:
         """A short race, unwatched: it sorts, and no more."""
         return self._thread.submit(self._track.sketch, entrant).result()
 
-    def _race(self, entrant: Entrant, since: int) -> list[Race]:
+    def _race(self, entrant: Entrant, looks: Looks, since: int) -> list[Race]:
         races = undisturbed(
-            lambda: self._track.race(entrant, since),
+            lambda: self._track.race(entrant, looks, since),
             self._vigil,
             after=lambda run: self._vigil.slower_than_usual({race.opponent: race.original_ms() for race in run}),
             probe=self._probe,

@@ -1,0 +1,156 @@
+"""Inputs that are new before each timed call, and looks at what timed calls return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.tools.played_workers import played_by
+
+from triton_agent.tools.isolate.answers import hand_over
+from triton_agent.tools.isolate.conditions import DEFAULT
+from triton_agent.tools.isolate.payloads import received
+from triton_agent.tools.isolate.stopwatch import TimedCall
+from triton_agent.tools.isolate.wire import Channel, ChannelClosed
+from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.results import Finding
+from triton_agent.tools.timing.renewal import renew
+from triton_agent.tools.verify.looks import Looks, look_in_silence
+from triton_agent.tools.verify.plan import Case, PlanSettings
+from triton_agent.tools.verify.prepare import prepare_plan
+from triton_agent.tools.verify.session import Failed
+
+RELU = Path(__file__).parents[1] / "cheats" / "problems" / "relu.py"
+
+
+@pytest.fixture(scope="module")
+def cases() -> Iterator[tuple[Case, ...]]:
+    plan = prepare_plan(parse_problem(str(RELU)), PlanSettings(modes=("eval",), family=False))
+    yield plan.trials[plan.main].cases[:3]
+
+
+def sorted_numbers(tensor: torch.Tensor) -> list[float]:
+    return sorted(tensor.reshape(-1).tolist())
+
+
+@pytest.mark.parametrize(
+    "tensor", [torch.randn(7, 33), torch.randn(5, 8).t(), torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)]
+)
+def test_renewed_inputs_hold_the_same_numbers_elsewhere(tensor: torch.Tensor) -> None:
+    seen = [tensor.clone()]
+    for _ in range(4):
+        renew([tensor])
+        assert not any(torch.equal(tensor, earlier) for earlier in seen)
+        assert sorted_numbers(tensor) == sorted_numbers(seen[0])
+        seen.append(tensor.clone())
+
+
+def test_indices_flags_and_gaps_between_elements_stay_as_they_are() -> None:
+    memory = torch.randn(6, 10)
+    values = {"ids": torch.arange(9), "mask": torch.ones(4, dtype=torch.bool), "slice": memory[:, 2:5], "size": 7}
+    before = {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in values.items()}
+    renew(values)
+    assert all(torch.equal(values[name], before[name]) for name in ("ids", "mask", "slice"))
+
+
+def test_renewing_leaves_no_sign_on_a_version_counter() -> None:
+    tensor = torch.randn(100)
+    before = tensor._version
+    renew([tensor])
+    assert tensor._version == before
+
+
+def test_a_timed_call_that_is_looked_at_gets_other_inputs_in_the_same_tensors() -> None:
+    addresses: list[int] = []
+
+    class Double(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            addresses.append(x.data_ptr())
+            return 2 * x
+
+    call = TimedCall(Double(), [torch.randn(50)], DEFAULT, renewed=True)
+    asked = torch.randn(50)
+    call.refresh()
+    call()
+    call.take([asked.clone()])
+    call.refresh()
+    call()
+    call.refresh()  # the clock may repeat a reading
+    call()
+    reply, groups = call.shown({})
+    assert torch.equal(groups[0][0].view(torch.float32), 2 * asked)
+    assert reply["tensors"][0]["shape"] == [50]
+    assert len(set(addresses)) == 1
+
+
+def worker(answer: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Channel], None]:
+    """Times nothing, and answers as told."""
+
+    def play(channel: Channel) -> None:
+        while True:
+            try:
+                message, blobs, files = channel.receive_with_fds()
+            except ChannelClosed:
+                return
+            inputs: list[Any] = [payload.unpack() for payload in received(message, blobs, files)]
+            if not inputs:
+                channel.send({"sample": {}})
+                continue
+            call = TimedCall(Answering(answer), inputs[0], DEFAULT, renewed=False)
+            call.take(inputs[0])
+            call.refresh()
+            call()
+            hand_over(channel, *call.shown({"sample": {}, "launches": []}))
+
+    return play
+
+
+class Answering(torch.nn.Module):
+    def __init__(self, answer: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.answer = answer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.answer(x)
+
+
+def looks_after(samples: int, answer: Callable[[torch.Tensor], torch.Tensor], cases: tuple[Case, ...]) -> Looks:
+    with played_by(worker(answer)) as session:
+        looks = Looks(cases)
+        for _ in cases:
+            looks.begin(samples)
+            for turn in range(samples):
+                looks.ask(session, turn)
+    return looks
+
+
+def test_one_sample_of_each_series_is_looked_at(cases: tuple[Case, ...]) -> None:
+    looks = looks_after(5, torch.relu, cases)
+    assert [look.case for look in looks.taken] == list(reversed(cases))
+    looks.judge("cpu")
+
+
+def test_a_file_that_is_wrong_only_while_the_clock_runs_lied_to_the_clock(cases: tuple[Case, ...]) -> None:
+    with pytest.raises(Failed) as failed:
+        looks_after(3, torch.zeros_like, cases).judge("cpu")
+    assert failed.value.finding is Finding.FALSE_CLOCK
+
+
+def test_without_cases_nothing_is_looked_at() -> None:
+    assert looks_after(2, torch.relu, ()).taken == []
+
+
+def test_what_is_right_in_silence_was_not_made_by_kernels(cases: tuple[Case, ...]) -> None:
+    with played_by(worker(torch.zeros_like)) as session:
+        look_in_silence(session, cases[0], cases[1:], "cpu")
+    with played_by(worker(torch.relu)) as session, pytest.raises(Failed) as failed:
+        look_in_silence(session, cases[0], cases[1:], "cpu")
+    assert failed.value.finding is Finding.DEAD_KERNEL
+
+
+def test_silence_says_nothing_where_an_older_answer_would_be_right_as_well(cases: tuple[Case, ...]) -> None:
+    with played_by(worker(torch.relu)) as session:
+        look_in_silence(session, cases[0], cases[:1], "cpu")

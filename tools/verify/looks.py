@@ -1,0 +1,108 @@
+"""Looks at what timed calls return, at turns that nobody can foresee.
+
+A candidate that finds out whether it is checked or timed may be right in the one and quick in the other. So some of the
+calls that the clock times get inputs of ours in place of the renewed ones that the others get, none of which was seen
+before. Their answers are taken there and then, and judged like any other once the clock has stopped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from triton_agent.tools.results import Finding
+from triton_agent.tools.verify import checks
+from triton_agent.tools.verify.plan import Case
+from triton_agent.tools.verify.session import Failed, Reply, Session
+
+KINDS_OF_CALL = 2
+"""A sample has a call for the device time, and one after it for the latency."""
+TURNS = 1000
+"""Of which any may be a silent one."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One answer of a timed call, as it came."""
+
+    case: Case
+    reply: Reply
+    rows: list[torch.Tensor]
+
+
+class Looks:
+    """Those of one race: a case for each, none of which its candidate was given before."""
+
+    def __init__(self, cases: Iterable[Case] = ()) -> None:
+        self._cases = list(cases)
+        self._due = -1
+        self.taken: list[Look] = []
+
+    def begin(self, samples: int) -> None:
+        """Choose one among so many samples to come."""
+        self._due = secrets.randbelow(samples) if self._cases else -1
+
+    def ask(self, session: Session, turn: int) -> Reply:
+        """One sample."""
+        self._due -= 1
+        if self._due != -1 or not self._cases:
+            return session.ask("time", turn=turn)[0]
+        self.taken.append(_look(session, turn, self._cases.pop(), silenced=False))
+        return self.taken[-1].reply
+
+    def judge(self, device: str) -> None:
+        """All that were taken; raises Failed for the first that is not what the original gives."""
+        for look in self.taken:
+            failure = _failure(look, device)
+            if failure is not None:
+                what = f"right whenever it is checked, and wrong while the clock runs: {failure.message}"
+                raise Failed(Finding.FALSE_CLOCK, what)
+
+    @property
+    def launches(self) -> list[list[dict[str, Any]]]:
+        """Of each sample that was looked at."""
+        return [list(look.reply["launches"]) for look in self.taken]
+
+
+def look_in_silence(session: Session, case: Case, others: Sequence[Case], device: str) -> None:
+    """One timed call more, for which no kernel runs; what is right all the same, something else has made.
+
+    Fresh memory may hold answers to the `others`. The last that is asked of a candidate: after answers without sense
+    its process may be good for nothing.
+    """
+    if not checks.tells(case, others):
+        return
+    try:
+        look = _look(session, secrets.randbelow(TURNS), case, silenced=True)
+    except Failed:  # host code that stumbles over missing results depends on them
+        return
+    if _failure(look, device) is None:
+        what = "while the clock runs it is right with every kernel silenced: something else does the work"
+        raise Failed(Finding.DEAD_KERNEL, what)
+
+
+def _look(session: Session, turn: int, case: Case, *, silenced: bool) -> Look:
+    reply, rows = session.ask(
+        "time",
+        [case.expectation.packed_inputs],
+        expected_bytes=case.expectation.answer_bytes,
+        turn=turn,
+        later=secrets.randbelow(KINDS_OF_CALL),
+        silenced=silenced,
+    )
+    return Look(case=case, reply=reply, rows=rows)
+
+
+def _failure(look: Look, device: str) -> Failed | None:
+    said: dict[str, Any] = {**look.reply, "inputs": [], "aliases": [], "kept": []}
+    try:
+        answer = checks.read_answer(Reply(said), look.rows, device)
+        checks.check_structure(look.case, answer)
+        checks.check_form(look.case, answer)
+    except Failed as failed:
+        return failed
+    return checks.measure(look.case, answer)[1]
