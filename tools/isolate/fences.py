@@ -41,7 +41,10 @@ def fence(path: str, refuse: Callable[[str], None]) -> None:
     """For good, and for the modules that are loaded by now."""
 
     def ask(module: types.ModuleType, name: str) -> None:
-        file = sys._getframe(2).f_code.co_filename
+        try:
+            file = sys._getframe(2).f_code.co_filename
+        except ValueError:  # C code, in a thread where no Python runs
+            return
         if file == path or (file.startswith(MADE_OF_TEXT) and not file.startswith(PART_OF_PYTHON)):
             refuse(f"`{name}` of the module {types.ModuleType.__getattribute__(module, '__name__')}")
 
