@@ -155,7 +155,7 @@ class _CaseMaker:
         """Train flags to check. What the original does in the first of them is the first case."""
         inputs = self._draw(AS_GIVEN)
         seen: dict[bool, Behaviour] = {}
-        reasons: dict[str, str] = {}
+        reasons: dict[str, OriginalFailed] = {}
         for mode in self.settings.modes:
             train = mode == "train"
             self.models[0].train(train)
@@ -166,9 +166,9 @@ class _CaseMaker:
                 else:
                     seen[train] = self.runs.behaviour(self.models[0], self._given.packed_inputs)
             except OriginalFailed as error:
-                reasons[mode] = str(error)
+                reasons[mode] = error
         if not seen:
-            raise OriginalFailed(next(iter(reasons.values())))
+            raise next(iter(reasons.values()))
         self.notes += [f"{mode} mode was not checked: {why}" for mode, why in reasons.items()]
         first, *others = seen.values()
         self.modes_agree = len(seen) == 2 and first.agrees(*others)

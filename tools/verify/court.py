@@ -111,8 +111,8 @@ def convene(spec: ProblemSpec, variants: list[Variant], settings: PlanSettings) 
             trial, original = make_trial(reference, variant.name, settings, notes, main=not benches)
         except OriginalFailed as error:
             if not benches:
-                remedy = "the original must run on its inputs, and give the same answer every time"
-                raise ProblemError(str(error), where=spec.path, remedy=remedy) from error
+                remedy = error.remedy or "the original must run on its inputs, and give the same answer every time"
+                raise ProblemError(str(error), where=error.where or spec.path, remedy=remedy) from error
             continue
         benches.append(Bench(reference=reference, trial=trial, original=original, main=not benches))
     changed = settings.remedies and bool(randomise(benches[0].reference.make_model(0), 0))

@@ -31,7 +31,12 @@ a million."""
 
 
 class OriginalFailed(Exception):
-    """The original cannot serve in this case; the text says why."""
+    """The original cannot serve in this case; the text says why, the rest where in the user's files and what to do."""
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
+        super().__init__(what)
+        self.where = where
+        self.remedy = remedy
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +191,10 @@ def _observed(model: torch.nn.Module, given: Given, around: Around) -> _Observed
     with around():
         outputs = _run(subject, args)
     if not _same_again(model, given, outputs, around):
-        raise OriginalFailed("the original gives another answer each time (dropout or sampling)")
+        raise OriginalFailed(
+            "the original gives another answer each time (dropout or sampling)",
+            remedy="let random numbers come in as an input; let dropout ask self.training",
+        )
     tensors, tree = _tensors_of(outputs)
     after = state_of(subject)
     changed = {name: value for name, value in after.items() if not torch.equal(value, before[name])}
@@ -230,7 +238,8 @@ def _tensors_of(outputs: Any) -> tuple[list[torch.Tensor], Any]:
     except Foreign as error:
         raise OriginalFailed(f"the original returns {error}, which cannot be compared") from error
     if not tensors:
-        raise OriginalFailed("the original returns no tensor")
+        remedy = "let forward return a tensor, or several in a tuple, a list or a dict"
+        raise OriginalFailed("the original returns no tensor", remedy=remedy)
     return tensors, tree
 
 

@@ -20,7 +20,7 @@ from triton_agent.tools.module_attributes import numbers_of, tensors_of
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.verify.index_bounds import refusing_on_gpu
 from triton_agent.tools.verify.input_tensors import own_copy, with_leading
-from triton_agent.tools.verify.reference import load
+from triton_agent.tools.verify.reference import Reference, load
 
 TELLING_BATCHES = (2, 3)
 """Leading sizes that tell dimensions apart which the sizes as given may have alike. Equal to none that is usual."""
@@ -45,11 +45,15 @@ class Call:
         return self.train_graph is not None and self.train_graph.signature() != self.graph.signature()
 
 
-def calls_of(originals: Sequence[torch.nn.Module], inputs: Sequence[list[Any]], *, train: bool) -> list[Call]:
+def calls_of(
+    originals: Sequence[tuple[torch.nn.Module, Reference]], inputs: Sequence[list[Any]], *, train: bool
+) -> list[Call]:
     """One at each variant, the main one first. Where that is the same in training mode, others are not asked."""
-    main = Call(originals[0], inputs[0], train=train)
-    others = zip(originals[1:], inputs[1:])
-    return [main, *(Call(original, args, train=main.differs_in_training) for original, args in others)]
+    calls: list[Call] = []
+    for (original, reference), args in zip(originals, inputs):
+        with reference.running("forward"):
+            calls.append(Call(original, args, train=calls[0].differs_in_training if calls else train))
+    return calls
 
 
 def at_other_batches(spec: ProblemSpec, constants: Mapping[str, int], main: Call) -> list[Call]:

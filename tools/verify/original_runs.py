@@ -54,8 +54,16 @@ class OriginalRuns:
 
     @contextlib.contextmanager
     def _running(self) -> Iterator[None]:
+        failed = None
         try:
             with self.reference.running("forward"):
-                yield
+                try:
+                    yield
+                except OriginalFailed as error:
+                    if error.__cause__ is not None:
+                        raise error.__cause__  # noqa: B904  the user's own, whose line is wanted
+                    failed = error
         except ProblemError as error:
-            raise OriginalFailed(f"{error.where}: {error.what}") from error
+            raise OriginalFailed(error.what, where=error.where, remedy=error.remedy) from error
+        if failed is not None:
+            raise failed

@@ -21,7 +21,7 @@ from triton_agent.tools.verify.facts import NOTHING, at_other_batches, calls_of,
 from triton_agent.tools.verify.flop_meter import FlopMeter
 from triton_agent.tools.verify.footprint import TooLarge, prove
 from triton_agent.tools.verify.plan import Plan, PlanSettings, Trial, secret_seed
-from triton_agent.tools.verify.reference import load
+from triton_agent.tools.verify.reference import Reference, load
 from triton_agent.tools.verify.second_reader import AtGpu, SecondReader, timing_sets
 from triton_agent.tools.verify.variants import AS_GIVEN, FULL_SIZE, INTERPRETER, Variant, family, scaled_down
 
@@ -45,28 +45,31 @@ def prepare_plan(
     notes: list[str] = []
     trials: list[Trial] = []
     originals: list[torch.nn.Module | None] = []
+    references: list[Reference] = []
     for i, variant in enumerate(_main_first(spec, settings, main, at_gpu, second)):
         reference = load(spec, variant.constants, batch=variant.batch)
         if not reference.has_reference:
             trials.append(make_verifier_trial(reference, variant.name))
             originals.append(None)
+            references.append(reference)
             continue
         try:
             with at_gpu():
                 trial, original = make_trial(reference, variant.name, settings, notes, main=i == 0)
         except OriginalFailed as error:
             if i == 0:
-                remedy = "the original must run on its inputs, and give the same answer every time"
-                raise ProblemError(str(error), where=spec.path, remedy=remedy) from error
+                remedy = error.remedy or "the original must run on its inputs, and give the same answer every time"
+                raise ProblemError(str(error), where=error.where or spec.path, remedy=remedy) from error
             continue
         trials.append(trial)
         originals.append(original)
+        references.append(reference)
     order = _by_size(trials)
     ordered = tuple(trials[i] for i in order)
     with at_gpu():
         inputs = [trial.cases[0].expectation.packed_inputs.unpack() for trial in trials]
-        known = _known(spec, main, trials, originals, inputs)
-        work = tuple(_work(originals[i], inputs[i]) for i in order)
+        known = _known(spec, main, trials, originals, references, inputs)
+        work = tuple(_work(originals[i], references[i], inputs[i]) for i in order)
     facts = {
         "name": spec.name,
         "digest": spec.digest,
@@ -136,11 +139,12 @@ def _known(
     variant: Variant,
     trials: list[Trial],
     originals: list[torch.nn.Module | None],
+    references: list[Reference],
     inputs: list[list[Any]],
 ) -> dict[str, Any]:
     """Facts of the original at every variant, and at the smallest, whose inputs are the fewest bytes, the floor."""
     trains = any(case.train for case in trials[0].cases)
-    there = [original for original in originals if original is not None]
+    there = [(original, reference) for original, reference in zip(originals, references) if original is not None]
     if not there:
         return NOTHING
     calls = calls_of(there, inputs, train=trains)
@@ -153,13 +157,13 @@ def _by_size(trials: list[Trial]) -> list[int]:
     return sorted(range(len(trials)), key=lambda i: trials[i].cases[0].expectation.packed_inputs.size_bytes)
 
 
-def _work(original: torch.nn.Module | None, inputs: list[Any]) -> OriginalWork:
+def _work(original: torch.nn.Module | None, reference: Reference, inputs: list[Any]) -> OriginalWork:
     """Of one call, into which the inputs go: it may write to them."""
     if original is None:
         return OriginalWork(arithmetic=0, moved=0)
     subject = copy.deepcopy(original)
     watch, counter = OperatorWatch(), FlopMeter()
-    with torch.no_grad(), counter, watch:
+    with reference.running("forward"), torch.no_grad(), counter, watch:
         subject(*inputs)
     seen = {name: (kind_of(name), row[1]) for name, row in watch.take().items()}
     light = sum(elements for kind, elements in seen.values() if kind in ARITHMETIC)

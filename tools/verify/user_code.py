@@ -2,7 +2,9 @@
 
 The file is executed as a module under a name of its own. Whatever it needs of the process (import path, the modules
 beside it, torch's defaults, seeds) is put in place while its code runs and taken away afterwards. On a machine
-without CUDA what asks for `cuda` gets the CPU. Only for the trusted checker process: nothing is sandboxed here.
+without CUDA what asks for `cuda` gets the CPU, and what asks for `torch.compile` runs as it is written: there is
+nothing to be timed, and a compiler for CPUs takes a minute. Only for the trusted checker process: nothing is sandboxed
+here.
 """
 
 from __future__ import annotations
@@ -183,8 +185,34 @@ def _torch_default(dtype: torch.dtype) -> Iterator[None]:
         torch.set_grad_enabled(gradients)
 
 
-def _cuda_as_cpu() -> contextlib.AbstractContextManager[Any]:
-    return contextlib.nullcontext() if torch.cuda.is_available() else CudaAsCpu()
+_NOTHING_TO_DO = ("synchronize", "empty_cache", "set_device", "reset_peak_memory_stats", "reset_max_memory_allocated")
+"""Calls of `torch.cuda` that leave nothing behind where there is no CUDA."""
+
+
+@contextlib.contextmanager
+def _cuda_as_cpu() -> Iterator[None]:
+    if torch.cuda.is_available():
+        yield
+        return
+    with contextlib.ExitStack() as stack:
+        for name in _NOTHING_TO_DO:
+            stack.enter_context(_replaced(torch.cuda, name, lambda *args, **kwargs: None))
+        stack.enter_context(_replaced(torch.cuda, "current_device", lambda: 0))
+        stack.enter_context(_replaced(torch, "set_default_device", lambda device: None))
+        if "torch._dynamo" in sys.modules:  # only then can something have been marked for it
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        stack.enter_context(CudaAsCpu())
+        yield
+
+
+@contextlib.contextmanager
+def _replaced(owner: Any, name: str, stand_in: Any) -> Iterator[None]:
+    before = getattr(owner, name)
+    setattr(owner, name, stand_in)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
 
 
 class CudaAsCpu(TorchFunctionMode):

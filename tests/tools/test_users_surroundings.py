@@ -1,0 +1,86 @@
+"""Problem files as people write them, on a machine without CUDA: they are read all the same."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.verify.plan import PlanSettings
+from triton_agent.tools.verify.prepare import prepare_plan
+
+pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there, what asks for CUDA gets it")
+
+HEAD = "import torch\nimport torch.nn as nn\n"
+
+
+def facts_of(folder: Path, text: str) -> dict[str, Any]:
+    path = folder / "problem.py"
+    path.write_text(HEAD + textwrap.dedent(text))
+    return prepare_plan(parse_problem(str(path)), PlanSettings(modes=("eval",), family=False)).facts
+
+
+def operators(facts: dict[str, Any]) -> list[str]:
+    return [node["operator"] for node in facts["graphs"][0]["nodes"]]
+
+
+def test_a_file_that_works_on_cuda_is_read(tmp_path: Path) -> None:
+    facts = facts_of(
+        tmp_path,
+        """
+        device = "cuda"
+        torch.set_default_device(device)
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = nn.Parameter(torch.randn(8, 8, device=device))
+            def forward(self, x):
+                torch.cuda.synchronize()
+                return torch.relu(x.to(device) @ self.weight.to(torch.cuda.current_device()))
+        def get_inputs():
+            torch.cuda.empty_cache()
+            return [torch.randn(4, 8).cuda()]
+        """,
+    )
+    assert "aten.relu" in operators(facts)
+
+
+def test_what_is_marked_for_the_compiler_is_read_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "/nowhere/no-compiler")
+    facts = facts_of(
+        tmp_path,
+        """
+        @torch.compile
+        def act(x):
+            return torch.relu(x) * 3.0
+        class Model(nn.Module):
+            def forward(self, x):
+                return act(x) + 1
+        Model.forward = torch.compile(Model.forward, dynamic=False)
+        def get_inputs():
+            return [torch.randn(4, 8)]
+        """,
+    )
+    assert "aten.relu" in operators(facts)
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("float(x.sum())", "returns no tensor"),
+        ("nn.functional.dropout(x, 0.5)", "another answer each time"),
+        ("x @ x", "cannot be multiplied"),
+    ],
+)
+def test_an_original_that_cannot_serve_is_told_once_and_what_to_do(tmp_path: Path, body: str, told: str) -> None:
+    text = f"class Model(nn.Module):\n    def forward(self, x):\n        return {body}\n"
+    with pytest.raises(ProblemError) as caught:
+        facts_of(tmp_path, text + "def get_inputs():\n    return [torch.randn(4, 8)]\n")
+    message = str(caught.value)
+    assert told in message and caught.value.remedy
+    assert message.count("problem.py") == 1 and "OriginalFailed" not in message
