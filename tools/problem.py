@@ -171,19 +171,24 @@ def _require_class(source: SourceFile, class_name: str) -> None:
     if class_name in defined or "*" in names:
         return
     if class_name in names:
-        node = next(item for item in problem_source.top_level(source.tree) if item.lineno == names[class_name])
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            return  # imported or assigned: only loading tells
-        raise ProblemError(
-            f"{class_name} is a function, not a class",
-            where=f"{source.path}:{node.lineno}",
-            remedy="wrap it: a class derived from nn.Module whose forward calls it",
-        )
+        _require_no_function(source, class_name)
+        return  # imported or assigned: only loading tells
     close = difflib.get_close_matches(class_name, defined, n=3)
     known = close or list(problem_source.module_classes(source.tree))
     lead = "did you mean" if close else "the file has"
     remedy = f"{lead} {', '.join(known)}" if known else "the file defines no class derived from nn.Module"
     raise ProblemError(f"no class {class_name}", where=str(source.path), remedy=remedy)
+
+
+def _require_no_function(source: SourceFile, name: str) -> None:
+    node = problem_source.functions(source.tree).get(name)
+    if node is not None:
+        raise ProblemError(
+            f"{name} is a function, not a class", where=f"{source.path}:{node.lineno}", remedy=_WRAP.format(name)
+        )
+
+
+_WRAP = "wrap {}: a class derived from nn.Module whose forward calls it"
 
 
 def _user_module(
@@ -231,6 +236,7 @@ def _model_file(source: SourceFile, class_name: str | None) -> dict[str, Any]:
     names = problem_source.bound_names(source.tree)
     model, inputs = class_name or "Model", "get_inputs" in names
     if model in names and inputs:
+        _require_no_function(source, model)
         return {"kind": ProblemKind.MODEL_FILE, "class_name": class_name}
     if inputs and "verify" in names:
         return {"kind": ProblemKind.VERIFIER}
@@ -242,6 +248,9 @@ def _model_file(source: SourceFile, class_name: str | None) -> dict[str, Any]:
         )
     if "*" in names:  # it may bring what is missing; loading tells
         return {"kind": ProblemKind.MODEL_FILE, "class_name": class_name}
+    outermost = problem_source.outermost_modules(source.tree)
+    if inputs and len(outermost) == 1:  # by another name, but no doubt which
+        return {"kind": ProblemKind.MODEL_FILE, "class_name": outermost[0]}
     missing = (
         "no get_inputs()" if model in names else "no class Model" if inputs else "no class Model and no get_inputs()"
     )
@@ -251,10 +260,14 @@ def _model_file(source: SourceFile, class_name: str | None) -> dict[str, Any]:
 
 def _class_remedy(source: SourceFile, target: str) -> str:
     found = problem_source.module_classes(source.tree)
+    own = problem_source.functions(source.tree)
     if not found:
-        return CONVENTION
-    shown = ", ".join(f"{target}:{name} (line {line})" for name, line in list(found.items())[:4])
-    return f'did you mean {shown}? A named class needs its inputs too: --input "f16[8,128,1024]"'
+        plain = [name for name, node in own.items() if node.args.args and not name.startswith("get_")]
+        return f"{_WRAP.format(plain[-1])}; {CONVENTION}" if plain else CONVENTION
+    first = [name for name in reversed(problem_source.outermost_modules(source.tree)) if name in found]
+    names = list(dict.fromkeys([*first, *found]))[:4]
+    shown = f"did you mean {', '.join(f'{target}:{name} (line {found[name]})' for name in names)}?"
+    return shown if "get_inputs" in own else f'{shown} A named class needs its inputs too: --input "f16[8,128,1024]"'
 
 
 def _digest(source: SourceFile, fields: Mapping[str, Any]) -> str:

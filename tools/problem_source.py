@@ -7,6 +7,7 @@ follow imports of installed packages, nor those that are made at run time.
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import difflib
 from collections.abc import Iterator
@@ -133,6 +134,20 @@ def classes(tree: ast.Module) -> dict[str, ast.ClassDef]:
     return {node.name: node for node in top_level(tree) if isinstance(node, ast.ClassDef)}
 
 
+def functions(tree: ast.Module) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The functions defined at the top level."""
+    return {node.name: node for node in top_level(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
+
+
+def outermost_modules(tree: ast.Module) -> list[str]:
+    """Modules that no other class or function of the file names: they are what it is about."""
+    found = module_classes(tree)
+    named: set[str] = set()
+    for own, node in (functions(tree) | classes(tree)).items():
+        named |= {item.id for item in ast.walk(node) if isinstance(item, ast.Name)} - {own}
+    return [name for name in found if name not in named]
+
+
 def module_classes(tree: ast.Module) -> dict[str, int]:
     """Classes that look like an `nn.Module`, by base or by having a `forward`, and the line of each."""
     found: dict[str, int] = {}
@@ -168,6 +183,15 @@ def local_modules(source: SourceFile) -> dict[str, Path]:
                     found[key] = file
                     waiting.extend(_tree_of(file, root))
     return dict(sorted(found.items()))
+
+
+def texts_beside(path: Path) -> str:
+    """The texts of those modules, one after the other; nothing of files that cannot be read."""
+    texts = []
+    with contextlib.suppress(UsageError, OSError, UnicodeDecodeError):
+        for file in local_modules(read(path)).values():
+            texts.append(file.read_text(encoding="utf-8-sig"))
+    return "\n\n".join(text for text in texts if text.strip())
 
 
 def _imported(tree: ast.Module, package: str) -> Iterator[str]:

@@ -172,6 +172,22 @@ def test_unknown_class_offers_close_ones(tmp_path: Path) -> None:
     assert "not a class name" in refusal(target + ":")
 
 
+def test_the_one_module_that_no_other_uses_stands_for_model(tmp_path: Path) -> None:
+    own = MODEL.replace("class Model", "class Act").replace("def get", "class Net(nn.Module):\n    act = Act\ndef get")
+    spec = parse_problem(write(tmp_path, own))
+    assert (spec.kind, spec.class_name) == (ProblemKind.MODEL_FILE, "Net")
+    two = own.replace("def get", "class Other(nn.Module):\n    act = Act\ndef get")
+    told = refusal(write(tmp_path, two))
+    assert told.index(":Other (line 8)") < told.index(":Net") < told.index(":Act")
+    assert "--input" not in told, "the file gives its inputs"
+
+
+def test_functions_in_place_of_a_model_are_named(tmp_path: Path) -> None:
+    inputs = "def get_inputs(): return []\n"
+    assert "wrap norm: a class derived" in refusal(write(tmp_path, f"def norm(x, w): return x * w\n{inputs}"))
+    assert "Model is a function" in refusal(write(tmp_path, f"def Model(x): return x\n{inputs}"))
+
+
 def test_the_two_forms_do_not_mix(tmp_path: Path) -> None:
     assert "go with a named class" in refusal(write(tmp_path, MODEL), inputs=["f32[1]"])
     target, saved = write(tmp_path, USER) + ":Block", write(tmp_path, "", "saved.pt")
