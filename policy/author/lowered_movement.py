@@ -144,7 +144,7 @@ def pad(builder: Builder, name: str, amounts: tuple[Size, ...], value: object, s
     for i in range(len(amounts) // 2):
         before[len(shape) - 1 - i] = amounts[2 * i]
         size, both = builder.shape(name)[len(shape) - 1 - i], plus(amounts[2 * i], amounts[2 * i + 1])
-        if is_constant(both) and both[0] > 0:
+        if is_constant(both) and both[0] > 0 and plus(size, both) == shape[len(shape) - 1 - i]:
             builder.formula(shape[len(shape) - 1 - i], f"{{0}} + {both[0]}", size, name="padded")
     made = builder.get(name)
     return builder.emit(

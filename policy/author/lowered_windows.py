@@ -85,6 +85,23 @@ def _count_formula(builder: Builder, size: Size, count: Size, reach: int, step: 
         builder.formula(count, f"({{0}} - {reach}) // {step} + 1", size, name=name)
 
 
+def _rounded_up_formulas(builder: Builder, size: Size, wide: Size, over: Windows, dim: int) -> None:
+    """How many windows there are where the last may reach past the end, and how far it does."""
+    fixed = (over.taps[dim], over.steps[dim], over.spread[dim], over.amounts[dim])
+    if not all(is_constant(entry) for entry in fixed) or wide == plus(size, plus(over.amounts[dim], over.amounts[dim])):
+        return
+    taps, step, gap, amount = (entry[0] for entry in fixed)
+    reach = (taps - 1) * gap + 1
+    fit, begin = 2 * amount - reach + step - 1, amount - 1  # it begins inside, or in the padding before
+    counts = tuple(min((entry + fit) // step, (entry + begin) // step) + 1 for entry in size)
+    if counts == over.counts[dim]:
+        name = f"out_{_WORDS[len(over.counts)][dim]}"
+        template = f"min(({{0}} + {fit}) // {step}, ({{0}} + {begin}) // {step}) + 1"
+        builder.formula(counts, template, size, name=name)
+        template = f"max({{0}} + {2 * amount}, {step} * {{1}} + {reach - step})"
+        builder.formula(wide, template, size, counts, name="padded")
+
+
 def padded(builder: Builder, name: str, over: Windows, value: Operand) -> str:
     """The last dimensions with the padding on both sides, and as much more behind as the windows reach."""
     shape = builder.shape(name)
@@ -95,6 +112,8 @@ def padded(builder: Builder, name: str, over: Windows, value: Operand) -> str:
     ):
         return name
     sizes = tuple(tuple(max(s + 2 * a, r) for s, a, r in zip(*entries)) for entries in zip(inner, over.amounts, reach))
+    for i, size in enumerate(sizes):
+        _rounded_up_formulas(builder, inner[i], size, over, i)
     both = tuple(amount for amount in reversed(over.amounts) for _ in range(2))
     return pad(builder, name, both, value, (*shape[:lead], *sizes))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 Size: TypeAlias = tuple[int, ...]
@@ -84,6 +84,61 @@ LITERAL_LIMIT = 16
 """Up to here a number that is the same at all sizes is written as a number, even where a dimension has that size."""
 
 
+NAMES_AT_MOST = 12
+"""Names that products are sought among; a search through more takes too long."""
+FACTORS_AT_MOST = 6
+"""Of a product: the elements of a video are batch, channels, depth, height, width."""
+FIRST_TERMS = 30
+"""Products among which two terms of a sum are sought at once."""
+
+
+def _factors(
+    size: Size, useful: Sequence[tuple[str, Size]], count: int, *, any_rest: bool = False
+) -> tuple[list[str], Size] | None:
+    """So many names whose product divides the size, and what is left: one, or any number that never changes."""
+    if count == 0:
+        return ([], size) if is_constant(size, None if any_rest else 1) else None
+    for i, (name, known) in enumerate(useful):
+        if divides(known, size):
+            found = _factors(quotient(size, known), useful[i:], count - 1, any_rest=any_rest)
+            if found is not None:
+                return [name, *found[0]], found[1]
+    return None
+
+
+def _direction(size: Size) -> tuple[Size, int]:
+    """How it changes from the first size on, in lowest terms, and how many times that."""
+    changes = [entry - size[0] for entry in size]
+    common = math.gcd(*changes)
+    if common == 0:
+        return constant(0, len(size)), 0
+    if next(change for change in changes if change) < 0:
+        common = -common
+    return tuple(change // common for change in changes), common
+
+
+def _in_words(size: Size, known: Mapping[Size, tuple[Size, str]]) -> list[tuple[int, str]] | None:
+    """The size as a multiple of one of these and a number, or as a number alone."""
+    direction, steps = _direction(size)
+    if not steps:
+        return [(size[0], "")]
+    entries, text = known.get(direction, ((), ""))
+    if not entries or steps % (unit := _direction(entries)[1]):
+        return None
+    factor = steps // unit
+    return [(factor, text), (size[0] - factor * entries[0], "")]
+
+
+def _joined(terms: Iterable[tuple[int, str]]) -> str:
+    """`2 * a + b - 1`."""
+    made = ""
+    for factor, text in terms:
+        if factor:
+            times_over = str(abs(factor)) if abs(factor) != 1 or not text else ""
+            made += (" - " if factor < 0 else " + ") + " * ".join(filter(None, (times_over, text)))
+    return made[3:] if made.startswith(" + ") else f"-{made[3:]}"
+
+
 class SizeNames:
     """Names that the host code has for sizes, and expressions in them for all other sizes."""
 
@@ -106,6 +161,8 @@ class SizeNames:
     def expression(self, size: Size) -> str:
         """Python text for the size; a plain number where it never changes."""
         found = self._expression(size)
+        if found is None and not is_constant(size):
+            found = self._polynomial(size)
         if found is not None:
             return found
         if not is_constant(size):
@@ -164,16 +221,36 @@ class SizeNames:
 
     def _product(self, size: Size) -> str | None:
         """`a * b`, `a * b * c`, `4 * a`, `6 * a * a * b`."""
-        useful = [(n, s) for n, s in self.names.items() if divides(s, size) and not _is_small(s)]
-        for count in (2, 3, 4):
-            for group in itertools.combinations_with_replacement(useful[:12], count):
-                if product((s for _, s in group), self._width) == size:
-                    return " * ".join(name for name, _ in group)
+        useful = [(n, s) for n, s in self.names.items() if divides(s, size) and not _is_small(s)][:NAMES_AT_MOST]
+        for count in range(2, FACTORS_AT_MOST + 1):
+            found = _factors(size, useful, count)
+            if found is not None and is_constant(found[1], 1):
+                return " * ".join(found[0])
+        for count in range(1, FACTORS_AT_MOST):
+            found = _factors(size, useful, count, any_rest=True)
+            if found is not None:
+                return " * ".join([str(found[1][0]), *found[0]])
+        return None
+
+    def _polynomial(self, size: Size) -> str | None:
+        """`a * b + b + 1`: up to three products of names, and a number."""
+        useful = [(n, s) for n, s in self.names.items() if not is_constant(s)][:NAMES_AT_MOST]
+        terms: dict[Size, str] = {}
         for count in (1, 2, 3):
-            for group in itertools.combinations_with_replacement(useful[:12], count):
-                rest = product((s for _, s in group), self._width)
-                if divides(rest, size) and is_constant(quotient(size, rest)):
-                    return " * ".join([str(size[0] // max(1, rest[0])), *(name for name, _ in group)])
+            for group in itertools.combinations_with_replacement(useful, count):
+                terms.setdefault(product((s for _, s in group), self._width), " * ".join(n for n, _ in group))
+        last: dict[Size, tuple[Size, str]] = {}
+        for known, text in terms.items():
+            last.setdefault(_direction(known)[0], (known, text))
+        for more, first in ((1, len(terms)), (2, FIRST_TERMS)):
+            for chosen in itertools.combinations(list(terms.items())[:first], more):
+                for factors in itertools.product((1, -1, 2, -2, 3, 4), repeat=more):
+                    rest = size
+                    for factor, (known, _) in zip(factors, chosen):
+                        rest = minus(rest, tuple(factor * entry for entry in known))
+                    told = _in_words(rest, last)
+                    if told is not None:
+                        return _joined([*((f, text) for f, (_, text) in zip(factors, chosen)), *told])
         return None
 
     def _switched(self, size: Size) -> str | None:

@@ -29,6 +29,8 @@ def names() -> SizeNames:
         ((20, 38, 71), "batch + length"),
         ((36, 70, 144), "2 * length + 4"),
         ((480, 750, 30), "30 * batch * batch"),
+        ((5120, 25 * 33 * 4 * 5, 1400), "20 * batch * batch * length"),
+        ((65536, 25 * 33**3, 70**3), "batch * batch * length * length * length"),
     ],
 )
 def test_a_size_is_written_as_what_it_is_at_all_sizes(names: SizeNames, size: tuple[int, ...], text: str) -> None:
@@ -38,9 +40,18 @@ def test_a_size_is_written_as_what_it_is_at_all_sizes(names: SizeNames, size: tu
         assert eval(made, {name: values[i] for name, values in names.names.items()}) == value
 
 
+@pytest.mark.parametrize(
+    "size", [(16 * 16 + 16 + 1, 33 * 33 + 33 + 1, 70 * 70 + 70 + 1), (64 + 8 - 5, 165 + 10 - 5, 70 + 2 - 5)]
+)
+def test_a_sum_of_products_is_found_where_nothing_shorter_is(names: SizeNames, size: tuple[int, ...]) -> None:
+    made = names.expression(size)
+    assert not names.guessed
+    assert tuple(eval(made, {name: at[i] for name, at in names.names.items()}) for i in range(3)) == size
+
+
 def test_a_size_without_an_expression_is_told(names: SizeNames) -> None:
-    assert names.expression((97, 1031, 13)) == "97"
-    assert names.guessed == [(97, 1031, 13)]
+    assert names.expression((97, 1031, 20)) == "97"
+    assert names.guessed == [(97, 1031, 20)]
 
 
 def test_a_scale_is_found_by_its_function(names: SizeNames) -> None:
