@@ -9,8 +9,10 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from triton_agent.tools import problem_source
 from triton_agent.tools.evaluator import ProblemFacts
 from triton_agent.tools.hardware import Gpu, card_facts
 from triton_agent.tools.module_attributes import HeldTensor
@@ -47,6 +49,8 @@ class ProblemView:
     variants: tuple[str, ...] = ()
     floor_bytes: int = 0
     floor_flops: int = 0
+    beside: str = ""
+    """Texts of the modules beside that file which it imports, one after the other."""
     floor_ms: float | None = None
     """Against the measured ceilings of the GPU; None where there is none."""
     device: str = "cpu"
@@ -63,6 +67,7 @@ class ProblemView:
             name=spec.name,
             spec=spec.to_json(),
             source=source,
+            beside=problem_source.texts_beside(Path(spec.path)),
             fingerprint=facts.fingerprint,
             signature=facts.signature,
             graphs=facts.graphs,

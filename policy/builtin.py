@@ -136,7 +136,7 @@ def _brief(problem: ProblemView, rules: Rules) -> Brief | None:
     # What a candidate runs on counts, not what somebody would have it compiled for.
     target = f"cuda:{''.join(capability)}" if capability else rules.target
     return Brief(
-        source=problem.source,
+        source="\n\n".join(filter(None, (problem.source, problem.beside))),
         class_name=spec.class_name or "Model",
         graphs=tuple(OperatorGraph.from_json(graph) for graph in problem.graphs),
         train_graphs=tuple(OperatorGraph.from_json(graph) for graph in problem.train_graphs),

@@ -11,12 +11,13 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
+import functools
 import textwrap
 from collections.abc import Sequence
 
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.tools.graph import OperatorGraph
-from triton_agent.tools.screen import ALLOWED_MODULES
+from triton_agent.tools.screen import ALLOWED_MODULES, screen
 
 _CALL_METHODS = frozenset({"forward", "extra_repr", "__repr__", "__str__"})
 _ALWAYS_THERE = {"torch": "import torch", "nn": "import torch.nn as nn", "math": "import math"}
@@ -29,10 +30,18 @@ class ModelText:
         self.tree = ast.parse(source)
         self.class_name = class_name
         self.definitions = _definitions(self.tree)
-        found = self.definitions.get(class_name)
+        self.model = self._class(class_name)
+
+    def _class(self, name: str) -> ast.ClassDef:
+        """The class of that name, which may be another name for a class."""
+        found = self.definitions.get(name)
+        for _ in self.definitions:
+            if not (isinstance(found, ast.Assign) and isinstance(found.value, ast.Name)):
+                break
+            found = self.definitions.get(found.value.id)
         if not isinstance(found, ast.ClassDef):
-            raise BeyondAuthor(f"no class {class_name} in the text")
-        self.model = found
+            raise BeyondAuthor(f"no class {name} in the text")
+        return found
 
     # -- forward ---------------------------------------------------------------------------------------------------
 
@@ -52,6 +61,15 @@ class ModelText:
                     found.append(target.attr)
         return found
 
+    @functools.cached_property
+    def stands_alone(self) -> bool:
+        """Whether the constructor can be taken along."""
+        try:
+            self.header()
+        except BeyondAuthor:
+            return False
+        return True
+
     # -- the class -------------------------------------------------------------------------------------------------
 
     def header(self, more: Sequence[str] = ()) -> tuple[list[str], list[str], str, list[str]]:
@@ -62,6 +80,8 @@ class ModelText:
         members = self._members(self.model, keep=set())
         if more:
             members = _with_statements(members, more)
+        if self._default_dtype is not None:
+            members = [_cast_at_the_end(member, self._default_dtype) for member in members]
         body = copy.copy(self.model)
         body.name, body.keywords, body.body, body.decorator_list = "ModelNew", [], members, []
         needed = self._needed(body)
@@ -74,11 +94,26 @@ class ModelText:
                 helpers.append(self._helper(definition))
         bases = ", ".join(ast.unparse(base) for base in self.model.bases) or "nn.Module"
         lines = [line for member in members for line in ["", *_text(member)]][1:]
-        return sorted(dict.fromkeys(imports)), list(dict.fromkeys(helpers)), f"class ModelNew({bases}):", lines
+        helpers, head = list(dict.fromkeys(helpers)), f"class ModelNew({bases}):"
+        _require_harmless("\n".join([*helpers, head, *(lines or ["    pass"])]))
+        return sorted(dict.fromkeys(imports)), helpers, head, lines
+
+    @property
+    def _default_dtype(self) -> ast.expr | None:
+        """What the file sets torch's default dtype to."""
+        for node in self.tree.body:
+            call = node.value if isinstance(node, ast.Expr) else None
+            if isinstance(call, ast.Call) and call.args and ast.unparse(call.func) == "torch.set_default_dtype":
+                return call.args[0]
+        return None
 
     def _members(self, model: ast.ClassDef, keep: set[str]) -> list[ast.stmt]:
-        """Class attributes, the constructor, and the methods it calls."""
-        methods = {node.name: node for node in model.body if isinstance(node, ast.FunctionDef)}
+        """Class attributes, the constructor, and the methods it calls, by whichever class of the file they are."""
+        methods: dict[str, list[ast.FunctionDef]] = {}
+        for one in self._with_bases(model):
+            for node in one.body:
+                if isinstance(node, ast.FunctionDef):
+                    methods.setdefault(node.name, []).append(node)
         wanted, waiting = set(keep), ["__init__"]
         while waiting:
             name = waiting.pop()
@@ -87,16 +122,25 @@ class ModelText:
             wanted.add(name)
             waiting += [
                 node.attr
-                for node in ast.walk(methods[name])
+                for method in methods[name]
+                for node in ast.walk(method)
                 if isinstance(node, ast.Attribute) and node.attr not in _CALL_METHODS
             ]
         chosen: list[ast.stmt] = []
         for node in model.body:
             if isinstance(node, ast.FunctionDef) and node.name in wanted:
-                chosen.append(_plain_super(node))
+                chosen.append(_without_hooks(_plain_super(node)))
             elif isinstance(node, (ast.Assign, ast.AnnAssign)):
                 chosen.append(node)
         return chosen
+
+    def _with_bases(self, model: ast.ClassDef) -> list[ast.ClassDef]:
+        """The class and those of the file that it is derived from."""
+        found = [model]
+        for one in found:
+            bases = (self.definitions.get(ast.unparse(base)) for base in one.bases)
+            found += [base for base in bases if isinstance(base, ast.ClassDef) and base not in found]
+        return found
 
     def _helper(self, definition: ast.stmt) -> str:
         if isinstance(definition, ast.ClassDef):
@@ -181,6 +225,18 @@ def _require_allowed(definition: ast.stmt) -> None:
         raise BeyondAuthor(f"the constructor needs {', '.join(sorted(roots))}")
 
 
+def _require_harmless(text: str) -> None:
+    """Of what a candidate may not do, that which can be read off the text."""
+    from triton_agent.tools.isolate.guard import FORBIDDEN_NAMES  # imports torch
+
+    objection = screen(text)
+    if objection is not None:
+        raise BeyondAuthor(f"the constructor cannot be taken along: {objection.message}")
+    names = {node.attr for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)}
+    if names & FORBIDDEN_NAMES:
+        raise BeyondAuthor(f"the constructor reaches for {', '.join(sorted(names & FORBIDDEN_NAMES))}")
+
+
 def _import_line(definition: ast.Import | ast.ImportFrom, name: str) -> str:
     items = [item for item in definition.names if (item.asname or item.name).split(".")[0] == name]
     reduced = copy.copy(definition)
@@ -214,6 +270,33 @@ def _with_statements(members: list[ast.stmt], more: Sequence[str]) -> list[ast.s
     owner = (made.args.posonlyargs or made.args.args)[0].arg
     made.body += ast.parse("\n".join(more).replace("self.", f"{owner}.")).body
     return members if found else [*members, made]
+
+
+def _without_hooks(node: ast.FunctionDef) -> ast.FunctionDef:
+    """What hooks on the model do to a call was seen with the call, and is done by `forward`."""
+    for parent in ast.walk(node):
+        body = getattr(parent, "body", None)
+        if isinstance(body, list) and any(map(_hooks_on_self, body)):
+            parent.body = [item for item in body if not _hooks_on_self(item)] or [ast.Pass()]  # type: ignore[attr-defined]
+    return node
+
+
+def _cast_at_the_end(member: ast.stmt, dtype: ast.expr) -> ast.stmt:
+    """Parameters get the dtype that the file makes its default, and this process has not."""
+    if isinstance(member, ast.FunctionDef) and member.name == "__init__":
+        member.body = [*member.body, ast.parse(f"self.to({ast.unparse(dtype)})").body[0]]
+    return member
+
+
+def _hooks_on_self(statement: ast.AST) -> bool:
+    call = getattr(statement, "value", None)
+    return (
+        isinstance(statement, (ast.Expr, ast.Assign))
+        and isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and ast.unparse(call.func.value) == "self"
+        and call.func.attr in ("register_forward_hook", "register_forward_pre_hook")
+    )
 
 
 def _text(node: ast.stmt) -> list[str]:

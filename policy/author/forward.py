@@ -88,6 +88,8 @@ class Forward:
         self.in_place: dict[str, str] = {}
         """Values that are written over the source they replace, and that source."""
         self.limits: list[str] = []
+        self.loaded: frozenset[str] = frozenset()
+        """Values that kernels read. Those that torch makes may lie in memory otherwise elsewhere, or at other sizes."""
         self.parameters = self._parameters(arguments)
         self._inputs(input_structure)
         self._owned(attributes, held)
@@ -196,6 +198,7 @@ class Forward:
 
     def _sources(self) -> list[Value]:
         needed = self.program.needed()
+        needed |= self.program.updates.keys()
         return [v for v in self.program.values.values() if v.operation == "source" and v.name in needed]
 
     def _idle_inputs(self) -> list[Value]:
@@ -224,17 +227,7 @@ class Forward:
 
     def _derived_sizes(self) -> dict[str, str]:
         """Sizes of values in between that are no plain product of dimensions, such as a convolution's height."""
-        found: dict[str, str] = {}
-        for formula in self.program.formulas:
-            if is_constant(formula.size) or self.sizes.find(formula.size) is not None:
-                continue
-            operands = [self.sizes.search(operand) for operand in formula.operands]
-            if any(operand is None for operand in operands):
-                continue
-            plain = [o if o.isidentifier() or o.isdigit() else f"({o})" for o in operands if o is not None]
-            name = self.names.new(formula.name)
-            found[name] = formula.template.format(*plain)
-            self.sizes.add(name, formula.size)
+        found = self._formulas()
         needed = self.program.needed()
         for value in self.program.values.values():
             if value.name not in needed or value.operation == "torch":
@@ -248,6 +241,21 @@ class Forward:
                 name = self.names.new(word if self.names.is_free(word) else f"out_{word}")
                 found[name] = text
                 self.sizes.add(name, size)
+        return found
+
+    def _formulas(self) -> dict[str, str]:
+        """Sizes that operators say how to compute, and whose operands are known by now."""
+        found: dict[str, str] = {}
+        for formula in self.program.formulas:
+            if is_constant(formula.size) or self.sizes.find(formula.size) is not None:
+                continue
+            operands = [self.sizes.search(operand) for operand in formula.operands]
+            if any(operand is None for operand in operands):
+                continue
+            plain = [o if o.isidentifier() or o.isdigit() else f"({o})" for o in operands if o is not None]
+            name = self.names.new(formula.name)
+            found[name] = formula.template.format(*plain)
+            self.sizes.add(name, formula.size)
         return found
 
     def size_name(self, size: Size) -> str | None:
@@ -429,7 +437,7 @@ class Forward:
             texts.append(f"device={self._first_tensor()}.device")
         name = self.names.new(value.hint or "made")
         packet = f"torch.ops.{value.function}" + (f".{call.overload}" if call.overload else "")
-        gaps = not call.listed and any(call.gaps[:1])
+        gaps = not call.listed and (any(call.gaps[:1]) or value.name in self.loaded)
         self.line(f"{name} = {packet}({', '.join(texts)}){'.contiguous()' if gaps else ''}")
         own = len(call.gaps) - len(call.overwritten)
         results = [f"{name}[{k}]" if call.listed else name for k in range(own)]
@@ -442,7 +450,7 @@ class Forward:
 
     def _take_result(self, value: Value, call: Value, position: int) -> None:
         text = self._results[call.name][position]
-        if call.detail.gaps[position] and text.endswith("]"):
+        if (call.detail.gaps[position] or value.name in self.loaded) and text.endswith("]"):
             whole = self.names.new(call.hint or "made")
             self.line(f"{whole} = {text}.contiguous()")
             text = whole
@@ -453,6 +461,8 @@ class Forward:
         for dim, size in enumerate(value.shape):
             if self.sizes.find(size) is None and not is_constant(size, 1):
                 self.sizes.add(f"{self.texts[value.name]}.shape[{dim}]", size)
+        for name, text in self._formulas().items():
+            self.line(f"{name} = {text}")
 
     def _argument(self, item: Any, operands: list[str], name: str = "") -> str:
         if isinstance(item, tuple) and len(item) == 2 and item[0] == "operand":

@@ -68,11 +68,20 @@ def describe_limits(brief: Brief, choice: Choice | None = None) -> list[str]:
 def drafts_of(brief: Brief, choice: Choice) -> list[Draft]:
     """One for evaluation, and one for training where that runs other operators."""
     model = ModelText(brief.source, brief.class_name)
+    if not model.stands_alone:  # then the new module has parameters, and none of the original's other attributes
+        brief = _without_attributes(brief)
     names, known, constants = Names({"ModelNew", "nn", *HOST_FUNCTIONS}), Written(), Constants(brief.source)
     if not brief.train_graphs:
         return [draft(brief, choice, model, brief.graphs, names, known, constants, "forward")]
     evaluated = draft(brief, choice, model, brief.graphs, names, known, constants, "_evaluate")
     return [evaluated, draft(brief, choice, model, brief.train_graphs, names, known, constants, "_train")]
+
+
+def _without_attributes(brief: Brief) -> Brief:
+    graphs, train_graphs = (
+        tuple(dataclasses.replace(graph, held={}) for graph in some) for some in (brief.graphs, brief.train_graphs)
+    )
+    return dataclasses.replace(brief, numbers=(), tensors=(), graphs=graphs, train_graphs=train_graphs)
 
 
 def _limits(drafts: Sequence[Draft]) -> list[str]:
@@ -91,6 +100,7 @@ def draft(
 ) -> Draft:
     """One forward; an operator that no kernel can be found for is left to torch, and the rest is tried again."""
     aligned = align(graphs, brief.numbers)
+    _require_one_way(aligned.main)
     left = set(choice.left_to_torch)
     taken, written = names.state(), known.state()
     for _ in range(len(aligned.nodes) + 2):
@@ -107,6 +117,21 @@ def draft(
     raise BeyondAuthor("no operator is left to leave to torch")
 
 
+def _require_one_way(graph: OperatorGraph) -> None:
+    """Nothing is written for a call that looks at values to decide what to run, or makes a plain number of them."""
+    told = [node for node in graph.nodes if not node.outputs]
+    sized = any(node.operator.removeprefix("aten.") in _SIZED_BY_VALUES for node in graph.nodes)
+    if told or (graph.data_dependent and not sized):
+        by = f" ({told[0].operator})" if told else ""
+        raise BeyondAuthor(f"the model looks at the values of tensors{by}: one call does not tell what others run")
+
+
+_SIZED_BY_VALUES = frozenset(
+    {"nonzero", "masked_select", "index", "unique", "unique2", "unique_consecutive", "unique_dim", "bincount"}
+)
+"""Operators whose results have as many elements as their arguments' values say."""
+
+
 def _drafted(
     brief: Brief,
     choice: Choice,
@@ -118,11 +143,12 @@ def _drafted(
     constants: Constants,
     method: str,
 ) -> Draft:
-    kept = model.tensors_kept_as_attributes()
+    kept = model.tensors_kept_as_attributes() if model.stands_alone else []
     arguments = model.forward_arguments()
     forward = Forward(aligned, program, arguments, brief.input_structure, kept, brief.tensors, constants)
     partition = _partitioned(brief, choice, program)
     steps = _in_order(program, partition)
+    forward.loaded = frozenset(name for step in steps if isinstance(step, Kernel) for name in step.loads)
     _write_in_place(program, forward, steps)
     forward.name_outputs(root.value for step in steps if isinstance(step, Kernel) for root in step.roots)
     written: list[KernelText] = []
@@ -362,9 +388,9 @@ def _filled(structure: str, texts: Sequence[str]) -> str:
 def _file(brief: Brief, model: ModelText, drafts: Sequence[Draft]) -> str:
     kernels = [kernel for one in drafts for kernel in one.kernels if not kernel.repeats]
     more = drafts[-1].statements
-    try:
+    if model.stands_alone:
         imports, helpers, header, constructor = model.header(more)
-    except BeyondAuthor:
+    else:
         graph = (brief.train_graphs or brief.graphs)[0]
         imports, helpers, header = [], [], "class ModelNew(nn.Module):"
         constructor = tree_of_parameters(graph) if graph.parameters or graph.buffers or more else []

@@ -1,0 +1,183 @@
+"""Files as people write them: what the author takes along of them, what it leaves, and what it does not touch."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.policy.author.briefs import brief_of, problem
+
+from triton_agent.policy.author.brief import BeyondAuthor
+from triton_agent.policy.author.choice import Choice
+from triton_agent.policy.author.constructor import ModelText
+from triton_agent.policy.author.decisions import first_choice
+from triton_agent.policy.author.writer import write
+from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.problem import ProblemSpec
+
+INPUT = """
+BATCH = 4
+def get_inputs():
+    return [torch.randn(BATCH, 8)]
+"""
+
+
+def first_file(spec: ProblemSpec) -> str:
+    brief = brief_of(spec, allow_library=True)
+    return write(brief, first_choice(brief)).source
+
+
+def check_passes(spec: ProblemSpec, nursery: Nursery) -> None:
+    source = first_file(spec)
+    settings = EvaluatorSettings(target=None, allow_library=True)
+    with Evaluator(spec, settings, nursery=nursery) as evaluator:
+        verdict = evaluator.evaluate(source)
+    assert verdict.status == "passed", f"{verdict.message}\n{source}"
+
+
+GROUPS_AND_THEIR_MEAN = """
+BATCH, SIZE = 2, 3
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.GroupNorm(2, 4)
+    def forward(self, x):
+        return self.norm(x).mean((2, 3))
+def get_inputs():
+    return [torch.randn(BATCH, 4, SIZE, SIZE)]
+"""
+WINDOWS_THAT_REACH_PAST_THE_END = """
+LENGTH, WIDTH = 9, 8
+class Model(nn.Module):
+    def forward(self, x):
+        return nn.functional.max_pool2d(x, 3, stride=2, padding=1, ceil_mode=True)
+def get_inputs():
+    return [torch.randn(2, 3, LENGTH, WIDTH)]
+"""
+FOUND_IN_A_TUPLE = """
+BATCH = 4
+class Model(nn.Module):
+    def forward(self, x, state, *more):
+        h, c = state
+        return torch.tanh(x + h) * c, more[0] * c.sigmoid()
+def get_inputs():
+    return [torch.randn(BATCH, 8), (torch.randn(BATCH, 8), torch.randn(BATCH, 8)), torch.randn(BATCH, 8)]
+"""
+
+
+@pytest.mark.parametrize("text", [GROUPS_AND_THEIR_MEAN, WINDOWS_THAT_REACH_PAST_THE_END, FOUND_IN_A_TUPLE])
+def test_the_first_file_passes(text: str, tmp_path: Path, nursery: Nursery) -> None:
+    check_passes(problem(tmp_path, text), nursery)
+
+
+def header_of(text: str, name: str = "Model") -> tuple[list[str], str]:
+    _, helpers, head, lines = ModelText(f"import torch\nimport torch.nn as nn\n{text}", name).header()
+    return helpers, "\n".join([head, *lines])
+
+
+def test_a_hook_on_the_model_does_not_work_twice() -> None:
+    """It was seen at work in the call that is written down."""
+    text = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = 2.0
+        self.register_forward_pre_hook(lambda module, given: (given[0] * 2,))
+    def forward(self, x):
+        return x
+"""
+    _, made = header_of(text)
+    assert "self.scale = 2.0" in made and "hook" not in made
+
+
+def test_what_a_base_class_constructor_calls_is_taken_along() -> None:
+    text = """
+class Base(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.build()
+    def build(self):
+        raise NotImplementedError
+class Model(Base):
+    def build(self):
+        self.linear = nn.Linear(8, 8)
+    def forward(self, x):
+        return self.linear(x)
+"""
+    _, made = header_of(text)
+    assert "self.linear = nn.Linear(8, 8)" in made
+
+
+def test_another_name_for_the_class_will_do() -> None:
+    text = "class Net(nn.Module):\n    def forward(self, x):\n        return x\nModel = Net\n"
+    assert ModelText(text, "Model").model.name == "Net"
+
+
+def test_parameters_have_the_dtype_that_the_file_makes_torchs_default() -> None:
+    text = """
+torch.set_default_dtype(torch.float64)
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(8))
+"""
+    _, made = header_of(text)
+    assert made.rstrip().endswith("self.to(torch.float64)")
+
+
+def test_a_constructor_that_no_candidate_may_have_is_left_behind(tmp_path: Path) -> None:
+    """Then a number that it keeps has to be written as it is, since nothing holds it."""
+    text = f"""
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.__dict__["cache"] = None
+        self.scale = 3.5
+        self.weight = nn.Parameter(torch.ones(8))
+    def forward(self, x):
+        return x * self.weight * self.scale
+{INPUT}"""
+    source = first_file(problem(tmp_path, text))
+    assert "__dict__" not in source and "self.scale" not in source and "3.5" in source
+
+
+@pytest.mark.parametrize(
+    "body", ["torch.relu(x) if x.mean() > 0 else torch.tanh(x)", "x * float(x.max())", "x * max(x[0].tolist())"]
+)
+def test_nothing_is_written_for_a_call_that_looks_at_values(body: str, tmp_path: Path) -> None:
+    text = f"class Model(nn.Module):\n    def forward(self, x):\n        return {body}\n{INPUT}"
+    with pytest.raises(BeyondAuthor, match="looks at the values"):
+        first_file(problem(tmp_path, text))
+
+
+def test_what_torch_returns_lies_row_by_row_where_a_kernel_reads_it(tmp_path: Path) -> None:
+    """The order of an LSTM's dimensions in memory depends on the sizes, and on what computes it."""
+    text = """
+BATCH = 3
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(6, 8, batch_first=True)
+    def forward(self, x):
+        return torch.relu(self.lstm(x)[0]) + 1
+def get_inputs():
+    return [torch.randn(BATCH, 5, 6)]
+"""
+    source = first_file(problem(tmp_path, text))
+    assert re.search(r"(\w+) = lstm\[0\]\.contiguous\(\)", source)
+
+
+def test_a_tensor_that_is_only_written_has_a_name(tmp_path: Path) -> None:
+    text = f"""
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = torch.zeros(4, 8)
+    def forward(self, x):
+        self.last.copy_(x)
+        return torch.relu(x)
+{INPUT}"""
+    brief = brief_of(problem(tmp_path, text.replace("BATCH = 4", "WIDTH = 4").replace("BATCH", "WIDTH")))
+    assert "self.last" in write(brief, Choice()).source
