@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem import parse_problem
 from triton_agent.tools.verify.plan import PlanSettings
 from triton_agent.tools.verify.prepare import prepare_plan
+from triton_agent.tools.verify.reference import load
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there, what asks for CUDA gets it")
 
@@ -84,3 +86,55 @@ def test_an_original_that_cannot_serve_is_told_once_and_what_to_do(tmp_path: Pat
     message = str(caught.value)
     assert told in message and caught.value.remedy
     assert message.count("problem.py") == 1 and "OriginalFailed" not in message
+
+
+SETTINGS = """
+import dataclasses, enum
+class Kind(enum.Enum):
+    WIDE = 3
+@dataclasses.dataclass
+class Inner:
+    bias: bool = True
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    dim: int = 8
+    inner: Inner = Inner
+    kind: Kind = Kind.WIDE
+    @property
+    def double(self):
+        return 2 * self.dim
+    def method(self):
+        return 1
+def act(x):
+    return x
+class Model(nn.Module):
+    def __init__(self, settings):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+    def forward(self, x):
+        return self.linear(x)
+def get_inputs():
+    return [torch.randn(4, 8)]
+def get_init_inputs():
+    return [{given}]
+"""
+
+
+def arguments_of(folder: Path, given: str) -> Any:
+    path = folder / "problem.py"
+    path.write_text(HEAD + SETTINGS.replace("{given}", given))
+    return load(parse_problem(str(path))).told_arguments()[0][0]
+
+
+def test_a_settings_object_is_told_by_what_it_holds(tmp_path: Path) -> None:
+    """In a process without its class, so as a plain one."""
+    told = pickle.loads(pickle.dumps(arguments_of(tmp_path, "Settings(dim=16)")))
+    assert (told.dim, told.double, told.inner.bias, told.kind.value) == (16, 32, True, 3)
+    assert not hasattr(told, "method")
+
+
+def test_what_no_other_file_can_be_handed_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    for given in ("act", "lambda x: x", "[Model(None)]"):
+        with pytest.raises(ProblemError, match="no other file can be handed") as caught:
+            arguments_of(tmp_path, given)
+        assert "problem.py" in caught.value.where and caught.value.remedy

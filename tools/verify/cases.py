@@ -79,7 +79,7 @@ def make_trial(
     looks = maker.looks(LOOKS, cases) if main and settings.device == "cuda" else []
     trial = Trial(
         variant=name,
-        packed_init=pack(reference.init_arguments()),
+        packed_init=pack(reference.told_arguments()),
         outline=pack(outline(maker.last)),
         build_seed=build_seed,
         states=tuple(pack(state_of(model)) for model in models),
@@ -97,7 +97,7 @@ def make_verifier_trial(reference: Reference, name: str) -> Trial:
 
     return Trial(
         variant=name,
-        packed_init=pack(reference.init_arguments()),
+        packed_init=pack(reference.told_arguments()),
         outline=pack(outline(draw(reference, AS_GIVEN, secret_seed()))),
         build_seed=secret_seed(),
         states=(pack({}),),

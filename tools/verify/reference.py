@@ -23,6 +23,7 @@ from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.verify import input_tensors
 from triton_agent.tools.verify.sizes import resize_spec, resize_tree
+from triton_agent.tools.verify.stand_ins import stand_in
 from triton_agent.tools.verify.user_code import UserModule, seeded
 
 _INIT_SEED = 0
@@ -66,6 +67,15 @@ class Reference:
             return [], {}
         with self._user.running("get_init_inputs()"), seeded(_INIT_SEED):
             return _as_arguments(make(), self._model_class)
+
+    def told_arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        """The same for a candidate, whose process does not have the user's classes."""
+        positional, keywords = self.init_arguments()
+        try:
+            with self._user.running("get_init_inputs()"):
+                return stand_in(positional, self._user.is_own), stand_in(keywords, self._user.is_own)
+        except ProblemError as error:
+            raise ProblemError(error.what, where=error.where or self.spec.path, remedy=error.remedy) from error
 
     def make_model(self, seed: int) -> nn.Module:
         """The original, freshly constructed, in the mode (train or eval) that its constructor leaves it in."""

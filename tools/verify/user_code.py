@@ -69,6 +69,11 @@ class UserModule:
     def get(self, name: str) -> Any | None:
         return getattr(self.module, name, None)
 
+    def is_own(self, thing: Any) -> bool:
+        """Whether a class or a function comes from the file or a module beside it."""
+        name = getattr(thing, "__module__", None) or ""
+        return name == self.module.__name__ or name.split(".")[0] in self._claimed - _NEVER_REPLACED
+
     def close(self) -> None:
         """Forget the module's name. What was made by it keeps working, except for pickling."""
         sys.modules.pop(self.module.__name__, None)
