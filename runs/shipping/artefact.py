@@ -22,6 +22,7 @@ from triton_agent.runs.shipping.facts import Call, CallForm, ShippedFacts, Tenso
 from triton_agent.runs.shipping.names import renamed
 from triton_agent.runs.shipping.original import ORIGINAL, Original, take_out
 from triton_agent.runs.shipping.source_parts import Import, Parts, import_block, is_docstring, is_script
+from triton_agent.runs.shipping.uncompiled import uncompiled
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Determinism
 
@@ -65,7 +66,7 @@ def is_shipped(text: str) -> bool:
 
 def forced(text: str) -> str:
     """A shipped file whose kernels run wherever they can, so that they are what is judged; other files as they are."""
-    return f"{text}\n\n{SWITCH}\n" if is_shipped(text) else text
+    return f"{uncompiled(text)}\n\n{SWITCH}\n" if is_shipped(text) else text
 
 
 # -- names -------------------------------------------------------------------------------------------------------------

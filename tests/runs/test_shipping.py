@@ -22,6 +22,7 @@ from triton_agent.tools.evaluator import Evaluator
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.problem import parse_problem
 from triton_agent.tools.results import Determinism, Finding, Interval, Status
+from triton_agent.tools.screen import screen
 
 CANDIDATE = """
 import torch
@@ -322,6 +323,33 @@ def test_kernels_whose_order_of_adding_is_free_step_aside_where_determinism_is_a
 def test_only_files_made_here_are_switched() -> None:
     assert not is_shipped(CANDIDATE)
     assert forced(CANDIDATE) == CANDIDATE
+
+
+def test_what_compiles_the_original_stays_with_its_owner_and_is_not_judged(tmp_path: Path) -> None:
+    """No judged file may reach a compiler; a model that uses one gets kernels all the same."""
+    text = shipped_from(
+        tmp_path,
+        """
+import functools, torch
+from torch import nn
+@torch.jit.script
+def act(x: torch.Tensor) -> torch.Tensor:
+    return torch.relu(x)
+@functools.partial(torch.compile, dynamic=False)
+def more(x): return act(x) + 1
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.jit.script(nn.Linear(8, 8))
+    @torch.compile
+    def forward(self, x): return more(self.inner(x))
+def get_inputs(): return [torch.rand(8)]
+""",
+    )
+    assert "@torch.compile" in text and "@torch.jit.script" in text
+    judged = forced(text)
+    assert screen(judged) is None
+    assert "self.inner = nn.Linear(8, 8)" in judged and "return act(x) + 1" in judged
 
 
 @pytest.mark.slow
