@@ -64,6 +64,18 @@ class Builtin:
         """Nothing to let go of."""
 
 
+def why_nothing(problem: ProblemView, rules: Rules) -> str:
+    """Why the author has no file for a problem; empty where it has one."""
+    brief = _brief(problem, rules)
+    if brief is None:
+        return "there is no graph of its operators"
+    try:
+        write(brief, first_choice(brief))
+    except BeyondAuthor as reason:
+        return str(reason)
+    return ""
+
+
 def _next_choices(brief: Brief, observation: Observation) -> Iterator[Choice]:
     """From the parent outwards; without one, from what is written before anything is known."""
     parent = observation.parent

@@ -14,13 +14,17 @@ from rich.markup import escape
 from rich.table import Table
 
 from triton_agent.agent.settings import StopReason
+from triton_agent.memory.records import Run
 from triton_agent.memory.store import Store
+from triton_agent.policy.author.wording import LEFT_OUT
+from triton_agent.policy.builtin import why_nothing
 from triton_agent.policy.ranking import standing
 from triton_agent.runs import console, exit_codes
 from triton_agent.runs.devices import choose
 from triton_agent.runs.optimize import Outcome, as_json, optimize, spent_on_models, why_it_ended
 from triton_agent.runs.optimize_request import OptimizeRequest, parse_seconds
 from triton_agent.runs.optimize_screen import Screen, figure_of, make_screen
+from triton_agent.runs.policies import DEFAULT
 from triton_agent.runs.promote import promote
 from triton_agent.runs.shipped import output_folder
 from triton_agent.runs.store_option import run_id
@@ -30,6 +34,9 @@ from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.results import Timing
 from triton_agent.tools.versions import require_supported
+
+LEFT_OUT_SHOWN = 8
+"""Lines on what stays torch's; the plan has all."""
 
 
 def run(
@@ -118,6 +125,25 @@ def _moved(request: OptimizeRequest, given: Mapping[str, Any]) -> OptimizeReques
     return dataclasses.replace(request, **changed)
 
 
+def _why_none(run: Run) -> list[str]:
+    """What there is to say of a run without a kernel that passed."""
+    request = OptimizeRequest.from_json(run.settings)
+    reason = why_nothing(run.problem, request.loop().rules) if DEFAULT in run.policy.split(",") else ""
+    if not reason:
+        return [f"no kernel passed; the attempts and their verdicts: triton-agent runs show {run.id}"]
+    lines = [f"the built-in author has no kernel for it: {reason}"]
+    if any(graph.get("data_dependent") for graph in run.problem.graphs) and not request.parts:
+        lines.append("with --parts the submodules that do not look at values are optimized one by one")
+    return lines
+
+
+def _left_out(plan: str) -> list[str]:
+    """What the built-in author's plan says it has no kernels for, a line each."""
+    lines = [line.removeprefix(LEFT_OUT).rstrip(".") for line in plan.splitlines() if line.startswith(LEFT_OUT)]
+    more = len(lines) - LEFT_OUT_SHOWN
+    return lines[:LEFT_OUT_SHOWN] + ([f"and {more} more: triton-agent runs show"] if more > 0 else [])
+
+
 def _show(outcome: Outcome, report: Path) -> None:
     screen, best, shipped = console.results(), outcome.best, outcome.shipped
     screen.print(f"\nended: {why_it_ended(outcome.end)}; run {outcome.run.id}")
@@ -128,11 +154,12 @@ def _show(outcome: Outcome, report: Path) -> None:
     if spent := spent_on_models(outcome.end, outcome.run):
         screen.print(spent, markup=False)
     if best is None:
-        screen.print(
-            f"no kernel passed; the attempts and their verdicts: triton-agent runs show {outcome.run.id}", markup=False
-        )
+        for line in _why_none(outcome.run):
+            screen.print(line, markup=False, soft_wrap=True)
         return
     screen.print(f"best: {best.attempt.key}  {figure_of(best)}", markup=False)
+    for line in _left_out(best.attempt.plan):
+        screen.print(f"  {line}", markup=False, soft_wrap=True)
     timings = shipped.evaluation.timings if shipped else best.evaluation.timings if best.evaluation else ()
     if timings:
         screen.print(_timing_table(timings))

@@ -10,12 +10,22 @@ import dataclasses
 import math
 
 from triton_agent.policy.author.brief import BeyondAuthor
-from triton_agent.policy.author.lowered_movement import pad
+from triton_agent.policy.author.lowered_movement import pad, take
 from triton_agent.policy.author.lowered_products import multiply
 from triton_agent.policy.author.lowered_upsampling import nearest
 from triton_agent.policy.author.lowering import Builder, Call, lowers
 from triton_agent.policy.author.program import FLOATS, Operand
-from triton_agent.policy.author.sizes import Shape, Size, constant, divides, is_constant, plus, product, quotient
+from triton_agent.policy.author.sizes import (
+    Shape,
+    Size,
+    constant,
+    divides,
+    is_constant,
+    minus,
+    plus,
+    product,
+    quotient,
+)
 
 _WORDS = {1: ("length",), 2: ("height", "width"), 3: ("depth", "height", "width")}
 
@@ -177,18 +187,74 @@ def _counted(builder: Builder, call: Call, name: str, over: Windows) -> Operand:
 
 @lowers("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool1d")
 def _adaptive_avg_pool(builder: Builder, call: Call) -> str:
-    """Windows of equal size, where the sizes divide."""
-    name = call.tensor("self")
+    """A mean of means where windows are of different sizes: all those along one dimension have one size each."""
+    name, rank = call.tensor("self"), _adaptive_rank(call)
+    folded = _folded(builder, call, name, rank)
+    if folded is not None:
+        return builder.mean(*folded, dtype=call.dtype)
+    for dim in range(len(call.shape) - rank, len(call.shape)):
+        seen, inside, length = _uneven(builder, name, dim, call.shape[dim])
+        seen = builder.where(inside, seen, builder.number(0.0), call.dtype)
+        total = builder.reduce("sum", seen, (dim + 1,), dtype=call.dtype)
+        name = builder.point("div", total, length, dtype=call.dtype, hint="mean")
+    return name
+
+
+@lowers("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
+def _adaptive_max_pool(builder: Builder, call: Call) -> list[str]:
+    name, rank = call.tensor("self"), _adaptive_rank(call)
+    folded = _folded(builder, call, name, rank)
+    if folded is not None:
+        return [builder.reduce("max", *folded)]
+    for dim in range(len(call.shape) - rank, len(call.shape)):
+        seen, inside, _ = _uneven(builder, name, dim, call.shape[dim])
+        seen = builder.where(inside, seen, builder.number(-math.inf), call.dtype)
+        name = builder.reduce("max", seen, (dim + 1,))
+    return [name]
+
+
+def _adaptive_rank(call: Call) -> int:
+    return 3 if "3d" in call.aligned.operator else 1 if "1d" in call.aligned.operator else 2
+
+
+def _folded(builder: Builder, call: Call, name: str, rank: int) -> tuple[str, list[int]] | None:
+    """Windows of equal size as dimensions of their own; None where the sizes do not divide."""
+    if builder.get(name).dtype not in FLOATS:
+        raise BeyondAuthor("pools of whole numbers")
     shape = builder.shape(name)
-    rank = 3 if "3d" in call.aligned.operator else 1 if "1d" in call.aligned.operator else 2
     folded: list[Size] = list(shape[: len(shape) - rank])
     dims = []
     for size, count in zip(shape[len(shape) - rank :], call.shape[len(call.shape) - rank :]):
         if not divides(count, size):
-            raise BeyondAuthor("windows of different sizes")
+            return None
         folded += [count, quotient(size, count)]
         dims.append(len(folded) - 1)
-    return builder.mean(builder.reshape(name, tuple(folded)), dims, dtype=call.dtype)
+    return builder.reshape(name, tuple(folded)), dims
+
+
+def _uneven(builder: Builder, name: str, dim: int, count: Size) -> tuple[str, str, str]:
+    """Windows along one dimension that differ in size: their elements, which of them are in, and how many."""
+    shape = builder.shape(name)
+    size, one, whole = shape[dim], builder.one(), "int64"
+
+    def times(a: str, number: Size, more: Size) -> str:
+        """a * number + more, divided by the number of windows."""
+        made = builder.point("mul", a, builder.number_of(number), dtype=whole)
+        made = builder.point("add", made, builder.number_of(more), dtype=whole)
+        return builder.point("int_trunc_div", made, builder.number_of(count), dtype=whole)
+
+    longest = tuple((s + c - 1) // c + 1 for s, c in zip(size, count))
+    builder.formula(longest, "({0} + {1} - 1) // {1} + 1", size, count, name="longest")
+    window = builder.reshape(builder.iota(count), (count, one))
+    first, last = times(window, size, constant(0, builder.width)), times(window, size, plus(size, minus(count, one)))
+    place = builder.point("add", first, builder.iota(longest), dtype=whole)
+    inside = builder.point("lt", place, last, dtype="bool", compute=whole)
+    edge = builder.number_of(minus(size, one))
+    found = take(builder, name, builder.point("minimum", place, edge, dtype=whole), dim)
+    behind = tuple(one for _ in shape[dim + 1 :])
+    inside = builder.reshape(inside, (count, longest, *behind))
+    length = builder.point("sub", last, first, dtype=whole)
+    return found, inside, builder.reshape(builder.cast(length, builder.get(name).dtype), (count, *behind))
 
 
 @lowers("unfold")
@@ -233,8 +299,8 @@ def _convolution(builder: Builder, call: Call) -> str:
     shape, taps = builder.shape(name), builder.shape(weight)
     rank = len(shape) - 2
     groups = builder.size(call.aligned.arguments.get("groups") or 1)
-    if call.plain("transposed", False) or rank < 1 or len(taps) != rank + 2:
-        raise BeyondAuthor("a transposed convolution")
+    if rank < 1 or len(taps) != rank + 2:
+        raise BeyondAuthor("a convolution without a batch")
     over = Windows(
         taps=taps[2:],
         steps=spatial(builder, call, "stride", rank),
@@ -242,6 +308,11 @@ def _convolution(builder: Builder, call: Call) -> str:
         amounts=spatial(builder, call, "padding", rank),
         counts=call.shape[2:],
     )
+    if call.plain("transposed", False):
+        if builder.library:
+            raise BeyondAuthor("a transposed convolution")
+        name, weight, over = _turned_round(builder, name, weight, over, groups)
+        taps = builder.shape(weight)
     seen = windows(builder, padded(builder, name, over, builder.number(0.0)), over)
     if is_constant(groups, 1):
         made = _as_product(builder, seen, weight, rank, call)
@@ -253,6 +324,48 @@ def _convolution(builder: Builder, call: Call) -> str:
         channels = (builder.shape(call.tensor("bias"))[0], *(builder.one() for _ in range(rank)))
         made = builder.point("add", made, builder.reshape(call.tensor("bias"), channels), dtype=call.dtype)
     return made
+
+
+def _turned_round(builder: Builder, name: str, weight: str, over: Windows, groups: Size) -> tuple[str, str, Windows]:
+    """A transposed convolution as a plain one: elements `stride` apart with nought between, and the taps backwards.
+
+    Most of what is multiplied is nought, so this is for where torch may not be called.
+    """
+    shape, rank = builder.shape(name), len(over.taps)
+    if not all(is_constant(step) for step in over.steps):
+        raise BeyondAuthor("a stride that changes with the sizes")
+    for dim, step in enumerate(over.steps, 2):
+        if not is_constant(step, 1):
+            name = _spread_out(builder, name, dim, step)
+    before = [
+        tuple((t - 1) * gap - a for t, gap, a in zip(*entries)) for entries in zip(over.taps, over.spread, over.amounts)
+    ]
+    ones = tuple(builder.one() for _ in range(rank))
+    flat = dataclasses.replace(over, steps=ones, amounts=tuple(constant(0, builder.width) for _ in range(rank)))
+    amounts = tuple(amount for amount in reversed(before) for _ in range(2))
+    name = pad(builder, name, amounts, builder.number(0.0), (*shape[:2], *flat.reach()))
+    for dim, tap in enumerate(over.taps, 2):
+        weight = builder.slice(weight, dim, tuple(t - 1 for t in tap), tap, -1)
+    taken, made = builder.shape(weight)[:2]
+    apart = builder.reshape(weight, (groups, quotient(taken, groups), made, *over.taps))
+    turned = builder.swap(apart, 1, 2)
+    return (
+        name,
+        builder.reshape(turned, (product((groups, made), builder.width), quotient(taken, groups), *over.taps)),
+        flat,
+    )
+
+
+def _spread_out(builder: Builder, name: str, dim: int, step: Size) -> str:
+    """Every element followed by as much of nought as makes it a step."""
+    shape = builder.shape(name)
+    apart = builder.reshape(name, (*shape[: dim + 1], builder.one(), *shape[dim + 1 :]))
+    wide = (*shape[: dim + 1], step, *shape[dim + 1 :])
+    none = constant(0, builder.width)
+    behind = [none] * (2 * (len(wide) - dim - 1))
+    behind[-1] = tuple(entry - 1 for entry in step)
+    filled = pad(builder, apart, tuple(behind), builder.number(0.0), wide)
+    return builder.reshape(filled, (*shape[:dim], product((shape[dim], step), builder.width), *shape[dim + 1 :]))
 
 
 def _as_product(builder: Builder, seen: str, weight: str, rank: int, call: Call) -> str:

@@ -107,8 +107,9 @@ class Call:
 class Builder:
     """Collects the values of a program; equal ones are made once."""
 
-    def __init__(self, graph: AlignedGraph, *, exact: bool, on_cpu: bool) -> None:
+    def __init__(self, graph: AlignedGraph, *, exact: bool, on_cpu: bool, library: bool) -> None:
         self.graph = graph
+        self.library = library
         self.exact = exact
         self.on_cpu = on_cpu
         self.width = graph.width
@@ -144,6 +145,10 @@ class Builder:
 
     def number(self, number: Any) -> Number:
         return number if isinstance(number, Number) else Number((number,) * self.width)
+
+    def number_of(self, size: Size) -> Number:
+        """A size as a number to compute with."""
+        return Number(size)
 
     def size(self, number: Any) -> Size:
         if isinstance(number, Number):
@@ -374,12 +379,18 @@ def _whole(value: float) -> float:
 
 
 def lower(
-    graph: AlignedGraph, left_to_torch: frozenset[int] = frozenset(), *, exact: bool = False, on_cpu: bool = False
+    graph: AlignedGraph,
+    left_to_torch: frozenset[int] = frozenset(),
+    *,
+    exact: bool = False,
+    on_cpu: bool = False,
+    library: bool = False,
 ) -> Program:
     """The whole call; operators at the given places in the graph stay what they are.
 
     `exact`: what is computed inside of an operator is not rounded to half precision for the matrix unit. `on_cpu`: the
-    original runs there, so that what torch leaves open is decided as on a CPU.
+    original runs there, so that what torch leaves open is decided as on a CPU. `library`: what torch does far better
+    than any kernel of the author's is left to it.
     """
     # The rules register themselves when they are imported; here, so that importing this module does not need them.
     from triton_agent.policy.author import (  # noqa: F401
@@ -400,7 +411,7 @@ def lower(
         lowered_writes,
     )
 
-    builder = Builder(graph, exact=exact, on_cpu=on_cpu)
+    builder = Builder(graph, exact=exact, on_cpu=on_cpu, library=library)
     for node in graph.nodes:
         _lower_node(builder, node, left_to_torch)
     program = builder.program

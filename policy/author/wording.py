@@ -89,6 +89,10 @@ def _listed(words: Sequence[str]) -> str:
     return text[:1].upper() + text[1:]
 
 
+LEFT_OUT = "Left out: "
+"""Begins a plan's line on what no kernel was written for."""
+
+
 def plan_text(drafts: Sequence[Sequence[KernelText]], limits: Sequence[str]) -> str:
     """What was decided, for people."""
     lines = []
@@ -99,7 +103,7 @@ def plan_text(drafts: Sequence[Sequence[KernelText]], limits: Sequence[str]) -> 
         if not kernel.repeats:
             said = kernel.comment[0].rstrip(".") if kernel.comment else kernel.name
             lines.append(f"- {kernel.name}: {said}; {_tiles(kernel)}.")
-    lines += [f"Left out: {limit}." for limit in limits]
+    lines += [f"{LEFT_OUT}{limit}." for limit in limits]
     return "\n".join(lines)
 
 

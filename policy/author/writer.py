@@ -56,6 +56,8 @@ class Draft:
 def write(brief: Brief, choice: Choice) -> Answer:
     """The plan and the file."""
     drafts = drafts_of(brief, choice)
+    if not any(one.kernels for one in drafts):
+        raise BeyondAuthor("; ".join(["nothing of it becomes a kernel", *_limits(drafts)]))
     model = ModelText(brief.source, brief.class_name)
     return Answer(plan=plan_text([d.kernels for d in drafts], _limits(drafts)), source=_file(brief, model, drafts))
 
@@ -98,15 +100,37 @@ def draft(
     constants: Constants,
     method: str,
 ) -> Draft:
-    """One forward; an operator that no kernel can be found for is left to torch, and the rest is tried again."""
+    """One forward; where torch is allowed and all of it would be torch's, also what torch does better."""
     aligned = align(graphs, brief.numbers)
     _require_one_way(aligned.main)
+    taken, written = names.state(), known.state()
+    made = _attempted(brief, choice, model, aligned, names, known, constants, method, library=brief.allow_library)
+    if made.kernels or not brief.allow_library:
+        return made
+    names.back_to(taken)
+    known.back_to(written)
+    return _attempted(brief, choice, model, aligned, names, known, constants, method, library=False)
+
+
+def _attempted(
+    brief: Brief,
+    choice: Choice,
+    model: ModelText,
+    aligned: AlignedGraph,
+    names: Names,
+    known: Written,
+    constants: Constants,
+    method: str,
+    *,
+    library: bool,
+) -> Draft:
+    """An operator that no kernel can be found for is left to torch, and the rest is tried again."""
     left = set(choice.left_to_torch)
     taken, written = names.state(), known.state()
     for _ in range(len(aligned.nodes) + 2):
         names.back_to(taken)
         known.back_to(written)
-        program = lower(aligned, frozenset(left), exact=choice.exact, on_cpu=brief.device == "cpu")
+        program = lower(aligned, frozenset(left), exact=choice.exact, on_cpu=brief.device == "cpu", library=library)
         try:
             return _drafted(brief, choice, model, aligned, program, names, known, constants, method)
         except Stuck as stuck:

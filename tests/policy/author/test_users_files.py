@@ -181,3 +181,56 @@ class Model(nn.Module):
 {INPUT}"""
     brief = brief_of(problem(tmp_path, text.replace("BATCH = 4", "WIDTH = 4").replace("BATCH", "WIDTH")))
     assert "self.last" in write(brief, Choice()).source
+
+
+def test_a_file_without_a_kernel_is_not_written(tmp_path: Path) -> None:
+    """It could only be refused; why there is none is said instead."""
+    text = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru = nn.GRU(6, 8)
+    def forward(self, x):
+        return self.gru(x)[1]
+def get_inputs():
+    return [torch.randn(5, 3, 6)]
+"""
+    with pytest.raises(BeyondAuthor, match=r"nothing of it becomes a kernel; .*gru stays an operator of torch"):
+        first_file(problem(tmp_path, text))
+
+
+TRANSPOSED = """
+BATCH, SIZE = 2, 5
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.ConvTranspose2d(4, 6, (3, 2), stride=(2, 3), padding=(1, 0), output_padding=(1, 0), groups=2)
+    def forward(self, x):
+        return {}
+def get_inputs():
+    return [torch.randn(BATCH, 4, SIZE, 4)]
+"""
+UNEVEN_POOLS = """
+BATCH, SIZE = 2, 11
+class Model(nn.Module):
+    def forward(self, x):
+        return nn.functional.adaptive_avg_pool2d(x, (4, 3)), nn.functional.adaptive_max_pool1d(x[0], 5)
+def get_inputs():
+    return [torch.randn(BATCH, 3, SIZE, 7)]
+"""
+
+
+@pytest.mark.parametrize("text", [TRANSPOSED.format("self.up(x)"), UNEVEN_POOLS])
+def test_own_kernels_alone_pass(text: str, tmp_path: Path, nursery: Nursery) -> None:
+    brief = brief_of(problem(tmp_path, text), allow_library=False)
+    answer = write(brief, first_choice(brief))
+    assert "torch.ops" not in answer.source
+    with Evaluator(problem(tmp_path, text), EvaluatorSettings(target=None), nursery=nursery) as evaluator:
+        verdict = evaluator.evaluate(answer.source)
+    assert verdict.status == "passed", f"{verdict.message}\n{answer.source}"
+
+
+def test_torch_does_what_it_does_better_beside_a_kernel_and_not_alone(tmp_path: Path) -> None:
+    """Most of what an own transposed convolution multiplies is nought."""
+    assert "torch.ops.aten.convolution" in first_file(problem(tmp_path, TRANSPOSED.format("self.up(x).tanh()")))
+    assert "torch.ops" not in first_file(problem(tmp_path, TRANSPOSED.format("self.up(x)")))
