@@ -138,3 +138,13 @@ def test_what_no_other_file_can_be_handed_is_refused_with_what_to_do(tmp_path: P
         with pytest.raises(ProblemError, match="no other file can be handed") as caught:
             arguments_of(tmp_path, given)
         assert "problem.py" in caught.value.where and caught.value.remedy
+
+
+def test_inputs_of_a_class_of_the_file_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "problem.py"
+    batch = "import dataclasses\n@dataclasses.dataclass\nclass Batch:\n    x: torch.Tensor\n"
+    text = f"{batch}class Model(nn.Module):\n    def forward(self, given):\n        return given[0].x\n"
+    path.write_text(f"{HEAD}{text}def get_inputs():\n    return [[Batch(torch.ones(3))]]\n")
+    with pytest.raises(ProblemError, match="gives a Batch") as caught:
+        load(parse_problem(str(path))).make_inputs(0)
+    assert caught.value.remedy

@@ -122,7 +122,21 @@ class Reference:
                 made = [input_tensors.draw(item) for item in self._sized.inputs]
             else:
                 made = self._function("get_inputs")()
-        return self._as_positional(made)
+        positional = self._as_positional(made)
+        self._require_plain(positional)
+        return positional
+
+    def _require_plain(self, value: Any) -> None:
+        """Tensors are looked for in lists, tuples and dictionaries; a candidate has no other class of the user's."""
+        if self._user.is_own(type(value)):
+            raise ProblemError(
+                f"get_inputs() gives a {type(value).__name__}, and a kernel's file does not have that class",
+                where=self.spec.path,
+                remedy="give tensors and plain values, in lists, tuples and dictionaries",
+            )
+        if isinstance(value, (list, tuple, Mapping)):
+            for item in value.values() if isinstance(value, Mapping) else value:
+                self._require_plain(item)
 
     def _as_positional(self, made: Any) -> list[Any]:
         if isinstance(made, torch.Tensor):
