@@ -72,10 +72,13 @@ class ModelText:
 
     # -- the class -------------------------------------------------------------------------------------------------
 
-    def header(self, more: Sequence[str] = ()) -> tuple[list[str], list[str], str, list[str]]:
+    def header(
+        self, more: Sequence[str] = (), beside: Sequence[str] = ()
+    ) -> tuple[list[str], list[str], str, list[str]]:
         """Imports, helpers, the class statement, and the lines of the class up to `forward`.
 
-        `more`: statements at the end of the constructor.
+        `more`: statements at the end of the constructor; `beside`: further names of the file that the new one needs,
+        which stand for tensors.
         """
         members = self._members(self.model, keep=set())
         if more:
@@ -83,8 +86,12 @@ class ModelText:
         if self._default_dtype is not None:
             members = [_cast_at_the_end(member, self._default_dtype) for member in members]
         body = copy.copy(self.model)
-        body.name, body.keywords, body.body, body.decorator_list = "ModelNew", [], members, []
+        body.name, body.keywords, body.decorator_list = "ModelNew", [], []
+        body.body = [*members, *(ast.Expr(ast.Name(name, ast.Load())) for name in beside)]
         needed = self._needed(body)
+        for name in beside:
+            if "rand" in ast.unparse(self.definitions[name]):
+                raise BeyondAuthor(f"{name} is drawn at random when the file is imported: no other file can have it")
         imports, helpers = [], []
         for name in needed:
             definition = self.definitions[name]

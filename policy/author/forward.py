@@ -24,7 +24,7 @@ from triton_agent.policy.author.sizes import (
     is_constant,
     number_expression,
 )
-from triton_agent.tools.module_attributes import HeldTensor
+from triton_agent.tools.module_attributes import OF_THE_FILE, HeldTensor
 
 _DIMENSION_NAMES = {
     1: ("length",),
@@ -90,6 +90,8 @@ class Forward:
         self.limits: list[str] = []
         self.loaded: frozenset[str] = frozenset()
         """Values that kernels read. Those that torch makes may lie in memory otherwise elsewhere, or at other sizes."""
+        self.of_the_file: list[str] = []
+        """Names at the top level of the original's file that stand for tensors."""
         self.parameters = self._parameters(arguments)
         self._inputs(input_structure)
         self._owned(attributes, held)
@@ -177,6 +179,11 @@ class Forward:
                 self._texts_of(source, path_of(f"b:{main.held[source]}"))
             elif source in main.contents:
                 self._texts_of(source, f"self.{self._constant(source)}")
+            elif alike is not None and alike.path.startswith(OF_THE_FILE):
+                waiting.remove(alike)
+                self.of_the_file.append(alike.path.removeprefix(OF_THE_FILE))
+                self.names._taken.add(self.of_the_file[-1])
+                self._texts_of(source, self.of_the_file[-1])
             elif alike is not None:
                 waiting.remove(alike)
                 self._texts_of(source, path_of(f"b:{alike.path}"))

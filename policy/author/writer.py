@@ -51,6 +51,8 @@ class Draft:
     limits: tuple[str, ...]
     statements: tuple[str, ...] = ()
     """What the constructor has to do beside what the original's does, for this forward and those before it."""
+    of_the_file: tuple[str, ...] = ()
+    """Tensors at the top level of the original's file that it reads."""
 
 
 def write(brief: Brief, choice: Choice) -> Answer:
@@ -217,6 +219,7 @@ def _drafted(
         lines=tuple(forward.text(method, outputs, contiguous)),
         limits=tuple(dict.fromkeys([*program.limits, *forward.limits, *guessed])),
         statements=tuple(constants.statements()),
+        of_the_file=tuple(forward.of_the_file),
     )
 
 
@@ -413,7 +416,8 @@ def _file(brief: Brief, model: ModelText, drafts: Sequence[Draft]) -> str:
     kernels = [kernel for one in drafts for kernel in one.kernels if not kernel.repeats]
     more = drafts[-1].statements
     if model.stands_alone:
-        imports, helpers, header, constructor = model.header(more)
+        beside = [name for one in drafts for name in one.of_the_file]
+        imports, helpers, header, constructor = model.header(more, beside)
     else:
         graph = (brief.train_graphs or brief.graphs)[0]
         imports, helpers, header = [], [], "class ModelNew(nn.Module):"

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.dispatch_modes import UncompiledMode
+from triton_agent.tools.module_attributes import beside_classes
 from triton_agent.tools.verify.index_bounds import refusing_on_gpu
 from triton_agent.tools.verify.random_rounding import Nudge
 
@@ -66,6 +67,27 @@ def _double(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.double().clone() if tensor.is_floating_point() else tensor.clone()
 
 
+def _lift_attributes(model: torch.nn.Module) -> None:
+    """Tensors that modules hold as plain attributes, which `double` leaves alone."""
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if isinstance(value, torch.Tensor) and value.dtype in LOW:
+                vars(module)[name] = value.double()
+
+
+@contextlib.contextmanager
+def _beside_lifted(model: torch.nn.Module) -> Iterator[None]:
+    """Inside, tensors at the top level of the file are float64, too."""
+    before = [(space, name, space[name]) for space, name in beside_classes(model)]
+    try:
+        for space, name, value in before:
+            space[name] = _double(value.detach())
+        yield
+    finally:
+        for space, name, value in before:
+            space[name] = value
+
+
 def run_lifted(
     model: torch.nn.Module, args: list[Any], *, nudge: Nudge | None = None
 ) -> tuple[Any, torch.nn.Module] | None:
@@ -73,12 +95,17 @@ def run_lifted(
     try:
         with lifting():
             exact = copy.deepcopy(model).double()
+            _lift_attributes(exact)
             inputs = lift_value(args)
             if nudge is not None:
                 inputs = nudge(inputs)
                 for parameter in exact.parameters():
                     parameter.copy_(nudge(parameter.detach()))
-            with refusing_on_gpu(inputs), nudge.arithmetic() if nudge is not None else contextlib.nullcontext():
+            with (
+                _beside_lifted(exact),
+                refusing_on_gpu(inputs),
+                nudge.arithmetic() if nudge is not None else contextlib.nullcontext(),
+            ):
                 return exact(*inputs), exact
     except (RuntimeError, TypeError, ValueError, AssertionError, AttributeError, LookupError):
         return None

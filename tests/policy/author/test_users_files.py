@@ -234,3 +234,26 @@ def test_torch_does_what_it_does_better_beside_a_kernel_and_not_alone(tmp_path: 
     """Most of what an own transposed convolution multiplies is nought."""
     assert "torch.ops.aten.convolution" in first_file(problem(tmp_path, TRANSPOSED.format("self.up(x).tanh()")))
     assert "torch.ops" not in first_file(problem(tmp_path, TRANSPOSED.format("self.up(x)")))
+
+
+BESIDE_THE_CLASS = """
+import math
+SIZE = 40
+EDGES = torch.tensor([[math.sin(i * j) for i in range(SIZE)] for j in range(8)])
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.tanh(x @ EDGES)
+BATCH = 4
+def get_inputs():
+    return [torch.randn(BATCH, 8)]
+"""
+
+
+def test_a_tensor_at_the_top_of_the_file_is_taken_along(tmp_path: Path, nursery: Nursery) -> None:
+    check_passes(problem(tmp_path, BESIDE_THE_CLASS), nursery)
+
+
+def test_a_tensor_drawn_when_the_file_is_imported_cannot_be_had_elsewhere(tmp_path: Path) -> None:
+    text = re.sub("EDGES = .*", "EDGES = torch.rand(8, 40)", BESIDE_THE_CLASS)
+    with pytest.raises(BeyondAuthor, match="EDGES is drawn at random"):
+        first_file(problem(tmp_path, text))
