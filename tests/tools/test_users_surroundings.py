@@ -148,3 +148,46 @@ def test_inputs_of_a_class_of_the_file_are_refused_with_what_to_do(tmp_path: Pat
     with pytest.raises(ProblemError, match="gives a Batch") as caught:
         load(parse_problem(str(path))).make_inputs(0)
     assert caught.value.remedy
+
+
+def test_tensors_that_are_no_parameters_are_lifted_to_float64_as_well(tmp_path: Path) -> None:
+    """Else the original's own outputs had to serve as the truth, and honest kernels were refused by chance."""
+    facts = facts_of(
+        tmp_path,
+        """
+        TABLE = torch.arange(64.0).reshape(8, 8) / 64
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.mine = torch.ones(8, 8)
+            def forward(self, x):
+                return x @ TABLE @ self.mine
+        def get_inputs():
+            return [torch.randn(4, 8)]
+        """,
+    )
+    assert not [note for note in facts["notes"] if "float64" in note]
+
+
+def test_inputs_may_come_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "problem.py"
+    model = "class Model(nn.Module):\n    def forward(self, x, y):\n        return x + y\n"
+    path.write_text(f"{HEAD}{model}def get_inputs():\n    for _ in range(2):\n        yield torch.randn(3)\n")
+    reference = load(parse_problem(str(path)))
+    first, again = reference.make_inputs(1), reference.make_inputs(1)
+    assert len(first) == 2 and all(torch.equal(a, b) for a, b in zip(first, again))
+
+
+def test_parameters_without_a_size_are_told_by_name(tmp_path: Path) -> None:
+    text = "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    text += "        self.l = nn.LazyLinear(3)\n"
+    with pytest.raises(ProblemError, match="LazyLinear"):
+        facts_of(
+            tmp_path, f"{text}    def forward(self, x): return self.l(x)\ndef get_inputs(): return [torch.ones(3)]\n"
+        )
+
+
+def test_a_scripted_module_within_is_read(tmp_path: Path) -> None:
+    text = "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    text += "        self.inner = torch.jit.script(nn.Linear(3, 3))\n    def forward(self, x): return self.inner(x)\n"
+    assert facts_of(tmp_path, f"{text}def get_inputs(): return [torch.ones(2, 3)]\n")["graphs"]

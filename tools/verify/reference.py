@@ -10,13 +10,14 @@ import contextlib
 import copy
 import inspect
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy
 import torch
 from torch import nn
+from torch.nn.parameter import UninitializedParameter
 
 from triton_agent.tools import problem_source
 from triton_agent.tools.errors import ProblemError
@@ -84,7 +85,14 @@ class Reference:
         positional, keywords = self.init_arguments()
         name = self._model_class.__name__
         with self._user.running(f"{name}(...)", remedy=self._init_remedy()), seeded(seed):
-            return self._model_class(*positional, **keywords)
+            model = self._model_class(*positional, **keywords)
+        if any(isinstance(parameter, UninitializedParameter) for parameter in model.parameters()):
+            raise ProblemError(
+                "has parameters whose sizes only a call tells (nn.LazyLinear and the like)",
+                where=self.spec.path,
+                remedy="give the sizes: nn.Linear(in_features, out_features)",
+            )
+        return model
 
     def make_inputs(self, seed: int) -> list[Any]:
         """Fresh inputs in the order of `forward`'s parameters; nobody else holds their memory."""
@@ -122,6 +130,7 @@ class Reference:
                 made = [input_tensors.draw(item) for item in self._sized.inputs]
             else:
                 made = self._function("get_inputs")()
+            made = list(made) if isinstance(made, Iterator) else made  # what is drawn on the way is drawn here
         positional = self._as_positional(made)
         self._require_plain(positional)
         return positional
