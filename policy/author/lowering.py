@@ -401,6 +401,7 @@ def lower(
         lowered_movement,
         lowered_norms,
         lowered_order,
+        lowered_padding,
         lowered_points,
         lowered_products,
         lowered_reductions,
