@@ -8,6 +8,7 @@ import pytest
 from tests.policy.author.briefs import brief_of, problem
 from tests.policy.author.test_author import check_passes, evaluated, plain
 
+from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.viewing import regrouped_strides
 from triton_agent.policy.author.writer import write
@@ -112,6 +113,35 @@ def test_operators_left_to_torch_are_called_as_torch_declares_them(tmp_path: Pat
     assert "aten.nextafter" in source and "aten.rrelu_with_noise" in source and "compute_mode=None" in source
     verdict = evaluated(problem(tmp_path, text), source, nursery, allow_library=True)
     assert verdict.status == "passed", f"{verdict.message}\n{source}"
+
+
+READ = """
+ROWS, STEPS, COLUMNS = 4, 8, 6
+
+
+class Model(nn.Module):
+    def __init__(self, rows, steps, columns):
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(rows, steps, columns))
+
+    def forward(self, x, place):
+        self.kept[:, place] = x
+        return self.kept.mean(1)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS), torch.tensor(3)]
+
+
+def get_init_inputs():
+    return [ROWS, STEPS, COLUMNS]
+"""
+
+
+def test_no_file_is_written_that_is_right_for_one_value_of_an_input_only(tmp_path: Path) -> None:
+    brief = brief_of(problem(tmp_path, READ))
+    with pytest.raises(BeyondAuthor, match="right for that value only"):
+        write(brief, first_choice(brief))
 
 
 def test_what_the_host_shows_is_a_view_where_torch_has_one() -> None:
