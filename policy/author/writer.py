@@ -58,7 +58,7 @@ class Draft:
 def write(brief: Brief, choice: Choice) -> Answer:
     """The plan and the file."""
     drafts = drafts_of(brief, choice)
-    if not any(one.kernels for one in drafts):
+    if not choice.left_to_torch and not any(one.kernels for one in drafts):
         raise BeyondAuthor("; ".join(["nothing of it becomes a kernel", *_limits(drafts)]))
     model = ModelText(brief.source, brief.class_name)
     return Answer(plan=plan_text([d.kernels for d in drafts], _limits(drafts)), source=_file(brief, model, drafts))
