@@ -146,16 +146,19 @@ def _attempted(
 def _require_one_way(graph: OperatorGraph) -> None:
     """Nothing is written for a call that looks at values to decide what to run, or makes a plain number of them."""
     told = [node for node in graph.nodes if not node.outputs]
-    sized = any(node.operator.removeprefix("aten.") in _SIZED_BY_VALUES for node in graph.nodes)
-    if told or (graph.data_dependent and not sized):
+    by_operators = any(node.operator.removeprefix("aten.") in _BY_VALUES for node in graph.nodes)
+    if told or (graph.data_dependent and not by_operators):
         by = f" ({told[0].operator})" if told else ""
         raise BeyondAuthor(f"the model looks at the values of tensors{by}: one call does not tell what others run")
 
 
-_SIZED_BY_VALUES = frozenset(
-    {"nonzero", "masked_select", "index", "unique", "unique2", "unique_consecutive", "unique_dim", "bincount"}
+_BY_VALUES = frozenset(
+    {
+        *("nonzero", "masked_select", "unique", "unique2", "unique_consecutive", "unique_dim", "bincount"),
+        *("index", "index_put", "_unsafe_index", "_unsafe_index_put", "masked_scatter"),
+    }
 )
-"""Operators whose results have as many elements as their arguments' values say."""
+"""Operators that look at values themselves: their results have as many elements as those say, or masks are indices."""
 
 
 def _drafted(
