@@ -236,7 +236,7 @@ def _require_harmless(text: str) -> None:
     """Of what a candidate may not do, that which can be read off the text."""
     from triton_agent.tools.isolate.guard import FORBIDDEN_NAMES  # imports torch
 
-    objection = screen(text)
+    objection = screen("\n".join([*_ALWAYS_THERE.values(), text]))  # names are followed from their imports
     if objection is not None:
         raise BeyondAuthor(f"the constructor cannot be taken along: {objection.message}")
     names = {node.attr for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)}

@@ -127,20 +127,21 @@ class Model(nn.Module):
     assert made.rstrip().endswith("self.to(torch.float64)")
 
 
-def test_a_constructor_that_no_candidate_may_have_is_left_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("statement", ['self.__dict__["cache"] = None', "self.act = torch.jit.script(nn.ReLU())"])
+def test_a_constructor_that_no_candidate_may_have_is_left_behind(statement: str, tmp_path: Path) -> None:
     """Then a number that it keeps has to be written as it is, since nothing holds it."""
     text = f"""
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
-        self.__dict__["cache"] = None
+        {statement}
         self.scale = 3.5
         self.weight = nn.Parameter(torch.ones(8))
     def forward(self, x):
         return x * self.weight * self.scale
 {INPUT}"""
     source = first_file(problem(tmp_path, text))
-    assert "__dict__" not in source and "self.scale" not in source and "3.5" in source
+    assert "__dict__" not in source and "jit.script" not in source and "self.scale" not in source and "3.5" in source
 
 
 @pytest.mark.parametrize(
