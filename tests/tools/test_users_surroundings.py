@@ -191,3 +191,11 @@ def test_a_scripted_module_within_is_read(tmp_path: Path) -> None:
     text = "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
     text += "        self.inner = torch.jit.script(nn.Linear(3, 3))\n    def forward(self, x): return self.inner(x)\n"
     assert facts_of(tmp_path, f"{text}def get_inputs(): return [torch.ones(2, 3)]\n")["graphs"]
+
+
+def test_a_model_that_keeps_a_computed_tensor_is_read(tmp_path: Path) -> None:
+    text = "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    text += (
+        "        self.inner = nn.utils.weight_norm(nn.Linear(3, 3))\n    def forward(self, x): return self.inner(x)\n"
+    )
+    assert facts_of(tmp_path, f"{text}def get_inputs(): return [torch.ones(2, 3)]\n")["graphs"]

@@ -86,6 +86,9 @@ class Reference:
         name = self._model_class.__name__
         with self._user.running(f"{name}(...)", remedy=self._init_remedy()), seeded(seed):
             model = self._model_class(*positional, **keywords)
+        for module in model.modules():  # weight_norm keeps what it computes; such a tensor cannot be copied
+            kept = {name: item for name, item in vars(module).items() if isinstance(item, torch.Tensor)}
+            vars(module).update({name: item.detach() for name, item in kept.items() if not item.is_leaf})
         if any(isinstance(parameter, UninitializedParameter) for parameter in model.parameters()):
             raise ProblemError(
                 "has parameters whose sizes only a call tells (nn.LazyLinear and the like)",
