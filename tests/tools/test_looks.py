@@ -86,8 +86,8 @@ def test_a_timed_call_that_is_looked_at_gets_other_inputs_in_the_same_tensors() 
     assert len(set(addresses)) == 1
 
 
-def worker(answer: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Channel], None]:
-    """Times nothing, and answers as told."""
+def worker(answer: Callable[[torch.Tensor], torch.Tensor], asked: list[int]) -> Callable[[Channel], None]:
+    """Times nothing, answers as told, and notes which kind of call it was asked for."""
 
     def play(channel: Channel) -> None:
         while True:
@@ -99,6 +99,7 @@ def worker(answer: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Channel]
             if not inputs:
                 channel.send({"sample": {}})
                 continue
+            asked.append(message["later"])
             call = TimedCall(Answering(answer), inputs[0], DEFAULT, renewed=False)
             call.take(inputs[0])
             call.refresh()
@@ -117,8 +118,13 @@ class Answering(torch.nn.Module):
         return self.answer(x)
 
 
-def looks_after(samples: int, answer: Callable[[torch.Tensor], torch.Tensor], cases: tuple[Case, ...]) -> Looks:
-    with played_by(worker(answer)) as session:
+def looks_after(
+    samples: int,
+    answer: Callable[[torch.Tensor], torch.Tensor],
+    cases: tuple[Case, ...],
+    asked: list[int] | None = None,
+) -> Looks:
+    with played_by(worker(answer, [] if asked is None else asked)) as session:
         looks = Looks(cases)
         for _ in cases:
             looks.begin(samples)
@@ -127,10 +133,18 @@ def looks_after(samples: int, answer: Callable[[torch.Tensor], torch.Tensor], ca
     return looks
 
 
-def test_one_sample_of_each_series_is_looked_at(cases: tuple[Case, ...]) -> None:
-    looks = looks_after(5, torch.relu, cases)
+def test_both_kinds_of_call_are_looked_at_in_the_first_series_and_one_of_them_later(cases: tuple[Case, ...]) -> None:
+    asked: list[int] = []
+    looks = looks_after(5, torch.relu, cases, asked)
     assert [look.case for look in looks.taken] == list(reversed(cases))
+    assert sorted(asked[:2]) == [0, 1] and len(asked) == 3
     looks.judge("cpu")
+
+
+def test_a_series_of_one_sample_has_one_look(cases: tuple[Case, ...]) -> None:
+    asked: list[int] = []
+    looks_after(1, torch.relu, cases, asked)
+    assert len(asked) == 3
 
 
 def test_a_file_that_is_wrong_only_while_the_clock_runs_lied_to_the_clock(cases: tuple[Case, ...]) -> None:
@@ -144,13 +158,13 @@ def test_without_cases_nothing_is_looked_at() -> None:
 
 
 def test_what_is_right_in_silence_was_not_made_by_kernels(cases: tuple[Case, ...]) -> None:
-    with played_by(worker(torch.zeros_like)) as session:
+    with played_by(worker(torch.zeros_like, [])) as session:
         look_in_silence(session, cases[0], cases[1:], "cpu")
-    with played_by(worker(torch.relu)) as session, pytest.raises(Failed) as failed:
+    with played_by(worker(torch.relu, [])) as session, pytest.raises(Failed) as failed:
         look_in_silence(session, cases[0], cases[1:], "cpu")
     assert failed.value.finding is Finding.DEAD_KERNEL
 
 
 def test_silence_says_nothing_where_an_older_answer_would_be_right_as_well(cases: tuple[Case, ...]) -> None:
-    with played_by(worker(torch.relu)) as session:
+    with played_by(worker(torch.relu, [])) as session:
         look_in_silence(session, cases[0], cases[:1], "cpu")

@@ -58,7 +58,7 @@ LARGE_BYTES = 32 << 20
 TOO_LARGE_BYTES = 4 << 30
 """Between these, inputs are kept to be changed: smaller ones are soon drawn anew, larger ones take too much memory."""
 LARGE_BASES = 2
-LOOKS = 4
+LOOKS = 6
 """Each costs the original a few runs, once."""
 
 

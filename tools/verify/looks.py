@@ -8,6 +8,7 @@ before. Their answers are taken there and then, and judged like any other once t
 from __future__ import annotations
 
 import dataclasses
+import random
 import secrets
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -19,10 +20,11 @@ from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.plan import Case
 from triton_agent.tools.verify.session import Failed, Reply, Session
 
-KINDS_OF_CALL = 2
-"""A sample has a call for the device time, and one after it for the latency."""
+KINDS_OF_CALL = (0, 1)
+"""A sample has a call for the device time, for which the stream is kept busy, and one after it for the latency."""
 TURNS = 1000
 """Of which any may be a silent one."""
+_CHANCE = random.SystemRandom()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,23 +37,34 @@ class Look:
 
 
 class Looks:
-    """Those of one race: a case for each, none of which its candidate was given before."""
+    """Those of one race: a case for each, none of which its candidate was given before.
+
+    In the first series both kinds of call are looked at: whoever tells them apart is honest in one of them. In a later
+    one any.
+    """
 
     def __init__(self, cases: Iterable[Case] = ()) -> None:
         self._cases = list(cases)
-        self._due = -1
+        self._series = 0
+        self._asked = 0
+        self._due: dict[int, int] = {}
+        """The kind of call to look at, by the number of the sample."""
         self.taken: list[Look] = []
 
     def begin(self, samples: int) -> None:
-        """Choose one among so many samples to come."""
-        self._due = secrets.randbelow(samples) if self._cases else -1
+        """Choose among so many samples to come."""
+        kinds = [secrets.choice(KINDS_OF_CALL)] if self._series else list(KINDS_OF_CALL)
+        self._due = dict(zip(_CHANCE.sample(range(samples), min(len(kinds), samples)), kinds))
+        self._series += 1
+        self._asked = 0
 
     def ask(self, session: Session, turn: int) -> Reply:
         """One sample."""
-        self._due -= 1
-        if self._due != -1 or not self._cases:
+        kind = self._due.get(self._asked)
+        self._asked += 1
+        if kind is None or not self._cases:
             return session.ask("time", turn=turn)[0]
-        self.taken.append(_look(session, turn, self._cases.pop(), silenced=False))
+        self.taken.append(_look(session, turn, self._cases.pop(), kind, silenced=False))
         return self.taken[-1].reply
 
     def judge(self, device: str) -> None:
@@ -77,7 +90,7 @@ def look_in_silence(session: Session, case: Case, others: Sequence[Case], device
     if not checks.tells(case, others):
         return
     try:
-        look = _look(session, secrets.randbelow(TURNS), case, silenced=True)
+        look = _look(session, secrets.randbelow(TURNS), case, secrets.choice(KINDS_OF_CALL), silenced=True)
     except Failed:  # host code that stumbles over missing results depends on them
         return
     if _failure(look, device) is None:
@@ -85,13 +98,13 @@ def look_in_silence(session: Session, case: Case, others: Sequence[Case], device
         raise Failed(Finding.DEAD_KERNEL, what)
 
 
-def _look(session: Session, turn: int, case: Case, *, silenced: bool) -> Look:
+def _look(session: Session, turn: int, case: Case, kind: int, *, silenced: bool) -> Look:
     reply, rows = session.ask(
         "time",
         [case.expectation.packed_inputs],
         expected_bytes=case.expectation.answer_bytes,
         turn=turn,
-        later=secrets.randbelow(KINDS_OF_CALL),
+        later=kind,
         silenced=silenced,
     )
     return Look(case=case, reply=reply, rows=rows)
