@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
+import statistics
 import time
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -17,6 +18,7 @@ from triton_agent.agent.pool import LeftOut, Pool
 from triton_agent.memory.records import Completion
 from triton_agent.policy.answer import read_answer
 from triton_agent.policy.episode import Judge
+from triton_agent.policy.ranking import LATENCY_NOISE
 from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.verdict import Sketch
 
@@ -57,6 +59,12 @@ class Look:
             return 0.0
         return min(timing.speedup.median for timing in self.sketch.timings)
 
+    def of_kind(self, kind: str) -> float:
+        """Over the original, in one figure; the geometric mean where there are several sets of inputs."""
+        timings = self.sketch.timings if self.sketch is not None else ()
+        found = [timing.speedup.median for timing in timings if timing.kind == kind]
+        return statistics.geometric_mean(found) if found else 0.0
+
     def to_plain(self) -> dict[str, Any]:
         found = self.sketch.finding if self.sketch else None
         return {"speedup": round(self.speedup, 4), "finding": found.value if found else None}
@@ -86,8 +94,18 @@ async def most_promising(
         return await judges.tried(look, lambda found: found.failure, at_once=at_once, left_out=left_out)
 
     looks = await asyncio.gather(*map(seen, completions))
-    ranked = sorted((look for look in looks if look.speedup > 0), key=lambda look: look.speedup, reverse=True)
+    ranked = fastest_first([look for look in looks if look.speedup > 0])
     return [look.completion for look in (ranked or looks)[:keep]], list(looks)
+
+
+def fastest_first(looks: Sequence[Look]) -> list[Look]:
+    """By device time; a latency counts as far as it is worse than the best by more than chance."""
+    enough = (1 - LATENCY_NOISE) * max((look.of_kind("latency") for look in looks), default=0.0)
+
+    def promise(look: Look) -> float:
+        return look.of_kind("device") * (min(1.0, look.of_kind("latency") / enough) if enough else 1.0)
+
+    return sorted(looks, key=promise, reverse=True)
 
 
 async def _look(completion: Completion, until_s: float, judge: Judge) -> Look:

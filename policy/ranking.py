@@ -1,22 +1,30 @@
 """Which of two verdicts is the better one, and whether it is so with confidence.
 
-Where a GPU has timed both, time decides: the slower of the two figures, device time and call latency, over the
-original. At several sets of inputs it is what a shipped file would bring: the weighted mean over the sets, where those
-at which a candidate is not surely faster count as unchanged, since the original runs there. Without a GPU nothing is
-known of speed, and drafts are ordered by what was counted: operators left to torch, whose traffic nobody counts, then
-bytes moved over the fewest bytes, then launches. The two kinds are never compared with each other.
+Where a GPU has timed both, time decides: device time and call latency, over the original. Whether a candidate gains at
+all is asked of the figure that gained less. Between two candidates the device time tells more: each has a process of
+its own, and the latency of equal host code differs from process to process by more than its interval says. So a worse
+device time is made up for by a latency that is better beyond that, and by nothing less. At several sets of inputs it is
+what a shipped file would bring: the weighted mean over the sets, where those at which a candidate is not surely faster
+count as unchanged, since the original runs there. Without a GPU nothing is known of speed, and drafts are ordered by
+what was counted: operators left to torch, whose traffic nobody counts, then bytes moved over the fewest bytes, then
+launches. The two kinds are never compared with each other.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 
 from triton_agent.tools.merged_sets import mean_of
 from triton_agent.tools.results import Evaluation, Interval, Status, Timing
 
 MARGIN = 0.02
 """Differences below this are not worth a change of the file."""
+LATENCY_NOISE = 0.15
+"""By so much the latencies of two processes may differ for no reason of theirs."""
+ALIKE_NOISE = 1.0
+"""Where both launch as much, by so much: four launches by the same host code took 282 to 545 us on a busy host."""
 UNCHANGED = Interval(median=1.0, low=1.0, high=1.0)
 """Where the original runs."""
 
@@ -44,6 +52,10 @@ class Standing:
     passed: bool
     speedup: Interval | None = None
     """Over the original, in the figure where it is smaller; None where nothing was timed."""
+    device: Interval | None = None
+    """Over the original, in device time."""
+    latency: Interval | None = None
+    """Over the original, in the latency of a call."""
     left_to_torch: int = 0
     """Kinds of torch operators that did arithmetic beside the kernels."""
     traffic_ratio: float | None = None
@@ -55,8 +67,13 @@ class Standing:
     def _order(self) -> tuple[float, ...]:
         timed = self.speedup is not None
         traffic = -self.traffic_ratio if self.traffic_ratio is not None else float("-inf")
-        speed = self.speedup.median if self.speedup else 0.0
-        return (self.passed, timed, speed, -self.left_to_torch, traffic, -self.launches)
+        return (self.passed, timed, self._speed(), -self.left_to_torch, traffic, -self.launches)
+
+    def _speed(self) -> float:
+        """Geometric mean of both figures, where there are both."""
+        if self.device is not None and self.latency is not None:
+            return math.sqrt(self.device.median * self.latency.median)
+        return self.speedup.median if self.speedup else 0.0
 
     def __lt__(self, other: Standing) -> bool:
         return self._order() < other._order()
@@ -74,12 +91,22 @@ class Standing:
         if other is None or not other.passed:
             return True
         if self.speedup is not None and other.speedup is not None:
-            return self.speedup.low > other.speedup.high * (1 + MARGIN)
+            return self._outruns(other, self.speedup, other.speedup)
         if (self.speedup is None) != (other.speedup is None):
             return self.speedup is not None
         if self.left_to_torch != other.left_to_torch:
             return self.left_to_torch < other.left_to_torch
         return self._moves_less_than(other)
+
+    def _outruns(self, other: Standing, speedup: Interval, others: Interval) -> bool:
+        if self.device is None or self.latency is None or other.device is None or other.latency is None:
+            return _apart(speedup, others, MARGIN)
+        noise = ALIKE_NOISE if self.launches == other.launches else LATENCY_NOISE
+        if _apart(self.device, other.device, MARGIN):
+            return not _apart(other.latency, self.latency, noise) or self._speed() > other._speed()
+        if _apart(other.device, self.device, 0.0):
+            return _apart(self.latency, other.latency, noise) and self._speed() > other._speed() * (1 + MARGIN)
+        return _apart(self.latency, other.latency, MARGIN)
 
     def _moves_less_than(self, other: Standing) -> bool:
         if self.traffic_ratio is None or other.traffic_ratio is None:
@@ -111,6 +138,8 @@ def standing(evaluation: Evaluation | None) -> Standing:
     return Standing(
         passed=True,
         speedup=mean_of(gains) if gains else _smaller(evaluation.timings),
+        device=None if gains else _of_kind(evaluation.timings, "device"),
+        latency=None if gains else _of_kind(evaluation.timings, "latency"),
         sets=sets,
         left_to_torch=len(diagnosis.torch_operators) if diagnosis else 0,
         traffic_ratio=diagnosis.traffic_ratio if diagnosis else None,
@@ -120,6 +149,15 @@ def standing(evaluation: Evaluation | None) -> Standing:
 
 def _at(name: str, timings: tuple[Timing, ...]) -> AtSet:
     return AtSet(name=name, weight=timings[0].weight, speedup=_smaller(timings) or UNCHANGED)
+
+
+def _apart(better: Interval, worse: Interval, margin: float) -> bool:
+    """Whether one interval lies above the other by the margin."""
+    return better.low > worse.high * (1 + margin)
+
+
+def _of_kind(timings: tuple[Timing, ...], kind: str) -> Interval | None:
+    return next((item.speedup for item in timings if item.opponent == "eager" and item.kind == kind), None)
 
 
 def _smaller(timings: tuple[Timing, ...]) -> Interval | None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 
+import pytest
+from tests import verdicts
 from tests.agent.tables import Table, kernel, new_run, passed, script
 from tests.agent.test_loop import go, settings
 
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.loop import Loop
 from triton_agent.agent.pool import Pool
-from triton_agent.agent.sorting import LOOKS_PER_VERDICT, most_promising
+from triton_agent.agent.sorting import LOOKS_PER_VERDICT, Look, fastest_first, most_promising
+from triton_agent.memory.records import Completion
 from triton_agent.memory.store import Store
 from triton_agent.policy.answer import read_answer
 from triton_agent.tools.errors import WorkerLost
@@ -81,3 +84,24 @@ def test_a_trusted_policy_is_sorted_once_there_is_a_first_verdict(store: Store) 
         assert len(judge.asked) == 2
         expected = [first, max(later, key=speeds.__getitem__) if trusted else later[0]]
         assert [graded.attempt.source.strip() for graded in ledger.history()] == [text.strip() for text in expected]
+
+
+WELL = {"candidate": "c", "finding": None, "message": "", "stages": ()}
+
+
+@pytest.mark.parametrize(
+    ("figures", "order"),
+    [
+        ({"a": (5.0, 2.6), "b": (6.7, 2.4)}, "ba"),  # of one template: the quieter process says nothing
+        ({"a": (5.0, 2.6), "b": (5.2, 1.3)}, "ab"),  # launches more than it saves
+        ({"a": (1.0, 1.0), "b": (1.5, 1.1), "c": (2.0, 0.4)}, "bac"),
+    ],
+)
+def test_device_time_comes_before_what_latency_may_be_by_chance(
+    figures: dict[str, tuple[float, float]], order: str
+) -> None:
+    looks = []
+    for name, (device, latency) in figures.items():
+        timings = (verdicts.timing(device), verdicts.timing(latency, kind="latency"))
+        looks.append(Look(completion=Completion(text=name, policy="p"), sketch=Sketch(**WELL, timings=timings)))
+    assert "".join(look.completion.text for look in fastest_first(looks)) == order
