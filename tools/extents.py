@@ -1,14 +1,14 @@
 """How many different elements of one memory a set of layouts touches.
 
-Exact where layouts are simple or small. Where neither holds the answer is a lower bound, never too high: it serves to
-say what must be moved at least.
+Exact where layouts are simple or small, or made of long stretches. Elsewhere the answer is a lower bound, never too
+high: it serves to say what must be moved at least.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy
 
@@ -18,7 +18,7 @@ EXACT_SPAN = 1 << 24
 """Elements of memory up to which layouts are painted element by element (16 MiB)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """Some elements of one memory."""
 
@@ -51,7 +51,41 @@ def _union(parts: Sequence[Part]) -> int:
         return max(simple)
     if span <= EXACT_SPAN:
         return _painted(parts, start, span)
+    run = _common_run(parts, start)
+    if span <= EXACT_SPAN * run:
+        return run * _painted([_in_runs(part, run) for part in parts], start // run, -(-span // run))
     return max(_least(part) for part in parts)
+
+
+def _common_run(parts: Sequence[Part], start: int) -> int:
+    """So many neighbours are in every layout together or not at all."""
+    layouts = [layout for part in parts for layout in (part.layout, *part.holes)]
+    split = [_run_and_rest(layout) for layout in layouts]
+    strides = (stride for _, rest in split for _, stride in rest)
+    return math.gcd(start, *(run for run, _ in split), *strides, *(layout.offset - start for layout in layouts))
+
+
+def _run_and_rest(layout: TensorMeta) -> tuple[int, list[tuple[int, int]]]:
+    """How many neighbours follow one another without a gap, and size and stride of the dimensions beyond."""
+    steps = sorted((stride, size) for size, stride in zip(layout.shape, layout.strides) if stride and size > 1)
+    run = 1
+    for taken, (stride, size) in enumerate(steps):
+        if stride != run:
+            return run, [(size, stride) for stride, size in steps[taken:]]
+        run *= size
+    return run, []
+
+
+def _in_runs(part: Part, run: int) -> Part:
+    """The same with so many neighbours as one element."""
+
+    def shorter(layout: TensorMeta) -> TensorMeta:
+        inner, rest = _run_and_rest(layout)
+        shape, strides = zip((inner // run, 1), *((size, stride // run) for size, stride in rest))
+        return dataclasses.replace(layout, shape=shape, strides=strides, offset=layout.offset // run)
+
+    holes = tuple(shorter(hole) for hole in part.holes if hole.numel)
+    return Part(layout=shorter(part.layout), holes=holes, count=part.count)
 
 
 def _painted(parts: Sequence[Part], start: int, span: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -311,3 +312,31 @@ def test_memory_too_large_to_paint_is_never_overcounted(
     monkeypatch.setattr(extents, "EXACT_SPAN", 0)
     assert touched([Part(layout=one), Part(layout=other)]) <= len(indices(one) | indices(other))
     assert distinct(one) <= len(indices(one))
+
+
+@pytest.mark.parametrize("one", LAYOUTS)
+@pytest.mark.parametrize("other", LAYOUTS)
+def test_layouts_of_long_stretches_are_counted_exactly_without_painting_all(
+    monkeypatch: pytest.MonkeyPatch, one: TensorMeta, other: TensorMeta
+) -> None:
+    """Each element of the memory stands for 1,000 here."""
+
+    def stretched(layout: TensorMeta) -> TensorMeta:
+        steps = tuple(1000 * stride for stride in layout.strides)
+        return dataclasses.replace(
+            layout, shape=(*layout.shape, 1000), strides=(*steps, 1), offset=1000 * layout.offset
+        )
+
+    monkeypatch.setattr(extents, "EXACT_SPAN", 200)
+    long = [Part(layout=stretched(layout)) for layout in (one, other)]
+    assert touched(long) == 1000 * len(indices(one) | indices(other))
+
+
+def test_both_halves_of_a_large_input_are_read() -> None:
+    x = torch.empty(16, 256, 8192)
+
+    def gate(_: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        signal, control = x.chunk(2, dim=1)
+        return torch.tanh(signal) * torch.sigmoid(control)
+
+    assert floor(gate, x).bytes_moved == x.nbytes + x.nbytes // 2
