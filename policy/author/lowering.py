@@ -17,7 +17,6 @@ from triton_agent.policy.author.points import POINTS
 from triton_agent.policy.author.program import (
     DTYPES,
     FLOATS,
-    INTEGERS,
     VIEWS,
     Formula,
     Number,
@@ -37,7 +36,7 @@ from triton_agent.policy.author.sizes import (
     plus,
     product,
 )
-from triton_agent.tools.graph import OperatorGraph, Reference, TensorMeta
+from triton_agent.tools.graph import Reference, TensorMeta
 
 Rule = Callable[["Builder", "Call"], "str | Sequence[str | None]"]
 
@@ -413,7 +412,6 @@ def lower(
         lowered_writes,
     )
 
-    _require_unread(graph.main)
     builder = Builder(graph, exact=exact, on_cpu=on_cpu, library=library)
     for node in graph.nodes:
         _lower_node(builder, node, left_to_torch)
@@ -480,23 +478,6 @@ def _as_one(builder: Builder, name: str) -> str:
     parts = [builder.unsqueeze(part, last) for part in parts_of_complex(builder, name)]
     pairs = builder.emit("concat", *parts, shape=both, dtype="float32", detail=last, hint="pairs")
     return _called(builder, "aten.view_as_complex", pairs, value.shape, value.dtype)
-
-
-def _require_unread(graph: OperatorGraph) -> None:
-    """A whole number that Python takes from an input, such as a position, stands in the graph as it was in that call.
-
-    Fractions are drawn anew and would show; a position may be the same in every call that anybody checks.
-    """
-    producers = graph.producers()
-    for node in graph.nodes:
-        if node.operator != "aten._local_scalar_dense":
-            continue
-        name: str | None = next(node.references(), None)
-        while name in producers:
-            maker = producers[name]
-            name = maker.view_of or (next(maker.references(), None) if maker.operator == "aten._to_copy" else None)
-        if name is not None and name in graph.inputs and graph.inputs[name].dtype in INTEGERS | {"bool"}:
-            raise BeyondAuthor("Python goes by the value of an input, and a file would be right for that value only")
 
 
 def _outputs(builder: Builder) -> tuple[str, ...]:
