@@ -3,11 +3,11 @@
 Where a GPU has timed both, time decides: device time and call latency, over the original. Whether a candidate gains at
 all is asked of the figure that gained less. Between two candidates the device time tells more: each has a process of
 its own, and the latency of equal host code differs from process to process by more than its interval says. So a worse
-device time is made up for by a latency that is better beyond that, and by nothing less. At several sets of inputs it is
-what a shipped file would bring: the weighted mean over the sets, where those at which a candidate is not surely faster
-count as unchanged, since the original runs there. Without a GPU nothing is known of speed, and drafts are ordered by
-what was counted: operators left to torch, whose traffic nobody counts, then bytes moved over the fewest bytes, then
-launches. The two kinds are never compared with each other.
+device time is made up for by a latency that is better beyond that, and by nothing less; but what gains goes before what
+does not. At several sets of inputs it is what a shipped file would bring: the weighted mean over the sets, where those
+at which a candidate is not surely faster count as unchanged, since the original runs there. Without a GPU nothing is
+known of speed, and drafts are ordered by what was counted: operators left to torch, whose traffic nobody counts, then
+bytes moved over the fewest bytes, then launches. The two kinds are never compared with each other.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class Standing:
     def _order(self) -> tuple[float, ...]:
         timed = self.speedup is not None
         traffic = -self.traffic_ratio if self.traffic_ratio is not None else float("-inf")
-        return (self.passed, timed, self._speed(), -self.left_to_torch, traffic, -self.launches)
+        gains = self.faster_than_original
+        return (self.passed, timed, gains, self._speed(), -self.left_to_torch, traffic, -self.launches)
 
     def _speed(self) -> float:
         """Geometric mean of both figures, where there are both."""
@@ -101,6 +102,8 @@ class Standing:
     def _outruns(self, other: Standing, speedup: Interval, others: Interval) -> bool:
         if self.device is None or self.latency is None or other.device is None or other.latency is None:
             return _apart(speedup, others, MARGIN)
+        if self.faster_than_original != other.faster_than_original:
+            return self.faster_than_original
         noise = ALIKE_NOISE if self.launches == other.launches else LATENCY_NOISE
         if _apart(self.device, other.device, MARGIN):
             return not _apart(other.latency, self.latency, noise) or self._speed() > other._speed()
