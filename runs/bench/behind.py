@@ -2,7 +2,8 @@
 
 What is known of a kernel without a profile: its time and the baseline's against the floor, what it launches, what its
 compiler reports, what was left to torch. Which of these costs the time is a guess, so the line gives them with their
-figures, the likeliest first. Nothing is said where the interval of the ratio does not lie below 1.
+figures, the likeliest first. How many programs a kernel had is not among them: launches are recorded at the smallest
+size. Nothing is said where the interval of the ratio does not lie below 1.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ from collections.abc import Iterator
 
 from triton_agent.tools.results import Diagnosis, Evaluation, Timing, asked_as
 
-FEW_PROGRAMS = 132
-"""Fewer leave parts of a large card idle."""
 NEAR_FLOOR = 0.85
 """Of the floor: what both reach from there on, the order of a few accesses decides."""
 BASELINE = "compile"
@@ -50,9 +49,6 @@ def _causes(timing: Timing, evaluation: Evaluation, diagnosis: Diagnosis) -> Ite
     launches = sum(launch.launches for launch in diagnosis.launches)
     if launches > 1:
         yield f"{launches} launches, with what passes between them written to memory and read again"
-    fewest = min((launch.programs / max(launch.launches, 1) for launch in diagnosis.launches), default=FEW_PROGRAMS)
-    if fewest < FEW_PROGRAMS:
-        yield f"a kernel of {fewest:.0f} programs"
     floor_ms = diagnosis.floor_ms
     if launches == 1 and not spilled and floor_ms is not None:
         near = floor_ms >= NEAR_FLOOR * timing.candidate_ms.median
