@@ -15,7 +15,6 @@ from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.constructor import path_of
 from triton_agent.policy.author.described import DESCRIBED, PROCESSORS
 from triton_agent.policy.author.kernel_text import BlockSize, GridEntry, KernelText
-from triton_agent.policy.author.lowering import TorchCall
 from triton_agent.policy.author.program import Number, Program, Value
 from triton_agent.policy.author.sizes import (
     Shape,
@@ -24,6 +23,7 @@ from triton_agent.policy.author.sizes import (
     is_constant,
     number_expression,
 )
+from triton_agent.policy.author.torch_calls import TorchCall
 from triton_agent.tools.module_attributes import OF_THE_FILE, HeldTensor
 
 _DIMENSION_NAMES = {

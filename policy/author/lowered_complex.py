@@ -14,8 +14,9 @@ from triton_agent.policy.author import (  # noqa: F401 - these rules stand besid
     lowered_views,
 )
 from triton_agent.policy.author.brief import BeyondAuthor
+from triton_agent.policy.author.complex_pairs import parts_of_complex
 from triton_agent.policy.author.lowered_movement import concat
-from triton_agent.policy.author.lowering import RULES, Builder, Call, Rule, lowers, parts_of_complex
+from triton_agent.policy.author.lowering import RULES, Builder, Call, Rule, lowers
 from triton_agent.policy.author.program import Number, Operand
 from triton_agent.tools.graph import Reference
 

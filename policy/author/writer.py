@@ -20,7 +20,6 @@ from triton_agent.policy.author.forward import Constants, Forward
 from triton_agent.policy.author.kernel_plan import Kernel, Stuck
 from triton_agent.policy.author.kernel_text import KernelText
 from triton_agent.policy.author.layout import formatted, wrapped
-from triton_agent.policy.author.lowering import lower
 from triton_agent.policy.author.partition import Partition
 from triton_agent.policy.author.points import FUNCTIONS
 from triton_agent.policy.author.program import INTEGERS, VIEWS, Number, Program, Value
@@ -29,6 +28,7 @@ from triton_agent.policy.author.repetition import Written
 from triton_agent.policy.author.skeleton import Setting
 from triton_agent.policy.author.splitting import parts_of, split
 from triton_agent.policy.author.tiling import collapsed
+from triton_agent.policy.author.translation import lower
 from triton_agent.policy.author.viewing import first_moved
 from triton_agent.policy.author.wording import kernel_comment, kernel_name, plan_text
 from triton_agent.tools.graph import OperatorGraph
