@@ -71,8 +71,8 @@ def passed(evaluation: Evaluation | None) -> bool:
 
 def speedup_of(evaluation: Evaluation | None) -> Interval | None:
     """Over the original as it stands, in device time; None where nothing was timed."""
-    timings = evaluation.against("eager", DEVICE_TIME) if evaluation is not None else ()
-    return timings[0].speedup if timings else None
+    timing = evaluation.timing("eager", DEVICE_TIME) if evaluation is not None else None
+    return timing.speedup if timing is not None else None
 
 
 def merit_of(evaluation: Evaluation, speedup: Interval | None) -> float:

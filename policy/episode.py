@@ -111,8 +111,7 @@ def _condensed(item: Graded, role: Role) -> Tried:
 
 
 def _against_original(evaluation: Evaluation | None, kind: str) -> Timing | None:
-    timings = evaluation.against("eager", kind) if evaluation else ()
-    return timings[0] if timings else None
+    return evaluation.timing("eager", kind) if evaluation else None
 
 
 def predecessor(history: Sequence[Graded], *, turn: int, index: int) -> str | None:

@@ -141,8 +141,8 @@ def standing(evaluation: Evaluation | None) -> Standing:
     return Standing(
         passed=True,
         speedup=mean_of(gains) if gains else _smaller(evaluation.timings),
-        device=None if gains else _of_kind(evaluation.timings, "device"),
-        latency=None if gains else _of_kind(evaluation.timings, "latency"),
+        device=None if gains else _speedup(evaluation, "device"),
+        latency=None if gains else _speedup(evaluation, "latency"),
         sets=sets,
         left_to_torch=len(diagnosis.torch_operators) if diagnosis else 0,
         traffic_ratio=diagnosis.traffic_ratio if diagnosis else None,
@@ -159,8 +159,9 @@ def _apart(better: Interval, worse: Interval, margin: float) -> bool:
     return better.low > worse.high * (1 + margin)
 
 
-def _of_kind(timings: tuple[Timing, ...], kind: str) -> Interval | None:
-    return next((item.speedup for item in timings if item.opponent == "eager" and item.kind == kind), None)
+def _speedup(evaluation: Evaluation, kind: str) -> Interval | None:
+    timing = evaluation.timing("eager", kind)
+    return timing.speedup if timing is not None else None
 
 
 def _smaller(timings: tuple[Timing, ...]) -> Interval | None:

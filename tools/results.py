@@ -349,6 +349,10 @@ class Evaluation:
         found = (item for item in self.timings if item.opponent == opponent and item.kind == kind)
         return tuple(item for item in found if not item.input_set)
 
+    def timing(self, opponent: str, kind: str) -> Timing | None:
+        """The first of these; None where nothing was measured."""
+        return next(iter(self.against(opponent, kind)), None)
+
     def by_set(self) -> dict[str, tuple[Timing, ...]]:
         """Measurements by the set of inputs they were made on; empty where there was one call to measure."""
         found: dict[str, tuple[Timing, ...]] = {}

@@ -61,8 +61,7 @@ class RunView:
 
 def timing(evaluation: Evaluation | None, kind: str) -> Timing | None:
     """The measurement against the original as it is."""
-    timings = evaluation.against("eager", kind) if evaluation else ()
-    return timings[0] if timings else None
+    return evaluation.timing("eager", kind) if evaluation else None
 
 
 def main_timing(evaluation: Evaluation | None, kind: str) -> Timing | None:

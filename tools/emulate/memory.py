@@ -165,9 +165,8 @@ class GuardedBuilder(ArithmeticBuilder):
     def create_select(self, cond: Handle, lhs: Handle, rhs: Handle) -> Handle:
         other = rhs.data
         if other.dtype.kind in "iu" and other.dtype.itemsize == lhs.data.itemsize:
-            other = other.astype(
-                lhs.data.dtype, copy=False
-            )  # with and without a sign, numpy would make more bits of them
+            # With and without a sign, numpy would make more bits of them.
+            other = other.astype(lhs.data.dtype, copy=False)
         chosen = stock.TensorHandle(np.where(cond.data, lhs.data, other), lhs.dtype.scalar)
         return _from(lhs, chosen) if lhs.attr.get(ORIGIN) == rhs.attr.get(ORIGIN) else chosen
 
