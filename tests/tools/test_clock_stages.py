@@ -102,7 +102,7 @@ class PlayedClock:
             self.is_complete, self.completed = True, self.completed + 1
             self.names += ["compile"] * self.compiles
 
-    def race(self, entrant: Any, looks: Looks, since: int = 0) -> list[PlayedRace]:
+    def race(self, session: Any, looks: Looks, since: int = 0) -> list[PlayedRace]:
         assert self.gpu.mine is Mode.EXCLUSIVE
         return [PlayedRace(self.gpu, name, self.speedup) for name in self.names[since:]]
 

@@ -62,10 +62,12 @@ def test_a_plan_takes_the_sizes_it_found(spec: ProblemSpec) -> None:
     assert len(plan.trials) > 1
 
 
-def test_where_no_other_sizes_are_wanted_it_looks_for_none(spec: ProblemSpec) -> None:
+def test_where_no_other_sizes_are_wanted_the_inputs_come_at_once(spec: ProblemSpec) -> None:
     with reading(spec, sizes=False) as reader:
-        assert reader.variants() == [AS_GIVEN]
-        assert reader.timing_sets() is not None
+        plan = prepare_plan(spec, PlanSettings(modes=("eval",), remedies=False, family=False), second=reader)
+        drawn = reader.timing_sets()
+    assert plan.facts["variants"] == [AS_GIVEN.name]
+    assert drawn is not None and len(drawn) == TIMING_SETS
 
 
 def test_one_that_dies_leaves_the_checker_to_find_out_for_itself(spec: ProblemSpec) -> None:

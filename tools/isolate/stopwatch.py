@@ -14,7 +14,7 @@ import torch
 
 from triton_agent.tools.isolate.conditions import Conditions
 from triton_agent.tools.isolate.tensors import UNREADABLE, describe, flatten, refill, row
-from triton_agent.tools.timing.clock import Clock, ClockSettings
+from triton_agent.tools.timing.clock import Calibration, Clock, ClockSettings
 from triton_agent.tools.timing.renewal import renew
 from triton_agent.tools.timing.subject import Subject
 
@@ -28,14 +28,19 @@ class Stopwatch:
         self._calls: list[TimedCall] = []
 
     def set_up(
-        self, model: torch.nn.Module, sets: list[list[Any]], conditions: Conditions, *, renewed: bool
-    ) -> dict[str, Any]:
-        """Calibrate, and warm the subject up."""
+        self,
+        model: torch.nn.Module,
+        sets: list[list[Any]],
+        conditions: Conditions,
+        calibration: dict[str, Any],
+        *,
+        renewed: bool,
+    ) -> None:
+        """Warm the subject up. Calibrated elsewhere: while others are at work here nothing could be calibrated."""
         self._calls = [TimedCall(model, args, conditions, renewed=renewed) for args in sets]
         self._subject = Subject(self._calls, refresh=self._refresh)
-        self._clock = Clock("cuda", ClockSettings(warm_up_s=0.02))
+        self._clock = Clock("cuda", ClockSettings(warm_up_s=0.02), Calibration.from_json(calibration))
         self._clock.warm_up(self._subject)
-        return {"overheads": dataclasses.asdict(self._clock.overheads), "method": self._clock.method}
 
     def answer(
         self, message: dict[str, Any], inputs: list[list[Any]]

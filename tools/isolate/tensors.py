@@ -52,8 +52,8 @@ def row(tensor: torch.Tensor) -> torch.Tensor:
     return flat.view(torch.uint8) if flat.numel() else torch.empty(0, dtype=torch.uint8)
 
 
-def unpack(description: dict[str, Any], data: torch.Tensor, device: str = "cpu") -> torch.Tensor:
-    """A tensor from description and a row of bytes; on the host it is a view of these."""
+def unpack(description: dict[str, Any], data: torch.Tensor) -> torch.Tensor:
+    """A tensor from description and a row of bytes; a view of these."""
     try:
         dtype = DTYPES[description["dtype"]]
         shape = [int(size) for size in description["shape"]]
@@ -67,8 +67,8 @@ def unpack(description: dict[str, Any], data: torch.Tensor, device: str = "cpu")
     if count * dtype.itemsize != data.numel():
         raise Malformed(f"{data.numel()} bytes cannot be {description['dtype']}{shape}")
     if count == 0:
-        return torch.empty(shape, dtype=dtype, device=device)
-    return data.view(dtype).reshape(shape).to(device)
+        return torch.empty(shape, dtype=dtype)
+    return data.view(dtype).reshape(shape)
 
 
 def flatten(value: Any, on_tensor: Callable[[torch.Tensor], Any]) -> Any:

@@ -401,7 +401,9 @@ class Worker:
             model = self.models[message["model"]].train(bool(message["train"]))
             with self._candidate("forward"):
                 sets = [self._from_checker(payload) for payload in payloads]
-                return self.stopwatch.set_up(model, sets, self.conditions, renewed=bool(message["renewed"])), []
+                renewed, calibration = bool(message["renewed"]), message["calibration"]
+                self.stopwatch.set_up(model, sets, self.conditions, calibration, renewed=renewed)
+            return {"ok": True}, []
         self._look_later = "turn" in message  # the original takes its turn meanwhile
         self.launches.begin(silenced=bool(message.get("silenced")))
         with self._candidate("forward"):

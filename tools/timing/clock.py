@@ -23,7 +23,8 @@ import gc
 import math
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
 
@@ -60,16 +61,37 @@ class ClockSettings:
     """Whether to wait for what a thread may launch after a call; a call that is known to leave none needs no wait."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """What a clock finds out of its GPU and its host: another process on the same two need not find it out again."""
+
+    cycles_per_ms: float
+    """Of the spin kernel."""
+    overheads: Overheads
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Calibration:
+        return cls(cycles_per_ms=float(plain["cycles_per_ms"]), overheads=Overheads(**plain["overheads"]))
+
+
 class Clock:
     """A calibrated clock for one GPU. Hold its lease from construction on."""
 
-    def __init__(self, device: torch.device | str = "cuda", settings: ClockSettings | None = None) -> None:
+    def __init__(
+        self,
+        device: torch.device | str = "cuda",
+        settings: ClockSettings | None = None,
+        calibration: Calibration | None = None,
+    ) -> None:
+        """`calibration`: that of another clock, taken while the GPU was quiet; else it is found here."""
         self.settings = settings or ClockSettings()
         self.device = cuda_device(device)
         with torch.cuda.device(self.device):
             self._flusher = Flusher(self.device) if self.settings.cold_l2 else None
-            self._cycles_per_ms = _cycles_per_ms()
-            self.overheads = self._calibrate()
+            self._cycles_per_ms = calibration.cycles_per_ms if calibration else _cycles_per_ms()
+            overheads = calibration.overheads if calibration else self._calibrate()
+        self.calibration = Calibration(cycles_per_ms=self._cycles_per_ms, overheads=overheads)
+        self.overheads = overheads if self.settings.linger else dataclasses.replace(overheads, late_ms=0.0)
 
     @property
     def method(self) -> str:
@@ -188,10 +210,11 @@ class Clock:
         empty_ms = [self.time_once(nothing, turn).device_ms for turn in turns]
         least_samples = [self.time_once(least, turn) for turn in turns]
         trips_ms = [sample.host_ms - sample.enqueue_ms - sample.device_ms for sample in least_samples]
+        late_ms = [self._late_ms() for _ in turns]
         return Overheads(
             event_ms=statistics.median(empty_ms),
             round_trip_ms=max(statistics.median(trips_ms), 0.0),
-            late_ms=statistics.median(sample.late_ms for sample in least_samples),
+            late_ms=statistics.median(late_ms),
         )
 
     def _repeats(self, subject: Subject) -> int:

@@ -55,9 +55,10 @@ class Judgement:
 
 
 def judge(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
-    """Measure one output; shape and dtype are already known to agree."""
+    """Measure one output, wherever it is; shape and dtype are already known to agree."""
     if candidate.numel() == 0:
         return _nothing_to_measure()
+    candidate = candidate.to(yard.truth.device)
     if candidate.is_complex():
         return judge(torch.view_as_real(candidate), yard.as_real)
     if candidate.is_floating_point():

@@ -7,6 +7,7 @@ are what counts; what else the worker says (aliases, launches) can only speak ag
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from triton_agent.tools.results import CaseAccuracy, Finding
 from triton_agent.tools.verify.accuracy import Judgement, judge
 from triton_agent.tools.verify.condense import condense
 from triton_agent.tools.verify.expectation import Expectation
+from triton_agent.tools.verify.near import near
 from triton_agent.tools.verify.plan import Case, Verify
 from triton_agent.tools.verify.session import Failed
 from triton_agent.tools.verify.yardstick import Yardstick
@@ -45,8 +47,8 @@ def read_answer(reply: dict[str, Any], blobs: list[torch.Tensor], device: str = 
         raise Failed(Finding.DEVICE, f"an output is on {reply['strayed']}, the inputs are not")
     try:
         described, inputs = list(reply["tensors"]), list(reply["inputs"])
-        tensors = [unpack(item, blob, device) for item, blob in zip(described, blobs)]
-        after = [unpack(item, blob, device) for item, blob in zip(inputs, blobs[len(described) :])]
+        tensors = [near(unpack(item, blob), device) for item, blob in zip(described, blobs)]
+        after = [near(unpack(item, blob), device) for item, blob in zip(inputs, blobs[len(described) :])]
         aliases = frozenset((int(i), str(name)) for i, name in reply["aliases"])
         kept = frozenset(int(i) for i in reply["kept"])
         leaves(reply["tree"])
@@ -112,7 +114,7 @@ def _row(case: Case, name: str, judgement: Judgement) -> CaseAccuracy:
 
 def _failure(case: Case, name: str, got: torch.Tensor, yard: Yardstick, judgement: Judgement) -> Failed:
     assert judgement.finding is not None
-    unwritten = poisoned(got) & ~poisoned(yard.original)
+    unwritten = poisoned(got).to(yard.original.device) & ~poisoned(yard.original)
     if bool(unwritten.any()):
         count = int(unwritten.sum())
         return Failed(
@@ -185,7 +187,7 @@ def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     if not a.numel():
         return True
     a, b = a.contiguous(), b.contiguous()
-    return bool(torch.equal(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8)))
+    return bool(torch.equal(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8).to(a.device)))
 
 
 def check_aliases(case: Case, answer: Answer) -> None:
@@ -230,7 +232,8 @@ def check_state(case: Case, reply: dict[str, Any], blobs: list[torch.Tensor], de
     """Buffers after the call: changed as the original changes them, and nothing else changed."""
     expectation = case.expectation
     try:
-        state = {str(name): unpack(item, blob, device) for (name, item), blob in zip(reply["state"].items(), blobs)}
+        described = zip(reply["state"].items(), blobs)
+        state = {str(name): near(unpack(item, blob), device) for (name, item), blob in described}
     except (Malformed, AttributeError, TypeError, ValueError) as error:
         raise Failed(Finding.TAMPERED, f"the worker's answer contradicts itself ({error})") from error
     changed = {output.name.removeprefix("buffer "): output for output in expectation.state_after}
@@ -272,8 +275,12 @@ def _answers(answer: Answer, expectation: Expectation) -> bool:
 
 
 def ask_verifier(case: Case, verify: Verify, answer: Answer) -> tuple[list[CaseAccuracy], Failed | None]:
-    """A problem without a reference judges by itself; any output it accepts is right. It may write into its copies."""
-    outputs = unflatten(answer.tree, [tensor.clone() for tensor in answer.tensors])
+    """A problem without a reference judges by itself; any output it accepts is right.
+
+    It may write into its copies, which are where its inputs are.
+    """
+    home = next((tensor.device for tensor in case.expectation.inputs_after), "cpu")
+    outputs = unflatten(answer.tree, [tensor.to(home, copy=True) for tensor in answer.tensors])
     right = verify(case.expectation.packed_inputs, outputs)
     row = CaseAccuracy(
         variant=case.variant,
@@ -290,8 +297,12 @@ def ask_verifier(case: Case, verify: Verify, answer: Answer) -> tuple[list[CaseA
     return [row], Failed(Finding.VALUES, f"case {case.name}: the problem's own verify() does not accept the outputs")
 
 
-def tells(case: Case, others: Sequence[Case]) -> bool:
-    """Whether none of the others' answers would do for this case: then one left over from them cannot be right."""
+@functools.lru_cache(maxsize=256)
+def tells(case: Case, *others: Case) -> bool:
+    """Whether none of the others' answers would do for this case: then one left over from them cannot be right.
+
+    That is so for all candidates, and found out once.
+    """
     if case.verify is not None:
         return False
     known = [other.expectation.outputs for other in others]

@@ -27,7 +27,7 @@ from triton_agent.tools.verify.questions import (
 )
 from triton_agent.tools.verify.remembering import launched_less
 from triton_agent.tools.verify.session import Failed
-from triton_agent.tools.verify.speed import Entrant, Race
+from triton_agent.tools.verify.speed import Race
 from triton_agent.tools.verify.timekeeper import Timekeeper
 
 KINDS_OF_TIME = 2
@@ -96,10 +96,10 @@ def race_original(job: Job) -> None:
     """Race the candidate against the original."""
     clock = ready_clock(job)
     if clock is not None:
-        entrant = enter_clock(job, clock)
+        enter_clock(job, clock)
         looks = Looks(job.plan.trials[job.plan.main].looks[:FIRST_LOOKS])
         with job.gpu(Mode.EXCLUSIVE):
-            races = clock.race(entrant, looks)
+            races = clock.race(job.runner, looks)
         job.timings = timings_of(races)
         _check_answers_again(job, looks)
 
@@ -128,14 +128,14 @@ def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
     _await_compiled(job, clock, tell)
     if clock.is_complete and raced == clock.opponents:  # nothing came of it
         return
-    entrant = enter_clock(job, clock)
+    enter_clock(job, clock)
     looks = Looks(job.plan.trials[job.plan.main].looks[FIRST_LOOKS + 1 :])
     with job.gpu(Mode.EXCLUSIVE):
         with job.runner.off_its_time():
             clock.bring_in(tell)
         if raced == clock.opponents:
             return
-        races = clock.race(entrant, looks, since=raced)
+        races = clock.race(job.runner, looks, since=raced)
     job.timings += timings_of(races)
     _check_answers_again(job, looks)
 
@@ -211,11 +211,11 @@ def ready_clock(job: Job) -> Timekeeper | None:
         return job.clock.wait(lambda: job.on_stage("waiting for the clock"))
 
 
-def enter_clock(job: Job, clock: Timekeeper) -> Entrant:
+def enter_clock(job: Job, clock: Timekeeper) -> None:
     """The candidate at the start, at the main sizes; others may use the GPU until the race."""
     trial = job.plan.trials[job.plan.main]
     with job.gpu(Mode.SHARED):
-        return clock.enter(
+        clock.enter(
             job.runner,
             list(job.plan.timing_sets),
             model=trial.variant,

@@ -17,6 +17,7 @@ import torch
 from triton_agent.tools.isolate.payloads import Payload, pack
 from triton_agent.tools.isolate.tensors import Foreign, aliases, flatten, leaves, nested_tensors
 from triton_agent.tools.verify.index_bounds import WildIndex, refusing_on_gpu
+from triton_agent.tools.verify.near import near
 from triton_agent.tools.verify.random_rounding import DoublesSeen, Nudge
 from triton_agent.tools.verify.tensor_cores import Around
 from triton_agent.tools.verify.truth import run_lifted
@@ -113,9 +114,9 @@ def expect(
     return Expectation(
         packed_inputs=packed,
         tree=seen.tree,
-        outputs=tuple(Output(name=name, yard=yard) for name, yard in zip(names, yards)),
-        inputs_after=tuple(tensor.detach().clone() for tensor in kept),
-        state_before=seen.before,
+        outputs=tuple(Output(name=name, yard=yard.brought_near()) for name, yard in zip(names, yards)),
+        inputs_after=tuple(near(tensor.detach().clone()) for tensor in kept),
+        state_before={name: near(value) for name, value in seen.before.items()},
         state_after=_state_outputs(seen.changed, exact and state_of(exact[1])),
         aliases=frozenset((i, name) for i, name in aliases(seen.tensors, kept, seen.subject)),
         lifted=exact is not None,
@@ -158,7 +159,7 @@ class Behaviour:
         if len(self.outputs) != len(other.outputs) or len(self.changed) != len(other.changed):
             return False
         pairs = zip((*self.outputs, *self.changed.values()), (*other.outputs, *other.changed.values()))
-        return all(torch.equal(one.nan_to_num(), two.nan_to_num()) for one, two in pairs)
+        return all(torch.equal(one.nan_to_num(), two.nan_to_num().to(one.device)) for one, two in pairs)
 
 
 def behaviour(model: torch.nn.Module, packed: Payload, around: Around = contextlib.nullcontext) -> Behaviour:
@@ -318,7 +319,8 @@ def _with_coarse(yards: list[Yardstick], model: torch.nn.Module, given: Given, c
 def _state_outputs(changed: dict[str, torch.Tensor], exact: dict[str, torch.Tensor] | None) -> tuple[Output, ...]:
     truth = exact or changed
     return tuple(
-        Output(name=f"buffer {name}", yard=_yardstick(value, truth[name], [], 0.0)) for name, value in changed.items()
+        Output(name=f"buffer {name}", yard=_yardstick(value, truth[name], [], 0.0).brought_near())
+        for name, value in changed.items()
     )
 
 

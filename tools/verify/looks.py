@@ -87,7 +87,7 @@ def look_in_silence(session: Session, case: Case, others: Sequence[Case], device
     Fresh memory may hold answers to the `others`. The last that is asked of a candidate: after answers without sense
     its process may be good for nothing.
     """
-    if not checks.tells(case, others):
+    if not checks.tells(case, *others):
         return
     try:
         look = _look(session, secrets.randbelow(TURNS), case, secrets.choice(KINDS_OF_CALL), silenced=True)

@@ -28,9 +28,9 @@ ONE_CHANGED = "one element changed"
 """The inputs as given but for one element of each: too little for a cache that looks at samples of the content."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Case:
-    """One call a candidate makes, and what must come of it."""
+    """One call a candidate makes, and what must come of it. No case is equal to another."""
 
     name: str
     variant: str

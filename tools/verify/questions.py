@@ -128,7 +128,7 @@ def refuse_remembered_answers(job: Job, trial: Trial, asked: Sequence[Case]) -> 
     kernel = launched_less(by_kernel(reply["launches"]), job.called)
     if kernel:
         raise Failed(Finding.FALSE_CLOCK, f"asked the same again, it does less in {kernel} than ever before: {MEMORY}")
-    if len(asked) < SOON_FORGOTTEN or not checks.tells(first, asked[1:]):
+    if len(asked) < SOON_FORGOTTEN or not checks.tells(first, *asked[1:]):
         return
     right = right_in_silence(job, trial, first)
     if right and len(right) == (len(first.expectation.outputs) or 1):

@@ -24,7 +24,7 @@ from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.verify.distributions import DISTRIBUTIONS, draw
 from triton_agent.tools.verify.plan import secret_seed
 from triton_agent.tools.verify.reference import load
-from triton_agent.tools.verify.variants import AS_GIVEN, FULL_SIZE, Variant, family
+from triton_agent.tools.verify.variants import FULL_SIZE, Variant, family
 
 TIMING_SETS = 3
 """Sets of inputs that timed calls rotate through: one would let a memory of earlier answers look like speed."""
@@ -33,10 +33,10 @@ AtGpu = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 class SecondReader:
-    """At work from its construction; asked in this order, each once, and closed."""
+    """At work from its construction; asked in this order, each once at most, and closed."""
 
     def __init__(self, spec: ProblemSpec, at_gpu: AtGpu, *, device: str, sizes: bool) -> None:
-        """`at_gpu`: a shared place at the GPU, taken in that process. `sizes`: whether others than given are wanted."""
+        """`at_gpu`: a shared place at the GPU, taken in that process. `sizes`: whether it will be asked for any."""
         self._channel, theirs = Channel.pair()
         self._pid = os.fork()
         if self._pid == 0:
@@ -73,10 +73,11 @@ class SecondReader:
 
 def _read(spec: ProblemSpec, channel: Channel, at_gpu: AtGpu, device: str, sizes: bool) -> None:
     torch.set_num_threads(1)  # others that there were are not here after a fork
-    with at_gpu():
-        variants = family(spec, secret_seed(), limits=FULL_SIZE, device=device) if sizes else [AS_GIVEN]
-        _require_health(device)
-    channel.send({"variants": [dataclasses.asdict(variant) for variant in variants]})
+    if sizes:
+        with at_gpu():
+            variants = family(spec, secret_seed(), limits=FULL_SIZE, device=device)
+            _require_health(device)
+        channel.send({"variants": [dataclasses.asdict(variant) for variant in variants]})
     with at_gpu():  # a file may make its inputs there
         payloads = timing_sets(spec)
     kinds, inline, files = announced(payloads)

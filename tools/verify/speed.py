@@ -24,7 +24,7 @@ from triton_agent.tools.results import Finding, Timing
 from triton_agent.tools.timing.clock import Clock, ClockSettings
 from triton_agent.tools.timing.intervals import MARGIN
 from triton_agent.tools.timing.pairing import LEAST_PAIRS, PairingSettings, take_turns
-from triton_agent.tools.timing.samples import Overheads, PairedSamples, Sample, contradiction, hidden_ms
+from triton_agent.tools.timing.samples import PairedSamples, Sample, contradiction, hidden_ms
 from triton_agent.tools.timing.subject import Subject
 from triton_agent.tools.verify.looks import Looks
 from triton_agent.tools.verify.session import Failed, Session
@@ -74,16 +74,6 @@ class Opponent:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Entrant:
-    """A candidate at the start, in its worker."""
-
-    session: Session
-    overheads: Overheads
-    """Of its own clock."""
-    method: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Race:
     """What the clock read of a candidate and one opponent. What it says is worked out when the GPU is free again."""
 
@@ -122,54 +112,61 @@ class Racetrack:
         """The opponent before once more under another name: it does exactly the same, and is not measured again."""
         self.opponents.append(dataclasses.replace(self.opponents[-1], name=name, namesake=True))
 
-    def enter(self, session: Session, packed_sets: list[Payload], *, model: str, train: bool, renewed: bool) -> Entrant:
-        """Bring the candidate to the start: compiled, warm, its clock calibrated. Others may use the GPU meanwhile.
+    def enter(self, session: Session, packed_sets: list[Payload], *, model: str, train: bool, renewed: bool) -> None:
+        """Bring the candidate to the start: compiled and warm. Others may use the GPU meanwhile.
 
-        `renewed`: its inputs are changed before every call; see `timing/renewal.py`.
+        Its clock is calibrated as this one is, whose word on that can be taken. `renewed`: inputs are changed before
+        every call; see `timing/renewal.py`.
         """
-        reply, _ = session.ask("time", packed_sets, sets=len(packed_sets), model=model, train=train, renewed=renewed)
-        method = f"original: {self.clock.method}; candidate in its own process: {reply['method']}"
-        return Entrant(session=session, overheads=Overheads(**reply["overheads"]), method=method)
+        calibration = dataclasses.asdict(self.clock.calibration)
+        session.ask(
+            "time",
+            packed_sets,
+            sets=len(packed_sets),
+            model=model,
+            train=train,
+            renewed=renewed,
+            calibration=calibration,
+        )
 
-    def race(self, entrant: Entrant, looks: Looks, since: int = 0) -> list[Race]:
+    def race(self, session: Session, looks: Looks, since: int = 0) -> list[Race]:
         """Against each opponent from that one on, with the GPU alone; raises Failed for a clock that lies."""
-        entrant.session.ask("time", batch=WARM_UP_CALLS)
+        session.ask("time", batch=WARM_UP_CALLS)
         races: list[Race] = []
         for opponent in self.opponents[since:]:
             if not opponent.namesake:  # else what was measured of the one before holds
                 with opponent.conditions.settled():
-                    samples = self._turns(opponent, entrant, looks)
-                    self._bound(opponent, entrant, samples)
+                    samples = self._turns(opponent, session, looks)
+                    self._bound(opponent, session, samples)
             races.append(Race(opponent=opponent.name, samples=samples))
         return races
 
-    def sketch(self, entrant: Entrant) -> Race:
+    def sketch(self, session: Session) -> Race:
         """A short race against the first opponent, unbounded: for sorting what a trusted author wrote."""
-        entrant.session.ask("time", batch=WARM_UP_CALLS)
-        samples = self._take_turns(self.opponents[0], entrant, Looks(), self.settings.short_pairs)
+        session.ask("time", batch=WARM_UP_CALLS)
+        samples = self._take_turns(self.opponents[0], session, Looks(), self.settings.short_pairs)
         return Race(opponent=self.opponents[0].name, samples=samples)
 
-    def _turns(self, opponent: Opponent, entrant: Entrant, looks: Looks) -> PairedSamples:
+    def _turns(self, opponent: Opponent, session: Session, looks: Looks) -> PairedSamples:
         """Short; and in full where the candidate seems ahead in device time."""
-        samples = self._take_turns(opponent, entrant, looks, self.settings.short_pairs)
+        samples = self._take_turns(opponent, session, looks, self.settings.short_pairs)
         if may_win(samples):
-            samples = self._take_turns(opponent, entrant, looks, self.settings.full_pairs)
+            samples = self._take_turns(opponent, session, looks, self.settings.full_pairs)
         return samples
 
-    def _take_turns(self, opponent: Opponent, entrant: Entrant, looks: Looks, pairs: int) -> PairedSamples:
+    def _take_turns(self, opponent: Opponent, session: Session, looks: Looks, pairs: int) -> PairedSamples:
         looks.begin(SAMPLES_OF_A_PAIR * min(pairs, LEAST_PAIRS))
         return take_turns(
             functools.partial(self.clock.time_once, opponent.subject),
-            functools.partial(_ask_sample, entrant.session, looks),
+            functools.partial(_ask_sample, session, looks),
             PairingSettings(pairs=pairs, limit_s=self.settings.limit_s, precision=self.settings.precision),
             cold_l2=self.settings.cold_l2,
-            overheads=entrant.overheads,
-            method=entrant.method,
+            overheads=self.clock.calibration.overheads,
+            method=f"{self.clock.method}; the candidate by the same clock in a process of its own",
         )
 
-    def _bound(self, opponent: Opponent, entrant: Entrant, samples: PairedSamples) -> None:
+    def _bound(self, opponent: Opponent, session: Session, samples: PairedSamples) -> None:
         """Refuse claims that the trusted clock, the floor or their own other half contradict."""
-        session = entrant.session
         claimed = statistics.median(sample.device_ms for sample in samples.candidate)
         latency = statistics.median(sample.host_ms for sample in samples.candidate)
         calls = max(3, min(BATCH_AT_MOST, int(BATCH_MS / max(latency, 1e-3))))
@@ -186,14 +183,14 @@ class Racetrack:
             raise Failed(
                 Finding.FALSE_CLOCK, f"claimed {claimed:.4f} ms; moving the bytes alone takes {self.floor_ms:.4f} ms"
             )
-        if self._doubt(samples, entrant):  # a host that was held up is not again, and a lie is
-            doubt = self._doubt(self._take_turns(opponent, entrant, Looks(), self.settings.short_pairs), entrant)
+        if self._doubt(samples):  # a host that was held up is not again, and a lie is
+            doubt = self._doubt(self._take_turns(opponent, session, Looks(), self.settings.short_pairs))
             if doubt:
                 raise Failed(Finding.FALSE_CLOCK, doubt)
 
-    def _doubt(self, samples: PairedSamples, entrant: Entrant) -> str:
+    def _doubt(self, samples: PairedSamples) -> str:
         beside_ms = hidden_ms(samples.baseline, self.clock.overheads)
-        return contradiction(samples.candidate, entrant.overheads, beside_ms)
+        return contradiction(samples.candidate, samples.overheads, beside_ms)
 
 
 def may_win(samples: PairedSamples) -> bool:

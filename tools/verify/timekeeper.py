@@ -32,7 +32,7 @@ from triton_agent.tools.verify.plan import Plan
 from triton_agent.tools.verify.profiling import least_time, original_on_gpu
 from triton_agent.tools.verify.reference import Reference
 from triton_agent.tools.verify.session import Session
-from triton_agent.tools.verify.speed import Entrant, Race, Racetrack, SpeedSettings, precision_mode
+from triton_agent.tools.verify.speed import Race, Racetrack, SpeedSettings, precision_mode
 
 PROBE_READINGS = 5
 """Of the original alone, whose median tells a loaded card from a quiet one."""
@@ -115,21 +115,21 @@ class Timekeeper:
                 self._roofline = least_time(self._reference, self._plan, self._conditions)
             return self._roofline
 
-    def enter(self, session: Session, packed_sets: list[Payload], *, model: str, train: bool, renewed: bool) -> Entrant:
+    def enter(self, session: Session, packed_sets: list[Payload], *, model: str, train: bool, renewed: bool) -> None:
         """Bring a candidate to the start; needs no exclusive lease."""
-        return self._track.enter(session, packed_sets, model=model, train=train, renewed=renewed)
+        self._track.enter(session, packed_sets, model=model, train=train, renewed=renewed)
 
-    def race(self, entrant: Entrant, looks: Looks, since: int = 0) -> list[Race]:
+    def race(self, session: Session, looks: Looks, since: int = 0) -> list[Race]:
         """Against each opponent there is, from that one on, while nothing disturbed."""
-        return self._thread.submit(self._race, entrant, looks, since).result()
+        return self._thread.submit(self._race, session, looks, since).result()
 
-    def sketch(self, entrant: Entrant) -> Race:
+    def sketch(self, session: Session) -> Race:
         """A short race, unwatched: it sorts, and no more."""
-        return self._thread.submit(self._track.sketch, entrant).result()
+        return self._thread.submit(self._track.sketch, session).result()
 
-    def _race(self, entrant: Entrant, looks: Looks, since: int) -> list[Race]:
+    def _race(self, session: Session, looks: Looks, since: int) -> list[Race]:
         races = undisturbed(
-            lambda: self._track.race(entrant, looks, since),
+            lambda: self._track.race(session, looks, since),
             self._vigil,
             after=lambda run: self._vigil.slower_than_usual({race.opponent: race.original_ms() for race in run}),
             probe=self._probe,

@@ -10,8 +10,11 @@ import dataclasses
 import functools
 import math
 import statistics
+from collections.abc import Callable
 
 import torch
+
+from triton_agent.tools.verify.near import near
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,12 +87,20 @@ class Yardstick:
     @functools.cached_property
     def as_real(self) -> Yardstick:
         """Of a complex output, with real and imaginary parts side by side."""
+        real = self._each(lambda tensor: torch.view_as_real(tensor.to(torch.complex128)))
+        return dataclasses.replace(real, original=torch.view_as_real(self.original))
+
+    def brought_near(self) -> Yardstick:
+        """Where answers are held against it."""
+        return self._each(near)
+
+    def _each(self, made: Callable[[torch.Tensor], torch.Tensor]) -> Yardstick:
         return dataclasses.replace(
             self,
-            truth=torch.view_as_real(self.truth.to(torch.complex128)),
-            original=torch.view_as_real(self.original),
-            nudged=tuple(torch.view_as_real(other.to(torch.complex128)) for other in self.nudged),
-            coarse=tuple(torch.view_as_real(other.to(torch.complex128)) for other in self.coarse),
+            truth=made(self.truth),
+            original=made(self.original),
+            nudged=tuple(map(made, self.nudged)),
+            coarse=tuple(map(made, self.coarse)),
         )
 
     @functools.cached_property
