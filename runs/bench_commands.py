@@ -35,6 +35,14 @@ TURNS = Annotated[int | None, typer.Option("--turns", help="Rounds of proposals 
 PARALLEL = Annotated[
     int | None, typer.Option("--parallel", help="Proposals in a round, and evaluations at once; default: 4.")
 ]
+AT_ONCE = Annotated[
+    int | None,
+    typer.Option(
+        "--at-once",
+        metavar="N",
+        help="Problems side by side on each GPU; each is timed with it to itself; default: 1.",
+    ),
+]
 BUDGET = Annotated[str | None, typer.Option("--budget", metavar="TIME", help="Of one go at one problem: 90s, 10m.")]
 LIBRARY = Annotated[
     bool | None,
@@ -53,7 +61,8 @@ PRECISION = Annotated[
 DEVICE = Annotated[
     str | None,
     typer.Option(
-        "--device", help="cpu: right or wrong, no speed; cuda, cuda:1; cuda:all: a problem at a time on each; auto."
+        "--device",
+        help="cpu: right or wrong, no speed; cuda, cuda:1; cuda:all: the problems shared out among all; auto.",
     ),
 ]
 TARGET = Annotated[str | None, typer.Option("--target", metavar="T", help="What kernels compile for without a GPU.")]
@@ -91,6 +100,7 @@ SHARED: dict[str, tuple[Any, Any]] = {
     "attempts": (ATTEMPTS, None),
     "turns": (TURNS, None),
     "parallel": (PARALLEL, None),
+    "at_once": (AT_ONCE, None),
     "budget": (BUDGET, None),
     "allow_library": (LIBRARY, None),
     "precision": (PRECISION, None),

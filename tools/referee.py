@@ -50,7 +50,7 @@ class Referee:
     def begin(self) -> None:
         """Fork the checker and have it load the problem; `facts` waits for that."""
         channel, theirs = Channel.pair()
-        self._child = self._nursery.base.fork("checker", theirs, self._settings)
+        self._child = self._nursery.for_checkers().fork("checker", theirs, self._settings)
         self._channel = channel
         channel.send({"op": "prepare"})
 

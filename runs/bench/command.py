@@ -51,6 +51,7 @@ class BenchRequest:
     attempts: int | None = None
     turns: int | None = None
     parallel: int | None = None
+    at_once: int | None = None
     budget: str | None = None
     allow_library: bool | None = None
     precision: str | None = None
@@ -142,6 +143,7 @@ def _said(request: BenchRequest) -> dict[str, Any]:
         "samples": request.attempts,
         "turns": request.turns,
         "parallel": request.parallel,
+        "at_once": request.at_once,
         "budget_s": parse_seconds(request.budget),
         "mode": mode,
         "precision": request.precision,

@@ -1,12 +1,13 @@
 """Where rows are made: the machine, its versions, and the commit of this project's code; and who makes them.
 
-A place is a card with processes of its own, or the interpreter. Each has one problem at a time.
+A place is a card, or the interpreter, with processes of its own, with one problem at a time. A card may have several.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import platform
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -54,17 +55,22 @@ def here(chosen: Chosen) -> Where:
 async def places(
     chosen: Chosen, settings: BenchSettings, folder: Path, shared: Sequence[Nursery], say: Callable[[str], None]
 ) -> AsyncIterator[list[Place]]:
-    """One for each card, or for each of the nurseries that are `shared` and stay open."""
+    """So many for each card, or one for each of the nurseries that are `shared` and stay open."""
+    numbers = itertools.count()
+    cards = [card for card in chosen.uuids for _ in range(settings.at_once)]
 
     def begun(card: str) -> Nursery:
-        return Nursery(str(folder / f"{card or 'first'}.log"), card)
+        nursery = Nursery(str(folder / f"{card or 'first'}-{next(numbers)}.log"), card)
+        if settings.device == "cuda":
+            nursery.expect_problems()
+        return nursery
 
     def checked(card: str) -> contextlib.AbstractContextManager[PublicProtocol | None]:
         wanted = settings.protocol == ORIGINAL
         return public_protocol(settings.device, card) if wanted else contextlib.nullcontext()
 
     async with contextlib.AsyncExitStack() as stack:
-        nurseries = shared or await stack.enter_async_context(opened_on(chosen.uuids, begun, say))
+        nurseries = shared or await stack.enter_async_context(opened_on(cards, begun, say))
         yield [
             Place(card=nursery.card, nursery=nursery, public=stack.enter_context(checked(nursery.card)))
             for nursery in nurseries

@@ -16,8 +16,9 @@ from triton_agent.tools.isolate.conditions import PRECISIONS
 
 VERIFIED, ORIGINAL = "verified", "original"
 PROTOCOLS = (VERIFIED, ORIGINAL)
-ELSEWHERE = ("kernels", "base_url", "api_key_env", "vllm_python", "cards")
-"""Settings that may differ between parts of one benchmark: where a folder or a server is, and which cards are free."""
+ELSEWHERE = ("kernels", "base_url", "api_key_env", "vllm_python", "cards", "at_once")
+"""Settings that may differ between parts of one benchmark: where a folder or a server is, which cards are free, and how
+many problems share one. Each is timed with its card to itself."""
 UNSAID = {"precision": "same"}
 """What holds where a record says nothing, since it is older than the setting."""
 
@@ -44,7 +45,9 @@ class BenchSettings:
     """Of one sample."""
     device: str = "cpu"
     cards: str = ""
-    """Which of the visible GPUs, as `--device` says it behind the colon, a problem at a time each; empty: the first."""
+    """Which of the visible GPUs, as `--device` says it behind the colon; empty: the first."""
+    at_once: int = 1
+    """Problems side by side on each of them: while one is read or compiled, another is timed."""
     target: str = "cuda:90"
     seed: int = 0
     timeout_s: float = 120.0
@@ -53,7 +56,12 @@ class BenchSettings:
     """`original`: the public benchmark's own check is told beside the verdicts."""
 
     def __post_init__(self) -> None:
-        for name, value in (("--attempts", self.samples), ("--turns", self.turns), ("--parallel", self.parallel)):
+        for name, value in (
+            ("--attempts", self.samples),
+            ("--turns", self.turns),
+            ("--parallel", self.parallel),
+            ("--at-once", self.at_once),
+        ):
             if value < 1:
                 raise UsageError(f"{name} {value}", remedy="at least 1")
         if self.protocol not in PROTOCOLS:

@@ -218,6 +218,18 @@ def test_two_evaluators_share_one_nursery(
     assert evaluator.evaluate(KERNEL).status is Status.PASSED
 
 
+def test_where_problems_are_expected_a_later_one_has_torchs_compiler_imported(
+    spec: ProblemSpec, nursery: Nursery
+) -> None:
+    assert nursery.for_checkers() is nursery.base
+    nursery.expect_problems()
+    assert not eventually(lambda: nursery.for_checkers() is nursery.base, limit_s=60.0)
+    libraries = Path(f"/proc/{nursery.for_checkers().origin.pid}/status").read_text()
+    assert "Threads:\t1\n" in libraries, "a thread that there is before a fork is not there after it"
+    with Evaluator(spec, QUICK, nursery=nursery) as evaluator:
+        assert evaluator.evaluate(KERNEL).status is Status.PASSED
+
+
 def test_verdicts_reached_at_once_are_each_right(evaluator: Evaluator) -> None:
     sources = [f"{kernel}\n# {number}\n" for number in range(8) for kernel in (KERNEL, WRONG)]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:

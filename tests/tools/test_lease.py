@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import os
 import signal
 import stat
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -201,3 +203,50 @@ def test_a_folder_where_anyone_may_remove_locks_is_refused(folder: Path) -> None
     folder.chmod(0o777)
     with pytest.raises(InstrumentError, match="sticky"), lease(KEY, what="mine", folder=folder):
         pass
+
+
+def test_threads_of_one_process_share_it(folder: Path) -> None:
+    together = threading.Barrier(4, timeout=20)
+
+    def work() -> int:
+        with lease(KEY, what="a thread", mode=Mode.SHARED, folder=folder):
+            return together.wait()
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        assert sorted(thread.result() for thread in [pool.submit(work) for _ in range(4)]) == [0, 1, 2, 3]
+
+
+def test_a_thread_that_waits_behind_another_gives_up_in_time(others: Others, folder: Path) -> None:
+    others.hold()
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        waiting = [pool.submit(lease(KEY, what="a thread", wait_s=0.3, folder=folder).__enter__) for _ in range(3)]
+        assert all(isinstance(thread.exception(20), InstrumentError) for thread in waiting)
+
+
+def test_a_child_forked_while_a_thread_waits_has_a_turn_of_its_own(others: Others, folder: Path) -> None:
+    holder = others.hold()
+    program = textwrap.dedent(f"""
+        import os, sys, threading, time
+        from pathlib import Path
+        from triton_agent.tools.timing import lease as module
+        folder = Path({str(folder)!r})
+        def take():
+            with module.lease({KEY!r}, what="either", wait_s=30, folder=folder):
+                pass
+        thread = threading.Thread(target=take)
+        thread.start()
+        while not any(turn.locked() for turn in module._AFTER_FORK._turns.values()):
+            time.sleep(0.01)
+        child = os.fork()
+        if not child:
+            take()
+            os._exit(7)
+        print("waiting", flush=True)
+        thread.join()
+        sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """)
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    others.started.append(process)
+    assert process.stdout is not None and process.stdout.readline() == "waiting\n"
+    holder.communicate("")
+    assert process.wait(20) == 7

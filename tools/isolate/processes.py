@@ -16,6 +16,7 @@ from triton_agent.tools import workspace
 from triton_agent.tools.errors import WorkerLost
 from triton_agent.tools.hardware import VISIBLE
 from triton_agent.tools.isolate.wire import Channel, ChannelClosed, ChannelTimeout
+from triton_agent.tools.isolate.zygote import CHECKERS
 
 START_TIMEOUT_S = 120.0
 """Importing torch takes 2 s warm; a cold disk has been seen to need half a minute."""
@@ -78,6 +79,13 @@ class Zygote:
         pid = self.request({"op": "zygote", "mode": mode, "target": target}, theirs)["pid"]
         return Zygote(ours, Child(self, pid))
 
+    def is_ready(self) -> bool:
+        """Whether its imports are done by now."""
+        with self._lock:
+            if not self._ready and self.channel.is_readable():
+                self._await_ready()
+            return self._ready
+
     def request(self, message: dict[str, Any], channel: Channel | None = None) -> dict[str, Any]:
         with self._lock, _as_lost("a zygote does not answer"):
             if self._closed:
@@ -139,6 +147,18 @@ class Nursery:
         self.base = Zygote.start(log_path, card)
         self._modes: dict[tuple[str, str], Zygote] = {}
         self._lock = threading.Lock()
+        self._checkers: Zygote | None = None
+
+    def expect_problems(self) -> None:
+        """Where many are to come: what checkers of later ones import, a process does beforehand."""
+        self._checkers = self._checkers or self.base.fork_zygote(CHECKERS, "")
+
+    def for_checkers(self) -> Zygote:
+        """The one to fork a checker from, without waiting for any."""
+        with contextlib.suppress(WorkerLost):  # it could not import what no checker has to have
+            if self._checkers and self._checkers.is_ready():
+                return self._checkers
+        return self.base
 
     def mode(self, mode: str, target: str) -> Zygote:
         """The zygote for a mode, started at first use; it may still be importing triton."""
@@ -153,7 +173,7 @@ class Nursery:
         return ""
 
     def close(self) -> None:
-        for zygote in (*self._modes.values(), self.base):
+        for zygote in (*self._modes.values(), *filter(None, [self._checkers]), self.base):
             zygote.close()
 
     def __enter__(self) -> Nursery:

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import json
 import os
+import select
 import socket
 import struct
 import threading
@@ -94,6 +95,12 @@ class Channel:
             if error.errno == errno.ETOOMANYREFS:
                 raise InstrumentError("this user has too many descriptors under way between processes") from error
             raise ChannelClosed(str(error)) from error
+
+    def is_readable(self) -> bool:
+        """Whether a message, or the end, is there."""
+        poll = select.poll()
+        poll.register(self.sock, select.POLLIN)
+        return bool(poll.poll(0))
 
     def receive(self, timeout_s: float | None = None) -> tuple[dict[str, Any], list[bytearray]]:
         """The next message and its blobs."""

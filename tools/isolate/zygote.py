@@ -4,8 +4,9 @@
                               └───────forks──> mode zygote (torch + triton) ──forks──> worker    runs one candidate
 
 A mode zygote has triton imported as its workers need it: in interpreter mode, for ahead-of-time compilation, or for a
-GPU. No zygote ever makes a CUDA context, runs a candidate, or learns a seed. Commands come over one socket, one at a
-time; a child stays a zombie until it is waited for, so a process id in the driver's hands cannot come to mean another.
+GPU. Where many problems are to come, one more has torch's compiler imported, and forks checkers. No zygote ever makes a
+CUDA context, runs a candidate, or learns a seed. Commands come over one socket, one at a time; a child stays a zombie
+until it is waited for, so a process id in the driver's hands cannot come to mean another.
 """
 
 from __future__ import annotations
@@ -29,16 +30,22 @@ ROLES = {
 }
 """Role -> module whose `main(channel, settings)` the forked child runs."""
 
+CHECKERS = "checkers"
+"""Mode of a zygote whose children do not have to import torch's compiler."""
+
 MODES: dict[str, dict[str, str]] = {
     "interpreter": {"TRITON_INTERPRET": "1"},
     "compiler": {"TRITON_INTERPRET": "0"},
     "gpu": {"TRITON_INTERPRET": "0", "CUDA_DEVICE_MAX_CONNECTIONS": "1"},
+    CHECKERS: {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"},
 }
 """Mode -> environment it sets before triton is imported.
 
 A context with one connection to the GPU instead of eight is made and ended in half the time, and the driver makes and
 ends one after another: that is what bounds verdicts per second. Kernels on several streams of a candidate may then
 wait for each other where they would not for its user: a reading that is too slow at worst, never too fast.
+
+Whether there is a GPU, torch's compiler must not find out by a CUDA call: no child could make one then.
 """
 
 QUIET = {
@@ -116,7 +123,11 @@ def _become(message: dict[str, Any], fds: list[int], control: Channel, parent: i
 
 def _become_mode_zygote(mode: str, target: str, channel: Channel) -> int:
     os.environ.update(MODES[mode])
-    importlib.import_module("triton_agent.tools.isolate.worker").warm_up(mode, target)
+    if mode == CHECKERS:
+        importlib.import_module("triton_agent.tools.verify.checker")
+        importlib.import_module("triton_agent.tools.verify.baselines").import_compiler()
+    else:
+        importlib.import_module("triton_agent.tools.isolate.worker").warm_up(mode, target)
     serve(channel)
     return 0
 

@@ -25,6 +25,7 @@ import json
 import os
 import re
 import stat
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -75,9 +76,11 @@ def lease(
     _shared_folder(folder)
     name = _file_name(key)
     with contextlib.ExitStack() as held:
-        # The gate is held while waiting and let go once inside.
-        with _locked(folder / f"{name}.gate", Mode.EXCLUSIVE, deadline_s) as passed:
-            inside = passed and held.enter_context(_locked(folder / f"{name}.lock", mode, deadline_s))
+        inside = False
+        with contextlib.ExitStack() as waiting:  # the gate is held while waiting and let go once inside
+            first = waiting.enter_context(_first_here(folder / name, deadline_s))
+            if first and waiting.enter_context(_locked(folder / f"{name}.gate", Mode.EXCLUSIVE, deadline_s)):
+                inside = held.enter_context(_locked(folder / f"{name}.lock", mode, deadline_s))
         if not inside:
             raise _still_held(key, wait_s, folder)
         held.enter_context(_note(folder, name, what, mode))
@@ -135,6 +138,21 @@ def awaited(key: str, folder: Path = FOLDER) -> bool:
 
 
 @contextlib.contextmanager
+def _first_here(path: Path, deadline_s: float) -> Iterator[bool]:
+    """One thread of a process at a time stands at the gate and asks again and again: a dozen would slow down the clock.
+
+    False where the deadline came first.
+    """
+    turn = _AFTER_FORK.turn(path)
+    taken = turn.acquire(timeout=max(0.0, deadline_s - time.monotonic()))
+    try:
+        yield taken
+    finally:
+        if taken:
+            turn.release()
+
+
+@contextlib.contextmanager
 def _locked(path: Path, mode: Mode, deadline_s: float) -> Iterator[bool]:
     """The lock for the length of the block; False where the deadline came first. Always tries once."""
     with _opened(path, create=True) as descriptor:
@@ -163,13 +181,13 @@ def _opened(path: Path, *, create: bool) -> Iterator[int]:
             where=str(path),
             remedy="remove it, or choose another folder for leases",
         ) from error
-    _FORK_GUARD.add(descriptor)
+    _AFTER_FORK.add(descriptor)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise InstrumentError("not a plain file where a lease belongs", where=str(path), remedy="remove it")
         yield descriptor
     finally:
-        _FORK_GUARD.close(descriptor)
+        _AFTER_FORK.close(descriptor)
 
 
 def _open_any_owner(path: Path) -> int:
@@ -258,17 +276,26 @@ def _user() -> str:
         return f"uid {os.getuid()}"
 
 
-class _ForkGuard:
-    """Closes lease files in forked children; else a child would keep the lease of a parent that died."""
+class _AfterFork:
+    """What a forked child must not take over: files, or it would keep the lease of a parent that died, and turns."""
 
     def __init__(self) -> None:
         self._open: set[int] = set()
+        self._turns: dict[Path, threading.Lock] = {}
         self._registered = False
 
-    def add(self, descriptor: int) -> None:
+    def _register(self) -> None:
         if not self._registered:
-            os.register_at_fork(after_in_child=self._close_all)
+            os.register_at_fork(after_in_child=self._forget)
             self._registered = True
+
+    def turn(self, path: Path) -> threading.Lock:
+        """This process's, to wait for a lease."""
+        self._register()
+        return self._turns.setdefault(path, threading.Lock())
+
+    def add(self, descriptor: int) -> None:
+        self._register()
         self._open.add(descriptor)
 
     def close(self, descriptor: int) -> None:
@@ -277,9 +304,10 @@ class _ForkGuard:
             self._open.discard(descriptor)
             os.close(descriptor)
 
-    def _close_all(self) -> None:
+    def _forget(self) -> None:
+        self._turns = {}  # those of threads that are not in the child would never come
         for descriptor in list(self._open):
             self.close(descriptor)
 
 
-_FORK_GUARD = _ForkGuard()
+_AFTER_FORK = _AfterFork()

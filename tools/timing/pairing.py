@@ -65,12 +65,18 @@ def take_turns(
     cold_l2: bool,
     overheads: Overheads,
     method: str,
+    before: PairedSamples | None = None,
 ) -> PairedSamples:
-    """Measures `settings.pairs` pairs, fewer only where the time limit cuts in."""
-    pairs: list[tuple[Sample, Sample]] = []
+    """Measures `settings.pairs` pairs, fewer only where the time limit cuts in.
+
+    `before`: pairs that were measured already, with the same seed, and count among them.
+    """
+    pairs = list(zip(before.baseline, before.candidate)) if before else []
     begun_s = time.monotonic()
     seed = secrets.randbits(32) if settings.seed is None else settings.seed
     for index, swapped in enumerate(candidate_first(settings.pairs, seed)):
+        if index < (len(before.baseline) if before else 0):
+            continue
         if pairs and time.monotonic() - begun_s > settings.limit_s:
             break
         if settings.precision is not None and _looks(index) and _narrow(pairs, settings.precision):

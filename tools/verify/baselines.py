@@ -8,6 +8,7 @@ something else than the original, is left out, and a note says so: it says nothi
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -27,11 +28,25 @@ and may multiply in another precision."""
 WIDE = frozenset({"float32", "complex64"})
 """What TF32 stands in for."""
 
+IN_A_PROCESS_OF_ITS_OWN = "TORCHINDUCTOR_AUTOTUNE_IN_SUBPROC"
+"""Where torch's compiler may try out kernels; that process would not stand still with the one that compiles."""
+
 Call = Callable[[Any, list[Any]], Any]
 
 
+def import_compiler(threads: int = 1) -> None:
+    """Torch's compiler, with so many helpers of its own; that takes seconds, if this process has not inherited it."""
+    keep_what_is_compiled()
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = str(threads)
+    os.environ[IN_A_PROCESS_OF_ITS_OWN] = "0"
+    for name in ("torch._dynamo", "torch._inductor.compile_fx"):
+        importlib.import_module(name)
+    config: Any = importlib.import_module("torch._inductor.config")
+    config.compile_threads, config.autotune_in_subproc = threads, False  # it reads the environment when it is imported
+
+
 def keep_what_is_compiled() -> None:
-    """Point torch's compiler to the user's own cache; before it is imported."""
+    """Point torch's compiler to the user's own cache."""
     folder = Path(platformdirs.user_cache_dir("triton-agent")) / "inductor"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

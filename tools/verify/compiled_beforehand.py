@@ -12,7 +12,6 @@ priority that are left to them.
 from __future__ import annotations
 
 import functools
-import importlib
 import mmap
 import os
 import signal
@@ -28,7 +27,7 @@ from triton_agent.tools.isolate.conditions import Conditions
 from triton_agent.tools.isolate.cores import leave_cores_to_the_clock
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.timing.giving_way import GivingWay, Lease
-from triton_agent.tools.verify.baselines import compiled, keep_what_is_compiled
+from triton_agent.tools.verify.baselines import compiled, import_compiler
 from triton_agent.tools.verify.distributions import DISTRIBUTIONS, draw
 from triton_agent.tools.verify.input_tensors import map_tensors
 from triton_agent.tools.verify.late_clock import TELL_EVERY_S
@@ -39,8 +38,6 @@ LIMIT_S = 300.0
 """Of its own time. What takes longer to compile is nobody's baseline."""
 LESS_URGENT = 10
 """Steps of priority below what candidates wait for."""
-IN_A_PROCESS_OF_ITS_OWN = "TORCHINDUCTOR_AUTOTUNE_IN_SUBPROC"
-"""Where torch's compiler may try out kernels; that process would not stand still with this one."""
 SEED = 1
 """Any will do: what is compiled depends on shapes and types."""
 
@@ -104,10 +101,7 @@ def _compile_all(
 ) -> None:
     leave_cores_to_the_clock()
     os.nice(LESS_URGENT)
-    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = str(min(THREADS_AT_MOST, len(os.sched_getaffinity(0))))
-    os.environ[IN_A_PROCESS_OF_ITS_OWN] = "0"
-    keep_what_is_compiled()
-    importlib.import_module("torch._dynamo")  # takes seconds, in which it has no use for the GPU
+    import_compiler(min(THREADS_AT_MOST, len(os.sched_getaffinity(0))))
     conditions.settle()
     os.kill(os.getpid(), signal.SIGSTOP)  # ready for the GPU
     reference = load(spec)
