@@ -207,3 +207,13 @@ def test_a_parent_that_is_killed_leaves_neither_a_stopped_child_nor_a_lease(tmp_
         until(lambda: state_of(pid) in ("gone", "Z"))
     with lease(KEY, what="a race", wait_s=0.0, folder=folder):
         assert holders(KEY, folder)
+
+
+def test_a_turn_is_longer_than_the_one_before(working: Working) -> None:
+    ends = []
+    for _ in range(5):
+        working.works_on()
+        with working.alone():
+            ends.append(time.monotonic())
+    fifth = [at_s for at_s in working.beats() if ends[3] < at_s < ends[4]]
+    assert fifth[-1] - fifth[0] > giving_way.LONGER**3 * giving_way.TURN_S

@@ -3,7 +3,7 @@
 The child knows nothing of leases. It stops itself (SIGSTOP) once it is ready for the GPU; from there on a thread of its
 parent keeps it. It runs while that thread holds the lease shared. When somebody waits to have the card alone, the child
 is stopped wherever it is, what it had queued is let run out, and the lease is given up; with the lease back, it goes
-on. So nobody waits longer than a turn, whatever the child does.
+on. So nobody waits longer than a turn, whatever the child does; its turns grow as it needs more of them.
 
 A stopped process ends by SIGKILL like any other: a child that is to die with its parent does so in the middle of that,
 and the lease of a dead parent is free. What the child itself has started is not stopped: it must leave the GPU alone.
@@ -21,7 +21,10 @@ from collections.abc import Callable
 from triton_agent.tools.errors import InstrumentError
 
 TURN_S = 1.0
-"""It runs for this long at least before it gives way, or a card on which one race follows another would end it."""
+"""Its first turn lasts this long at least before it gives way: a card on which one race follows another would end it."""
+LONGER = 2.0
+"""Times the turn before: each stop costs it the races of others, who will all wait for it in the end."""
+LONGEST_TURN_S = 8.0
 DRAIN_S = 0.25
 """After the stop. Whoever tries out kernels queues a tenth of a second of them at most before it looks at the clock."""
 POLL_S = 0.02
@@ -65,11 +68,12 @@ class GivingWay:
 
     def _keep(self) -> None:
         try:
-            alive = self._runs(until=lambda: False)  # before it asks for the GPU
+            alive, turn_s = self._runs(until=lambda: False), TURN_S  # before it asks for the GPU
             while alive:
                 with self._lease():
                     os.kill(self._pid, signal.SIGCONT)
-                    alive = self._runs(until=self._somebody_waits()) and self._stands_still()
+                    alive = self._runs(until=self._somebody_waits(turn_s)) and self._stands_still()
+                turn_s = min(LONGER * turn_s, LONGEST_TURN_S)
         except InstrumentError:
             pass  # the lease is not to be had: others need the card more than what comes of this
         finally:
@@ -106,13 +110,13 @@ class GivingWay:
         seen = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
         return None if seen is None else seen.si_code
 
-    def _somebody_waits(self) -> Callable[[], bool]:
-        """Asked again and again in one turn."""
+    def _somebody_waits(self, turn_s: float) -> Callable[[], bool]:
+        """Asked again and again in one turn, which lasts so long at least."""
         began_s, seen = time.monotonic(), 0
 
         def waits() -> bool:
             nonlocal seen
             seen = seen + 1 if self._awaited() else 0
-            return seen >= LOOKS and time.monotonic() - began_s > TURN_S
+            return seen >= LOOKS and time.monotonic() - began_s > turn_s
 
         return waits
