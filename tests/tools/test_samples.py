@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from triton_agent.tools.errors import NotJudgeableHere
 from triton_agent.tools.timing.pairing import (
     LEAST_PAIRS,
     PairingSettings,
-    TimeOnce,
+    Readings,
     candidate_first,
     take_turns,
 )
@@ -30,12 +31,12 @@ def sample(
     return Sample(device_ms=device_ms, host_ms=host_ms, enqueue_ms=enqueue_ms, late_ms=late_ms, queued=queued)
 
 
-def scripted(name: str, log: list[str], reading: Sample) -> TimeOnce:
-    def time_once(turn: int) -> Sample:
-        log.append(f"{name}{turn}")
-        return reading
+def scripted(name: str, log: list[str], reading: Sample) -> Readings:
+    def read(turns: Sequence[int]) -> list[Sample]:
+        log.extend(f"{name}{turn}" for turn in turns)
+        return [reading for _ in turns]
 
-    return time_once
+    return read
 
 
 def turns(settings: PairingSettings, baseline: Sample, candidate: Sample) -> tuple[PairedSamples, list[str]]:
@@ -66,18 +67,26 @@ def test_both_subjects_meet_the_same_inputs() -> None:
         assert [call for call in log if call.startswith(subject)] == [f"{subject}{turn}" for turn in range(10)]
 
 
+def test_a_measurement_goes_on_where_a_shorter_one_ended() -> None:
+    log: list[str] = []
+    sides = scripted("b", log, sample()), scripted("c", log, sample())
+    short = take_turns(*sides, PairingSettings(pairs=4, seed=5), cold_l2=True, overheads=OVERHEADS, method="")
+    settings = PairingSettings(pairs=10, seed=5)
+    longer = take_turns(*sides, settings, cold_l2=True, overheads=OVERHEADS, method="", before=short)
+    _, at_once = turns(settings, sample(), sample())
+    assert log == at_once and len(longer.baseline) == 10
+
+
 def test_an_order_nobody_asked_for_is_another_each_time() -> None:
     methods = {turns(PairingSettings(pairs=3), sample(), sample())[0].method for _ in range(5)}
     assert len(methods) > 1
 
 
 def test_what_going_first_costs_falls_on_both_sides_alike() -> None:
-    calls = 0
+    times_ms = itertools.cycle([2.0, 1.0])
 
-    def first_of_two_is_slow(_: int) -> Sample:
-        nonlocal calls
-        calls += 1
-        return sample(device_ms=2.0 if calls % 2 else 1.0)
+    def first_of_two_is_slow(turns: Sequence[int]) -> list[Sample]:
+        return [sample(device_ms=next(times_ms)) for _ in turns]
 
     measured = take_turns(
         first_of_two_is_slow,
@@ -102,11 +111,12 @@ def test_a_measurement_ends_early_only_once_both_figures_are_precise() -> None:
     assert len(steady.baseline) == LEAST_PAIRS
     readings = itertools.cycle([1.0, 1.3, 0.8])
 
-    def unsteady(_: int) -> Sample:
-        return sample(host_ms=next(readings))
+    def unsteady(turns: Sequence[int]) -> list[Sample]:
+        return [sample(host_ms=next(readings)) for _ in turns]
 
+    steadily = scripted("b", [], sample())
     measured = take_turns(
-        lambda _: sample(), unsteady, settings, cold_l2=True, overheads=OVERHEADS, method="only the latency scatters"
+        steadily, unsteady, settings, cold_l2=True, overheads=OVERHEADS, method="only the latency scatters"
     )
     assert len(measured.baseline) > LEAST_PAIRS
 

@@ -45,20 +45,20 @@ class Stopwatch:
     def answer(
         self, message: dict[str, Any], inputs: list[list[Any]]
     ) -> tuple[dict[str, Any], list[list[torch.Tensor]]]:
-        """One sample, or a batch of back-to-back calls whose time is for the asker to take.
+        """A sample for each turn, or a batch of back-to-back calls whose time is for the asker to take.
 
-        With `inputs` the sample's call for the device time, or the one after it for the latency, gets these, and what
-        it returned goes back with the sample.
+        With `inputs` the first sample's call for the device time, or the one after it for the latency, gets these, and
+        what it returned goes back with the sample.
         """
         assert self._clock is not None and self._subject is not None
         if "batch" in message:
             return self._batch(int(message["batch"])), []
-        turn = int(message["turn"])
-        looked_at = self._calls[(turn + int(message.get("later", 0))) % len(self._calls)]
+        turns = [int(turn) for turn in message["turns"]]
+        looked_at = self._calls[(turns[0] + int(message.get("later", 0))) % len(self._calls)]
         for args in inputs:
             looked_at.take(args)
-        sample = dataclasses.asdict(self._clock.time_once(self._subject, turn))
-        return looked_at.shown({"sample": sample}) if inputs else ({"sample": sample}, [])
+        samples = [dataclasses.asdict(sample) for sample in self._clock.read(self._subject, turns)]
+        return looked_at.shown({"samples": samples}) if inputs else ({"samples": samples}, [])
 
     def _refresh(self, turn: int) -> None:
         self._calls[turn % len(self._calls)].refresh()

@@ -404,7 +404,7 @@ class Worker:
                 renewed, calibration = bool(message["renewed"]), message["calibration"]
                 self.stopwatch.set_up(model, sets, self.conditions, calibration, renewed=renewed)
             return {"ok": True}, []
-        self._look_later = "turn" in message  # the original takes its turn meanwhile
+        self._look_later = "turns" in message  # the original takes its turn meanwhile
         self.launches.begin(silenced=bool(message.get("silenced")))
         with self._candidate("forward"):
             reply, rows = self.stopwatch.answer(message, [self._from_checker(payload) for payload in payloads])

@@ -23,7 +23,7 @@ import gc
 import math
 import statistics
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -114,6 +114,10 @@ class Clock:
                 subject.queueing_ms.append(self._latency_ms(subject, turn)[1])
             subject.repeats = self._repeats(subject)
 
+    def read(self, subject: Subject, turns: Sequence[int]) -> list[Sample]:
+        """A sample for each."""
+        return [self.time_once(subject, turn) for turn in turns]
+
     def time_once(self, subject: Subject, turn: int = 0) -> Sample:
         """One sample: two calls, of neighbouring sets of inputs."""
         with self._in_charge():
@@ -136,8 +140,8 @@ class Clock:
         """Two subjects in turns, warmed up; see `pairing.take_turns`."""
         self._warm_up_both(baseline, candidate)
         return take_turns(
-            functools.partial(self.time_once, baseline),
-            functools.partial(self.time_once, candidate),
+            functools.partial(self.read, baseline),
+            functools.partial(self.read, candidate),
             settings or PairingSettings(),
             cold_l2=self.settings.cold_l2,
             overheads=self.overheads,

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from triton_agent.tools.errors import InstrumentError
 
 TURN_S = 1.0
-"""Its first turn lasts this long at least before it gives way: a card on which one race follows another would end it."""
+"""Its first turn lasts this long at least before it gives way: on a card with race after race it would not get on."""
 LONGER = 2.0
 """Times the turn before: each stop costs it the races of others, who will all wait for it in the end."""
 LONGEST_TURN_S = 8.0

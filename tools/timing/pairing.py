@@ -17,7 +17,7 @@ import random
 import secrets
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from triton_agent.tools.timing import intervals
 from triton_agent.tools.timing.samples import Overheads, PairedSamples, Sample, milliseconds
@@ -28,8 +28,8 @@ PAIRS_BETWEEN_LOOKS = 6
 RESAMPLES_OF_A_LOOK = 200
 """Enough to see how wide an interval is; nobody reads it, and the GPU stands still meanwhile."""
 
-TimeOnce = Callable[[int], Sample]
-"""Times one call of a subject; the number says which set of inputs is due."""
+Readings = Callable[[Sequence[int]], Sequence[Sample]]
+"""A sample of a subject for each of these turns; the number says which set of inputs is due."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +58,8 @@ def candidate_first(pairs: int, seed: int) -> list[bool]:
 
 
 def take_turns(
-    time_baseline: TimeOnce,
-    time_candidate: TimeOnce,
+    read_baseline: Readings,
+    read_candidate: Readings,
     settings: PairingSettings,
     *,
     cold_l2: bool,
@@ -81,7 +81,7 @@ def take_turns(
             break
         if settings.precision is not None and _looks(index) and _narrow(pairs, settings.precision):
             break
-        pairs.append(_one_pair(time_baseline, time_candidate, index, swapped))
+        pairs.append(_one_pair(read_baseline, read_candidate, index, swapped))
     baseline, candidate = (tuple(side) for side in zip(*pairs, strict=True))
     outcome = f"{len(pairs)} of {settings.pairs} pairs ABBA or BAAB (seed {seed}); {method}"
     return PairedSamples(
@@ -103,12 +103,12 @@ def _narrow(pairs: list[tuple[Sample, Sample]], precision: tuple[float, float]) 
     return True
 
 
-def _one_pair(baseline: TimeOnce, candidate: TimeOnce, index: int, swapped: bool) -> tuple[Sample, Sample]:
+def _one_pair(baseline: Readings, candidate: Readings, index: int, swapped: bool) -> tuple[Sample, Sample]:
     """Four calls, outer and inner subject; both meet the same two turns of the inputs."""
     outer, inner = (candidate, baseline) if swapped else (baseline, candidate)
     before, after = 2 * index, 2 * index + 1
-    first, second, third, fourth = outer(before), inner(before), inner(after), outer(after)
-    outer_mean, inner_mean = _mean(first, fourth), _mean(second, third)
+    first, between, last = outer([before]), inner([before, after]), outer([after])
+    outer_mean, inner_mean = _mean(*first, *last), _mean(*between)
     return (inner_mean, outer_mean) if swapped else (outer_mean, inner_mean)
 
 

@@ -66,8 +66,8 @@ def main(channel: Channel, settings: dict[str, Any]) -> None:
             raise InstrumentError(f"the checker does not know {message['op']!r}")
 
 
-SWITCH_INTERVAL_S = 0.0005
-"""A tenth of Python's own: the clock's thread waits that long for each of those that judge others meanwhile."""
+SWITCH_INTERVAL_S = 0.0001
+"""A fiftieth of Python's own: the clock's thread waits that long for those that judge others, often in a reading."""
 RECORDED = (
     *("accuracy", "resources", "launches", "torch_operators", "evidence", "notes", "stages", "timings"),
     *("determinism", "peak_bytes", "original_peak_bytes", "roofline", "profile"),

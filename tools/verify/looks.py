@@ -58,14 +58,23 @@ class Looks:
         self._series += 1
         self._asked = 0
 
-    def ask(self, session: Session, turn: int) -> Reply:
-        """One sample."""
-        kind = self._due.get(self._asked)
+    def ask(self, session: Session, turns: Sequence[int]) -> list[Any]:
+        """A sample for each, as it came."""
+        if not any(self._is_due(self._asked + number) for number in range(len(turns))):
+            self._asked += len(turns)
+            return list(session.ask("time", turns=list(turns))[0]["samples"])
+        return [sample for turn in turns for sample in self._ask_one(session, turn)]
+
+    def _is_due(self, number: int) -> bool:
+        return number in self._due and bool(self._cases)
+
+    def _ask_one(self, session: Session, turn: int) -> list[Any]:
+        due, number = self._is_due(self._asked), self._asked
         self._asked += 1
-        if kind is None or not self._cases:
-            return session.ask("time", turn=turn)[0]
-        self.taken.append(_look(session, turn, self._cases.pop(), kind, silenced=False))
-        return self.taken[-1].reply
+        if not due:
+            return list(session.ask("time", turns=[turn])[0]["samples"])
+        self.taken.append(_look(session, turn, self._cases.pop(), self._due[number], silenced=False))
+        return list(self.taken[-1].reply["samples"])
 
     def judge(self, device: str) -> None:
         """All that were taken; raises Failed for the first that is not what the original gives."""
@@ -103,7 +112,7 @@ def _look(session: Session, turn: int, case: Case, kind: int, *, silenced: bool)
         "time",
         [case.expectation.packed_inputs],
         expected_bytes=case.expectation.answer_bytes,
-        turn=turn,
+        turns=[turn],
         later=kind,
         silenced=silenced,
     )

@@ -15,6 +15,7 @@ import functools
 import secrets
 import statistics
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -171,8 +172,8 @@ class Racetrack:
         taken = len(before.baseline) if before else 0
         looks.begin(SAMPLES_OF_A_PAIR * (min(pairs, LEAST_PAIRS) - taken))
         return take_turns(
-            functools.partial(self.clock.time_once, opponent.subject),
-            functools.partial(_ask_sample, session, looks),
+            functools.partial(self.clock.read, opponent.subject),
+            functools.partial(_ask_samples, session, looks),
             PairingSettings(pairs=pairs, limit_s=self.settings.limit_s, precision=self.settings.precision, seed=seed),
             cold_l2=self.settings.cold_l2,
             overheads=self.clock.calibration.overheads,
@@ -227,12 +228,15 @@ def _call(model: Any, args: list[Any], conditions: Conditions) -> Any:
         return model(*args)
 
 
-def _ask_sample(session: Session, looks: Looks, turn: int) -> Sample:
-    reply = looks.ask(session, turn)
+def _ask_samples(session: Session, looks: Looks, turns: Sequence[int]) -> list[Sample]:
+    """One for each turn."""
     try:
-        return Sample(**reply["sample"])
+        samples = [Sample(**sample) for sample in looks.ask(session, turns)]
     except (TypeError, ValueError) as error:
         raise Failed(Finding.TAMPERED, f"the worker's reading contradicts itself ({error})") from error
+    if len(samples) != len(turns):
+        raise Failed(Finding.TAMPERED, f"the worker gives {len(samples)} readings where {len(turns)} were asked for")
+    return samples
 
 
 def precision_mode(conditions: Conditions = DEFAULT) -> str:
