@@ -26,6 +26,7 @@ from triton_agent.policy.author.skeleton import (
     GridEntry,
     KernelText,
     Setting,
+    power_of_two,
     program_id,
     stores,
 )
@@ -34,6 +35,8 @@ from triton_agent.policy.author.weaving import Node
 
 IDENTITY = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "any": 0.0, "all": 1.0}
 IDENTITY |= {"argmax": -math.inf, "argmin": math.inf}
+LOADED_AHEAD = 64
+"""Registers of a thread, of 128 or more, for what is loaded before the first reduction."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -196,10 +199,36 @@ class _RowKernel:
     def _at_once(self) -> None:
         self._column_line("")
         live = self.kernel.live()
+        for i in self._loads_ahead():
+            self.body.named(i)
         for i, node in enumerate(self.kernel.nodes):
             if i in live and node.kind in ("reduce", "scan"):
                 self._name_special(i, node)
         stores(self.body, self.setting)
+
+    def _loads_ahead(self) -> list[int]:
+        """Loads to begin with: what tells where others are, then the rest, as far as there are registers for it.
+
+        The warps of a program wait for each other in every reduction, and no load is begun before its place in the
+        program: one behind a reduction would be waited for on its own.
+        """
+        nodes, live = self.kernel.nodes, sorted(self.kernel.live())
+        if self.tiles.rows * self.tiles.warps == 1 or not any(nodes[i].kind in ("reduce", "scan") for i in live):
+            return []
+        waits, depths = dict[int, bool](), dict[int, int]()
+        for i in live:
+            waits[i] = nodes[i].kind in ("reduce", "scan") or any(waits[j] for j in nodes[i].inputs)
+            depths[i] = max((depths[j] for j in nodes[i].inputs), default=0) + (nodes[i].kind == "load")
+        loads = [i for i in live if nodes[i].kind == "load" and not waits[i]]
+        lanes = self.tiles.warps * self.setting.lanes
+        each = max(1, self.tiles.rows * power_of_two(self.columns[0]) // lanes)
+        room, found = LOADED_AHEAD, list[int]()
+        for i in sorted(loads, key=lambda i: (depths[i], i)):
+            needed = each if self.body.varies[i] & set(self.kernel.reduced) else 1
+            if needed <= room:
+                found.append(i)
+                room -= needed
+        return found
 
     def _name_special(self, node: int, found: Node) -> None:
         """Reductions and scans, in the order in which they can be computed."""

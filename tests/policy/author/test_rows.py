@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -309,3 +310,53 @@ def test_lines_of_a_table_are_added_one_after_another(tmp_path: Path, nursery: N
     source = write(brief_of(problem(tmp_path, BAGS)), Choice()).source
     assert "for column in range(columns):" in source and "BLOCK_COLUMNS" not in source, source
     check_passes(tmp_path, nursery, BAGS)
+
+
+AFFINE = """
+ROWS, COLUMNS, LINES = 40, 600, 30
+
+
+class Model(nn.Module):
+    def __init__(self, lines, columns):
+        super().__init__()
+        self.table = nn.Embedding(lines, columns)
+        self.norm = nn.LayerNorm(columns)
+
+    def forward(self, places, x):
+        return self.norm(self.table(places) + x)
+
+
+def get_inputs():
+    return [torch.randint(0, LINES, (ROWS,)), torch.randn(ROWS, COLUMNS)]
+
+
+def get_init_inputs():
+    return [LINES, COLUMNS]
+"""
+
+
+def test_all_that_can_be_is_loaded_before_the_first_reduction(tmp_path: Path) -> None:
+    """Warps wait for each other in a reduction: a load behind it would be waited for on its own."""
+    brief = brief_of(problem(tmp_path, AFFINE))
+    source = write(brief, first_choice(brief)).source
+    before, _, after = source.partition("tl.sum(")
+    assert before.count("tl.load(") == 5 and "tl.load(" not in after
+    loads = re.findall(r"tl\.load\((\w+)_ptr", before)
+    assert loads[0] == "places" and loads[-1] == "weight", "what tells where the others are comes first"
+
+
+def test_what_a_reduction_finds_is_looked_up_behind_it(tmp_path: Path, nursery: Nursery) -> None:
+    text = AFFINE.replace("self.norm(self.table(places) + x)", "self.table(x[:, :30].argmax(1)) + places[:, None]")
+    brief = brief_of(problem(tmp_path, text))
+    source = write(brief, first_choice(brief)).source
+    assert source.index("argmax") < source.index("tl.load(weight_ptr")
+    check_passes(tmp_path, nursery, text)
+
+
+def test_a_large_tile_keeps_its_registers(tmp_path: Path) -> None:
+    """Of 32 elements a thread, what comes behind the reduction is loaded there."""
+    brief = dataclasses.replace(brief_of(problem(tmp_path, AFFINE)), device="cuda")
+    (draft,) = drafts_of(brief, first_choice(brief))
+    tiles = Tiles(rows=4, looped=False, warps=4)
+    source = write(brief, first_choice(brief).with_tiles(draft.kernels[0].key, tiles)).source
+    assert "tl.load(" in source.rpartition("tl.sum(")[2]
