@@ -2,15 +2,15 @@
 
 A matrix qualifies where its elements lie row by row without gaps and a row is a multiple of 16 bytes. Whether the
 tensor at hand is aligned too is asked on the host at every call (`HOST_FUNCTIONS`); where it is not, the same kernel
-gets pointers. Not covered: matrices that begin within a tensor, or whose rows are further apart than they are long.
+gets pointers. A matrix may begin at a later row of its tensor. Not covered: rows further apart than they are long.
 """
 
 from __future__ import annotations
 
 import dataclasses
 
-from triton_agent.policy.author.indexing import Axis, Index
-from triton_agent.policy.author.sizes import is_constant, times
+from triton_agent.policy.author.indexing import Index
+from triton_agent.policy.author.sizes import Size, plus, times
 from triton_agent.policy.author.tiling import Dimension
 
 ALIGNED_BYTES = 16
@@ -43,6 +43,10 @@ class Matrix:
     down: Dimension
     across: Dimension
     """Along which neighbours are next to each other in memory."""
+    lines: Size
+    """Rows of the tensor up to the last that is asked for."""
+    before: Size = dataclasses.field(compare=False)
+    """Rows of the tensor before the first one."""
 
     @property
     def block(self) -> tuple[str, str]:
@@ -55,10 +59,10 @@ def matrix_of(value: str, index: Index, one: Dimension, other: Dimension, item_b
         length = across.size(index.width)
         steps = {axis: times(down.stride(axis), length) for axis in down.axes}
         steps |= {axis: across.stride(axis) for axis in across.axes}
-        if _is_made_of(index, steps) and length[0] * item_bytes % ALIGNED_BYTES == 0:
-            return Matrix(value=value, down=down, across=across)
+        aligned = length[0] * item_bytes % ALIGNED_BYTES == 0
+        whole = all(step and offset >= 0 and offset % step == 0 for offset, step in zip(index.offset, length))
+        if dict(index.terms) == steps and aligned and whole:
+            before = tuple(offset // step for offset, step in zip(index.offset, length))
+            lines = plus(before, down.size(index.width))
+            return Matrix(value=value, down=down, across=across, lines=lines, before=before)
     return None
-
-
-def _is_made_of(index: Index, steps: dict[Axis, tuple[int, ...]]) -> bool:
-    return is_constant(index.offset, 0) and dict(index.terms) == steps

@@ -319,7 +319,8 @@ class Forward:
         items, names = [], []
         for name, matrix in kernel.arguments.matrices.items():
             blocks = ", ".join(self._block(kernel.blocks[block]) for block in matrix.block)
-            sizes = ", ".join(self.sizes.expression(d.size(self.graph.width)) for d in (matrix.down, matrix.across))
+            shape = matrix.lines, matrix.across.size(self.graph.width)
+            sizes = ", ".join(self.sizes.expression(size) for size in shape)
             items.append(f"({self._tensor_argument(matrix.value)}, ({sizes}), ({blocks}))")
             names.append(self.names.new(name))
         flag = self.names.new("described")

@@ -26,6 +26,7 @@ from triton_agent.policy.author.indexing import (
     plain_axes,
     regrouped,
 )
+from triton_agent.policy.author.joined_sums import with_sums_joined
 from triton_agent.policy.author.program import VIEWS, Value, register_dtype
 from triton_agent.policy.author.sizes import Shape, Size, constant, contiguous_strides, product
 from triton_agent.policy.author.weaving import Guard, MustStore, Node, Weaver
@@ -62,6 +63,8 @@ class Kernel:
     rows: tuple[Axis, ...] = ()
     columns: tuple[Axis, ...] = ()
     """Of a product: the axes of its leading dimensions, of m and of n; the reduced ones are those of k."""
+    side: tuple[Axis, ...] = ()
+    """The inner axes of a slight product that goes into the same sums."""
     part: Axis | None = None
     """Where the reduced axes are cut into parts, each of which is a result: the axis that counts them."""
     covers: frozenset[str] = frozenset()
@@ -108,7 +111,10 @@ LONG_ROW = 16384
 """Elements beyond which a row does not fit into the registers of one program."""
 WORTH_CUTTING = 1 << 17
 """Elements below which a kernel for each reduction takes longer than one for all."""
-_DIMENSION, _REDUCED, _INNER = "d", "r", "k"
+HALF = ("float16", "bfloat16")
+_DIMENSION, _REDUCED, _INNER, _SIDE = "d", "r", "k", "s"
+SLIGHT = 64
+"""The longest inner dimension of a product that takes one step."""
 
 
 class Attempt:
@@ -142,9 +148,9 @@ class Attempt:
         if not anchors:
             self.kept = self.table.axes(_DIMENSION)
             return self._finish("points", self._nothing_expensive)
-        anchor = max((value for value, _ in anchors), key=lambda value: self.partition._order[value.name])
+        anchor = self._heaviest([value for value, _ in anchors])
         places = {at for value, at in anchors if value.name == anchor.name}
-        if len(places) > 1:
+        if len(places) > 1 and not self._are_twins(anchor, places):
             raise self._store(anchor)
         plan: dict[str, Callable[[Value, Indices], Kernel]] = {
             "reduce": self._rows,
@@ -153,7 +159,32 @@ class Attempt:
         }
         if anchor.operation not in plan:
             raise Stuck(anchor.name, f"no kernel for {anchor.operation}")
-        return plan[anchor.operation](anchor, places.pop())
+        # Of two tiles side by side, the one that begins where the product does.
+        return plan[anchor.operation](anchor, min(places, key=lambda at: bool(at) and plain_axes(at[-1]) is None))
+
+    def _heaviest(self, values: list[Value]) -> Value:
+        """What a kernel is made around: the last one, or the product that the last one goes into the sums of."""
+        by_order = sorted(values, key=lambda value: self.partition._order[value.name], reverse=True)
+        last = by_order[0]
+        return next((value for value in by_order if self._is_beside(last, value)), last)
+
+    def _is_beside(self, value: Value, anchor: Value) -> bool:
+        """Whether it is a slight product where the other has its results, too."""
+        both = anchor.operation == "dot" and anchor.dtype == value.dtype and anchor.shape == value.shape
+        return both and self._is_slight(value) and not self._is_slight(anchor)
+
+    def _is_slight(self, value: Value) -> bool:
+        """Whether its operands are so narrow that the product takes one step."""
+        if value.operation != "dot" or value.dtype not in HALF:
+            return False
+        return max(self.program.values[value.inputs[0]].shape[-1]) <= SLIGHT
+
+    def _are_twins(self, anchor: Value, places: set[Indices]) -> bool:
+        """Whether they are two tiles of one product, side by side: the halves of a gated layer's projection."""
+        if anchor.operation != "dot" or anchor.dtype not in HALF or len(places) != 2:
+            return False
+        first, second = places
+        return first[:-1] == second[:-1]
 
     def _anchors(self) -> list[tuple[Value, Indices]]:
         """Expensive values that the first root meets first on the way back."""
@@ -362,18 +393,48 @@ class Attempt:
             self._require_plain(name)
         inner = self.table.index(_INNER, self.program.values[anchor.inputs[0]].shape[-1])
         self.kept = own
+        sides: list[Value] = []
 
         def take_in(weaver: Weaver, value: Value, place: Indices, guards: tuple[Guard, ...]) -> int:
-            if value.name != anchor.name or guards:
+            beside = value.name != anchor.name and self._goes_into(value, anchor)
+            if guards or not (value.name == anchor.name or beside or self._is_twin(value, anchor)):
                 raise self._store(value)
-            left = weaver.weave(value.inputs[0], (*place[:-1], inner))
-            right = weaver.weave(value.inputs[1], (*place[:-2], inner, place[-1]))
-            return weaver.add(
-                Node(kind="dot", function=value.dtype, arguments=(left, right), dtype="float32", hint="total")
-            )
+            along = inner
+            if beside:
+                sides.append(value)
+                along = self.table.index(_SIDE, self.program.values[value.inputs[0]].shape[-1])
+            left = weaver.weave(value.inputs[0], (*place[:-1], along))
+            right = weaver.weave(value.inputs[1], (*place[:-2], along, place[-1]))
+            made = Node(kind="dot", function=value.dtype, arguments=(left, right), dtype="float32", hint="total")
+            others = [node for node in weaver.nodes if node.kind == "dot" and node != made]
+            if len(others) > 1 or (not sides and any(node.arguments[0] != left for node in others)):
+                raise self._store(value)
+            return weaver.add(made)
 
         kernel = self._finish("product", take_in)
-        return dataclasses.replace(kernel, batch=tuple(batch), rows=tuple(rows), columns=tuple(columns))
+        kernel = dataclasses.replace(kernel, batch=tuple(batch), rows=tuple(rows), columns=tuple(columns))
+        if not sides:
+            return kernel
+        joined = with_sums_joined(dataclasses.replace(kernel, side=tuple(self.table.axes(_SIDE))))
+        if joined is None:
+            raise self._store(sides[0])
+        return joined
+
+    def _goes_into(self, value: Value, anchor: Value) -> bool:
+        """Whether it is a slight product with results where the anchor has its own: the detour of an adapter."""
+        if not self._is_beside(value, anchor):
+            return False
+        for name in value.inputs:
+            self._require_plain(name)
+        return not self.partition.leaks(value.name, self.cone)
+
+    def _is_twin(self, value: Value, anchor: Value) -> bool:
+        """Whether both multiply the same rows, so that a tile of those is loaded once for a tile of each."""
+        alike = value.operation == "dot" and value.shape == anchor.shape and value.inputs[0] == anchor.inputs[0]
+        if not alike or not value.dtype == anchor.dtype in HALF or self.partition.leaks(value.name, self.cone):
+            return False
+        self._require_plain(value.inputs[1])
+        return True
 
     def _require_plain(self, name: str) -> None:
         """An operand of a product is read again for every tile: what it takes to compute it is better done once."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.described import Matrix, matrix_of
 from triton_agent.policy.author.kernel_plan import Kernel
-from triton_agent.policy.author.product_tiles import SHARED_BYTES, ranked, shared_bytes
+from triton_agent.policy.author.product_tiles import SHARED_BYTES, SMALLEST, ranked, shared_bytes
 from triton_agent.policy.author.program import ITEM_BYTES, Number
-from triton_agent.policy.author.skeleton import Setting
+from triton_agent.policy.author.skeleton import Setting, power_of_two
 from triton_agent.policy.author.tiling import Dimension, along_reduced
 
 HALF = ("float16", "bfloat16")
@@ -24,20 +26,23 @@ class ProductFacts:
     def __init__(self, kernel: Kernel, setting: Setting) -> None:
         self.kernel, self.setting = kernel, setting
         self.width = setting.program.width
-        self.dot = next(i for i in sorted(kernel.live()) if kernel.nodes[i].kind == "dot")
+        self.dots = [i for i in sorted(kernel.live()) if kernel.nodes[i].kind == "dot"]
+        """One, or two of the same rows."""
+        self.dot = self.dots[0]
         self.m = Dimension(name="m", plural="rows", axes=kernel.rows)
         self.n = Dimension(name="n", plural="columns", axes=kernel.columns)
         self.k = Dimension(name="k", plural="inner", axes=kernel.reduced)
+        self.side = Dimension(name="side", plural="sides", axes=kernel.side)
         self.batch = Dimension(name="batch", plural="batches", axes=kernel.batch)
         self.half = self.operand_dtype() in HALF
         self.operands = self._operands()
-        """As matrices that tensor descriptors can load; empty where they are not that."""
+        """The loads as matrices for tensor descriptors; empty where they are not that."""
         self.alternatives = self._alternatives()
         self.tiles = self._tiles()
 
     def operand_dtype(self) -> str:
         """What the matrix unit is fed: half precision where both operands are stored so."""
-        stored = {self.stored_dtype(argument) for argument in self.kernel.nodes[self.dot].arguments}
+        stored = {self.stored_dtype(argument) for argument in self.kernel.nodes[self.dot].arguments[:2]}
         only = stored.pop() if len(stored) == 1 else None
         return only if only in HALF else self.kernel.nodes[self.dot].function
 
@@ -65,12 +70,18 @@ class ProductFacts:
         )
 
     def _alternatives(self) -> list[Tiles]:
+        """Two products of the same rows are as one of twice the columns, of which each has half of a tile."""
+        twins = len(self.dots)
+        found = [replace(tiles, columns=max(SMALLEST, tiles.columns // twins)) for tiles in self._ranked(twins)]
+        return list(dict.fromkeys(found))
+
+    def _ranked(self, twins: int) -> list[Tiles]:
         m, n, k = (d.size(self.width)[0] for d in (self.m, self.n, self.k))
         copies = self.batch.size(self.width)[0] * (1 if self.kernel.part is None else self.kernel.part.size[0])
         setting = self.setting
         return ranked(
             m,
-            n,
+            n * twins,
             k,
             copies,
             half=self.half,
@@ -87,7 +98,7 @@ class ProductFacts:
 
     def _item_bytes(self) -> tuple[int, int]:
         """What waits in shared memory for each element of an operand: all that is loaded for it."""
-        left, right = (self._loaded_bytes(argument) for argument in self.kernel.nodes[self.dot].arguments)
+        left, right = (self._loaded_bytes(argument) for argument in self.kernel.nodes[self.dot].arguments[:2])
         return left, right
 
     def _loaded_bytes(self, argument: int | Number) -> int:
@@ -107,12 +118,22 @@ class ProductFacts:
                 total += ITEM_BYTES[self.setting.dtype_of(node.tensor)]
         return max(least, total)
 
-    def _operands(self) -> tuple[Matrix, ...]:
+    def _operands(self) -> dict[int, Matrix]:
         if not self.half or self.kernel.batch or self.kernel.part is not None:
-            return ()
-        left, right = self.kernel.nodes[self.dot].arguments
-        a, b = self._matrix(left, self.m), self._matrix(right, self.n)
-        return (a, b) if a is not None and b is not None else ()
+            return {}
+        found: dict[int, Matrix | None] = {}
+        for dot in self.dots:
+            left, right = (self.source(argument) for argument in self.kernel.nodes[dot].arguments[:2])
+            found |= {left: self._matrix(left, self.m), right: self._matrix(right, self.n)}
+        known = {source: matrix for source, matrix in found.items() if matrix is not None}
+        return {i: self._as_far(matrix, known) for i, matrix in known.items()} if len(known) == len(found) else {}
+
+    def _as_far(self, matrix: Matrix, others: dict[int, Matrix]) -> Matrix:
+        """Seen up to the last row that is asked for of its tensor, so that one descriptor will do."""
+        alike = [
+            m for m in others.values() if (m.value, m.down, m.across) == (matrix.value, matrix.down, matrix.across)
+        ]
+        return matrix if matrix.down == self.k else replace(matrix, lines=max(m.lines for m in alike))
 
     def _matrix(self, argument: int | Number, own: Dimension) -> Matrix | None:
         if self.stored_dtype(argument) not in HALF:
@@ -126,7 +147,10 @@ class ProductFacts:
         """Results that are stored by tensor descriptors: plain matrices, as far as there is room for their tiles."""
         found: dict[int, Matrix] = {}
         tiles = self.tiles
-        room = SHARED_BYTES - shared_bytes(tiles)
+        room = SHARED_BYTES - shared_bytes(replace(tiles, columns=tiles.columns * len(self.dots)))
+        if self.kernel.side:
+            side = max(SMALLEST, power_of_two(self.side.size(self.width)[0]))
+            room -= shared_bytes(replace(tiles, inner=side, stages=1))
         for position, root in enumerate(self.kernel.roots):
             item_bytes = _BYTES.get(self.setting.dtype_of(root.value))
             if not tiles.described or item_bytes is None or root.value in self.setting.in_place:

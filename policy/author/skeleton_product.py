@@ -4,6 +4,9 @@ What follows the product (bias, activation, residual, scale) happens on the tile
 are numbered so that those that run at the same time share rows and columns in the L2 cache. Half precision goes to
 the matrix unit as it is and is summed in float32; float32 in full precision or as three products of TF32.
 
+Two products of the same rows that meet are summed up side by side, and a slight one that is added to another is one
+more step of its sums (`joined_sums.py`).
+
 Where operands are plain matrices of half precision, tiles can be loaded by tensor descriptors (`described.py`). As many
 programs as run at once then take one tile after another, and begin to load the next while they finish one.
 Not covered: descriptors for batched products, and for products that are cut into parts.
@@ -19,7 +22,9 @@ from triton_agent.policy.author.described import Matrix
 from triton_agent.policy.author.kernel_plan import Kernel
 from triton_agent.policy.author.points import Binding
 from triton_agent.policy.author.product_facts import HALF, ProductFacts
+from triton_agent.policy.author.product_tiles import SMALLEST
 from triton_agent.policy.author.program import Number
+from triton_agent.policy.author.sizes import is_constant
 from triton_agent.policy.author.skeleton import (
     MOST_ASIDE,
     BlockSize,
@@ -34,8 +39,9 @@ from triton_agent.policy.author.tiling import Dimension
 
 GROUP = 8
 """Rows of tiles that are worked through together."""
+ACCUMULATORS = ("accumulator", "accumulator2")
 _OWN_WORDS = (
-    *("start", "accumulator", "span", "last", "tile", "tiles", "tiles_n", "tile_m", "tile_n"),
+    *("start", *ACCUMULATORS, "span", "last", "tile", "tiles", "tiles_n", "tile_m", "tile_n"),
     *("first_tile", "group_rows", "DESCRIBED"),
 )
 """Variables of the skeleton, which nothing else in a kernel may be called."""
@@ -50,14 +56,15 @@ class _Product:
         self.kernel, self.setting, self.name, self.comment = kernel, setting, name, comment
         self.width = setting.program.width
         self.facts = facts = ProductFacts(kernel, setting)
-        self.dot, self.tiles = facts.dot, facts.tiles
+        self.tiles = facts.tiles
         self.m, self.n, self.k, self.batch = facts.m, facts.n, facts.k, facts.batch
         self.first_batch = bool(kernel.batch) and max(self.batch.size(self.width)) > MOST_ASIDE
         """Whether batches are numbered along the first dimension of the grid, and tiles along the second."""
         self.arguments = Arguments(self.width)
-        for word in ("m", "n", "k", "batch", *_OWN_WORDS):
+        for word in ("m", "n", "k", "side", "batch", *_OWN_WORDS):
             self.arguments.names.new(word)
         dimensions = (self.m, self.n, self.k, *((self.batch,) if kernel.batch else ()))
+        dimensions += (facts.side,) if kernel.side else ()
         if kernel.part is not None:
             self.arguments.names.new("part")
             dimensions = (*dimensions, Dimension(name="part", plural="parts", axes=(kernel.part,)))
@@ -78,6 +85,8 @@ class _Product:
             "BLOCK_N": BlockSize(value=tiles.columns),
             "BLOCK_K": BlockSize(value=tiles.inner),
         }
+        if self.kernel.side:
+            blocks["BLOCK_SIDE"] = BlockSize(value=self.facts.side.size(self.width), at_least=SMALLEST)
         grid = [GridEntry(parts=((self.m.size(self.width), "BLOCK_M"), (self.n.size(self.width), "BLOCK_N")))]
         if self.kernel.batch or self.kernel.part is not None:
             grid.insert(0 if self.first_batch else 1, GridEntry(parts=((self.batch.size(self.width), 1),)))
@@ -99,11 +108,11 @@ class _Product:
 
     def _sizes(self) -> None:
         if self.tiles.described:
-            for matrix in self.facts.operands:
+            for matrix in self.facts.operands.values():
                 self._given(matrix)
         self.limits = {
             dimension.name: self.arguments.size_argument(dimension.size(self.width), dimension.plural)
-            for dimension in (self.m, self.n, self.k)
+            for dimension in (self.m, self.n, self.k, *((self.facts.side,) if self.kernel.side else ()))
         }
 
     def _one_tile(self) -> None:
@@ -156,40 +165,63 @@ class _Product:
         return -(-m // self.tiles.rows) > 1 and -(-n // self.tiles.columns) > 1
 
     def _inner_loop(self) -> None:
-        body, found = self.body, self.kernel.nodes[self.dot]
-        body.line("accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)")
+        body, sums = self.body, dict(zip(self.facts.dots, ACCUMULATORS))
+        for name in sums.values():
+            body.line(f"{name} = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)")
         begin, end = "0", self.limits["k"]
         if self.kernel.part is not None:
             body.line("part = tl.program_id(2)")
             body.line(f"span = tl.cdiv({end}, {self.kernel.part.size[0]} * BLOCK_K) * BLOCK_K")
             body.line(f"last = tl.minimum((part + 1) * span, {end})")
             begin, end = "part * span", "last"
-        loop = f"for start in range({begin}, {end}, BLOCK_K):"
-        if self.tiles.described:
-            with body.loop(loop):
-                left, right = self._described_or_not(found.arguments)
-                body.line(f"accumulator = tl.dot({left}, {right}, accumulator)")
+        dimensions = () if self.tiles.described else ("k",)
+        with body.loop(f"for start in range({begin}, {end}, BLOCK_K):", *dimensions):
+            operands = self._described_or_not() if self.tiles.described else self._pointed_at()
+            for dot, name in sums.items():
+                left, right = operands[dot]
+                body.line(f"{name} = tl.dot({left}, {right}, {name}{self._precision()})")
+        for dot, name in sums.items():
+            self._slight_product(self.kernel.nodes[dot].arguments[2:], name)
+
+    def _slight_product(self, arguments: Sequence[int | Number], name: str) -> None:
+        """One more step, with a factor: behind the loop, since what the sums begin with would hold up its pipeline."""
+        if not arguments:
             return
-        with body.loop(loop, "k"):
-            left, right = self._pointed_at(found.arguments)
-            body.line(f"accumulator = tl.dot({left}, {right}, accumulator{self._precision()})")
+        body, dtype, (left, right, factor) = self.body, self.facts.operand_dtype(), arguments
+        assert isinstance(factor, Number)
+        body.line("side = tl.arange(0, BLOCK_SIDE)")
+        a = self._operand(left, {"m": "[:, None]", "side": "[None, :]"})
+        b = self._operand(right, {"side": "[:, None]", "n": "[None, :]"})
+        if factor.values[0] != 1.0:
+            a = f"({a}.to(tl.float32) * {body.literal(factor, 'float32')}).to(tl.{dtype})"
+        body.line(f"{name} = tl.dot({a}, {b}, {name})")
 
-    def _pointed_at(self, arguments: Sequence[int | Number]) -> tuple[str, str]:
+    def _pointed_at(self) -> dict[int, tuple[str, str]]:
+        """The operands of each product, loaded element by element."""
         self.body.line("k = start + tl.arange(0, BLOCK_K)")
-        left = self._operand(arguments[0], {"m": "[:, None]", "k": "[None, :]"})
-        return left, self._operand(arguments[1], {"k": "[:, None]", "n": "[None, :]"})
+        found = {}
+        for dot in self.facts.dots:
+            left, right = self.kernel.nodes[dot].arguments[:2]
+            name = self._operand(left, {"m": "[:, None]", "k": "[None, :]"})
+            found[dot] = name, self._operand(right, {"k": "[:, None]", "n": "[None, :]"})
+        return found
 
-    def _described_or_not(self, arguments: Sequence[int | Number]) -> tuple[str, str]:
-        """Tiles of both operands, loaded as whole tiles or element by element."""
+    def _described_or_not(self) -> dict[int, tuple[str, str]]:
+        """The same, or as whole tiles."""
         outer, matrices = self.body.scope, self.facts.operands
-        self.body.pointers = {self.facts.source(a): self._given(matrix) for a, matrix in zip(arguments, matrices)}
+        self.body.pointers = {source: self._given(matrix) for source, matrix in matrices.items()}
         with self.body.loop("else:", "k"):
-            names = self._pointed_at(arguments)
+            found = self._pointed_at()
             outer.line("if DESCRIBED:")
-            for name, matrix, down in zip(names, matrices, (self.m, self.k)):
-                turned = "" if matrix.down == down else ".T"
-                outer.line(f"{INDENT}{name} = {self._given(matrix)}.load([{self._corner(matrix)}]){turned}")
-        return names
+            named: dict[str, str] = {}
+            for dot, names in found.items():
+                for name, argument, down in zip(names, self.kernel.nodes[dot].arguments, (self.m, self.k)):
+                    matrix = matrices[self.facts.source(argument)]
+                    turned = "" if matrix.down == down else ".T"
+                    named[name] = f"{self._given(matrix)}.load([{self._corner(matrix)}]){turned}"
+            for name, text in named.items():
+                outer.line(f"{INDENT}{name} = {text}")
+        return found
 
     def _given(self, matrix: Matrix) -> str:
         """The argument that is its descriptor or points to it."""
@@ -198,13 +230,14 @@ class _Product:
     def _corner(self, matrix: Matrix) -> str:
         """Where its tile begins."""
         starts = {"m": "tile_m * BLOCK_M", "n": "tile_n * BLOCK_N", "k": "start"}
-        return f"{starts[matrix.down.name]}, {starts[matrix.across.name]}"
+        before = "" if is_constant(matrix.before, 0) else f"{self.body.size(matrix.before, 'before')} + "
+        return f"{before}{starts[matrix.down.name]}, {starts[matrix.across.name]}"
 
     def _results_stored(self, described: Mapping[int, Matrix]) -> None:
         body = self.body
         body.fillers = {}
         body.place = Place(suffixes={"m": "[:, None]", "n": "[None, :]"}, mask=self._mask)
-        body.replaced[self.dot] = Text("accumulator")
+        body.replaced |= {dot: Text(name) for dot, name in zip(self.facts.dots, ACCUMULATORS)}
         for position, root in enumerate(self.kernel.roots):
             if position not in described:
                 stores(body, self.setting, [position])
@@ -242,5 +275,5 @@ class _Product:
 
     def _mask(self, dimensions: frozenset[str]) -> str:
         suffixes = self.body.place.suffixes
-        parts = [f"{d}{suffixes[d]} < {self.limits[d]}" for d in ("m", "n", "k") if d in dimensions and d in suffixes]
+        parts = [f"{d}{suffixes[d]} < {self.limits[d]}" for d in self.limits if d in dimensions and d in suffixes]
         return f"({') & ('.join(parts)})" if len(parts) > 1 else "".join(parts)

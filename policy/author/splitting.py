@@ -10,12 +10,13 @@ from __future__ import annotations
 import dataclasses
 
 from triton_agent.policy.author.choice import Tiles
-from triton_agent.policy.author.indexing import Axis, Base, Index, Lookup, Piece, added, linear, of, scaled
+from triton_agent.policy.author.indexing import Axis, Index, added, linear, of, scaled
 from triton_agent.policy.author.kernel_plan import LONG_ROW, Kernel, Root
 from triton_agent.policy.author.program import Program, Value
+from triton_agent.policy.author.renumbering import renumbered
 from triton_agent.policy.author.sizes import Size, constant, contiguous_strides, product
 from triton_agent.policy.author.tiling import is_across
-from triton_agent.policy.author.weaving import Guard, Node
+from triton_agent.policy.author.weaving import Node
 
 MOST_PARTS = 256
 ROWS_ACROSS = 64
@@ -35,7 +36,7 @@ _MERGED = frozenset({"sum", "max", "min", "prod", "any", "all"})
 
 def parts_of(program: Program, kernel: Kernel, tiles: Tiles, processors: int) -> int:
     """Into how many parts a kernel should be cut; one for most."""
-    if not (_row_is_mergeable(kernel) if kernel.kind == "rows" else kernel.kind == "product"):
+    if not (_row_is_mergeable(kernel) if kernel.kind == "rows" else kernel.kind == "product" and not kernel.side):
         return 1
     if tiles.splits:
         return tiles.splits
@@ -135,26 +136,8 @@ def _second(kernel: Kernel, part: Axis, where: Index, scratch: dict[int, str]) -
                 kind="reduce", function=function, arguments=(len(nodes) - 1,), dtype=found.dtype, hint=found.hint
             )
         else:
-            found = _moved(found, places)
+            found = renumbered(found, places)
         places[i] = len(nodes)
         nodes.append(found)
     roots = tuple(dataclasses.replace(root, node=places[root.node]) for root in kernel.roots)
     return Kernel(kind="rows", roots=roots, nodes=tuple(nodes), kept=kernel.kept, reduced=(part,), covers=kernel.covers)
-
-
-def _moved(node: Node, places: dict[int, int]) -> Node:
-    arguments = tuple(places[a] if isinstance(a, int) else a for a in node.arguments)
-    index = None if node.index is None else _index_moved(node.index, places)
-    guards = tuple(Guard(_index_moved(g.index, places), g.size, g.below, g.above) for g in node.guards)
-    return dataclasses.replace(node, arguments=arguments, index=index, guards=guards)
-
-
-def _index_moved(index: Index, places: dict[int, int]) -> Index:
-    terms: list[tuple[Base, Size]] = []
-    for base, coefficient in index.terms:
-        if isinstance(base, Lookup):
-            base = Lookup(places[base.node], base.size)
-        elif isinstance(base, Piece):
-            base = Piece(_index_moved(base.index, places), base.divisor, base.modulus, base.size)
-        terms.append((base, coefficient))
-    return Index(tuple(terms), index.offset)

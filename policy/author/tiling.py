@@ -18,12 +18,12 @@ from triton_agent.policy.author.kernel_plan import Kernel
 from triton_agent.policy.author.sizes import Size, constant, product, times
 from triton_agent.policy.author.weaving import Guard, Node
 
-_GROUPS = ("kept", "reduced", "batch", "rows", "columns")
+_GROUPS = ("kept", "reduced", "batch", "rows", "columns", "side")
 
 
 def collapsed(kernel: Kernel) -> Kernel:
     """The kernel with as few axes as possible."""
-    groups = ("batch", "rows", "columns", "reduced") if kernel.kind == "product" else ("kept", "reduced")
+    groups = ("batch", "rows", "columns", "reduced", "side") if kernel.kind == "product" else ("kept", "reduced")
     changed = True
     while changed:
         changed = False
@@ -100,7 +100,7 @@ class Dimension:
 def depends_on(kernel: Kernel) -> list[frozenset[Axis]]:
     """The axes along which each node varies."""
     found: list[frozenset[Axis]] = []
-    reduced = frozenset(kernel.reduced)
+    reduced = frozenset({*kernel.reduced, *kernel.side})
     for node in kernel.nodes:
         own: set[Axis] = set()
         for index in node.indices():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.policy.author.briefs import brief_of, problem
 from tests.policy.author.test_author import LINEAR, check_is_well_kept, evaluated
-from tests.policy.author.test_products import ADAPTER
+from tests.policy.author.test_products import ADAPTER, GATED, PACKED
 
 from triton_agent.policy.author.brief import Brief
 from triton_agent.policy.author.choice import Choice, Tiles
@@ -113,7 +113,7 @@ def test_a_described_product_is_right(text: str, tmp_path: Path, nursery: Nurser
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", [BOTH_STORED_FIRST, ADAPTER])
+@pytest.mark.parametrize("text", [BOTH_STORED_FIRST, ADAPTER, PACKED, GATED])
 def test_more_described_products_are_right(text: str, tmp_path: Path, nursery: Nursery) -> None:
     check_passes_described(tmp_path, nursery, text)
 

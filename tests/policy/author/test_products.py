@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from tests.policy.author.briefs import brief_of, problem
-from tests.policy.author.test_author import check_passes
+from tests.policy.author.test_author import check_passes, evaluated
 
+from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.decisions import Feedback, first_choice, neighbours
 from triton_agent.policy.author.writer import drafts_of, write
 from triton_agent.tools.isolate.processes import Nursery
@@ -57,6 +59,33 @@ def get_init_inputs():
     return [WIDTH, HIDDEN]
 """
 
+APART = (
+    GATED.replace("def forward(self, x)", "def forward(self, x, y)")
+    .replace("self.up(x)", "self.up(y)")
+    .replace("[torch.randn(ROWS, WIDTH).half()]", "[torch.randn(ROWS, WIDTH).half() for _ in range(2)]")
+)
+PACKED = """
+ROWS, WIDTH, HIDDEN = 24, 32, 40
+
+
+class Model(nn.Module):
+    def __init__(self, width, hidden):
+        super().__init__()
+        self.both = nn.Linear(width, 2 * hidden, dtype=torch.float16)
+
+    def forward(self, x):
+        gate, value = self.both(x).chunk(2, dim=-1)
+        return F.silu(gate) * value
+
+
+def get_inputs():
+    return [torch.randn(ROWS, WIDTH).half()]
+
+
+def get_init_inputs():
+    return [WIDTH, HIDDEN]
+"""
+
 
 CHANNELS_LAST = """
 SIZE, CHANNELS = 20, 24
@@ -96,7 +125,7 @@ def test_products_that_lie_otherwise_in_memory_are_right(tmp_path: Path, nursery
     check_passes(tmp_path, nursery, CHANNELS_LAST)
 
 
-@pytest.mark.parametrize("text", [ADAPTER, GATED])
+@pytest.mark.parametrize("text", [ADAPTER, APART])
 def test_a_product_that_meets_another_is_stored_in_the_dtype_of_its_operator(text: str, tmp_path: Path) -> None:
     brief = brief_of(problem(tmp_path, text))
     (draft,) = drafts_of(brief, first_choice(brief))
@@ -105,19 +134,87 @@ def test_a_product_that_meets_another_is_stored_in_the_dtype_of_its_operator(tex
 
 
 def test_what_follows_a_product_until_the_next_one_is_done_with_it(tmp_path: Path) -> None:
-    brief = brief_of(problem(tmp_path, GATED))
+    assert names(tmp_path, APART) == ["matmul_silu_kernel", "matmul_mul_kernel"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"), [(GATED, "matmul_silu_mul_kernel"), (PACKED, "linear_silu_mul_kernel")], ids=["apart", "packed"]
+)
+def test_products_of_the_same_rows_that_meet_are_one_kernel(text: str, name: str, tmp_path: Path) -> None:
+    """A tile of the rows is loaded once for both, and neither product is written to memory."""
+    brief = brief_of(problem(tmp_path, text))
     (draft,) = drafts_of(brief, first_choice(brief))
-    assert [kernel.name for kernel in draft.kernels] == ["matmul_silu_kernel", "matmul_mul_kernel"]
+    (kernel,) = draft.kernels
+    assert kernel.name == name and len(kernel.kernel.roots) == 1
+    source = write(brief, first_choice(brief)).source
+    (line,) = re.findall(r"accumulator = tl\.dot\((\w+), \w+, accumulator\)", source)
+    assert re.findall(r"accumulator2 = tl\.dot\((\w+), \w+, accumulator2\)", source) == [line]
+    assert source.count(f" {line} = tl.load(") == 1
+
+
+def test_products_of_the_same_rows_apart_are_among_the_next_ideas(tmp_path: Path) -> None:
+    brief = brief_of(problem(tmp_path, PACKED))
+    found = neighbours(brief, first_choice(brief), Feedback())
+    counts = {len(draft.kernels) for choice in found for draft in drafts_of(brief, choice)}
+    assert counts == {1, 2}
+
+
+def test_products_in_float32_stay_apart(tmp_path: Path) -> None:
+    """Three products of TF32 take the registers that a second tile of sums would need."""
+    assert len(names(tmp_path, GATED.replace(", dtype=torch.float16", "").replace(".half()", ""))) == 2
+
+
+def test_a_detour_by_few_columns_goes_into_the_sums_of_the_layer(tmp_path: Path) -> None:
+    """Nothing as large as the result is written but the result."""
+    brief = brief_of(problem(tmp_path, ADAPTER))
+    (draft,) = drafts_of(brief, first_choice(brief))
+    result = draft.program.values[draft.program.outputs[0]].elements()
+    stored = [draft.program.values[r.value].elements() for kernel in draft.kernels for r in kernel.kernel.roots]
+    assert [elements for elements in stored if elements >= result] == [result]
+    assert "* 2.0).to(tl.float16), weight, accumulator)" in write(brief, first_choice(brief)).source
+
+
+@pytest.mark.parametrize(
+    "change", ["* self.base(x)", "+ torch.relu(self.base(x))", "- self.base(x)", "+ doubled(self.base(x))"]
+)
+def test_a_detour_that_is_not_simply_added_stays_apart(change: str, tmp_path: Path) -> None:
+    text = ADAPTER.replace("self.base(x) + 2.0 * self.up(self.down(x))", f"2.0 * self.up(self.down(x)) {change}")
+    text = text.replace("\n\nclass Model", "\n\ndef doubled(x):\n    return x + x\n\n\nclass Model", 1)
+    assert len(names(tmp_path, text)) == 3
+
+
+def names(folder: Path, text: str) -> list[str]:
+    brief = brief_of(problem(folder, text))
+    (draft,) = drafts_of(brief, first_choice(brief))
+    return [kernel.name for kernel in draft.kernels]
+
+
+def test_products_that_meet_are_right(tmp_path: Path, nursery: Nursery) -> None:
+    check_passes(tmp_path, nursery, PACKED)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", [ADAPTER, GATED])
+@pytest.mark.parametrize("text", [ADAPTER, GATED, APART])
 def test_two_products_that_meet_are_right(text: str, tmp_path: Path, nursery: Nursery) -> None:
     check_passes(tmp_path, nursery, text)
 
 
+@pytest.mark.slow
+def test_products_of_the_same_rows_in_parts_are_right(tmp_path: Path, nursery: Nursery) -> None:
+    spec = problem(tmp_path, PACKED)
+    brief = brief_of(spec)
+    choice = first_choice(brief)
+    (draft,) = drafts_of(brief, choice)
+    source = write(
+        brief, choice.with_tiles(draft.kernels[0].key, Tiles(splits=2, rows=16, columns=16, inner=16))
+    ).source
+    assert "parts2_ptr" in source
+    verdict = evaluated(spec, source, nursery)
+    assert verdict.status == "passed", f"{verdict.message}\n{source}"
+
+
 def test_several_products_try_the_next_idea_together(tmp_path: Path) -> None:
-    brief = brief_of(problem(tmp_path, GATED))
+    brief = brief_of(problem(tmp_path, APART))
     choice = first_choice(brief)
     (draft,) = drafts_of(brief, choice)
     first = neighbours(brief, choice, Feedback())[0]
