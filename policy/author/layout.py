@@ -25,7 +25,7 @@ def wrapped(line: str) -> list[str]:
     together = f"{indent}{_STEP}{', '.join(items)}"
     if len(together) <= LIMIT and len(items) > 1:
         return [head, together, indent + tail]
-    comma = "," if len(items) > 1 else ""
+    comma = "," if len(items) > 1 or inside.rstrip().endswith(",") else ""  # a tuple of one stays a tuple
     lines = [head]
     for position, item in enumerate(items):
         last = position == len(items) - 1

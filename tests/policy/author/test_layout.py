@@ -14,6 +14,7 @@ LONG = [
     f"def kernel({', '.join(f'tensor_{i}_ptr' for i in range(9))}, BLOCK: tl.constexpr):",
     f"made = tl.where({' & '.join(f'(index_{i} < size_{i})' for i in range(9))}, value, 0.0)",
     f"kernel[(triton.cdiv(rows, 4), columns)](x, y, out, {', '.join(f'size_{i}' for i in range(14))}, BLOCK=1024)",
+    f"        grid = (min({' * '.join(f'triton.cdiv(length_{i}, 128)' for i in range(4))}, processors),)",
 ]
 
 
