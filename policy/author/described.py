@@ -21,10 +21,12 @@ HOST_FUNCTIONS = {
     DESCRIBED: (
         f"def {DESCRIBED}(*matrices):",
         '    """Whether all are aligned for tensor descriptors, and those; else the tensors as they are."""',
-        "    for tensor, (rows, columns), _ in matrices:",
-        "        if tensor.data_ptr() % 16 or columns * tensor.element_size() % 16 or rows * columns == 0:",
+        "    for tensor, shape, _ in matrices:",
+        "        if tensor.data_ptr() % 16 or shape[-1] * tensor.element_size() % 16 or 0 in shape:",
         "            return False, [tensor for tensor, _, _ in matrices]",
-        "    return True, [TensorDescriptor(tensor, shape, [shape[1], 1], block) for tensor, shape, block in matrices]",
+        "    strides = [(shape[-2] * shape[-1], shape[-1], 1)[-len(shape) :] for _, shape, _ in matrices]",
+        "    found = zip(matrices, strides)",
+        "    return True, [TensorDescriptor(tensor, shape, by, block) for (tensor, shape, block), by in found]",
     ),
     PROCESSORS: (
         "@functools.cache",
@@ -47,22 +49,39 @@ class Matrix:
     """Rows of the tensor up to the last that is asked for."""
     before: Size = dataclasses.field(compare=False)
     """Rows of the tensor before the first one."""
+    batch: Dimension | None = None
+    """Along which such matrices lie one behind another."""
 
     @property
     def block(self) -> tuple[str, str]:
         return f"BLOCK_{self.down.name.upper()}", f"BLOCK_{self.across.name.upper()}"
 
+    def shape(self, width: int) -> tuple[Size, ...]:
+        """Sizes of the tensor as it is described."""
+        batches = () if self.batch is None else (self.batch.size(width),)
+        return (*batches, self.lines, self.across.size(width))
 
-def matrix_of(value: str, index: Index, one: Dimension, other: Dimension, item_bytes: int) -> Matrix | None:
-    """The tensor as a matrix over two dimensions of a tile, in the order in which it lies in memory."""
+
+def matrix_of(
+    value: str, index: Index, one: Dimension, other: Dimension, item_bytes: int, batch: Dimension | None = None
+) -> Matrix | None:
+    """The tensor as a matrix over two dimensions of a tile, in the order in which it lies in memory.
+
+    `batch`: if it has one for each position along that, and not only one for all.
+    """
+    in_batch = batch is not None and bool(index.axes() & set(batch.axes))
     for down, across in ((one, other), (other, one)):
         length = across.size(index.width)
         steps = {axis: times(down.stride(axis), length) for axis in down.axes}
         steps |= {axis: across.stride(axis) for axis in across.axes}
+        if batch is not None and in_batch:
+            whole = times(down.size(index.width), length)
+            steps |= {axis: times(batch.stride(axis), whole) for axis in batch.axes}
         aligned = length[0] * item_bytes % ALIGNED_BYTES == 0
-        whole = all(step and offset >= 0 and offset % step == 0 for offset, step in zip(index.offset, length))
-        if dict(index.terms) == steps and aligned and whole:
+        begins = all(step and offset >= 0 and offset % step == 0 for offset, step in zip(index.offset, length))
+        if dict(index.terms) == steps and aligned and begins and not (in_batch and any(index.offset)):
             before = tuple(offset // step for offset, step in zip(index.offset, length))
             lines = plus(before, down.size(index.width))
-            return Matrix(value=value, down=down, across=across, lines=lines, before=before)
+            own = batch if in_batch else None
+            return Matrix(value=value, down=down, across=across, lines=lines, before=before, batch=own)
     return None

@@ -318,9 +318,9 @@ class Forward:
         """Names of the flag and of the matrices, once the line that makes them is written."""
         items, names = [], []
         for name, matrix in kernel.arguments.matrices.items():
-            blocks = ", ".join(self._block(kernel.blocks[block]) for block in matrix.block)
-            shape = matrix.lines, matrix.across.size(self.graph.width)
-            sizes = ", ".join(self.sizes.expression(size) for size in shape)
+            one = () if matrix.batch is None else ("1",)
+            blocks = ", ".join([*one, *(self._block(kernel.blocks[block]) for block in matrix.block)])
+            sizes = ", ".join(self.sizes.expression(size) for size in matrix.shape(self.graph.width))
             items.append(f"({self._tensor_argument(matrix.value)}, ({sizes}), ({blocks}))")
             names.append(self.names.new(name))
         flag = self.names.new("described")

@@ -17,6 +17,8 @@ LONG_FUNCTIONS = {"gelu": 2, "erf": 2, "gelu_tanh": 1, "tanh": 1, "sigmoid": 1, 
 """What their polynomials take of the registers, roughly."""
 TOGETHER = 4
 """Elements that have to be loaded at once for a copy that needs no registers: 16 bytes of float32, 8 of a half."""
+WIDEST_IN_BATCH = 128
+"""Columns of a tile stored as one of a batch: a wider one is laid out anew, through as much shared memory again."""
 _BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 
 
@@ -119,7 +121,7 @@ class ProductFacts:
         return max(least, total)
 
     def _operands(self) -> dict[int, Matrix]:
-        if not self.half or self.kernel.batch or self.kernel.part is not None:
+        if not self.half or self.kernel.part is not None:
             return {}
         found: dict[int, Matrix | None] = {}
         for dot in self.dots:
@@ -141,7 +143,8 @@ class ProductFacts:
         node = self.kernel.nodes[self.source(argument)]
         if node.kind != "load" or node.index is None or node.guards:
             return None
-        return matrix_of(node.tensor, node.index, own, self.k, _BYTES[self.setting.dtype_of(node.tensor)])
+        item_bytes = _BYTES[self.setting.dtype_of(node.tensor)]
+        return matrix_of(node.tensor, node.index, own, self.k, item_bytes, self.batch)
 
     def results(self) -> dict[int, Matrix]:
         """Results that are stored by tensor descriptors: plain matrices, as far as there is room for their tiles."""
@@ -155,9 +158,10 @@ class ProductFacts:
             item_bytes = _BYTES.get(self.setting.dtype_of(root.value))
             if not tiles.described or item_bytes is None or root.value in self.setting.in_place:
                 continue
-            matrix = matrix_of(root.value, root.index, self.m, self.n, item_bytes)
+            matrix = matrix_of(root.value, root.index, self.m, self.n, item_bytes, self.batch)
             room -= tiles.rows * tiles.columns * item_bytes
-            if matrix is not None and matrix.down == self.m and room >= 0:
+            turned = matrix is not None and matrix.batch is not None and tiles.columns > WIDEST_IN_BATCH
+            if matrix is not None and matrix.down == self.m and room >= 0 and not turned:
                 found[position] = matrix
         return found
 

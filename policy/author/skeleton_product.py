@@ -9,7 +9,7 @@ more step of its sums (`joined_sums.py`).
 
 Where operands are plain matrices of half precision, tiles can be loaded by tensor descriptors (`described.py`). As many
 programs as run at once then take one tile after another, and begin to load the next while they finish one.
-Not covered: descriptors for batched products, and for products that are cut into parts.
+Not covered: descriptors for products that are cut into parts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from triton_agent.policy.author.points import Binding
 from triton_agent.policy.author.product_facts import HALF, ProductFacts
 from triton_agent.policy.author.product_tiles import SMALLEST
 from triton_agent.policy.author.program import Number
-from triton_agent.policy.author.sizes import is_constant
+from triton_agent.policy.author.sizes import Size, is_constant
 from triton_agent.policy.author.skeleton import (
     MOST_ASIDE,
     BlockSize,
@@ -41,7 +41,7 @@ GROUP = 8
 """Rows of tiles that are worked through together."""
 ACCUMULATORS = ("accumulator", "accumulator2")
 _OWN_WORDS = (
-    *("start", *ACCUMULATORS, "span", "last", "tile", "tiles", "tiles_n", "tile_m", "tile_n"),
+    *("program", "start", *ACCUMULATORS, "span", "last", "tile", "tiles", "tiles_n", "tile_m", "tile_n"),
     *("first_tile", "group_rows", "DESCRIBED"),
 )
 """Variables of the skeleton, which nothing else in a kernel may be called."""
@@ -87,8 +87,14 @@ class _Product:
         }
         if self.kernel.side:
             blocks["BLOCK_SIDE"] = BlockSize(value=self.facts.side.size(self.width), at_least=SMALLEST)
-        grid = [GridEntry(parts=((self.m.size(self.width), "BLOCK_M"), (self.n.size(self.width), "BLOCK_N")))]
-        if self.kernel.batch or self.kernel.part is not None:
+        parts: list[tuple[Size, int | str]] = [
+            (self.m.size(self.width), "BLOCK_M"),
+            (self.n.size(self.width), "BLOCK_N"),
+        ]
+        if tiles.described and self.kernel.batch:
+            parts.append((self.batch.size(self.width), 1))
+        grid = [GridEntry(parts=tuple(parts))]
+        if (self.kernel.batch and not tiles.described) or self.kernel.part is not None:
             grid.insert(0 if self.first_batch else 1, GridEntry(parts=((self.batch.size(self.width), 1),)))
         if self.kernel.part is not None:
             grid.append(GridEntry(parts=((self.kernel.part.size, 1),)))
@@ -114,6 +120,8 @@ class _Product:
             dimension.name: self.arguments.size_argument(dimension.size(self.width), dimension.plural)
             for dimension in (self.m, self.n, self.k, *((self.facts.side,) if self.kernel.side else ()))
         }
+        if self.tiles.described and self.kernel.batch:
+            self.limits["batch"] = self.arguments.size_argument(self.batch.size(self.width), "batches")
 
     def _one_tile(self) -> None:
         """A tile for each program."""
@@ -133,8 +141,13 @@ class _Product:
         body.line(f"tiles_n = tl.cdiv({columns}, BLOCK_N)")
         body.line(f"tiles = tl.cdiv({rows}, BLOCK_M) * tiles_n")
         # Flattened, the pipeline of loads goes on from one tile to the next; pointers would need too many registers.
-        loop = "for tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0), flatten=DESCRIBED):"
-        with body.loop(loop, "m", "n"):
+        count = "program" if self.kernel.batch else "tile"
+        last = f"tiles * {self.limits['batch']}" if self.kernel.batch else "tiles"
+        loop = f"for {count} in tl.range(tl.program_id(0), {last}, tl.num_programs(0), flatten=DESCRIBED):"
+        with body.loop(loop, "m", "n", "batch"):
+            if self.kernel.batch:
+                body.line(f"batch = program // tiles{'.to(tl.int64)' if self.setting.needs_int64(self.kernel) else ''}")
+                body.line("tile = program % tiles")
             self._tile_position("tile")
             self._inner_loop()
             self._results_stored(results)
@@ -154,7 +167,7 @@ class _Product:
             body.line(f"tile_n = {tile} % tiles_n")
         body.line(f"m = tile_m * BLOCK_M + tl.arange(0, BLOCK_M){'.to(tl.int64)' if wide else ''}")
         body.line(f"n = tile_n * BLOCK_N + tl.arange(0, BLOCK_N){'.to(tl.int64)' if wide else ''}")
-        if self.kernel.batch:
+        if self.kernel.batch and not self.tiles.described:
             body.line(f"batch = {program_id(0 if self.first_batch else 1, wide)}")
 
     def _program_of_tile(self) -> str:
@@ -217,7 +230,8 @@ class _Product:
             for dot, names in found.items():
                 for name, argument, down in zip(names, self.kernel.nodes[dot].arguments, (self.m, self.k)):
                     matrix = matrices[self.facts.source(argument)]
-                    turned = "" if matrix.down == down else ".T"
+                    turned = "" if matrix.batch is None else f".reshape({', '.join(matrix.block)})"
+                    turned += "" if matrix.down == down else ".T"
                     named[name] = f"{self._given(matrix)}.load([{self._corner(matrix)}]){turned}"
             for name, text in named.items():
                 outer.line(f"{INDENT}{name} = {text}")
@@ -231,7 +245,8 @@ class _Product:
         """Where its tile begins."""
         starts = {"m": "tile_m * BLOCK_M", "n": "tile_n * BLOCK_N", "k": "start"}
         before = "" if is_constant(matrix.before, 0) else f"{self.body.size(matrix.before, 'before')} + "
-        return f"{before}{starts[matrix.down.name]}, {starts[matrix.across.name]}"
+        batch = "" if matrix.batch is None else "batch, "
+        return f"{batch}{before}{starts[matrix.down.name]}, {starts[matrix.across.name]}"
 
     def _results_stored(self, described: Mapping[int, Matrix]) -> None:
         body = self.body
@@ -245,7 +260,8 @@ class _Product:
             matrix, made = described[position], body.named(root.node)
             by_pointers = store(body, root, self.setting.tensor_name(root.value), self._given(matrix), made)
             body.line("if DESCRIBED:")
-            body.line(f"{INDENT}{self._given(matrix)}.store([{self._corner(matrix)}], {made})")
+            tile = made if matrix.batch is None else f"{made}.reshape({', '.join(['1', *matrix.block])})"
+            body.line(f"{INDENT}{self._given(matrix)}.store([{self._corner(matrix)}], {tile})")
             body.line("else:")
             body.line(f"{INDENT}{by_pointers}")
 
@@ -275,5 +291,7 @@ class _Product:
 
     def _mask(self, dimensions: frozenset[str]) -> str:
         suffixes = self.body.place.suffixes
-        parts = [f"{d}{suffixes[d]} < {self.limits[d]}" for d in self.limits if d in dimensions and d in suffixes]
+        parts = [
+            f"{d}{suffixes[d]} < {self.limits[d]}" for d in ("m", "n", "k", "side") if d in dimensions and d in suffixes
+        ]
         return f"({') & ('.join(parts)})" if len(parts) > 1 else "".join(parts)

@@ -92,6 +92,27 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
+BATCHED = """
+BATCH, ROWS, INNER, COLUMNS = 3, 24, 32, 40
+
+
+class Model(nn.Module):
+    def __init__(self, batch, inner, columns):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(batch, inner, columns).half())
+        self.bias = nn.Parameter(torch.randn(batch, 1, columns).half())
+
+    def forward(self, x, y):
+        return torch.relu(torch.baddbmm(self.bias, x, self.weight)) @ y.transpose(1, 2)
+
+
+def get_inputs():
+    return [torch.randn(BATCH, ROWS, INNER).half(), torch.randn(BATCH, ROWS, COLUMNS).half()]
+
+
+def get_init_inputs():
+    return [BATCH, INNER, COLUMNS]
+"""
 SMALL = Tiles(rows=16, columns=32, inner=16, warps=4, stages=2, described=True)
 
 
@@ -116,6 +137,36 @@ def test_a_described_product_is_right(text: str, tmp_path: Path, nursery: Nurser
 @pytest.mark.parametrize("text", [BOTH_STORED_FIRST, ADAPTER, PACKED, GATED])
 def test_more_described_products_are_right(text: str, tmp_path: Path, nursery: Nursery) -> None:
     check_passes_described(tmp_path, nursery, text)
+
+
+def test_batched_products_are_described(tmp_path: Path, nursery: Nursery) -> None:
+    """Every matrix of a batch ends where it does: what is loaded beyond that is nought, not the next one."""
+    brief = brief_of(problem(tmp_path, BATCHED))
+    source = write(brief, all_described(brief)).source
+    assert ".load([batch, tile_m * BLOCK_M, start]).reshape(BLOCK_M, BLOCK_K)\n" in source
+    assert ".load([batch, start, tile_n * BLOCK_N]).reshape(BLOCK_K, BLOCK_N)\n" in source
+    assert ".load([batch, tile_n * BLOCK_N, start]).reshape(BLOCK_N, BLOCK_K).T\n" in source
+    assert len(re.findall(r"_matrix\.store\(\s*\[batch, ", source)) == 2 and "tl.program_id(1)" not in source
+    check_passes_described(tmp_path, nursery, BATCHED)
+
+
+def test_a_wide_tile_of_a_batch_is_stored_by_pointers(tmp_path: Path) -> None:
+    """As a tile of a batch it would be laid out anew in shared memory, of which there is not enough for that."""
+    brief = brief_of(problem(tmp_path, BATCHED))
+    choice = first_choice(brief)
+    for kernel in products(brief, choice):
+        choice = choice.with_tiles(kernel.key, dataclasses.replace(SMALL, columns=256))
+    source = write(brief, choice).source
+    assert "_matrix.load([batch" in source and "_matrix.store(" not in source
+
+
+def test_batches_that_lie_within_each_other_are_not_described(tmp_path: Path) -> None:
+    text = BATCHED.replace("baddbmm(self.bias, x,", "baddbmm(self.bias, x.transpose(0, 1).reshape(3, -1, 32),")
+    text = text.replace("@ y.transpose(1, 2)", "").replace(
+        "torch.randn(BATCH, ROWS, INNER)", "torch.randn(ROWS, BATCH, INNER)"
+    )
+    brief = brief_of(problem(tmp_path, text))
+    assert not any(kernel.tiles.described for kernel in products(brief, all_described(brief)))
 
 
 def check_passes_described(folder: Path, nursery: Nursery, text: str) -> None:
