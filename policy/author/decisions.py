@@ -12,8 +12,10 @@ from collections.abc import Iterator, Sequence
 
 from triton_agent.policy.author.brief import BeyondAuthor, Brief
 from triton_agent.policy.author.choice import Choice, Tiles
+from triton_agent.policy.author.kernel_plan import HALF
 from triton_agent.policy.author.kernel_text import KernelText
-from triton_agent.policy.author.program import Program
+from triton_agent.policy.author.program import ITEM_BYTES, Program
+from triton_agent.policy.author.sizes import product
 from triton_agent.policy.author.writer import Draft, drafts_of
 
 MOST_NEIGHBOURS = 96
@@ -22,6 +24,9 @@ MOST_TOGETHER = 6
 """Ideas that all products of a file try together."""
 IDEAS_AT_ONCE, MOST_IDEAS = 4, 12
 """Tiles tried of one kernel before others have their turn, and in all."""
+
+BYTES_PER_US, HALF_PER_US, SINGLE_PER_US = 3.5e6, 5e8, 1e8
+"""What a large GPU moves and computes, of a product's operations in half precision and in float32."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +116,8 @@ def _improvements(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedbac
     if not told:
         yield from _all_alike(choice, kernels)
     slowest = sorted(kernels, key=lambda kernel: -_time(told.get(kernel.name)))
+    if not told:
+        slowest = sorted(kernels, key=lambda kernel: -_guessed_us(_program_of(drafts, kernel), kernel))
     # A few ideas for each kernel, the slowest first, before more for any of them.
     for start in range(0, MOST_IDEAS, IDEAS_AT_ONCE):
         for kernel in slowest:
@@ -138,6 +145,18 @@ def _all_alike(choice: Choice, kernels: Sequence[KernelText]) -> Iterator[Choice
 
 def _time(seen: KernelFeedback | None) -> float:
     return seen.device_ms if seen is not None and seen.device_ms is not None else 0.0
+
+
+def _guessed_us(program: Program, kernel: KernelText) -> float:
+    """About how long a kernel takes on a GPU, to order kernels by: what it moves or multiplies."""
+    plan, width = kernel.kernel, program.width
+    tensors = {*plan.loads, *(root.value for root in plan.roots)}
+    moved = sum(program.values[name].elements() * ITEM_BYTES[program.stored_dtype(name)] for name in tensors)
+    if plan.kind != "product":
+        return moved / BYTES_PER_US
+    steps = product((axis.size for axis in (*plan.kept, *plan.reduced)), width)[0]
+    is_half = all(program.stored_dtype(name) in HALF for name in plan.loads)
+    return max(moved / BYTES_PER_US, 2 * steps / (HALF_PER_US if is_half else SINGLE_PER_US))
 
 
 def _kernels(drafts: Sequence[Draft]) -> Iterator[KernelText]:

@@ -113,6 +113,9 @@ WORTH_CUTTING = 1 << 17
 """Elements below which a kernel for each reduction takes longer than one for all."""
 HALF = ("float16", "bfloat16")
 _DIMENSION, _REDUCED, _INNER, _SIDE = "d", "r", "k", "s"
+FEW_ROWS = 16
+"""Rows of a product's left operand that are one tile of the smallest: with functions of its elements on the way, it is
+computed anew by every program, which takes less than to write and read it."""
 SLIGHT = 64
 """The longest inner dimension of a product that takes one step."""
 
@@ -136,7 +139,7 @@ class Attempt:
         self.length: Size = constant(1, self.width)
         self.alone = False
         """Whether the kernel may hold one reduction only."""
-        self.anchor = ""
+        self.anchor = self.left = ""
         self.across: set[bool] = set()
         """Whether what the reductions so far run over lies contiguously along the kept axes, or along the reduced."""
         self._known_directions: dict[Weaver, dict[int, frozenset[bool]]] = {}
@@ -389,6 +392,7 @@ class Attempt:
             raise self._store(anchor)
         if self.partition.leaks(anchor.name, self.cone):
             raise self._store(anchor)
+        self.left = anchor.inputs[0]
         for name in anchor.inputs:
             self._require_plain(name)
         inner = self.table.index(_INNER, self.program.values[anchor.inputs[0]].shape[-1])
@@ -438,6 +442,8 @@ class Attempt:
 
     def _require_plain(self, name: str) -> None:
         """An operand of a product is read again for every tile: what it takes to compute it is better done once."""
+        if self._has_few_rows(name) and self._is_of_elements(name):
+            return
         value = self.program.values[name]
         while value.operation in (*VIEWS, "window", "pad") or (value.operation == "point" and value.function == "cast"):
             if value.name in self.partition.stored:
@@ -445,6 +451,18 @@ class Attempt:
             value = self.program.values[value.inputs[0]]
         if value.operation not in ("source", "torch") and value.name not in self.partition.stored:
             raise MustStore(value.name)
+
+    def _has_few_rows(self, name: str) -> bool:
+        """Whether one row of tiles has all of it, and what takes time is to read the other operand."""
+        value = self.program.values[name]
+        return name == self.left and max(product(value.shape[:-1], self.width)) <= FEW_ROWS
+
+    def _is_of_elements(self, name: str) -> bool:
+        """Whether it is computed element by element from what lies in memory."""
+        value = self.program.values[name]
+        if value.operation in ("source", "torch", "full") or name in self.partition.stored:
+            return True
+        return value.operation in ("point", *VIEWS) and all(self._is_of_elements(other) for other in value.inputs)
 
     # -- the end ---------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.policy.author.briefs import brief_of, problem
+from tests.policy.author.briefs import brief_of, full_size_brief, problem
 from tests.policy.author.test_author import check_passes, evaluated
 
 from triton_agent.policy.author.choice import Tiles
@@ -220,3 +220,62 @@ def test_several_products_try_the_next_idea_together(tmp_path: Path) -> None:
     first = neighbours(brief, choice, Feedback())[0]
     assert {key for key, _ in first.tiles} == {kernel.key for kernel in draft.kernels}
     assert write(brief, first).source != write(brief, choice).source
+
+
+FEW_ROWS = """
+ROWS, WIDTH = 4, 96
+
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.project = nn.Linear(width, width, dtype=torch.bfloat16)
+
+    def forward(self, x, residual):
+        return residual + self.project(F.silu(x) * residual)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, WIDTH).to(torch.bfloat16) for _ in range(2)]
+
+
+def get_init_inputs():
+    return [WIDTH]
+"""
+
+
+def test_a_few_rows_are_computed_where_they_are_multiplied(tmp_path: Path, nursery: Nursery) -> None:
+    """One launch less, where reading the weight is all that takes time; many rows are still stored first."""
+    assert len(names(tmp_path, FEW_ROWS)) == 1
+    assert len(names(tmp_path, FEW_ROWS.replace("ROWS, WIDTH = 4", "ROWS, WIDTH = 40"))) == 2
+    assert len(names(tmp_path, FEW_ROWS.replace("F.silu(x)", "F.softmax(x, 1)"))) == 2
+    check_passes(tmp_path, nursery, FEW_ROWS)
+
+
+CODES = """
+VECTORS, CODES, WIDTH = 4096, 1024, 128
+
+
+class Model(nn.Module):
+    def forward(self, x, codes):
+        squares = x.square().sum(dim=1, keepdim=True) + codes.square().sum(dim=1)
+        return (squares - 2 * x @ codes.T).min(dim=1).values
+
+
+def get_inputs():
+    return [torch.randn(VECTORS, WIDTH), torch.randn(CODES, WIDTH)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_the_product_has_its_turn_before_small_kernels_beside_it(tmp_path: Path) -> None:
+    """Before anything is timed, what has most to do is tried first."""
+    brief = full_size_brief(problem(tmp_path, CODES))
+    choice = first_choice(brief)
+    kernels = [kernel for draft in drafts_of(brief, choice) for kernel in draft.kernels]
+    (product,) = (kernel for kernel in kernels if kernel.kernel.kind == "product")
+    assert kernels[0] is not product
+    assert [key for key, _ in neighbours(brief, choice, Feedback())[0].tiles] == [product.key]
