@@ -90,6 +90,8 @@ class Forward:
         self.limits: list[str] = []
         self.loaded: frozenset[str] = frozenset()
         """Values that kernels read. Those that torch makes may lie in memory otherwise elsewhere, or at other sizes."""
+        self.loaded_later: frozenset[str] = frozenset()
+        """Values that kernels behind the one that is being written read."""
         self.of_the_file: list[str] = []
         """Names at the top level of the original's file that stand for tensors."""
         self.parameters = self._parameters(arguments)

@@ -22,6 +22,8 @@ from triton_agent.policy.author.weaving import MustStore
 
 _SPLITS_AT_MOST = 64
 """Times that an axis of one kernel may be cut in two."""
+BRIEF = 1 << 25
+"""Elements that are read in some tens of microseconds, of which a kernel's start and end take six."""
 _MANY = 8
 """Kernels that are made one at once."""
 
@@ -115,7 +117,7 @@ class Partition:
         if self._depends(b, a):
             return self._follows_rows(a, b)
         if not set(a.loads) & set(b.loads):
-            return False
+            return self._are_brief_alike(a, b)
         elements = [product((axis.size for axis in (*k.kept, *k.reduced)), width) for k in (a, b)]
         return elements[0] == elements[1]
 
@@ -144,6 +146,14 @@ class Partition:
         lengths = [product((axis.size for axis in kernel.reduced), width) for kernel in (a, b)]
         alike = a.kind == b.kind == "rows" and counts[0] == counts[1] and lengths[0] == lengths[1]
         return alike and 2 * counts[0][0] > self.processors
+
+    def _are_brief_alike(self, a: Kernel, b: Kernel) -> bool:
+        """Whether both only reduce rows of the same number and length, and so quickly that a launch is a good part."""
+        width, values = self.program.width, self.program.values
+        sizes = [[product((axis.size for axis in axes), width) for axes in (k.kept, k.reduced)] for k in (a, b)]
+        reduces = all(not root.index.axes() & set(k.reduced) for k in (a, b) for root in k.roots)
+        most = max(sum(values[name].elements() for name in k.loads) for k in (a, b))
+        return a.kind == b.kind == "rows" and sizes[0] == sizes[1] and reduces and most <= BRIEF
 
     def _merge_all(self, group: list[Kernel]) -> bool:
         """The first one's place is the new kernel's."""

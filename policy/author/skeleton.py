@@ -35,6 +35,7 @@ class Setting:
         tensor_name: Callable[[str], str],
         size_name: Callable[[Size], str | None],
         in_place: Mapping[str, str],
+        loaded_later: frozenset[str],
         target: str,
         hardware: Hardware,
         float32_products: str,
@@ -46,6 +47,8 @@ class Setting:
         self.tensor_name = tensor_name
         self.size_name = size_name
         self.in_place = in_place
+        self.loaded_later = loaded_later
+        """Tensors that kernels behind this one read, and may find in the cache."""
         self.on_cuda = target.startswith("cuda")
         self.warpgroups = self.on_cuda and 90 <= int(target.partition(":")[2] or 0) < 120
         """Whether four warps share one product, and shared memory holds the large tiles for it."""
@@ -75,7 +78,8 @@ class Setting:
 
     def read_once(self, kernel: Kernel) -> list[int]:
         """Loads that the cache need not keep anything of."""
-        return read_once(kernel, lambda name: self.program.values[name].elements())
+        found = read_once(kernel, lambda name: self.program.values[name].elements())
+        return [i for i in found if kernel.nodes[i].tensor not in self.loaded_later]
 
     def _stores_little(self, kernel: Kernel, passing: list[int]) -> bool:
         """Whether the cache is better used for what others left in it than for what is read here.

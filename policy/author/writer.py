@@ -177,12 +177,14 @@ def _drafted(
     forward = Forward(aligned, program, arguments, brief.input_structure, kept, brief.tensors, constants)
     partition = _partitioned(brief, choice, program)
     steps = _in_order(program, partition)
-    forward.loaded = frozenset(name for step in steps if isinstance(step, Kernel) for name in step.loads)
+    loads = [frozenset(step.loads) if isinstance(step, Kernel) else frozenset() for step in steps]
+    forward.loaded = frozenset().union(*loads)
     _write_in_place(program, forward, steps)
     forward.name_outputs(root.value for step in steps if isinstance(step, Kernel) for root in step.roots)
     written: list[KernelText] = []
-    for step in steps:
+    for place, step in enumerate(steps, 1):
         if isinstance(step, Kernel):
+            forward.loaded_later = frozenset().union(*loads[place:])
             try:
                 texts = _kernel_texts(brief, choice, program, forward, step, names)
             except BeyondAuthor as reason:
@@ -387,6 +389,7 @@ def _kernel_text(
         hardware=brief.hardware,
         interpreted=brief.device == "cpu",
         in_place=forward.in_place,
+        loaded_later=forward.loaded_later,
         target=brief.target,
         float32_products="ieee" if choice.exact or not brief.target.startswith("cuda") else "tf32x3",
         allow_tf32=brief.allow_tf32,

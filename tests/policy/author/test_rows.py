@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.policy.author.briefs import brief_of, problem
+from tests.policy.author.briefs import brief_of, full_size_brief, problem
 from tests.policy.author.test_author import check_passes, evaluated
 
 from triton_agent.policy.author import kernel_plan, partition
@@ -360,3 +360,57 @@ def test_a_large_tile_keeps_its_registers(tmp_path: Path) -> None:
     tiles = Tiles(rows=4, looped=False, warps=4)
     source = write(brief, first_choice(brief).with_tiles(draft.kernels[0].key, tiles)).source
     assert "tl.load(" in source.rpartition("tl.sum(")[2]
+
+
+SEVERAL = """
+ROWS, COLUMNS = 64, 96
+
+
+class Model(nn.Module):
+    def forward(self, x, y):
+        rows = x.abs().sum(1) + y.square().sum(1)
+        return rows, x.sum(0)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS), torch.randn(ROWS, COLUMNS)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_what_a_later_kernel_reads_again_stays_in_the_cache(tmp_path: Path) -> None:
+    brief = full_size_brief(problem(tmp_path, SEVERAL))
+    (draft,) = drafts_of(brief, first_choice(brief))
+    loads = [re.findall(r"tl\.load\(x_ptr.*\)", "\n".join(kernel.lines)) for kernel in draft.kernels]
+    (first,), (last,) = (found for found in loads if found)
+    assert "evict_first" not in first and "evict_first" in last
+
+
+PAIRED = """
+ROWS, COLUMNS = 64, 96
+
+
+class Model(nn.Module):
+    def forward(self, x, y, weight):
+        return x @ weight, (y @ weight).T
+
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS), torch.randn(ROWS, COLUMNS), torch.randn(COLUMNS, 1)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_brief_reductions_of_as_many_rows_share_a_launch(tmp_path: Path, nursery: Nursery) -> None:
+    """A kernel's start and end take microseconds, and nothing of one is needed for the other."""
+    brief = brief_of(problem(tmp_path, PAIRED))
+    (draft,) = drafts_of(brief, first_choice(brief))
+    (kernel,) = draft.kernels
+    assert len(kernel.kernel.roots) == 2
+    check_passes(tmp_path, nursery, PAIRED)
