@@ -27,7 +27,7 @@ from triton_agent.policy.author.indexing import (
     shifted,
 )
 from triton_agent.policy.author.program import Number, Operand, Program, Value, register_dtype
-from triton_agent.policy.author.sizes import Shape, Size, constant, is_spread, minus, plus
+from triton_agent.policy.author.sizes import Shape, Size, constant, is_constant, is_spread, minus, plus
 
 
 class MustStore(Exception):
@@ -79,6 +79,12 @@ class Node:
 
     def indices(self) -> list[Index]:
         return ([self.index] if self.index is not None else []) + [guard.index for guard in self.guards]
+
+
+def _is_elsewhere(guard: Guard, index: Index) -> bool:
+    """Whether a guard says nothing of an address, and is met somewhere: the same is read there anyway."""
+    met = is_constant(guard.size) and guard.size[0] > 0 and bool(guard.index.axes())
+    return met and not guard.index.lookups() and not guard.index.axes() & index.axes()
 
 
 Expensive = Callable[["Weaver", Value, Indices, tuple[Guard, ...]], int]
@@ -136,7 +142,7 @@ class Weaver:
                 kind="load",
                 tensor=value.name,
                 index=index,
-                guards=guards,
+                guards=tuple(guard for guard in guards if not _is_elsewhere(guard, index)),
                 dtype=register_dtype(value.dtype),
                 hint=value.hint,
             )

@@ -66,3 +66,52 @@ def test_rows_beyond_a_length_are_not_read(tmp_path: Path, nursery: Nursery) -> 
 
 def test_what_is_used_elsewhere_is_read_everywhere(tmp_path: Path) -> None:
     assert masks_of(source_of(tmp_path, USED)) == ["inside"]
+
+
+NIBBLES = """
+ROWS, COLUMNS = 24, 40
+
+
+class Model(nn.Module):
+    def forward(self, packed, x):
+        steps = torch.stack([packed & 15, packed >> 4], dim=-1).flatten(1)
+        return steps.float() * x
+
+
+def get_inputs():
+    return [torch.randint(0, 256, (ROWS, COLUMNS), dtype=torch.uint8), torch.randn(ROWS, 2 * COLUMNS)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_what_pieces_share_is_read_once_for_all(tmp_path: Path, nursery: Nursery) -> None:
+    """Both halves of a byte come from one load, whose mask does not change from one element to the next."""
+    source = write(brief_of(problem(tmp_path, NIBBLES)), Choice()).source
+    (mask,) = re.findall(r"tl\.load\(packed_ptr.*?mask=(.*?)\)", source)
+    assert mask == "inside", source
+    check_passes(tmp_path, nursery, NIBBLES)
+
+
+OUTSIDE = """
+ROWS, COLUMNS = 3, 40
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return F.pad(x, (1, 1, 2, 0))[0] + F.pad(x, (2, 0))[:, 1].sum()
+
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_place_outside_of_a_tensor_is_not_read(tmp_path: Path, nursery: Nursery) -> None:
+    check_passes(tmp_path, nursery, OUTSIDE)
