@@ -191,3 +191,21 @@ def test_an_original_that_computes_in_float64_is_not_to_be_replaced_by_float32()
     narrow = (x * x).mean(-1) - x.mean(-1) ** 2
     assert judge(narrow, yard).finding is Finding.PRECISION
     assert judge(narrow, yard_of(lambda t: (t * t).mean(-1) - t.mean(-1) ** 2, x)).ok
+
+
+class _Frequencies(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.rand(4, 4, dtype=torch.cfloat))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made = torch.zeros(3, 6, dtype=torch.cfloat)
+        made[:, :4] = torch.fft.rfft(x)[:, :4] @ self.weight
+        return torch.fft.irfft(made, n=x.shape[-1])
+
+
+def test_complex_parameters_and_constants_are_lifted_like_real_ones() -> None:
+    """Otherwise an original would be its own truth, and no other answer accurate enough."""
+    found = run_lifted(_Frequencies(), [torch.randn(3, 10)])
+    assert found is not None and found[0].dtype == torch.float64
+    assert found[1].weight.dtype == torch.complex128

@@ -19,7 +19,11 @@ from triton_agent.tools.module_attributes import beside_classes
 from triton_agent.tools.verify.index_bounds import refusing_on_gpu
 from triton_agent.tools.verify.random_rounding import Nudge
 
-LOW = frozenset({torch.float32, torch.float16, torch.bfloat16})
+LIFTED = {
+    **dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64),
+    **dict.fromkeys((torch.complex64, torch.complex32), torch.complex128),
+}
+"""What stands for each lower dtype; a complex number is two floats."""
 
 
 class Lift(UncompiledMode):  # type: ignore[no-untyped-call]
@@ -27,11 +31,11 @@ class Lift(UncompiledMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
-        if kwargs.get("dtype") in LOW:
-            kwargs["dtype"] = torch.float64
-        args = tuple(torch.float64 if isinstance(arg, torch.dtype) and arg in LOW else arg for arg in args)
-        if func is torch.ops.aten.lift_fresh.default and args[0].dtype in LOW:
-            return func(args[0].double())
+        if kwargs.get("dtype") in LIFTED:
+            kwargs["dtype"] = LIFTED[kwargs["dtype"]]
+        args = tuple(LIFTED.get(arg, arg) if isinstance(arg, torch.dtype) else arg for arg in args)
+        if func is torch.ops.aten.lift_fresh.default and args[0].dtype in LIFTED:
+            return func(_lift(args[0]))
         return func(*args, **kwargs)
 
 
@@ -62,17 +66,21 @@ def lift_value(value: Any, seen: dict[int, torch.Tensor] | None = None) -> Any:
 
 
 def _double(tensor: torch.Tensor) -> torch.Tensor:
+    return _lift(tensor).clone()
+
+
+def _lift(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_complex():
-        return tensor.to(torch.complex128).clone()
-    return tensor.double().clone() if tensor.is_floating_point() else tensor.clone()
+        return tensor.to(torch.complex128)
+    return tensor.double() if tensor.is_floating_point() else tensor
 
 
 def _lift_attributes(model: torch.nn.Module) -> None:
     """Tensors that modules hold as plain attributes, which `double` leaves alone."""
     for module in model.modules():
         for name, value in vars(module).items():
-            if isinstance(value, torch.Tensor) and value.dtype in LOW:
-                vars(module)[name] = value.double()
+            if isinstance(value, torch.Tensor) and value.dtype in LIFTED:
+                vars(module)[name] = _lift(value)
 
 
 @contextlib.contextmanager
@@ -94,7 +102,8 @@ def run_lifted(
     """Outputs of the module in float64 and the lifted module after the call; None where it cannot be lifted."""
     try:
         with lifting():
-            exact = copy.deepcopy(model).double()
+            # `double` leaves complex parameters alone.
+            exact = copy.deepcopy(model)._apply(_lift)  # type: ignore[no-untyped-call]
             _lift_attributes(exact)
             inputs = lift_value(args)
             if nudge is not None:
