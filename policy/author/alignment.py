@@ -1,7 +1,8 @@
 """Graphs of one model at several sizes, as one graph whose numbers know how they change.
 
 Graphs of the same structure are walked in step. A number that differs among them becomes a `Number`; everything else
-has to agree. A graph of another structure (the model took another path there) is left out and named as a limit.
+has to agree, which dimensions are meant included. A graph of another structure (the model took another path there) is
+left out and named as a limit.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from triton_agent.policy.author.program import Number
 from triton_agent.policy.author.sizes import Shape
 from triton_agent.tools.graph import Node, OperatorGraph, Reference, TensorMeta
 from triton_agent.tools.graph_values import renamed
+
+_DIMENSIONS = frozenset({"dim", "dims", "dim0", "dim1", "dim2"})
+"""Arguments that say which dimensions are meant: no size makes one of them another."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,11 +183,14 @@ def _same_node(a: Node, b: Node) -> bool:
     if not all(_alike(x, y) for x, y in zip(a.outputs, b.outputs)) or a.keywords.keys() != b.keywords.keys():
         return False
     try:
-        for name, values in _named(a, b):
-            _merged(values, name)
+        merged = {name: _merged(values, name) for name, values in _named(a, b)}
     except ValueError:
         return False
-    return True
+    return not any(_varies(merged[name]) for name in merged.keys() & _DIMENSIONS)
+
+
+def _varies(argument: Any) -> bool:
+    return isinstance(argument, Number) or (isinstance(argument, tuple) and any(map(_varies, argument)))
 
 
 def _alike(a: TensorMeta, b: TensorMeta) -> bool:

@@ -1,6 +1,7 @@
 """Rules for matrix products.
 
-A product with a single row or column is a sum of products: memory decides how long it takes, not the matrix unit.
+A product with a single row or column is a sum of products: memory decides how long it takes, not the matrix unit. One
+over a single element is no sum at all.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ def multiply(builder: Builder, a: str, b: str, dtype: str) -> str:
     if dtype not in FLOATS or left[-1] != right[-2] or left[:-2] != right[:-2]:
         raise BeyondAuthor("a product of this form")
     a, b = builder.cast(a, dtype), builder.cast(b, dtype)
+    if is_constant(left[-1], 1):
+        return builder.point("mul", a, b, dtype=dtype, hint="product")
     if is_constant(left[-2], 1) or is_constant(right[-1], 1) or dtype == "float64":
         return _summed(builder, a, b, dtype)
     return builder.emit("dot", a, b, shape=(*left[:-1], right[-1]), dtype=dtype, hint="product")

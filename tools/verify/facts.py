@@ -24,6 +24,9 @@ from triton_agent.tools.verify.reference import Reference, load
 
 TELLING_BATCHES = (2, 3)
 """Leading sizes that tell dimensions apart which the sizes as given may have alike. Equal to none that is usual."""
+NOT_ALONE = 2
+"""A leading size for the smallest variant, which often has one of 1: there torch runs other operators, and what that
+variant tells of the other sizes would be lost."""
 
 
 class Call:
@@ -56,16 +59,18 @@ def calls_of(
     return calls
 
 
-def at_other_batches(spec: ProblemSpec, constants: Mapping[str, int], main: Call) -> list[Call]:
+def at_other_batches(
+    spec: ProblemSpec, constants: Mapping[str, int], call: Call, batches: Sequence[int], *, train: bool
+) -> list[Call]:
     """The same original on few of its inputs at a time, where it runs on them."""
     calls = []
     with contextlib.suppress(ProblemError):
         reference = load(spec, constants)
-        for batch in TELLING_BATCHES:
+        for batch in batches:
             with contextlib.suppress(ProblemError):
-                inputs = own_copy(with_leading(lambda _: main.inputs, 0, batch))
+                inputs = own_copy(with_leading(lambda _: call.inputs, 0, batch))
                 with reference.running("forward"), refusing_on_gpu(inputs):
-                    calls.append(Call(main.original, inputs, train=main.differs_in_training))
+                    calls.append(Call(call.original, inputs, train=train))
     return calls
 
 

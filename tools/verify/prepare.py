@@ -17,9 +17,17 @@ from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.verify.authorship import ARITHMETIC, OriginalWork, moves
 from triton_agent.tools.verify.cases import make_trial, make_verifier_trial
 from triton_agent.tools.verify.expectation import OriginalFailed
-from triton_agent.tools.verify.facts import NOTHING, at_other_batches, calls_of, facts_of
+from triton_agent.tools.verify.facts import (
+    NOT_ALONE,
+    NOTHING,
+    TELLING_BATCHES,
+    at_other_batches,
+    calls_of,
+    facts_of,
+)
 from triton_agent.tools.verify.flop_meter import FlopMeter
 from triton_agent.tools.verify.footprint import TooLarge, prove
+from triton_agent.tools.verify.input_tensors import leading_size
 from triton_agent.tools.verify.plan import Plan, PlanSettings, Trial, secret_seed
 from triton_agent.tools.verify.reference import Reference, load
 from triton_agent.tools.verify.second_reader import AtGpu, SecondReader, timing_sets
@@ -148,8 +156,12 @@ def _known(
     if not there:
         return NOTHING
     calls = calls_of(there, inputs, train=trains)
-    calls += at_other_batches(spec, variant.constants, calls[0])
-    return facts_of(calls, smallest=_by_size(trials)[0])
+    smallest, also_trained = _by_size(trials)[0], calls[0].differs_in_training
+    more = at_other_batches(spec, variant.constants, calls[0], TELLING_BATCHES, train=also_trained)
+    if smallest and leading_size(calls[smallest].inputs) == 1:
+        constants = there[smallest][1].constants
+        more += at_other_batches(spec, constants, calls[smallest], (NOT_ALONE,), train=also_trained)
+    return facts_of([*calls, *more], smallest=smallest)
 
 
 def _by_size(trials: list[Trial]) -> list[int]:

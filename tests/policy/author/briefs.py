@@ -68,6 +68,9 @@ def brief_of(spec: ProblemSpec, *, allow_library: bool = False) -> Brief:
     for batch in (2, 3):
         with contextlib.suppress(ProblemError):
             calls.append(_Call(spec, dataclasses.replace(variants[0], batch=batch)))
+    # At the smallest sizes, which come last, the batch is often one.
+    with contextlib.suppress(ProblemError):
+        calls.append(_Call(spec, dataclasses.replace(variants[-1], batch=2)))
     return _brief(spec, calls, device="cpu", allow_library=allow_library)
 
 

@@ -279,3 +279,55 @@ def test_the_product_has_its_turn_before_small_kernels_beside_it(tmp_path: Path)
     (product,) = (kernel for kernel in kernels if kernel.kernel.kind == "product")
     assert kernels[0] is not product
     assert [key for key, _ in neighbours(brief, choice, Feedback())[0].tiles] == [product.key]
+
+
+SINGLE_ELEMENT = """
+ROWS, WIDTH = 6, 10
+
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.narrow, self.wide = nn.Linear(width, 1 + width), nn.Linear(1, width)
+
+    def forward(self, x):
+        step, rest = self.narrow(x).split([1, x.shape[1]], dim=-1)
+        return F.softplus(self.wide(step)) * rest
+
+
+def get_inputs():
+    return [torch.randn(ROWS, WIDTH)]
+
+
+def get_init_inputs():
+    return [WIDTH]
+"""
+
+
+def test_a_product_over_a_single_element_is_no_sum(tmp_path: Path, nursery: Nursery) -> None:
+    """The matrix unit takes no fewer than 16."""
+    check_passes(tmp_path, nursery, SINGLE_ELEMENT)
+
+
+DECAYED = """
+BATCH, LENGTH, HEADS, WIDTH, STATES = 1, 8, 2, 4, 3
+
+
+class Model(nn.Module):
+    def forward(self, x, decay, b, c):
+        total = decay.permute(0, 2, 1).cumsum(-1)
+        apart = total[..., :, None] - total[..., None, :]
+        seen = torch.tril(torch.ones(x.shape[1], x.shape[1], dtype=torch.bool))
+        weights = torch.exp(apart.masked_fill(~seen, -torch.inf))
+        return torch.einsum("blhn,bshn,bhls,bshp->blhp", c, b, weights, x)
+
+
+def get_inputs():
+    states = torch.randn(BATCH, LENGTH, HEADS, STATES), torch.randn(BATCH, LENGTH, HEADS, STATES)
+    return [torch.randn(BATCH, LENGTH, HEADS, WIDTH), -torch.rand(BATCH, LENGTH, HEADS), *states]
+"""
+
+
+def test_an_order_of_dimensions_is_no_size(tmp_path: Path, nursery: Nursery) -> None:
+    """Where dimensions of one are summed over, torch puts the others in another order."""
+    check_passes(tmp_path, nursery, DECAYED)
