@@ -27,7 +27,7 @@ from triton_agent.policy.author.indexing import (
     regrouped,
 )
 from triton_agent.policy.author.joined_sums import with_sums_joined
-from triton_agent.policy.author.program import VIEWS, Value, register_dtype
+from triton_agent.policy.author.program import DTYPES, VIEWS, Value, register_dtype
 from triton_agent.policy.author.sizes import Shape, Size, constant, contiguous_strides, product
 from triton_agent.policy.author.weaving import Guard, MustStore, Node, Weaver
 
@@ -145,6 +145,9 @@ class Attempt:
         self._known_directions: dict[Weaver, dict[int, frozenset[bool]]] = {}
 
     def kernel(self) -> Kernel:
+        for root in self.roots:
+            if self.program.values[root].dtype not in DTYPES:
+                raise Stuck(root, f"no kernels for {self.program.values[root].dtype}")
         if self._is_scatter():
             return self._scatter()
         anchors = self._anchors()

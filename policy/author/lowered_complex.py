@@ -16,6 +16,8 @@ from triton_agent.policy.author import (  # noqa: F401 - these rules stand besid
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.complex_pairs import parts_of_complex
 from triton_agent.policy.author.lowered_movement import concat
+from triton_agent.policy.author.lowered_products import multiply
+from triton_agent.policy.author.lowered_writes import put_into, rectangle
 from triton_agent.policy.author.lowering import RULES, Builder, Call, Rule, lowers
 from triton_agent.policy.author.program import Number, Operand
 from triton_agent.tools.graph import Reference
@@ -200,3 +202,59 @@ def _copied(builder: Builder, call: Call) -> str:
     if call.dtype != COMPLEX:
         raise BeyondAuthor("complex numbers as others")
     return _made(builder, *parts_of_complex(builder, call.tensor("self")))
+
+
+@_when_complex("zeros", "zeros_like", "new_zeros", "zero", "empty", "empty_like", "new_empty")
+def _zeros(builder: Builder, call: Call) -> str:
+    nought = builder.full(0.0, call.shape, REAL)
+    return _made(builder, nought, nought)
+
+
+@_when_complex("copy")
+def _put(builder: Builder, call: Call) -> str:
+    real, imaginary = _pair(builder, call, "src")
+    assert isinstance(real, str)
+    nought = builder.full(0.0, call.shape, REAL)
+    return _spread(builder, call, real, nought if imaginary is None else str(imaginary))
+
+
+@_when_complex("as_strided_scatter")
+def _strided_write(builder: Builder, call: Call) -> str:
+    wholes, pieces = (parts_of_complex(builder, call.tensor(name)) for name in ("self", "src"))
+    stretches = rectangle(builder, call)
+    lengths = tuple(length for _, length, _ in stretches)
+    return _made(
+        builder,
+        *(put_into(builder, whole, builder.reshape(p, lengths), stretches) for whole, p in zip(wholes, pieces)),
+    )
+
+
+@_when_complex("mm", "bmm")
+def _matrices(builder: Builder, call: Call) -> str:
+    """Two real products, each with both parts beside each other in the inner dimension."""
+    (a, b), (c, d) = (parts_of_complex(builder, call.tensor(name)) for name in ("self", "mat2"))
+    return _made(
+        builder,
+        _joined_product(builder, (a, _point(builder, "neg", b)), (c, d)),
+        _joined_product(builder, (a, b), (d, c)),
+    )
+
+
+def _joined_product(builder: Builder, left: tuple[str, str], right: tuple[str, str]) -> str:
+    rank = len(builder.shape(left[0]))
+    return multiply(builder, _beside(builder, left, rank - 1), _beside(builder, right, rank - 2), REAL)
+
+
+def _beside(builder: Builder, pair: tuple[str, str], dim: int) -> str:
+    shape = builder.shape(pair[0])
+    twice = tuple(2 * size for size in shape[dim])
+    return concat(builder, list(pair), dim, (*shape[:dim], twice, *shape[dim + 1 :]))
+
+
+@lowers("_fft_r2c")
+def _transform(builder: Builder, call: Call) -> str:
+    """Torch's, of which only the number of frequencies is known."""
+    if call.plain("onesided", False):
+        dim = int(call.plain("dim")[-1])
+        builder.formula(call.shape[dim], "{0} // 2 + 1", builder.shape(call.tensor("self"))[dim], name="frequencies")
+    raise BeyondAuthor("a Fourier transform")

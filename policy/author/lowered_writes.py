@@ -35,10 +35,16 @@ Stretch = tuple[Size, Size, int]
 def _strided_write(builder: Builder, call: Call) -> str:
     """A write through views of views, which the graph knows by what it comes to in memory."""
     name, piece = call.tensor("self"), builder.cast(call.tensor("src"), call.dtype)
-    offset = builder.size(call.aligned.arguments.get("storage_offset") or 0)
-    stretches = _stretches(builder.shape(name), call.sizes("size"), call.sizes("stride"), offset, builder.width)
+    stretches = rectangle(builder, call)
     piece = builder.reshape(piece, tuple(length for _, length, _ in stretches))
     return put_into(builder, name, piece, stretches)
+
+
+def rectangle(builder: Builder, call: Call) -> list[Stretch]:
+    """The part of a tensor that a call with a size, strides and an offset writes."""
+    offset = builder.size(call.aligned.arguments.get("storage_offset") or 0)
+    shape = builder.shape(call.tensor("self"))
+    return _stretches(shape, call.sizes("size"), call.sizes("stride"), offset, builder.width)
 
 
 def _stretches(shape: Shape, sizes: Shape, strides: Shape, offset: Size, width: int) -> list[Stretch]:

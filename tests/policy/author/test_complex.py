@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.policy.author.test_author import check_passes
 
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.writer import write
+from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
 from triton_agent.tools.isolate.processes import Nursery
 
 ROTARY = """
@@ -68,3 +70,42 @@ def test_complex_numbers_are_seen_as_pairs_once_by_torch(tmp_path: Path) -> None
     brief = brief_of(problem(tmp_path, ROTARY))
     source = write(brief, first_choice(brief)).source
     assert source.count("torch.ops.") == source.count("aten.view_as_real") == 1
+
+
+FREQUENCIES = """
+BATCH, CHANNELS, LENGTH, KEPT = 2, 3, 16, 5
+
+
+class Model(nn.Module):
+    def __init__(self, inputs, outputs, kept):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(inputs, outputs, kept, dtype=torch.cfloat))
+        self.skip = nn.Conv1d(inputs, outputs, 1)
+
+    def forward(self, x):
+        found = torch.fft.rfft(x)
+        kept = self.weight.shape[2]
+        made = torch.zeros(x.shape[0], self.weight.shape[1], x.shape[-1] // 2 + 1, dtype=torch.cfloat)
+        made[:, :, :kept] = torch.einsum("bix,iox->box", found[:, :, :kept], self.weight)
+        return F.gelu(torch.fft.irfft(made, n=x.shape[-1]) + self.skip(x))
+
+
+def get_inputs():
+    return [torch.randn(BATCH, CHANNELS, LENGTH)]
+
+
+def get_init_inputs():
+    return [CHANNELS, 4, KEPT]
+"""
+
+
+def test_between_two_transforms_frequencies_are_multiplied_by_own_kernels(tmp_path: Path, nursery: Nursery) -> None:
+    """The transforms are torch's; matrices of complex numbers, and a write into some of them, are not."""
+    spec = problem(tmp_path, FREQUENCIES)
+    brief = brief_of(spec, allow_library=True)
+    source = write(brief, first_choice(brief)).source
+    called = set(re.findall(r"torch\.ops\.aten\.(\w+)", source))
+    assert called == {"_fft_r2c", "_fft_c2r", "view_as_real", "view_as_complex"}
+    with Evaluator(spec, EvaluatorSettings(target=None, allow_library=True), nursery=nursery) as evaluator:
+        verdict = evaluator.evaluate(source)
+    assert verdict.status == "passed", f"{verdict.message}\n{source}"
