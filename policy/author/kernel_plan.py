@@ -142,6 +142,7 @@ class Attempt:
         self.anchor = self.left = ""
         self.across: set[bool] = set()
         """Whether what the reductions so far run over lies contiguously along the kept axes, or along the reduced."""
+        self._scans: dict[Node, str] = {}
         self._known_directions: dict[Weaver, dict[int, frozenset[bool]]] = {}
 
     def kernel(self) -> Kernel:
@@ -322,16 +323,18 @@ class Attempt:
                 raise self._store(value)
             inner = weaver.weave(source, self._with_reduced(value, at, sizes))
             self._require_same_direction(weaver, value, inner)
-        return weaver.add(
-            Node(
-                kind=value.operation,
-                function=value.function,
-                arguments=(inner,),
-                index=self.along if value.function.startswith("arg") else None,
-                dtype=register_dtype(value.dtype),
-                hint=value.hint,
-            )
+            self._require_no_long_scan(weaver, inner)
+        node = Node(
+            kind=value.operation,
+            function=value.function,
+            arguments=(inner,),
+            index=self.along if value.function.startswith("arg") else None,
+            dtype=register_dtype(value.dtype),
+            hint=value.hint,
         )
+        if value.operation == "scan":
+            self._scans[node] = value.name
+        return weaver.add(node)
 
     def _require_same_direction(self, weaver: Weaver, value: Value, inner: int) -> None:
         """Rows of a square matrix and its columns are as many and as long, but lie in memory otherwise."""
@@ -339,6 +342,17 @@ class Attempt:
         if self.across and found and not found & self.across:
             raise self._store(value)
         self.across |= found
+
+    def _require_no_long_scan(self, weaver: Weaver, node: int) -> None:
+        """A row that is walked through in steps has no running total to reduce before the last of them."""
+        if max(self.length) <= LONG_ROW:
+            return
+        waiting = [node]
+        while waiting:
+            found = weaver.nodes[waiting.pop()]
+            if found.kind == "scan":
+                raise MustStore(self._scans[found])
+            waiting.extend(found.inputs)
 
     def _directions(self, weaver: Weaver, node: int) -> frozenset[bool]:
         """Whether what a node is made of, up to reductions, lies contiguously along the kept axes, or along others."""

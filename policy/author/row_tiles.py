@@ -78,10 +78,10 @@ class RowCut:
             return self._tiles_across(wanted, rows, whole)
         fitting = self._fitting_step() if wanted.looped is None else 0
         looped = whole > WHOLE_ROW or fitting > 0 if wanted.looped is None else wanted.looped
-        looped = (looped or self.kernel.part is not None) and not self._sorts()
+        looped = (looped or self.kernel.part is not None) and not self._takes_whole_rows()
         step, walking_warps = self._step(rows)
         block = (wanted.columns or fitting or min(step, whole)) if looped else whole
-        together = TILE_ELEMENTS // 4 if self._sorts() else TILE_ELEMENTS
+        together = TILE_ELEMENTS // 4 if self._takes_whole_rows() else TILE_ELEMENTS
         many = max(1, min(together // block, power_of_two(rows), 8 * FEW))
         taken = wanted.rows or (many if block <= TILE_ELEMENTS // 2 else 1)
         most, each = (walking_warps, PER_WARP) if looped else (16, 2 * PER_WARP)
@@ -118,7 +118,7 @@ class RowCut:
         """A tile of rows next to each other. Kept whole where it would be walked through more than once."""
         fits = min(NARROW, power_of_two(rows)) * whole <= WHOLE_ROW
         looped = whole > ACROSS and not (fits and self._passes() > 1) if wanted.looped is None else wanted.looped
-        looped = (looped or self.kernel.part is not None) and not self._sorts()
+        looped = (looped or self.kernel.part is not None) and not self._takes_whole_rows()
         if looped and self.kernel.part is None and rows <= 2 * ACROSS * self.setting.processors:
             # Too few programs to hide how long memory takes: each asks for more at once.
             taken, block = wanted.rows or min(NARROW, power_of_two(rows)), wanted.columns or min(whole, 4 * ACROSS)
@@ -154,14 +154,22 @@ class RowCut:
         if self.kernel.part is not None:
             parts = self.kernel.part.size[0]
             found = [dataclasses.replace(own, splits=s) for s in (2 * parts, parts // 2) if s > 1] + found
-        return [other for other in dict.fromkeys(found) if other != own and not (other.looped and self._sorts())]
+        return [
+            other for other in dict.fromkeys(found) if other != own and not (other.looped and self._takes_whole_rows())
+        ]
 
-    def _sorts(self) -> bool:
-        """Whether something is put in order, which takes a row as a whole."""
-        live = self.kernel.live()
-        return any(
-            self.kernel.nodes[i].kind == "scan" and self.kernel.nodes[i].function.startswith("sort") for i in live
-        )
+    def _takes_whole_rows(self) -> bool:
+        """Whether something is put in order, or a reduction needs all of a running total before the rest goes on."""
+        behind: set[int] = set()
+        for i in sorted(self.kernel.live()):
+            node = self.kernel.nodes[i]
+            if node.kind == "scan" and node.function.startswith("sort"):
+                return True
+            if node.kind == "scan" or behind & set(node.inputs):
+                behind.add(i)
+                if node.kind == "reduce":
+                    return True
+        return False
 
     def _whole_otherwise(self, own: Tiles, whole: int) -> list[Tiles]:
         """More or fewer warps, more or fewer rows, and a walk where a row is long."""
@@ -223,7 +231,7 @@ class RowCut:
             or not (is_constant(columns) or self._looks_up())
             or columns[0] > FEW
             or self.rows[0] < FEW
-            or self._sorts()
+            or self._takes_whole_rows()
         ):
             return False
         return len(self.kernel.reduced) > 1 or is_across(self.kernel) or self._overlaps()

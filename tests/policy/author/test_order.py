@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.policy.author.briefs import brief_of, problem
+from tests.policy.author.briefs import brief_of, full_size_brief, problem
 from tests.policy.author.test_author import check_passes, plain
 
 from triton_agent.policy.author.decisions import first_choice
@@ -66,19 +66,53 @@ def get_init_inputs():
     return [BOUNDS]
 """
 
+REDUCED = """
+BATCH, HEIGHT = 2, 9
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(4, 16, 2, groups=2)
+
+    def forward(self, x):
+        total = self.conv(x).cumsum(1)
+        return total * torch.rsqrt(total.square().mean(1, keepdim=True) + 1e-5)
+
+
+def get_inputs():
+    return [torch.randn(BATCH, 4, HEIGHT, 7)]
+"""
+
 KINDS = {
+    "running totals that are reduced": REDUCED,
     "equal elements, with where they were": STABLE,
     "one of those in order": PICKED,
     "running totals": RUNNING,
     "running totals of long rows, and the first of them": LONG,
     "bounds": BUCKETS,
 }
-QUICK = ("one of those in order", "running totals")
+QUICK = ("one of those in order", "running totals", "running totals that are reduced")
 
 
 @pytest.mark.parametrize("kind", [k if k in QUICK else pytest.param(k, marks=pytest.mark.slow) for k in KINDS])
 def test_what_goes_by_order_is_right(kind: str, tmp_path: Path, nursery: Nursery) -> None:
     check_passes(tmp_path, nursery, KINDS[kind])
+
+
+def test_a_long_running_total_is_stored_before_it_is_reduced(tmp_path: Path) -> None:
+    """Of a row that is walked through in steps the largest total is not known before the end."""
+    text = """
+BATCH, LENGTH = 3, 40000
+class Model(nn.Module):
+    def forward(self, x):
+        total = torch.cumsum(x, -1)
+        return total / total.amax(-1, keepdim=True)
+def get_inputs():
+    return [torch.rand(BATCH, LENGTH)]
+"""
+    brief = full_size_brief(problem(tmp_path, text))
+    assert write(brief, first_choice(brief)).source.count("@triton.jit") == 2
 
 
 def test_one_of_those_in_order_is_taken_where_they_are_put_in_order(tmp_path: Path) -> None:
