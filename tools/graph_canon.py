@@ -257,6 +257,7 @@ _COMPOSITES = {
         defaults=_ATTENTION_DEFAULTS,
     ),
     "rms_norm": _composite("rms_norm", "input normalized_shape weight eps"),
+    "one_hot": _composite("one_hot", "self num_classes", aliases={"tensor": "self"}, defaults={"num_classes": -1}),
     "dropout": _composite(
         "dropout", "input p train", aliases={"training": "train"}, defaults={"p": 0.5, "train": True}
     ),
@@ -274,6 +275,8 @@ def composite_of(
     own = isinstance(function, types.BuiltinFunctionType) or function is getattr(torch.nn.functional, name, None)
     if not own or name not in _COMPOSITES or keywords.get("inplace") or (name == "dropout" and len(arguments) > 3):
         return None
+    if name == "one_hot" and keywords.get("num_classes", arguments[1] if len(arguments) > 1 else -1) == -1:
+        return None  # the values of the indices say how many there are
     packed = name in _PACKED_COMPOSITES and len(arguments) > 3 and isinstance(arguments[3], list | tuple)
     return _PACKED_COMPOSITES[name] if packed else _COMPOSITES[name]
 

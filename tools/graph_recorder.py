@@ -7,11 +7,13 @@ operators of torch), and writes that an operator does not declare.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
+from torch.distributions import Distribution
 from torch.overrides import TorchFunctionMode
 
 from triton_agent.tools.dispatch_modes import UncompiledMode
@@ -38,6 +40,8 @@ _QUESTIONS = frozenset({"prim.device.default"})
 """What tensors without memory are asked through the dispatcher; others answer for themselves."""
 _LOOKS = frozenset({"tolist", "numpy", "__array__", "__dlpack__"})
 """Methods that read values without an operator being dispatched."""
+_REFUSERS = frozenset({torch.nn.functional.gaussian_nll_loss})
+"""Functions of torch that look at values only to refuse them; what they compute is the same for all others."""
 
 
 _MOST_CONTENTS = 64
@@ -58,11 +62,22 @@ def record(model: nn.Module, inputs: Sequence[object], keywords: Mapping[str, ob
         recorder.adopt("b:", dict(twin.named_buffers()))
         recorder.note_attributes(twin)
         try:
-            with torch.no_grad(), _Functions(recorder), _Operators(recorder):
+            with torch.no_grad(), _distributions_unchecked(), _Functions(recorder), _Operators(recorder):
                 outputs = twin(*inputs, **keywords)
             return recorder.finish(outputs)
         finally:
             recorder.restore()
+
+
+@contextlib.contextmanager
+def _distributions_unchecked() -> Iterator[None]:
+    """Distributions look at their arguments only to refuse them."""
+    before = Distribution._validate_args
+    Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        Distribution.set_default_validate_args(before)
 
 
 class _Operators(UncompiledMode):
@@ -103,6 +118,8 @@ class _Recorder:
         self._droppable: dict[int, range] = {}
         self._data_dependent = False
         self._inside_composite = False
+        self._only_refuses = False
+        """Whether a look at values decides about an error and nothing else."""
         self.restore = self._book.restore
 
     def adopt(self, prefix: str, tensors: Mapping[str, torch.Tensor]) -> None:
@@ -124,6 +141,12 @@ class _Recorder:
         """A Python function of torch was called."""
         if getattr(function, "__name__", "") in _LOOKS and any(map(self._book.find, tensors_in(arguments))):
             self._data_dependent = True
+        if function in _REFUSERS:
+            self._only_refuses = True
+            try:
+                return function(*arguments, **keywords)
+            finally:
+                self._only_refuses = False
         composite = composite_of(function, arguments, keywords)
         if composite is None or self._inside_composite:
             return function(*arguments, **keywords)
@@ -150,7 +173,8 @@ class _Recorder:
         # Names are asked for before the call: it may change what they show.
         writes = tuple(self._refer(tensor).name for tensor in written)
         wording = wording_of(operator, self._encode_all(passed), len(arguments))
-        self._data_dependent |= _looks_at_values(operator, passed) and bool(_references(wording))
+        looks = _looks_at_values(operator, passed) and bool(_references(wording))
+        self._data_dependent |= looks and not self._only_refuses
         for tensor in written:
             self._book.keep_original(tensor)
         result = operator(*arguments, **keywords)
@@ -236,7 +260,7 @@ class _Recorder:
         made = [tensor for tensor in results if not self._is_known(tensor)]
         if made and not written:  # one of them may be known: `x[0]`, and then all of `x.unbind()`
             made = list(results)
-        looked = not results and bool(_references(wording))
+        looked = not results and bool(_references(wording)) and not self._only_refuses
         if not made and not written and not looked:
             return  # a view that changes nothing, or a call that touches nothing of the graph
         view_of = self._viewed(made, wording)

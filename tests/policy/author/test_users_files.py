@@ -258,3 +258,34 @@ def test_a_tensor_drawn_when_the_file_is_imported_cannot_be_had_elsewhere(tmp_pa
     text = re.sub("EDGES = .*", "EDGES = torch.rand(8, 40)", BESIDE_THE_CLASS)
     with pytest.raises(BeyondAuthor, match="EDGES is drawn at random"):
         first_file(problem(tmp_path, text))
+
+
+REFUSERS = """
+from torch.distributions import Normal, kl_divergence
+BATCH = 4
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encode, self.decode = nn.Linear(8, 6), nn.Linear(3, 8)
+        self.register_buffer("codes", torch.randn(5, 8))
+    def forward(self, x):
+        mean, spread = self.encode(x).chunk(2, -1)
+        found = Normal(mean, torch.exp(0.5 * spread))
+        apart = kl_divergence(found, Normal(torch.zeros_like(mean), torch.ones_like(mean))).sum(-1)
+        made = Normal(self.decode(found.loc), 1.0).log_prob(x).sum(-1)
+        nearest = F.one_hot(torch.cdist(x, self.codes).argmin(1), self.codes.shape[0]).float()
+        return apart - made, nearest.mean(0), F.gaussian_nll_loss(self.decode(mean), x, torch.ones_like(x))
+def get_inputs():
+    return [torch.randn(BATCH, 8)]
+"""
+
+
+def test_what_looks_at_values_only_to_refuse_them_is_no_obstacle(tmp_path: Path, nursery: Nursery) -> None:
+    """Distributions, a negative log-likelihood, classes of a known number."""
+    check_passes(problem(tmp_path, REFUSERS), nursery)
+
+
+def test_classes_of_an_unknown_number_are_an_obstacle(tmp_path: Path) -> None:
+    text = REFUSERS.replace(", self.codes.shape[0])", ")")
+    with pytest.raises(BeyondAuthor, match="looks at the values"):
+        first_file(problem(tmp_path, text))
