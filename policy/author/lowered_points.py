@@ -103,6 +103,22 @@ def _fake_quantize(builder: Builder, call: Call) -> list[str | None]:
     return [builder.cast(made, call.dtype), None]
 
 
+@lowers("fake_quantize_per_channel_affine_cachemask", "fake_quantize_per_channel_affine")
+def _fake_quantize_channels(builder: Builder, call: Call) -> list[str | None]:
+    """The same with a scale and a zero for each channel, as tensors; the zero is added before rounding here."""
+    x, axis, dtype = call.tensor("self"), int(call.plain("axis")), "float32"
+    along = tuple(size if dim == axis else builder.one() for dim, size in enumerate(call.shape))
+    scale = builder.reshape(call.tensor("scale"), along)
+    zero = builder.cast(builder.reshape(call.tensor("zero_point"), along), dtype)
+    inverse = builder.point("div", builder.number(1.0), scale, dtype=dtype, hint="inverse")
+    level = builder.point("add", zero, builder.point("mul", x, inverse, dtype=dtype), dtype=dtype)
+    level = builder.point("round", level, dtype=dtype, hint="level")
+    for function, bound in (("clamp_min", "quant_min"), ("clamp_max", "quant_max")):
+        level = builder.point(function, level, builder.number(float(call.plain(bound))), dtype=dtype, hint="level")
+    made = builder.point("mul", builder.point("sub", level, zero, dtype=dtype), scale, dtype=dtype)
+    return [builder.cast(made, call.dtype), None]
+
+
 @lowers("gelu")
 def _gelu(builder: Builder, call: Call) -> str:
     tanh = call.plain("approximate", "none") == "tanh"
@@ -414,17 +430,6 @@ def _nan_to_num(builder: Builder, call: Call) -> str:
 @lowers("_to_copy", "to")
 def _to_copy(builder: Builder, call: Call) -> str:
     return builder.cast(call.tensor("self"), call.dtype)
-
-
-@lowers("logaddexp")
-def _logaddexp(builder: Builder, call: Call) -> str:
-    a, b, dtype = call.tensor("self"), call.tensor("other"), call.dtype
-    larger = builder.point("maximum", a, b, dtype=dtype)
-    apart = builder.point(
-        "neg", builder.point("abs", builder.point("sub", a, b, dtype=dtype), dtype=dtype), dtype=dtype
-    )
-    extra = builder.point("log1p", builder.point("exp", apart, dtype=dtype), dtype=dtype)
-    return builder.point("add", larger, extra, dtype=dtype)
 
 
 @lowers("xlogy")

@@ -74,6 +74,8 @@ class Call:
 
     def tensor(self, name: str) -> str:
         found = self.aligned.arguments.get(name)
+        if isinstance(found, (int, float, Number)) and self.dtype in FLOATS:  # the graph knows a single element as that
+            return self._builder.full(found, (), self.dtype)
         if not isinstance(found, Reference):
             raise BeyondAuthor(f"{name} is no tensor")
         return self._builder.named(found.name)

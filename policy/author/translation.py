@@ -18,6 +18,7 @@ from triton_agent.policy.author import (  # noqa: F401  (rules register themselv
     lowered_products,
     lowered_reductions,
     lowered_sampling,
+    lowered_special,
     lowered_upsampling,
     lowered_views,
     lowered_windows,

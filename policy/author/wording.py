@@ -78,12 +78,18 @@ def kernel_comment(program: Program, kernel: Kernel) -> tuple[str, ...]:
     return (f"{shown}: what belongs to a row is computed by one program.",)
 
 
+_LONGEST_LIST = 64
+"""Characters of operators' names in a line that says more than those."""
+
+
 def _listed(words: Sequence[str]) -> str:
     if not words:
         return "Filled"
     words = [word for word, before in zip(words, [None, *words]) if word != before]
     if len(words) > 6:
         words = [*words[:3], "...", *words[-2:]]
+    if len(words) > 3 and len(", ".join(words)) > _LONGEST_LIST:
+        words = [words[0], "...", words[-1]]
     text = ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1]
     text = text.replace("_", " ")
     return text[:1].upper() + text[1:]
