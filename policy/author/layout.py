@@ -15,6 +15,9 @@ def wrapped(line: str) -> list[str]:
     """The line, broken where it is too long."""
     if len(line) <= LIMIT:
         return [line]
+    several = line.lstrip().startswith("return ") and len(split_at_commas(line)) > 1
+    if several:
+        line = line.replace("return ", "return (", 1) + ")"
     span = _longest_brackets(line)
     if span is None:
         return [line]

@@ -155,7 +155,37 @@ def _max_pool(builder: Builder, call: Call) -> list[str]:
     name = call.tensor("self")
     over = _pool_windows(builder, call, name)
     seen = windows(builder, padded(builder, name, over, builder.number(-math.inf)), over)
-    return [builder.reduce("max", seen, _taps_of(builder, seen, over))]
+    made = [builder.reduce("max", seen, _taps_of(builder, seen, over))]
+    if call.aligned.node.output_name(1) in builder.used:
+        made.append(_where_largest(builder, seen, over, builder.shape(name)))
+    return made
+
+
+def _where_largest(builder: Builder, seen: str, over: Windows, image: Shape) -> str:
+    """Of each window, where in the image its maximum is, counted line by line."""
+    rank, shape = len(over.taps), builder.shape(seen)
+    lead = len(shape) - 2 * rank
+    flat = builder.reshape(seen, (*shape[: lead + rank], product(over.taps, builder.width)))
+    tap = builder.reduce("argmax", flat, (lead + rank,), dtype="int64")
+    made, whole = "", "int64"
+    for dim in range(rank):
+        inner = builder.number_of(product(over.taps[dim + 1 :], builder.width))
+        own = tap if dim == rank - 1 else builder.point("int_trunc_div", tap, inner, dtype=whole, hint="tap")
+        if dim:
+            own = builder.point("int_mod", own, builder.number_of(over.taps[dim]), dtype=whole, hint="tap")
+        if not is_constant(over.spread[dim], 1):
+            own = builder.point("mul", own, builder.number_of(over.spread[dim]), dtype=whole)
+        before = builder.number_of(tuple(-amount for amount in over.amounts[dim]))
+        first = builder.iota(over.counts[dim], start=before, step=builder.number_of(over.steps[dim]))
+        behind = tuple(builder.one() for _ in range(rank - dim - 1))
+        first = builder.reshape(first, (over.counts[dim], *behind))
+        place = builder.point("add", first, own, dtype=whole, hint="place")
+        if made:
+            made = builder.point("mul", made, builder.number_of(image[len(image) - rank + dim]), dtype=whole)
+            made = builder.point("add", made, place, dtype=whole, hint="place")
+        else:
+            made = place
+    return made
 
 
 @lowers("avg_pool1d", "avg_pool2d", "avg_pool3d")

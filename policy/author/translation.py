@@ -7,6 +7,7 @@ from typing import Any
 
 from triton_agent.policy.author import (  # noqa: F401  (rules register themselves when they are imported)
     lowered_complex,
+    lowered_folding,
     lowered_layers,
     lowered_losses,
     lowered_matrices,
