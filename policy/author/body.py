@@ -106,6 +106,10 @@ class Body:
         """What the cache is told of a load."""
         self.replaced: dict[int, Text] = {}
         """Nodes that a skeleton computes in its own way."""
+        self._vectors: dict[str, str] = {}
+        """Variables that are plain vectors where others are tiles -> the dimension they run along."""
+        self._as_vector = ""
+        """The dimension along which plain vectors are made just now."""
 
     def _count_uses(self) -> Counter[int]:
         uses: Counter[int] = Counter()
@@ -287,17 +291,18 @@ class Body:
         return f"{text.within(Binding.PRODUCT)} * {stride}"
 
     def _looked_up(self, base: Lookup) -> Text:
-        suffix = ""
         dimensions = self.along(base.node)
-        if len(dimensions) == 1:
-            suffix = self.place.suffixes.get(next(iter(dimensions)), "")
-        if suffix:
-            before, self.place = self.place, dataclasses.replace(self.place, suffixes={})
-            try:
-                return Text(f"{self.named(base.node)}{suffix}")
-            finally:
-                self.place = before
-        return Text(self.named(base.node))
+        dimension = next(iter(dimensions)) if len(dimensions) == 1 else ""
+        suffix = self.place.suffixes.get(dimension, "")
+        if not suffix:
+            return Text(self.named(base.node))
+        before, self.place = self.place, dataclasses.replace(self.place, suffixes={dimension: ""})
+        self._as_vector = dimension
+        try:
+            name = self.named(base.node)
+        finally:
+            self.place, self._as_vector = before, ""
+        return Text(f"{name}{suffix}")
 
     def _piece(self, piece: Piece) -> Text:
         inner = self.index(piece.index)
@@ -323,7 +328,7 @@ class Body:
         scope = self._home(self.along(node))
         name = self.arguments.names.new(self._hint(node))
         scope.line(f"{name} = {text.text}")
-        scope.nodes[node] = name
+        self._keep(scope, node, name)
         return name
 
     def _hint(self, node: int) -> str:
@@ -338,8 +343,8 @@ class Body:
         """The node as an expression; a variable where it is one or deserves to be."""
         scope: Scope | None = self.scope
         while scope is not None:
-            if node in scope.nodes:
-                return Text(scope.nodes[node])
+            if node in scope.nodes and self._has_shape(node, scope.nodes[node]):
+                return Text(self._shaped(scope.nodes[node]))
             scope = scope.parent
         if node in self.replaced:
             return self.replaced[node]
@@ -350,8 +355,22 @@ class Body:
                 return made
             name = self.arguments.names.new(self._hint(node))
             home.line(f"{name} = {made.text}")
-            home.nodes[node] = name
+            self._keep(home, node, name)
         return Text(name)
+
+    def _keep(self, scope: Scope, node: int, name: str) -> None:
+        scope.nodes[node] = name
+        if self._as_vector and self.along(node):
+            self._vectors[name] = self._as_vector
+
+    def _has_shape(self, node: int, name: str) -> bool:
+        """A tile is no vector; a vector may be shown as a tile."""
+        return not self._as_vector or name in self._vectors or not self.along(node)
+
+    def _shaped(self, name: str) -> str:
+        if name not in self._vectors or self._as_vector:
+            return name
+        return name + self.place.suffixes.get(self._vectors[name], "")
 
     def _deserves_name(self, node: int, made: Text) -> bool:
         found = self.kernel.nodes[node]

@@ -1,4 +1,4 @@
-"""Rules for images read at places between their elements."""
+"""Rules for images read at places between their elements, and for the places that an affine map says."""
 
 from __future__ import annotations
 
@@ -106,3 +106,34 @@ def _read(builder: Builder, image: str, x: str, y: str, weight: str | None) -> s
     if weight is not None:
         found = builder.point("mul", found, weight, dtype="float32", hint="weighted")
     return builder.where(inside, found, builder.number(0.0), "float32", "sampled")
+
+
+@lowers("affine_grid_generator")
+def _affine_grid(builder: Builder, call: Call) -> str:
+    """The place of every element on a grid from -1 to 1, turned and moved by a matrix for each image."""
+    theta, shape = call.tensor("theta"), call.shape
+    rank, one = len(shape) - 2, builder.one()
+    if builder.get(theta).dtype != "float32":
+        raise BeyondAuthor("other matrices than of float32")
+
+    def part(column: int) -> str:
+        """One column of the matrices, for all places."""
+        only = builder.slice(theta, 2, (column,) * builder.width, one)
+        return builder.reshape(only, (shape[0], *(one for _ in range(rank)), shape[-1]))
+
+    made = part(rank)
+    for axis in range(rank):
+        dim = rank - axis  # the last dimension of the image is the first number of a place
+        line = builder.reshape(_spaced(builder, shape[dim], call), (shape[dim], *(one for _ in range(rank - dim + 1))))
+        made = builder.point("add", made, builder.point("mul", line, part(axis), dtype="float32"), dtype="float32")
+    return made
+
+
+def _spaced(builder: Builder, size: Size, call: Call) -> str:
+    """From -1 to 1, either at the middles of elements or from the first to the last."""
+    count = _last(size) if call.plain("align_corners", False) else _as_float(size)
+    if 0.0 in count.values:
+        raise BeyondAuthor("a single element from corner to corner")
+    twice = builder.cast(builder.iota(size, step=2), "float32")
+    middle = builder.point("sub", twice, _last(size), dtype="float32")
+    return builder.point("div", middle, count, dtype="float32", hint="spaced")

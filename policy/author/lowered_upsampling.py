@@ -1,7 +1,7 @@
 """Rules for sizes that are changed by interpolation: one dimension after another, between two neighbours each.
 
-Where torch is given a factor it goes by that, not by the sizes; so does this. Not covered: cubic interpolation, and
-filters against aliasing.
+Cubic interpolation takes four. Where torch is given a factor it goes by that, not by the sizes; so does this. Not
+covered: filters against aliasing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from triton_agent.policy.author.lowering import Builder, Call, lowers
 from triton_agent.policy.author.program import FLOATS, Number, Operand
 from triton_agent.policy.author.sizes import Size, minus
 
+_SHARPNESS = -0.75
+"""Of the cubic kernel, as torch has it."""
 _SCALES = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}
 
 
@@ -75,6 +77,65 @@ def _between_neighbours(builder: Builder, name: str, dim: int, count: Size, step
     near = builder.point("mul", take(builder, name, first, dim), rest, dtype=dtype)
     far = builder.point("mul", take(builder, name, second, dim), share, dtype=dtype)
     return builder.point("add", near, far, dtype=dtype, hint="between")
+
+
+@lowers("upsample_bicubic2d")
+def _cubic(builder: Builder, call: Call) -> str:
+    name, corners = call.tensor("self"), bool(call.plain("align_corners", False))
+    if call.dtype not in FLOATS - {"float64"}:
+        raise BeyondAuthor("other numbers than fractions of up to 32 bits")
+    for dim in (3, 2):
+        if builder.shape(name)[dim] != call.shape[dim]:
+            name = _among_four(builder, name, dim, call.shape[dim], _step(builder, call, dim, corners=corners), corners)
+    return name
+
+
+def _among_four(builder: Builder, name: str, dim: int, count: Size, step: Operand, corners: bool) -> str:
+    """Two neighbours on either side, those past an edge being the edge itself."""
+    dtype, whole, last = "float32", "int64", Number(minus(builder.shape(name)[dim], builder.one()))
+    place = builder.cast(builder.iota(count), dtype)
+    if corners:
+        place = builder.point("mul", place, step, dtype=dtype, hint="place")
+    else:
+        middle = builder.point("add", place, builder.number(0.5), dtype=dtype)
+        scaled = builder.point("mul", middle, step, dtype=dtype)
+        place = builder.point("sub", scaled, builder.number(0.5), dtype=dtype, hint="place")
+    before = builder.point("floor", place, dtype=dtype, hint="before")
+    share = builder.point("sub", place, before, dtype=dtype, hint="share")
+    rest = builder.point("sub", builder.number(1.0), share, dtype=dtype, hint="rest")
+    first = builder.cast(before, whole)
+    ones = tuple(builder.one() for _ in builder.shape(name)[dim + 1 :])
+    made, kept = "", builder.get(name).dtype
+    for shift, weight in zip((-1, 0, 1, 2), (_far(builder, share), *_near(builder, share, rest), _far(builder, rest))):
+        index = builder.point("add", first, builder.number(shift), dtype=whole)
+        index = builder.point("clamp_min", index, builder.number(0), dtype=whole)
+        index = builder.point("clamp_max", index, last, dtype=whole, hint="neighbour")
+        seen = builder.cast(take(builder, name, index, dim), dtype)
+        part = builder.point("mul", seen, builder.reshape(weight, (count, *ones)), dtype=dtype)
+        made = builder.point("add", made, part, dtype=dtype, hint="among") if made else part
+    return builder.cast(made, kept)
+
+
+def _near(builder: Builder, share: str, rest: str) -> tuple[str, str]:
+    """How much the neighbours before and behind count: ((a + 2) x - (a + 3)) x x + 1 at their distances."""
+
+    def weight(x: str) -> str:
+        inner = builder.point("mul", x, builder.number(_SHARPNESS + 2), dtype="float32")
+        inner = builder.point("sub", inner, builder.number(_SHARPNESS + 3), dtype="float32")
+        inner = builder.point("mul", builder.point("mul", inner, x, dtype="float32"), x, dtype="float32")
+        return builder.point("add", inner, builder.number(1.0), dtype="float32", hint="weight")
+
+    return weight(share), weight(rest)
+
+
+def _far(builder: Builder, x: str) -> str:
+    """How much the one beyond a neighbour counts: ((a y - 5 a) y + 8 a) y - 4 a at y = x + 1."""
+    y = builder.point("add", x, builder.number(1.0), dtype="float32")
+    made = builder.point("mul", y, builder.number(_SHARPNESS), dtype="float32")
+    for less in (-5 * _SHARPNESS, 8 * _SHARPNESS):
+        made = builder.point("add", made, builder.number(less), dtype="float32")
+        made = builder.point("mul", made, y, dtype="float32")
+    return builder.point("sub", made, builder.number(4 * _SHARPNESS), dtype="float32", hint="weight")
 
 
 @lowers("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d")
