@@ -17,7 +17,7 @@ from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.complex_pairs import parts_of_complex
 from triton_agent.policy.author.lowered_movement import concat
 from triton_agent.policy.author.lowered_products import multiply
-from triton_agent.policy.author.lowered_writes import put_into, rectangle
+from triton_agent.policy.author.lowered_writes import memory_order, put_into, rectangle
 from triton_agent.policy.author.lowering import RULES, Builder, Call, Rule, lowers
 from triton_agent.policy.author.program import Number, Operand
 from triton_agent.tools.graph import Reference
@@ -159,7 +159,9 @@ def _quotient(builder: Builder, call: Call) -> str:
         a, b = first
         assert b is not None
         return _spread(builder, call, _point(builder, "div", a, c), _point(builder, "div", b, c))
-    raise BeyondAuthor("a division by complex numbers")
+    square = _point(builder, "add", _point(builder, "mul", c, c), _point(builder, "mul", d, d))
+    turned = _point(builder, "div", c, square), _point(builder, "neg", _point(builder, "div", d, square))
+    return _multiplied(builder, call, first, turned)
 
 
 @_when_complex("neg")
@@ -221,7 +223,9 @@ def _put(builder: Builder, call: Call) -> str:
 @_when_complex("as_strided_scatter")
 def _strided_write(builder: Builder, call: Call) -> str:
     wholes, pieces = (parts_of_complex(builder, call.tensor(name)) for name in ("self", "src"))
-    stretches = rectangle(builder, call)
+    if memory_order(builder, call) != list(range(len(call.shape))):
+        raise BeyondAuthor("complex numbers that do not lie row by row")
+    stretches = rectangle(builder, call, builder.shape(wholes[0]))
     lengths = tuple(length for _, length, _ in stretches)
     return _made(
         builder,

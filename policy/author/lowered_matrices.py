@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from triton_agent.policy.author.brief import BeyondAuthor
-from triton_agent.policy.author.lowered_movement import gather, pad, rolled
+from triton_agent.policy.author.lowered_movement import concat, gather, pad, rolled
 from triton_agent.policy.author.lowered_products import multiply
 from triton_agent.policy.author.lowering import Builder, Call, lowers
 from triton_agent.policy.author.program import FLOATS
-from triton_agent.policy.author.sizes import Size, constant, is_constant, minus, product
+from triton_agent.policy.author.sizes import Size, constant, is_constant, minus, plus, product
 
 FEW_ROWS = 25
 """Up to so many on both sides torch takes the distances themselves, beyond them a product."""
@@ -45,6 +45,39 @@ def _embedded(builder: Builder, call: Call, offset: int) -> str:
     none, by = constant(0, builder.width), constant(abs(offset), builder.width)
     amounts = (by, none, none, by) if offset > 0 else (none, by, by, none)
     return pad(builder, made, amounts, 0, call.shape)
+
+
+@lowers("fill_diagonal")
+def _fill_diagonal(builder: Builder, call: Call) -> str:
+    name = call.tensor("self")
+    if len(call.shape) != 2 or call.plain("wrap", False):
+        raise BeyondAuthor("a diagonal of more than two dimensions, or one that begins again")
+    return builder.where(_is_diagonal(builder, *call.shape), call.operand("fill_value"), name, call.dtype, "filled")
+
+
+@lowers("block_diag")
+def _block_diagonal(builder: Builder, call: Call) -> str:
+    """Each matrix with nought on both sides, below each other."""
+    none, lines = constant(0, builder.width), []
+    before = none
+    for name in call.tensors("tensors"):
+        shape = builder.shape(name)
+        shape = (*(builder.one() for _ in range(2 - len(shape))), *shape)
+        block = builder.cast(builder.reshape(name, shape), call.dtype)
+        behind = minus(call.shape[1], plus(before, shape[1]))
+        lines.append(pad(builder, block, (before, behind, none, none), 0, (shape[0], call.shape[1])))
+        before = plus(before, shape[1])
+    return concat(builder, lines, 0, call.shape)
+
+
+@lowers("addr")
+def _outer_added(builder: Builder, call: Call) -> str:
+    made = builder.point(
+        "mul", builder.unsqueeze(call.tensor("vec1"), 1), call.tensor("vec2"), dtype=call.dtype, hint="outer"
+    )
+    made = builder.point("mul", made, call.operand("alpha", 1), dtype=call.dtype)
+    kept = builder.point("mul", call.tensor("self"), call.operand("beta", 1), dtype=call.dtype)
+    return builder.point("add", kept, made, dtype=call.dtype)
 
 
 @lowers("diag")

@@ -35,15 +35,56 @@ Stretch = tuple[Size, Size, int]
 def _strided_write(builder: Builder, call: Call) -> str:
     """A write through views of views, which the graph knows by what it comes to in memory."""
     name, piece = call.tensor("self"), builder.cast(call.tensor("src"), call.dtype)
-    stretches = rectangle(builder, call)
-    piece = builder.reshape(piece, tuple(length for _, length, _ in stretches))
-    return put_into(builder, name, piece, stretches)
+    order = memory_order(builder, call)
+    name = builder.permute(name, order)
+    if _shows_diagonals(builder, call, builder.shape(name)):
+        made = _with_diagonals(builder, name, piece)
+    else:
+        stretches = rectangle(builder, call, builder.shape(name))
+        piece = builder.reshape(piece, tuple(length for _, length, _ in stretches))
+        made = put_into(builder, name, piece, stretches)
+    return builder.permute(made, [order.index(dim) for dim in range(len(order))])
 
 
-def rectangle(builder: Builder, call: Call) -> list[Stretch]:
-    """The part of a tensor that a call with a size, strides and an offset writes."""
+def memory_order(builder: Builder, call: Call) -> list[int]:
+    """The dimensions of what is written to in the order of memory, by which sizes and strides go."""
+    found = call.aligned.arguments["self"]
+    metas = [graph.values()[found.name] for graph in builder.graph.graphs]
+    main = metas[0]
+    order = sorted(range(len(main.shape)), key=lambda dim: -main.strides[dim])
+    for meta in metas:
+        shape = tuple((meta.shape[dim],) for dim in order)
+        steps = contiguous_strides(shape, 1)
+        if any(size != (1,) and (meta.strides[d],) != by for d, size, by in zip(order, shape, steps)):
+            raise BeyondAuthor("a write into memory with gaps")
+    return order
+
+
+def _shows_diagonals(builder: Builder, call: Call, shape: Shape) -> bool:
+    """Whether a layout over memory shows the diagonals of all matrices."""
+    if len(shape) < 2 or not is_constant(builder.size(call.aligned.arguments.get("storage_offset") or 0), 0):
+        return False
+    strides = contiguous_strides(shape, builder.width)
+    shortest = tuple(map(min, zip(*shape[-2:])))
+    seen = list(zip(call.sizes("size"), call.sizes("stride")))
+    wanted = [*zip(shape[:-2], strides[:-2]), (shortest, plus(strides[-2], strides[-1]))]
+    return len(seen) == len(wanted) and all(
+        size == length and (step == by or is_constant(size, 1)) for (size, step), (length, by) in zip(seen, wanted)
+    )
+
+
+def _with_diagonals(builder: Builder, name: str, piece: str) -> str:
+    shape = builder.shape(name)
+    row, column = builder.unsqueeze(builder.iota(shape[-2]), 1), builder.iota(shape[-1])
+    met = builder.point("eq", row, column, dtype="bool", compute="int64", hint="is_diagonal")
+    down = builder.shape(piece)[-1] == shape[-2]
+    spread = builder.unsqueeze(piece, len(shape) - 1 if down else len(shape) - 2)
+    return builder.where(met, spread, name, builder.get(name).dtype, "written")
+
+
+def rectangle(builder: Builder, call: Call, shape: Shape) -> list[Stretch]:
+    """The part of a tensor of this shape, row by row, that a call with a size, strides and an offset writes."""
     offset = builder.size(call.aligned.arguments.get("storage_offset") or 0)
-    shape = builder.shape(call.tensor("self"))
     return _stretches(shape, call.sizes("size"), call.sizes("stride"), offset, builder.width)
 
 

@@ -66,7 +66,35 @@ WRITES = plain(
     "        return y, z"
 )
 
-KINDS = {"squares": SQUARES, "distances and forms": DISTANCES, "writes into parts": WRITES}
+DIAGONALS = """
+BATCH = 2
+SIZE = 7
+WIDTH = 9
+
+
+class Model(nn.Module):
+    def forward(self, x, y):
+        filled = x[0].clone().fill_diagonal_(0.5)
+        raised = x.clone()
+        raised.diagonal(dim1=-2, dim2=-1).add_(0.5)
+        wide = torch.relu(y).clone()
+        wide.diagonal().copy_(x[0].diagonal())
+        tall = torch.zeros_like(y.t().contiguous())
+        tall.diagonal().copy_(x[0].diagonal())
+        turned = torch.relu(y.t()).clone()
+        turned.diagonal().copy_(x[0].diagonal())
+        turned[2] = 4.0
+        square = x[0].t().exp()
+        square[1, 2:] = 3.0
+        blocks = torch.block_diag(x[0], y * 2, x[0, 0])
+        return filled, raised, wide, tall, turned, square, blocks, torch.addr(y, x[0, 0], y[1], beta=0.5)
+
+
+def get_inputs():
+    return [torch.randn(BATCH, SIZE, SIZE), torch.randn(SIZE, WIDTH)]
+"""
+
+KINDS = {"diagonals": DIAGONALS, "squares": SQUARES, "distances and forms": DISTANCES, "writes into parts": WRITES}
 
 
 @pytest.mark.parametrize(
