@@ -118,3 +118,24 @@ def _soft_margin(builder: Builder, call: Call) -> str:
     both = builder.point("mul", call.tensor("self"), call.tensor("target"), dtype=call.dtype)
     loss = builder.point("neg", builder.point("log_sigmoid", both, dtype=call.dtype), dtype=call.dtype, hint="loss")
     return _reduced(builder, loss, call)
+
+
+@lowers("multi_margin_loss")
+def _margins(builder: Builder, call: Call) -> str:
+    """By how much every other class comes too near the right one, on average over all classes."""
+    x, target, dtype = call.tensor("self"), call.tensor("target"), call.dtype
+    shape = builder.shape(x)
+    if len(shape) != 2:
+        raise BeyondAuthor("one sample without a batch")
+    column = builder.unsqueeze(target, 1)
+    right = gather(builder, x, column, 1)
+    apart = builder.point("sub", x, right, dtype=dtype, hint="apart")
+    missing = builder.point("relu", builder.point("add", apart, call.operand("margin", 1.0), dtype=dtype), dtype=dtype)
+    if call.plain("p", 1) == 2:
+        missing = builder.point("square", missing, dtype=dtype, hint="missing")
+    if call.has("weight"):
+        weight = take(builder, call.tensor("weight"), column, 0)
+        missing = builder.point("mul", missing, weight, dtype=dtype, hint="missing")
+    other = builder.point("ne", builder.iota(shape[1]), column, dtype="bool", compute="int64", hint="is_other")
+    missing = builder.where(other, missing, builder.number(0.0), dtype, "missing")
+    return _reduced(builder, builder.mean(missing, (1,), dtype=dtype, hint="loss"), call)

@@ -10,6 +10,8 @@ from triton_agent.policy.author.program import FLOATS, INTEGERS, Number, Operand
 from triton_agent.policy.author.sizes import Shape, Size, constant, is_constant, minus, plus, product, quotient
 from triton_agent.tools.graph import Reference
 
+ADDED_IN_MEMORY = frozenset({"float32", "int32", "int64"})
+"""What can be added to by many at once, on every GPU."""
 MOST_PIECES = 8
 """Tensors that one kernel joins: each element asks for every one of them whether it is in there."""
 
@@ -278,7 +280,7 @@ def _added_at(builder: Builder, call: Call) -> str:
     name, index = call.tensor("self"), call.tensor("index")
     source = call.tensor("src" if call.has("src") else "source")
     alpha, shape = call.operand("alpha", 1), builder.shape(name)
-    if call.dtype != "float32" or not shape or len(builder.shape(source)) != len(shape):
+    if call.dtype not in ADDED_IN_MEMORY or not shape or len(builder.shape(source)) != len(shape):
         raise BeyondAuthor("sums of another dtype, or of single numbers")
     dim = int(call.plain("dim")) % len(shape)
     own = builder.shape(index)

@@ -36,17 +36,39 @@ def _running(builder: Builder, call: Call) -> str:
 
 @lowers("cummax", "cummin")
 def _running_extremum(builder: Builder, call: Call) -> list[str | None]:
-    if call.aligned.node.output_name(1) in builder.used or call.dtype not in FLOATS or not call.shape:
-        raise BeyondAuthor("where the largest so far is, or other numbers than fractions")
+    if not call.shape:
+        raise BeyondAuthor("a single number")
+    if call.aligned.node.output_name(1) in builder.used or call.dtype not in FLOATS:
+        return _running_place(builder, call)
     return [_scanned(builder, call.tensor("self"), call, call.aligned.operator[8:], "so_far"), None]
 
 
-def _scanned(builder: Builder, name: str, call: Call, function: str, hint: str) -> str:
+def _running_place(builder: Builder, call: Call) -> list[str | None]:
+    """The largest key so far. Of equal elements the last one counts; of a smallest the negative is the largest."""
+    name, smallest = call.tensor("self"), call.aligned.operator.endswith("min")
+    if call.dtype not in FLOATS and smallest:
+        raise BeyondAuthor("where the smallest whole number so far is")
+    keys = _with_places(builder, builder.point("neg", name, dtype=call.dtype) if smallest else name, call)
+    so_far = _scanned(builder, keys, call, "max", "so_far", dtype="int64")
+    number = _number_of(builder, so_far, call.dtype, descending=False)
+    return [builder.point("neg", number, dtype=call.dtype) if smallest else number, _place_of(builder, so_far)]
+
+
+def _with_places(builder: Builder, name: str, call: Call) -> str:
+    shape = builder.shape(name)
+    key = builder.cast(_key(builder, name, descending=False), "int64")
+    upper = builder.point("shift_left", key, builder.number(_PLACE_BITS), dtype="int64")
+    place = _line(builder, shape, int(call.plain("dim")) % len(shape))
+    return builder.point("or", upper, place, dtype="int64", hint="key")
+
+
+def _scanned(builder: Builder, name: str, call: Call, function: str, hint: str, dtype: str = "") -> str:
     shape = builder.shape(name)
     dim = int(call.plain("dim")) % len(shape)
     if function == "logs" and call.dtype not in FLOATS:
         raise BeyondAuthor("logarithms of whole numbers")
-    return builder.emit("scan", name, shape=shape, dtype=call.dtype, function=function, detail=dim, hint=hint)
+    dtype = dtype or call.dtype
+    return builder.emit("scan", name, shape=shape, dtype=dtype, function=function, detail=dim, hint=hint)
 
 
 # -- sorted --------------------------------------------------------------------------------------------------------

@@ -84,7 +84,15 @@ def get_inputs():
     return [torch.randn(BATCH, 4, HEIGHT, 7)]
 """
 
+PLACES = plain(
+    "a, b = torch.cummax((x * 2).round(), 1)\n"
+    "        c, d = x.cummin(0)\n"
+    "        e, f = x.half().cummax(1)\n"
+    "        return a, b, c, d, e, f, torch.zeros(x.shape[1]).long().scatter_add_(0, b[0], b[0] + 1)"
+)
+
 KINDS = {
+    "where the largest so far is": PLACES,
     "running totals that are reduced": REDUCED,
     "equal elements, with where they were": STABLE,
     "one of those in order": PICKED,

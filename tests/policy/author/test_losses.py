@@ -1,0 +1,30 @@
+"""Losses of torch are written out, with what they weigh, leave out and reduce."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.policy.author.briefs import brief_of, problem
+from tests.policy.author.test_author import check_passes
+
+from triton_agent.policy.author.writer import describe_limits
+from triton_agent.tools.isolate.processes import Nursery
+
+MARGINS = """
+ROWS, CLASSES = 7, 9
+
+
+class Model(nn.Module):
+    def forward(self, x, target, weight):
+        each = F.multi_margin_loss(x, target, reduction="none")
+        return each, F.multi_margin_loss(x, target, p=2, margin=0.5, weight=weight)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, CLASSES), torch.randint(0, CLASSES, (ROWS,)), torch.rand(CLASSES)]
+"""
+
+
+def test_margins_between_classes_are_right(tmp_path: Path, nursery: Nursery) -> None:
+    check_passes(tmp_path, nursery, MARGINS)
+    assert not describe_limits(brief_of(problem(tmp_path, MARGINS)))
