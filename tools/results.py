@@ -96,7 +96,9 @@ DECISIONS: dict[Finding, Decision] = {
         Status.WRONG_VALUES, "NaN or infinity where the original has none, or none where it has"
     ),
     Finding.MUTATED_INPUT: Decision(Status.WRONG_VALUES, "an input was changed that the original leaves alone"),
-    Finding.ALIASED_OUTPUT: Decision(Status.WRONG_VALUES, "an output shares memory with an input or parameter"),
+    Finding.ALIASED_OUTPUT: Decision(
+        Status.WRONG_VALUES, "an output shares memory with an input, a parameter or itself"
+    ),
     Finding.SHARED_OUTPUT: Decision(Status.WRONG_VALUES, "a later call changed the output of an earlier one"),
     Finding.STALE_OUTPUT: Decision(
         Status.CHEATED, "the answer to earlier contents came back after the input was overwritten"

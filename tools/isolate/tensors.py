@@ -1,10 +1,13 @@
 """Tensors on the wire: raw bytes with a description, and nested structures of them as plain data.
 
 The description comes from a process that may lie; `unpack` checks it against the bytes before it builds anything.
+Where a candidate's values are looked at, no code of the candidate's runs: containers are read by the methods of their
+plain classes, tensors by those of torch's, whatever a subclass or one object alone says instead.
 """
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,21 +37,31 @@ UNREADABLE = (Foreign, RuntimeError, NotImplementedError, TypeError, AttributeEr
 """Raised where an output is not what it seems."""
 
 
+def own_view(tensor: torch.Tensor) -> torch.Tensor:
+    """The same memory as a tensor that no candidate holds: an attribute set on a tensor hides a method of its class."""
+    return torch.Tensor.detach(tensor)
+
+
 def describe(tensor: torch.Tensor) -> dict[str, Any]:
     """Shape, dtype, strides and device as plain data."""
     return {
         "shape": list(tensor.shape),
         "dtype": NAMES.get(tensor.dtype, str(tensor.dtype)),
-        "strides": list(tensor.stride()),
+        "strides": list(torch.Tensor.stride(tensor)),
         "device": tensor.device.type,
     }
+
+
+def is_expanded(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether several elements are one and the same number in memory."""
+    return 0 not in shape and any(stride == 0 and size > 1 for size, stride in zip(shape, strides))
 
 
 def row(tensor: torch.Tensor) -> torch.Tensor:
     """The values as bytes, row-major, where they lie; no copy unless another order or a lazy sign asks for one."""
     if tensor.layout is not torch.strided or tensor.device.type == "meta" or tensor.is_quantized:
         raise Foreign(f"a {tensor.layout} tensor on {tensor.device}")
-    flat = tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
+    flat = own_view(tensor).resolve_conj().resolve_neg().contiguous().reshape(-1)
     return flat.view(torch.uint8) if flat.numel() else torch.empty(0, dtype=torch.uint8)
 
 
@@ -80,21 +93,42 @@ def flatten(value: Any, on_tensor: Callable[[torch.Tensor], Any]) -> Any:
     if type(value) is float:
         return {"float": repr(value)}
     if isinstance(value, dict):
-        return {"dict": [[str(key), flatten(item, on_tensor)] for key, item in value.items()]}
-    if isinstance(value, (list, tuple)):
-        return {"list" if isinstance(value, list) else "tuple": [flatten(item, on_tensor) for item in value]}
+        return {"dict": [[_key(key), flatten(item, on_tensor)] for key, item in dict.items(value)]}
+    if isinstance(value, list):
+        return {"list": [flatten(item, on_tensor) for item in list.__iter__(value)]}
+    if isinstance(value, tuple):
+        return {"tuple": [flatten(item, on_tensor) for item in tuple.__iter__(value)]}
     if isinstance(value, torch.Tensor):
         raise Foreign(f"a tensor subclass ({type(value).__name__})")
     fields = getattr(value, "__dataclass_fields__", None)
     if fields is not None and not isinstance(value, type):
-        return {"dict": [[name, flatten(getattr(value, name), on_tensor)] for name in fields]}
+        return {"dict": [[name, flatten(_field(value, name), on_tensor)] for name in dict.__iter__(fields)]}
     raise Foreign(f"a {type(value).__name__}")
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return str.__str__(key)
+    if key is None or type(key) in (bool, int, float):
+        return str(key)
+    raise Foreign(f"a key that is a {type(key).__name__}")
+
+
+def _field(value: Any, name: str) -> Any:
+    """What an object holds under this name; what it would make up when asked is nobody's answer."""
+    place = next((kind.__dict__[name] for kind in type(value).__mro__ if name in kind.__dict__), None)
+    if isinstance(place, types.MemberDescriptorType):
+        return place.__get__(value)
+    held = object.__getattribute__(value, "__dict__")
+    if name not in held or hasattr(type(place), "__set__"):
+        raise Foreign(f"a {type(value).__name__} that does not hold its {name}")
+    return held[name]
 
 
 def refill(old: Any, new: Any) -> Any:
     """The old nest with the new values, in the same tensors where they fit."""
     if isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor) and old.shape == new.shape:
-        repeated = [dim for dim, stride in enumerate(old.stride()) if stride == 0 and old.shape[dim] > 1]
+        repeated = [dim for dim, stride in enumerate(torch.Tensor.stride(old)) if stride == 0 and old.shape[dim] > 1]
         if any(new.stride(dim) != 0 for dim in repeated):
             return new  # what stands many times for one element cannot take in different ones
         target = old.data  # unlike old.copy_, without a sign on the version counter
@@ -127,8 +161,8 @@ def aliases(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], mod
     """Pairs of an output's index and the name of what shares memory with it."""
     others = [(f"input {i}", tensor) for i, tensor in enumerate(inputs)]
     plain = torch.nn.Module
-    others += [(f"parameter {name}", tensor) for name, tensor in plain.named_parameters(model)]
-    others += [(f"buffer {name}", tensor) for name, tensor in plain.named_buffers(model)]
+    others += [(f"parameter {name}", own_view(tensor)) for name, tensor in plain.named_parameters(model)]
+    others += [(f"buffer {name}", own_view(tensor)) for name, tensor in plain.named_buffers(model)]
     places = [(name, _place(tensor)) for name, tensor in others if tensor.numel()]
     found: list[list[Any]] = []
     for i, output in enumerate(outputs):

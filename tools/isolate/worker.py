@@ -31,7 +31,16 @@ from triton_agent.tools.isolate.guard import Guard
 from triton_agent.tools.isolate.launches import launches_for
 from triton_agent.tools.isolate.payloads import Payload, received
 from triton_agent.tools.isolate.reports import report_of
-from triton_agent.tools.isolate.tensors import UNREADABLE, aliases, describe, flatten, nested_tensors, refill, row
+from triton_agent.tools.isolate.tensors import (
+    UNREADABLE,
+    aliases,
+    describe,
+    flatten,
+    nested_tensors,
+    own_view,
+    refill,
+    row,
+)
 from triton_agent.tools.isolate.watch import OperatorWatch, memory_of
 from triton_agent.tools.isolate.wire import Channel
 from triton_agent.tools.isolate.witness import NO_TESTIMONY, Witness
@@ -61,9 +70,11 @@ class Slot:
 
     args: list[Any]
     outputs: list[torch.Tensor] = dataclasses.field(default_factory=list)
+    inputs: list[torch.Tensor] = dataclasses.field(default_factory=list)
+    """The tensors among the arguments as the call left them."""
 
     def keep(self, output: torch.Tensor) -> int:
-        self.outputs.append(output)
+        self.outputs.append(own_view(output))
         return len(self.outputs) - 1
 
 
@@ -245,7 +256,7 @@ class Worker:
             misfits = [name for name in wanted if name in own and own[name].shape != wanted[name].shape]
             with torch.no_grad():
                 for name in wanted.keys() & own.keys() - set(misfits):
-                    own[name].copy_(wanted[name])
+                    torch.Tensor.copy_(own[name], wanted[name])
         missing = sorted(wanted.keys() - own.keys())
         return {"missing": missing, "unexpected": sorted(own.keys() - wanted.keys()), "misfits": sorted(misfits)}, []
 
@@ -278,7 +289,7 @@ class Worker:
         if "foreign" in reply:
             return reply, []
         try:
-            return self._hand_back(reply, slot, model)
+            return self._hand_back(reply, slot)
         except UNREADABLE as error:
             return {**reply, "foreign": str(error)[:300]}, []
 
@@ -296,14 +307,17 @@ class Worker:
             return Slot([refill(old, new) for old, new in zip(self.slots[overwrite].args, args)])
 
     def _forward(self, model: torch.nn.Module, slot: Slot, message: dict[str, Any]) -> dict[str, Any]:
-        """One call on the record, and its outputs taken apart there: looking at them may run the candidate's code."""
+        """One call on the record, and its outputs taken apart there: looking at them, or for what shares memory with
+        them, may run the candidate's code."""
         self.watch.take()
         self.watch.salt = int(message["salt"])
         with self._on_record() as record, torch.no_grad(), self.conditions.calling(self.device):
             outputs = torch.nn.Module.train(model, bool(message["train"]))(*slot.args)
             slot.outputs = []
+            slot.inputs = [own_view(tensor) for tensor in nested_tensors(slot.args)]
             try:
                 taken: dict[str, Any] = {"tree": flatten(outputs, slot.keep)}
+                taken["aliases"] = aliases(slot.outputs, slot.inputs, model)
             except UNREADABLE as error:
                 taken = {"foreign": str(error)[:300]}
             taken["kept"] = [i for i, tensor in enumerate(slot.outputs) if self._was_there(tensor)]
@@ -352,15 +366,13 @@ class Worker:
                 return "the caller's stream does not wait for the stream that the kernels ran on"
         return ""
 
-    def _hand_back(self, reply: dict[str, Any], slot: Slot, model: torch.nn.Module) -> Reply:
+    def _hand_back(self, reply: dict[str, Any], slot: Slot) -> Reply:
         reply["tensors"] = [describe(tensor) for tensor in slot.outputs]
         strayed = [str(tensor.device) for tensor in slot.outputs if tensor.device.type != self.device]
         if strayed:
             return {**reply, "strayed": strayed[0]}, []
-        inputs = nested_tensors(slot.args)
-        reply["aliases"] = aliases(slot.outputs, inputs, model)
-        reply["inputs"] = [describe(tensor) for tensor in inputs]
-        return reply, [[row(tensor) for tensor in group] for group in (slot.outputs, inputs)]
+        reply["inputs"] = [describe(tensor) for tensor in slot.inputs]
+        return reply, [[row(tensor) for tensor in group] for group in (slot.outputs, slot.inputs)]
 
     def _read(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         """The outputs of an earlier call as they are now."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from triton_agent.tools.isolate.tensors import Malformed, leaves, shape_of, unflatten, unpack
+from triton_agent.tools.isolate.tensors import Malformed, is_expanded, leaves, shape_of, unflatten, unpack
 from triton_agent.tools.isolate.watch import POISON
 from triton_agent.tools.results import CaseAccuracy, Finding
 from triton_agent.tools.verify.accuracy import Judgement, judge
@@ -37,6 +37,8 @@ class Answer:
     aliases: frozenset[tuple[int, str]]
     kept: frozenset[int] = frozenset()
     """Outputs in memory that was there before the call."""
+    expanded: frozenset[int] = frozenset()
+    """Outputs several elements of which are one in memory."""
 
 
 def read_answer(reply: dict[str, Any], blobs: list[torch.Tensor], device: str = "cpu") -> Answer:
@@ -51,6 +53,7 @@ def read_answer(reply: dict[str, Any], blobs: list[torch.Tensor], device: str = 
         after = [near(unpack(item, blob), device) for item, blob in zip(inputs, blobs[len(described) :])]
         aliases = frozenset((int(i), str(name)) for i, name in reply["aliases"])
         kept = frozenset(int(i) for i in reply["kept"])
+        expanded = frozenset(i for i, it in enumerate(described) if is_expanded(it["shape"], it["strides"]))
         leaves(reply["tree"])
     except (Malformed, KeyError, TypeError, ValueError) as error:
         raise Failed(Finding.TAMPERED, f"the worker's answer contradicts itself ({error})") from error
@@ -61,6 +64,7 @@ def read_answer(reply: dict[str, Any], blobs: list[torch.Tensor], device: str = 
         inputs_after=tuple(after),
         aliases=aliases,
         kept=kept - {i for i, _ in aliases},
+        expanded=expanded,
     )
 
 
@@ -176,6 +180,8 @@ def check_races(case: Case, launches: list[dict[str, Any]]) -> None:
 
 def check_inputs(case: Case, answer: Answer) -> None:
     """Inputs afterwards as the original leaves them."""
+    if len(case.expectation.inputs_after) != len(answer.inputs_after):
+        raise Failed(Finding.MUTATED_INPUT, f"case {case.name}: tensors were put into the inputs or taken from them")
     for i, (want, got) in enumerate(zip(case.expectation.inputs_after, answer.inputs_after)):
         if want.shape != got.shape or want.dtype != got.dtype or not _same_bits(want, got):
             raise Failed(
@@ -199,6 +205,12 @@ def check_aliases(case: Case, answer: Answer) -> None:
         raise Failed(
             Finding.ALIASED_OUTPUT, f"case {case.name}: {name} shares memory with {other}; return fresh memory"
         )
+    for index in sorted(answer.expanded - case.expectation.expanded) if case.verify is None else ():
+        name = case.expectation.outputs[index].name
+        what = (
+            "is expanded: several of its elements are one in memory, where the original's can be written to one by one"
+        )
+        raise Failed(Finding.ALIASED_OUTPUT, f"case {case.name}: {name} {what}")
 
 
 def check_held(earlier: Case, held: Sequence[torch.Tensor], now: Sequence[torch.Tensor]) -> None:
@@ -239,6 +251,9 @@ def check_state(case: Case, reply: dict[str, Any], blobs: list[torch.Tensor], de
     changed = {output.name.removeprefix("buffer "): output for output in expectation.state_after}
     for name, before in expectation.state_before.items():
         got = state.get(name)
+        if got is None and name in changed:
+            what = "which the original changes in forward, is not there; keep it under the same name"
+            raise Failed(Finding.STATE, f"case {case.name}: buffer {name}, {what}")
         if got is None or got.shape != before.shape:
             continue
         if name in changed:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.isolate.payloads import Payload, pack
-from triton_agent.tools.isolate.tensors import Foreign, aliases, flatten, leaves, nested_tensors
+from triton_agent.tools.isolate.tensors import Foreign, aliases, flatten, is_expanded, leaves, nested_tensors
 from triton_agent.tools.verify.index_bounds import WildIndex, refusing_on_gpu
 from triton_agent.tools.verify.near import near
 from triton_agent.tools.verify.random_rounding import DoublesSeen, Nudge
@@ -65,6 +65,8 @@ class Expectation:
     """Outputs of the original that share memory with something; a candidate may do the same."""
     lifted: bool
     """Whether the truth is float64; else it is the original in its own precision."""
+    expanded: frozenset[int] = frozenset()
+    """Outputs of the original several elements of which are one in memory."""
 
     @property
     def answer_bytes(self) -> int:
@@ -120,6 +122,9 @@ def expect(
         state_after=_state_outputs(seen.changed, exact and state_of(exact[1])),
         aliases=frozenset((i, name) for i, name in aliases(seen.tensors, kept, seen.subject)),
         lifted=exact is not None,
+        expanded=frozenset(
+            i for i, it in enumerate(seen.tensors) if it.layout is torch.strided and is_expanded(it.shape, it.stride())
+        ),
     )
 
 
