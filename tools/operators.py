@@ -209,6 +209,23 @@ PASSES: dict[str, int] = {
     **dict.fromkeys(_words("softshrink hardshrink dist native_dropout rrelu_with_noise _softmax_backward_data"), 3),
     **dict.fromkeys(_words("special_ndtr special_log_ndtr special_erfcx"), 4),
     **dict.fromkeys(_words("leaky_relu hardtanh clamp addcmul addcdiv prelu relu6 threshold expm1 log1p"), 2),
+    **dict.fromkeys(_words("upsample_bicubic2d _upsample_bicubic2d_aa _upsample_lanczos2d_aa"), 40),
+    **dict.fromkeys(_words("grid_sampler_3d upsample_trilinear3d"), 24),
+    **dict.fromkeys(_words("grid_sampler grid_sampler_2d cudnn_grid_sampler _grid_sampler_2d_cpu_fallback"), 12),
+    **dict.fromkeys(_words("upsample_bilinear2d _upsample_bilinear2d_aa _fused_adam _fused_adamw"), 12),
+    **dict.fromkeys(_words("upsample_linear1d _fused_adagrad quantize_per_tensor_dynamic"), 6),
+    **dict.fromkeys(_words("fake_quantize_per_tensor_affine fake_quantize_per_channel_affine"), 6),
+    **dict.fromkeys(_words("fake_quantize_per_tensor_affine_cachemask fake_quantize_per_channel_affine_cachemask"), 6),
+    **dict.fromkeys(_words("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams"), 6),
+    **dict.fromkeys(
+        _words("_fake_quantize_learnable_per_tensor_affine _fake_quantize_learnable_per_channel_affine"), 6
+    ),
+    **dict.fromkeys(_words("_fused_moving_avg_obs_fq_helper _fused_moving_avg_obs_fq_helper_functional"), 8),
+    **dict.fromkeys(_words("_sparse_softmax _sparse_log_softmax isclose linalg_cross glu_jvp"), 5),
+    **dict.fromkeys(_words("_log_softmax_backward_data hypot polar batch_norm_elemt quantize_per_tensor"), 4),
+    **dict.fromkeys(_words("quantize_per_channel _fused_sgd multi_margin_loss multilabel_margin_loss_forward"), 4),
+    **dict.fromkeys(_words("special_entr sinc special_xlog1py logaddexp2 nan_to_num native_norm remainder fmod"), 3),
+    **dict.fromkeys(_words("dequantize xlogy _prelu_kernel frac _masked_scale _saturate_weight_to_fp16"), 2),
 }
 """How many elementary operators a compound one stands for, as a module would have it that spells it out."""
 

@@ -1,6 +1,6 @@
 """What is told of the kernels that a candidate launched, where a stand-in for the driver loads and launches nothing.
 
-In processes of their own: there is no way back from a stand-in driver, nor from the hooks around launches.
+Mostly in processes of their own: there is no way back from a stand-in driver, nor from the hooks around launches.
 """
 
 from __future__ import annotations
@@ -10,6 +10,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+from triton_agent.tools.isolate import watch
+from triton_agent.tools.isolate.launches import Owners
 
 KERNEL = """
 import triton
@@ -33,8 +37,9 @@ from triton_agent.tools.emulate import aot
 aot.install("cuda:90")
 from triton_agent.tools.emulate.cuda_stand_in import CudaStandIn
 from triton_agent.tools.isolate.launches import GpuLaunches
-launches = GpuLaunches()
+import kernel
 from kernel import copy, double
+launches = GpuLaunches(kernel.__file__)
 with CudaStandIn("cuda:90"):
     x = torch.randn(1000)
     double[(4,)](x, torch.empty_like(x), 1000, BLOCK=256)
@@ -82,7 +87,7 @@ class Graph(Base):
 torch.cuda.CUDAGraph = Graph
 from triton_agent.tools.emulate.cuda_stand_in import CudaStandIn
 from triton_agent.tools.isolate.launches import GpuLaunches
-launches = GpuLaunches()
+launches = GpuLaunches("")
 graph, x = Graph(), torch.randn(8, 8)
 graph.capture_begin()
 fresh = torch.empty(8)
@@ -106,3 +111,26 @@ def test_what_a_graph_captured_counts_whenever_it_is_replayed() -> None:
     assert done.returncode == 0, done.stderr
     captured = [["aten.empty", "aten.mm"]]
     assert json.loads(done.stdout) == {"told": [[], captured, captured, captured], "replays": 3}
+
+
+def defined_in(file: str, text: str) -> Any:
+    space: dict[str, Any] = {}
+    exec(compile(text, file, "exec"), space)
+    return space["function"]
+
+
+def test_whose_a_kernel_is_its_file_tells() -> None:
+    owners = Owners("candidate.py")
+    own, other = (defined_in(file, "def function(): pass") for file in ("candidate.py", "torch/kernels.py"))
+    assert owners.is_own(own) and not owners.is_own(other)
+
+
+def test_a_kernel_of_torch_counts_where_the_candidate_calls_it_and_not_where_an_operator_does() -> None:
+    owners = Owners("candidate.py")
+    calling = "def function(called): called()"
+    candidate, operator = defined_in("candidate.py", calling), defined_in(str(watch.__file__), calling)
+    candidate(lambda: operator(lambda: owners.note_other("of an operator")))
+    assert not owners.others
+    candidate(lambda: owners.note_other("of torch"))
+    operator(lambda: candidate(lambda: owners.note_other("in an operator of the candidate's own")))
+    assert list(owners.others) == ["of torch", "in an operator of the candidate's own"]

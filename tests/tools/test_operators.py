@@ -24,3 +24,8 @@ def test_what_works_element_by_element_is_light(name: str) -> None:
 
 def test_the_derivative_of_a_compound_operator_counts_as_much_as_itself() -> None:
     assert passes_of("aten.sigmoid_backward") == passes_of("aten.sigmoid") > 1
+
+
+@pytest.mark.parametrize("name", ["fake_quantize_per_tensor_affine", "upsample_bilinear2d", "_fused_adam_", "polar"])
+def test_one_operator_that_does_the_work_of_several_counts_as_several(name: str) -> None:
+    assert passes_of(f"aten.{name}") > 2

@@ -17,7 +17,7 @@ import dataclasses
 import inspect
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import triton.language as tl
@@ -66,6 +66,14 @@ class Launch:
     until the launch's first atomic, which may be a lock."""
 
 
+class Owners(Protocol):
+    """Tells whose kernels are launched."""
+
+    def is_own(self, function: Any) -> bool: ...
+
+    def note_other(self, kernel: str) -> None: ...
+
+
 class Interpreter:
     """What `install` put in place: the record of launches, and the switch that silences them."""
 
@@ -77,6 +85,8 @@ class Interpreter:
         """Everything raised inside launches, kept even where the candidate swallowed it; cleared by the caller."""
         self.silenced = False
         """When True a launch does nothing at all: an answer that stays right did not come from the kernels."""
+        self.owners: Owners | None = None
+        """Who tells a candidate's kernels from others, which run silenced or not and are not in the record."""
         self._builder = GuardedBuilder(parse_target(target).gpu_target())
         self._semantic = TritonSemantic(self._builder)
         self._language = KernelLanguage(self._semantic)
@@ -88,7 +98,10 @@ class Interpreter:
     def launch(self, kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any]) -> None:
         """Runs every program of one launch."""
         self._last = None
-        if self.silenced:
+        own = self.owners is None or self.owners.is_own(kernel.fn)
+        if self.owners is not None and not own:
+            self.owners.note_other(kernel.fn.__name__)
+        elif self.silenced:
             return
         try:
             for hook in kernel.pre_run_hooks:
@@ -101,7 +114,7 @@ class Interpreter:
             self.faults.append(error)
             raise
         self._last = memory
-        if self._is_recording and 0 not in sizes:
+        if self._is_recording and own and 0 not in sizes:
             self.launches.append(_record(kernel.fn.__name__, sizes, memory))
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import sys
+import types
 from typing import Any, Protocol
 
+from triton_agent.tools.isolate import watch
 from triton_agent.tools.isolate.watch import OperatorWatch
 
 REGISTER_BYTES = 4
@@ -24,6 +27,9 @@ class Launches(Protocol):
 
     def seen(self) -> list[dict[str, Any]]:
         """Finished launches since `begin`, as plain data."""
+
+    def others(self) -> list[str]:
+        """Kernels of somebody else that the candidate launched since `begin`; those of torch's operators are not."""
 
     def faults(self) -> list[BaseException]:
         """What went wrong inside launches since `begin`, whether or not the candidate caught it."""
@@ -50,6 +56,9 @@ class NoLaunches:
     def seen(self) -> list[dict[str, Any]]:
         return []
 
+    def others(self) -> list[str]:
+        return []
+
     def faults(self) -> list[BaseException]:
         return []
 
@@ -69,16 +78,22 @@ class NoLaunches:
 class InterpretedLaunches:
     """Launches in the mended interpreter, with the bytes they moved."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, path: str) -> None:
         self._interpreter = importlib.import_module("triton_agent.tools.emulate.interpreter").install(target)
+        self._owners = Owners(path)
+        self._interpreter.owners = self._owners
 
     def begin(self, *, silenced: bool) -> None:
+        self._owners.others.clear()
         self._interpreter.launches.clear()
         self._interpreter.faults.clear()
         self._interpreter.silenced = silenced
 
     def seen(self) -> list[dict[str, Any]]:
         return [_plain(launch) for launch in self._interpreter.launches if dataclasses.is_dataclass(launch)]
+
+    def others(self) -> list[str]:
+        return list(self._owners.others)
 
     def faults(self) -> list[BaseException]:
         return list(self._interpreter.faults)
@@ -107,6 +122,28 @@ def _plain(launch: Any) -> dict[str, Any]:
     }
 
 
+class Owners:
+    """Whose kernels are launched, by the file that their Python code came from."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.others: dict[str, None] = {}
+        """Names of kernels that are not the candidate's and that it called itself, in order."""
+
+    def is_own(self, function: Any) -> bool:
+        code = getattr(function, "__code__", None)
+        return code is None or code.co_filename == self._path
+
+    def note_other(self, kernel: str) -> None:
+        """Somebody else's kernel is being launched. What an operator of torch launches is counted as the operator."""
+        frame: types.FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename != watch.__file__:
+            if frame.f_code.co_filename == self._path:
+                self.others[kernel] = None
+                return
+            frame = frame.f_back
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Method:
     """A method, and the class that it comes from."""
@@ -125,7 +162,8 @@ def _origin(kind: type, name: str) -> _Method:
 class GpuLaunches:
     """Launches that reach the CUDA driver through Triton."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: str) -> None:
+        self._owners = Owners(path)
         self._seen: list[dict[str, Any]] = []
         self._silenced = False
         self._streams: set[int] = set()
@@ -198,15 +236,19 @@ class GpuLaunches:
         def made(this: Any, source: Any, metadata: Any) -> None:
             make(this, source, metadata)
             this.kernel_name = str(getattr(metadata, "name", ""))
+            this.is_own = self._owners.is_own(getattr(getattr(source, "fn", None), "fn", None))
 
         def launched(this: Any, x: int, y: int, z: int, stream: int, *rest: Any) -> Any:
-            if self._silenced:
+            if not this.is_own:
+                self._owners.note_other(this.kernel_name)
+            elif self._silenced:
                 return None
             if self._caller is not None and stream != self._caller and not self._capturing():
                 self._streams.add(stream)
             if rest:
                 self._launched[rest[0]] = None
-            self._seen.append(_counted(this.kernel_name, x * y * z))
+            if this.is_own:
+                self._seen.append(_counted(this.kernel_name, x * y * z))
             return launch(this, x, y, z, stream, *rest)
 
         launcher.__init__, launcher.__call__ = made, launched
@@ -216,6 +258,7 @@ class GpuLaunches:
 
     def begin(self, *, silenced: bool) -> None:
         self._seen.clear()
+        self._owners.others.clear()
         self._replayed.clear()
         self._launched.clear()
         self._streams.clear()
@@ -227,6 +270,9 @@ class GpuLaunches:
 
     def seen(self) -> list[dict[str, Any]]:
         return list(self._seen)
+
+    def others(self) -> list[str]:
+        return list(self._owners.others)
 
     def faults(self) -> list[BaseException]:
         return []
@@ -260,8 +306,8 @@ def _counted(kernel: str, programs: int) -> dict[str, Any]:
     return {"kernel": kernel, "programs": programs, "bytes_loaded": None, "bytes_stored": None, "contested": []}
 
 
-def launches_for(mode: str, target: str) -> Launches:
-    """The kind that a worker's mode asks for."""
+def launches_for(mode: str, target: str, path: str) -> Launches:
+    """The kind that a worker's mode asks for; `path` is the candidate's file."""
     if mode == "interpreter":
-        return InterpretedLaunches(target)
-    return GpuLaunches() if mode == "gpu" else NoLaunches()
+        return InterpretedLaunches(target, path)
+    return GpuLaunches(path) if mode == "gpu" else NoLaunches()

@@ -29,6 +29,11 @@ dtype's integer twin."""
 POISON_BYTES = (0x65, 0x9A)
 """For types of one byte: no value is out of place there, but an answer cannot be both."""
 
+TO_WHOLE = "rounding.to_whole_numbers"
+"""Counts what was copied from floats to integers or flags, which rounds it; that it was copied counts besides."""
+COPIES = {"aten._to_copy": 0, "aten.copy_": 1}
+"""By name, which argument is copied from."""
+
 UNSEEN = "unseen."
 """Prefix of an operator of somebody's own whose inside could not be watched."""
 
@@ -60,6 +65,8 @@ class OperatorWatch(UncompiledMode):  # type: ignore[no-untyped-call]
             poison(result, self.salt)
         self._note(result, (args, tuple((kwargs or {}).values())))
         row[1] += max(map(_elements, (*args, result)), default=0)
+        if name in COPIES and _rounds(args[COPIES[name]], result):
+            self.add({TO_WHOLE: [1, result.numel()]})
         return result
 
     def _inside(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -118,6 +125,10 @@ def memory_of(tensor: torch.Tensor) -> int:
 def native_operators() -> frozenset[str]:
     """Operators known by now: made before a candidate is loaded, those that came with torch."""
     return frozenset(torch._C._dispatch_get_all_op_names())
+
+
+def _rounds(source: torch.Tensor, result: torch.Tensor) -> bool:
+    return source.is_floating_point() and not (result.is_floating_point() or result.is_complex())
 
 
 def _elements(value: Any) -> int:

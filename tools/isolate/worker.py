@@ -153,7 +153,7 @@ class Worker:
         self.slots: dict[int, Slot] = {}
         self.watch = OperatorWatch()
         self.witness = Witness()
-        self.launches = launches_for(mode, target)
+        self.launches = launches_for(mode, target, self.path)
         self.guard: Guard | None = None
         self._broken_seal = ""
         self._look_later = False
@@ -283,6 +283,7 @@ class Worker:
             "resources": self.launches.resources() if message["measure"] else [],
             "unjoined": self._unjoined(model, slot) if message["prove"] else "",
             "launches": self.launches.seen(),
+            "others": self.launches.others(),
             "faults": [report_of(fault, self.path) for fault in self.launches.faults()],
             "wall_ms": (time.perf_counter() - began) * 1e3,
         }

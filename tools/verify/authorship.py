@@ -1,19 +1,20 @@
 """Is it the candidate's own Triton kernels that do the work? Decided by what ran, not by what the text says.
 
-Three observations: kernels launched; operators that torch dispatched beside them, with the elements they touched; and
-what is still right when the kernels are silenced. In `own-kernels` mode heavy operators (matmul, convolution,
-attention, ...) may not be torch's, and torch's light arithmetic may touch at most half of what the original's operators
-touch: a compound operator, such as a norm, as often as the elementary ones it stands for. Where the original only moves
-data, that is what counts. With `--allow-library` one live kernel is enough.
+Three observations: kernels of the file's own that were launched; operators that torch dispatched beside them, with the
+elements they touched; and what is still right when the kernels are silenced. In `own-kernels` mode heavy operators
+(matmul, convolution, attention, ...) and kernels of others may not do the work, and torch's light arithmetic may touch
+at most half of what the original's operators touch: a compound operator, such as a norm, as often as the elementary
+ones it stands for. Where the original only moves data, that is what counts. With `--allow-library` one live kernel is
+enough.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from triton_agent.tools.isolate.watch import UNSEEN
+from triton_agent.tools.isolate.watch import TO_WHOLE, UNSEEN
 from triton_agent.tools.operators import bare_name, functional_name, kind_of, passes_of
 from triton_agent.tools.results import Finding
 from triton_agent.tools.verify.session import Failed
@@ -44,13 +45,16 @@ class Work:
     light: tuple[str, ...]
     light_elements: int
     moved_elements: int
+    rounded_elements: int
+    """Made whole numbers by copying."""
     numbers_read: int
     """Single values that went over to Python, as `item()` takes them."""
 
     @classmethod
     def of(cls, reply: Mapping[str, Any]) -> Work:
         """What a worker's reply tells of a call."""
-        operators: dict[str, list[int]] = reply["operators"]
+        operators: dict[str, list[int]] = {**reply["operators"]}
+        rounded = operators.pop(TO_WHOLE, [0, 0])
         kinds = {name: kind_of(name) for name in operators}
         light = [name for name, kind in kinds.items() if kind in ARITHMETIC]
         inside = [name.replace("::", ".") for name in reply["inside"]]
@@ -60,6 +64,7 @@ class Work:
             light=tuple(light),
             light_elements=sum(passes_of(name) * int(operators[name][1]) for name in light),
             moved_elements=sum(int(operators[name][1]) for name, kind in kinds.items() if moves(name, kind)),
+            rounded_elements=int(rounded[1]),
             numbers_read=_calls(reply, READ_BY_PYTHON) + int(reply["numbers"]),
         )
 
@@ -76,6 +81,8 @@ class OriginalWork:
     """A multiply-add counts as one."""
     moved: int
     """Copied from one place to another."""
+    rounded: int = 0
+    """Made whole numbers by copying."""
 
 
 def check_record(reply: Mapping[str, Any]) -> None:
@@ -104,6 +111,15 @@ def check_launches(launched: int, *, empty_outputs: bool) -> None:
         raise Failed(Finding.NO_LAUNCH, "forward launched no Triton kernel")
 
 
+def check_kernels_of_others(names: Sequence[str], *, allow_library: bool) -> None:
+    """A kernel that came with torch, called by the candidate itself, is a library's as much as an operator is."""
+    if names and not allow_library:
+        raise Failed(
+            Finding.LIBRARY_WORK,
+            f"kernels that are not this file's were launched: {', '.join(names[:4])}; write them, or allow libraries",
+        )
+
+
 def check_library(work: Work, original: OriginalWork, *, allow_library: bool) -> None:
     """In own-kernels mode torch must not do the kernels' work."""
     if allow_library:
@@ -114,7 +130,10 @@ def check_library(work: Work, original: OriginalWork, *, allow_library: bool) ->
             f"torch does the heavy work: {', '.join(work.heavy[:4])}; write it as a kernel, or allow libraries",
         )
     if original.arithmetic:
-        share, what = work.light_elements / original.arithmetic, f"arithmetic ({', '.join(work.light[:6])})"
+        rounded = max(0, work.rounded_elements - original.rounded)
+        share = (work.light_elements + rounded) / original.arithmetic
+        names = [*(["copies to whole numbers"] if rounded else ()), *work.light]
+        what = f"arithmetic ({', '.join(names[:6])})"
     else:
         moved = work.moved_elements + work.light_elements  # what is gathered is moved, too
         share, what = moved / max(1, original.moved), "copying, and the original does nothing else"

@@ -2,7 +2,8 @@
 
     screen    its text: is it Python, is there a ModelNew, does it reach for what no kernel file needs
     compile   ahead of time for the named target, by tracing its own host code; registers, spills, shared memory
-    first     one call on the cheapest case; are its kernels launched, and does the answer depend on them
+    first     one call on the cheapest case; are its kernels launched, and does the answer depend on them (where not:
+              the same at the main sizes)
     check     every case of the plan
     repeat    on a GPU: the same call again, for equal bits, memory, and what its kernels need
     time      on a GPU: paired with the original, the GPU held alone
@@ -29,6 +30,7 @@ from triton_agent.tools.verify.authorship import (
     Work,
     check_alive,
     check_host,
+    check_kernels_of_others,
     check_launches,
     check_library,
     check_record,
@@ -105,14 +107,24 @@ def first_call(job: Job) -> None:
 
 
 def _first_call(job: Job) -> None:
-    trial = job.plan.trials[0]
+    try:
+        _prove(job, 0)
+    except Failed as failed:
+        if job.plan.main == 0 or failed.finding not in (Finding.NO_LAUNCH, Finding.LIBRARY_WORK, Finding.DEAD_KERNEL):
+            raise
+        _prove(job, job.plan.main)  # a file may leave small sizes to torch
+
+
+def _prove(job: Job, index: int) -> None:
+    """That its kernels do the work in the first case of a trial."""
+    trial = job.plan.trials[index]
     bring_to_life(job, job.runner, trial)
     answer, reply = call(job, trial, trial.cases[0], slot=0, prove=True)
     judge(job, trial.cases[0], answer)
     _record_first(job, reply)
     if reply["unjoined"]:
         raise Failed(Finding.FALSE_CLOCK, str(reply["unjoined"]))
-    _check_authorship(job, 0, trial.cases[0], reply)
+    _check_authorship(job, index, trial.cases[0], reply)
     right = _right_when_silenced(job, trial)
     if job.settings.device == "cuda":
         bring_to_life(job, job.runner, trial, afresh=True)
@@ -177,6 +189,7 @@ def _check_authorship(job: Job, trial: int, case: Case, reply: dict[str, Any]) -
     check_launches(len(reply["launches"]), empty_outputs=empty)
     work = Work.of(reply)
     check_host(work, case.expectation.elements)
+    check_kernels_of_others(reply["others"], allow_library=job.settings.allow_library)
     check_library(work, job.plan.work[trial], allow_library=job.settings.allow_library)
     checks.check_races(case, reply["launches"])
     if trial == job.plan.main and case.distribution != ONE_CHANGED:  # which a memory of rows knows but for one

@@ -11,7 +11,7 @@ import torch
 
 from triton_agent.tools.errors import NotJudgeableHere, ProblemError
 from triton_agent.tools.isolate.payloads import Payload
-from triton_agent.tools.isolate.watch import OperatorWatch
+from triton_agent.tools.isolate.watch import TO_WHOLE, OperatorWatch
 from triton_agent.tools.operators import kind_of
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.verify.authorship import ARITHMETIC, OriginalWork, moves
@@ -177,10 +177,13 @@ def _work(original: torch.nn.Module | None, reference: Reference, inputs: list[A
     watch, counter = OperatorWatch(), FlopMeter()
     with reference.running("forward"), torch.no_grad(), counter, watch:
         subject(*inputs)
-    seen = {name: (kind_of(name), row[1]) for name, row in watch.take().items()}
+    rows = watch.take()
+    _, rounded = rows.pop(TO_WHOLE, (0, 0))
+    seen = {name: (kind_of(name), row[1]) for name, row in rows.items()}
     light = sum(elements for kind, elements in seen.values() if kind in ARITHMETIC)
     heavy = sum(elements for kind, elements in seen.values() if kind == "heavy")
     return OriginalWork(
         arithmetic=light + (counter.flops // 2 or UNCOUNTED_HEAVY * heavy),
         moved=sum(elements for name, (kind, elements) in seen.items() if moves(name, kind)),
+        rounded=rounded,
     )
