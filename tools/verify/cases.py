@@ -23,8 +23,10 @@ from triton_agent.tools.verify.distributions import (
     BLANK,
     DISTRIBUTIONS,
     FLAGS,
+    WHOLE,
     draw,
     has_flags,
+    has_positions_or_lengths,
     put_under,
     randomise,
     share_memory,
@@ -199,6 +201,8 @@ class _CaseMaker:
         if distribution == BLANK:
             floats = all(output.yard.original.is_floating_point() for output in given.expectation.outputs)
             return floats and not self._goes_by_order()
+        if distribution == WHOLE:
+            return has_positions_or_lengths(self.last)
         return distribution != FLAGS or has_flags(self.last)
 
     def _goes_by_order(self) -> bool:

@@ -3,12 +3,14 @@
 A file's own inputs ("as given") are often tame: normal, positive, all alike. Under other magnitudes, signs, outliers
 and orders a kernel that skips a step shows. Parameters at their defaults hide as much: a norm's weight of one, a bias
 of zero. Both are remedies that can be left off, so that their worth for a problem can be measured. Booleans may be
-flipped, for either is valid; integers are only drawn anew by the seed, since nobody but the file knows which are.
+flipped, for either is valid; other integers are only drawn anew by the seed, since nobody but the file knows which are,
+but for two: numbers in a row (positions) may come in another order, and where all are equal (full lengths) some may be
+smaller. Whether the original takes that, it says itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -29,7 +31,10 @@ OUTLIER_SPREADS = 100.0
 OVERFLOW_MARGIN = 8
 """Outliers stay this factor below the dtype's largest value; float16 ends at 65504."""
 
-BLANK, FLAGS = "one sample zero", "flags flipped"
+BLANK, FLAGS, WHOLE = "one sample zero", "flags flipped", "positions and lengths changed"
+FAINT = 1e-2
+"""Constant parameters below this are scales that switch a branch off to begin with (1e-4 to 1e-6 are usual): at their
+own size nothing would tell whether the branch is there."""
 FLIPPED_SHARE = 0.3
 """Of boolean inputs: enough that a mask of ones is none any more, too few to mask a whole row."""
 
@@ -91,6 +96,25 @@ def _flip(flags: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return flags ^ (torch.rand(flags.shape, generator=generator) < FLIPPED_SHARE).to(flags.device)
 
 
+def _reorder_or_lower(numbers: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Numbers in a row in another order; where all are equal, any from one up to that."""
+    if _are_in_a_row(numbers):
+        order = torch.randperm(numbers.shape[-1], generator=generator).to(numbers.device)
+        return numbers.index_select(-1, order)
+    most = int(numbers.reshape(-1)[0])
+    return torch.randint(1, most + 1, numbers.shape, generator=generator).to(numbers)
+
+
+def _are_in_a_row(numbers: torch.Tensor) -> bool:
+    """Along the last dimension, each one more than the one before, as positions are."""
+    return numbers.dim() > 0 and numbers.shape[-1] > 2 and bool((numbers.diff(dim=-1) == 1).all())
+
+
+def _are_one_number(numbers: torch.Tensor) -> bool:
+    first = numbers.reshape(-1)[:1]
+    return numbers.numel() > 1 and bool((numbers == first).all()) and bool((first > 1).all())
+
+
 _CHANGES: dict[str, _Change | None] = {
     AS_GIVEN: None,
     "x3": lambda values, _: values * 3,
@@ -100,6 +124,7 @@ _CHANGES: dict[str, _Change | None] = {
     "shuffled": _shuffle,
     BLANK: _blank,
     FLAGS: _flip,
+    WHOLE: _reorder_or_lower,
 }
 
 DISTRIBUTIONS: tuple[str, ...] = tuple(_CHANGES)
@@ -121,6 +146,8 @@ def put_under(name: str, inputs: list[Any], seed: int) -> None:
         with torch.no_grad():
             if name == FLAGS:
                 _change_flags(inputs, generator)
+            elif name == WHOLE:
+                _change_whole(inputs, generator)
             else:
                 _change_all(inputs, change, generator)
 
@@ -135,6 +162,28 @@ def share_memory(inputs: list[Any]) -> bool:
 def has_flags(inputs: Any) -> bool:
     """Whether there is anything to flip."""
     return any(tensor.dtype is torch.bool and tensor.numel() for tensor in tensors_in(inputs))
+
+
+def has_positions_or_lengths(inputs: Any) -> bool:
+    """Whether there are whole numbers of the two kinds that can be changed."""
+    return any(True for _ in _positions_and_lengths(inputs))
+
+
+def _positions_and_lengths(inputs: Any) -> Iterator[torch.Tensor]:
+    """Each piece of memory once, reaching no element twice."""
+    by_memory: dict[object, torch.Tensor] = {}
+    for tensor in tensors_in(inputs):
+        if tensor.dtype in (torch.int32, torch.int64) and is_plain(tensor) and tensor.numel():
+            by_memory.setdefault(_memory_of(tensor), tensor)
+    for tensor in by_memory.values():
+        numbers = _written_once([tensor])
+        if _are_in_a_row(numbers) or _are_one_number(numbers):
+            yield numbers
+
+
+def _change_whole(inputs: list[Any], generator: torch.Generator) -> None:
+    for numbers in _positions_and_lengths(inputs):
+        numbers.copy_(_reorder_or_lower(numbers, generator))
 
 
 def _change_flags(inputs: list[Any], generator: torch.Generator) -> None:
@@ -204,8 +253,9 @@ def randomise(model: nn.Module, seed: int) -> tuple[str, ...]:
     """Give parameters whose elements are all equal (ones, zeros, a layer scale) values of their own, in place.
 
     A nonzero constant c becomes c times something between 0.5 and 1.5, so that its sign and magnitude stay in the
-    module's domain; zeros become small. Untouched fresh running statistics of norms are treated alike. Parameters that
-    were drawn at random keep their values. Returns the names of what was changed.
+    module's domain; zeros become small, and faint ones as large as these, of their sign. Untouched fresh running
+    statistics of norms are treated alike. Parameters that were drawn at random keep their values. Returns the names of
+    what was changed.
     """
     generator = torch.Generator().manual_seed(seed)
     changed = []
@@ -238,8 +288,9 @@ def _is_constant(tensor: torch.Tensor) -> bool:
 
 def _around(constant: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     value = constant.detach().reshape(-1)[0].to(_COMPUTE.get(constant.dtype, torch.float32)).cpu()
-    if bool(value == 0):
-        return (0.25 * torch.randn(constant.shape, generator=generator)).clamp(-0.75, 0.75)
+    if float(value.abs()) < FAINT:
+        small = (0.25 * torch.randn(constant.shape, generator=generator)).clamp(-0.75, 0.75)
+        return small if bool(value == 0) else small.abs() * value.sgn()
     return value * (0.5 + torch.rand(constant.shape, generator=generator))
 
 
