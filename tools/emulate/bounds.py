@@ -2,7 +2,8 @@
 
 A pointer that came from a tensor argument may reach that argument's extent and nothing else: from the view's first
 element to its last, holes of strides included, not its whole storage. A pointer whose origin is lost (an integer from
-`data_ptr()`, a table of pointers, a choice between two) may reach the extent of any argument.
+`data_ptr()`, a table of pointers, a choice between two) may reach the extent of any argument, and of any tensor whose
+address host code asked for (`addresses.py`).
 Also kept here: bytes moved, which arguments were read and written, and which elements two programs gave different
 values. Reading what another program wrote is not noticed, since programs run one after another.
 """
@@ -14,6 +15,7 @@ import dataclasses
 import numpy as np
 import triton.runtime.interpreter as stock
 
+from triton_agent.tools.emulate.addresses import known
 from triton_agent.tools.emulate.faults import OutOfBounds
 from triton_agent.tools.emulate.floats import Array
 
@@ -59,7 +61,8 @@ class Memory:
         for index, extent in enumerate(self.extents):
             if extent.holds(low, high):
                 return index
-        if not self._inside(addresses, item_bytes, self.extents).all():
+        places = [*((extent.start, extent.end) for extent in self.extents), *known()]
+        if not _inside(addresses, item_bytes, places).all():
             raise OutOfBounds(self._complaint(action, addresses, item_bytes, self.extents))
         return None
 
@@ -85,15 +88,8 @@ class Memory:
         """The arguments' names, in the order of the parameters."""
         return [self.extents[index].name for index in sorted(indices)]
 
-    def _inside(self, addresses: Array, item_bytes: int, extents: list[Extent]) -> Array:
-        inside = np.zeros(addresses.shape, bool)
-        for extent in extents:
-            after = addresses + np.uint64(item_bytes)
-            inside |= (addresses >= extent.start) & (after <= extent.end) & (after > addresses)
-        return inside
-
     def _complaint(self, action: str, addresses: Array, item_bytes: int, extents: list[Extent]) -> str:
-        outside = addresses[~self._inside(addresses, item_bytes, extents)]
+        outside = addresses[~_inside(addresses, item_bytes, [(extent.start, extent.end) for extent in extents])]
         lanes = f"{action} of {outside.size}/{addresses.size} lanes"
         first = int(outside[0])
         if not extents:
@@ -104,3 +100,11 @@ class Memory:
         if len(extents) > 1:
             return f"{lanes} outside every tensor of the launch, the nearest being {nearest} at element {element}"
         return f"{lanes} {side} {str(nearest)[:-1]}, first at element {element})"
+
+
+def _inside(addresses: Array, item_bytes: int, places: list[tuple[int, int]]) -> Array:
+    inside = np.zeros(addresses.shape, bool)
+    after = addresses + np.uint64(item_bytes)
+    for start, end in places:
+        inside |= (addresses >= start) & (after <= end) & (after > addresses)
+    return inside

@@ -22,11 +22,13 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from triton_agent.tools.emulate import addresses
 from triton_agent.tools.emulate.interpreter_driver import REGISTER_FILE, capability_of
 from triton_agent.tools.emulate.targets import KIB, parse_target
 
 _IS_CUDA = torch.Tensor.is_cuda.__get__  # type: ignore[attr-defined]
 _TO_CUDA = torch.Tensor.cuda
+_DATA_PTR = torch.Tensor.data_ptr
 _MEMORY_BYTES = 80 * KIB**3
 _L2_BYTES = 50 * KIB**2
 """Of an H100, whatever the target: they rarely decide over a path."""
@@ -59,6 +61,8 @@ class CudaStandIn(TorchFunctionMode):
             return True
         if func is _TO_CUDA:
             return args[0]
+        if func is _DATA_PTR:
+            addresses.note(args[0])
         kwargs = dict(kwargs or {})
         if "device" in kwargs:
             kwargs["device"] = _on_cpu(kwargs["device"])

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import torch
 import triton
 import triton.language as tl
 import triton.runtime.interpreter as stock
@@ -120,7 +121,8 @@ def _pointer(name: str, tensor: Any, extents: list[Extent]) -> Any:
     storage = tensor.base if isinstance(tensor, triton.runtime.jit.TensorWrapper) else tensor
     if storage.device.type != "cpu":
         raise Unsupported(f"a launch on a tensor in the memory of {storage.device}")
-    address = tensor.data_ptr()
+    with torch._C.DisableTorchFunction():  # it is not host code that asks
+        address = tensor.data_ptr()
     extents.append(_extent(name, storage, address))
     handle = stock.TensorHandle(np.array([address], np.uint64), element, {ORIGIN: len(extents) - 1})
     return tl.tensor(handle, element)

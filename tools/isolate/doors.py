@@ -18,11 +18,18 @@ from typing import Any
 
 import torch
 
-NUMBERS_LEAVE = ("numpy", "tolist", "__array__", "__dlpack__", "apply_", "map_", "map2_")
+NUMBERS_LEAVE = ("numpy", "__array__", "__dlpack__", "apply_", "map_", "map2_")
 """Methods of a tensor; the last three call a Python function with every number."""
+
+A_LIST = 4096
+"""Numbers that may go over to Python as a list, each of which is counted: lengths, offsets, a few sizes."""
 
 REGISTRATION = ("library.py", "_library")
 """Parts of torch that register operators for whoever asks."""
+
+
+EVERY = "_"
+"""Torch's name for all its operators, where none of its own is found."""
 
 
 def by_name(check: Callable[[str], None]) -> dict[str, dict[str, Any]]:
@@ -76,9 +83,26 @@ def shut(candidate_reaches: Callable[[], bool], refuse: Callable[[str], Any], pa
 
     for name in NUMBERS_LEAVE:
         setattr(torch.Tensor, name, door(getattr(torch.Tensor, name), f"Tensor.{name}"))
+    torch.Tensor.tolist = _counted(torch.Tensor.tolist, candidate_reaches, refuse)  # type: ignore[method-assign]
     torch.save = torch.serialization.save = door(torch.save, "torch.save")
     torch._tensor_str._str = _written_in_sight
     torch._C._dispatch_library = _registering(torch._C._dispatch_library, refuse, path)
+
+
+def _counted(tolist: Callable[..., Any], candidate_reaches: Callable[[], bool], refuse: Callable[[str], Any]) -> Any:
+    """For a candidate the numbers go one by one, in sight of the log of operators."""
+
+    def numbers(tensor: torch.Tensor) -> Any:
+        return [numbers(part) for part in tensor.unbind()] if tensor.dim() else tensor.item()
+
+    def asked(tensor: torch.Tensor) -> Any:
+        if not candidate_reaches():
+            return tolist(tensor)
+        if tensor.numel() > A_LIST:
+            refuse(f"Tensor.tolist of {tensor.numel()} numbers")
+        return numbers(tensor)
+
+    return asked
 
 
 def _written_in_sight(tensor: torch.Tensor, *, tensor_contents: str | None = None) -> Any:
@@ -93,6 +117,8 @@ def _registering(library: Callable[..., Any], refuse: Callable[[str], Any], path
     def opened(kind: str, namespace: str, *rest: Any) -> Any:
         if namespace in native and _registrant() == path:
             refuse(f"operators under the name `{namespace}`, which is torch's,")
+        if namespace == EVERY and _registrant() == path:
+            refuse("what stands in for all operators of torch")
         return library(kind, namespace, *rest)
 
     return opened

@@ -34,7 +34,7 @@ FORBIDDEN_NAMES = FORBIDDEN_ATTRIBUTES | {
     *("os", "sys", "gc", "ctypes", "importlib", "builtins", "subprocess", "socket", "inspect", "threading", "signal"),
     *("environ", "_getframe", "_current_frames", "__dict__", "__getattribute__", "__import__", "_C", "_dynamo"),
     *("_inductor", "_python_dispatch", "_ops", "cpp_extension", "_VariableFunctions", "_jit_internal", "load_library"),
-    *("tolist", "numpy", "from_numpy", "frombuffer", "from_dlpack", "to_dlpack", "__array__", "untyped_storage"),
+    *("numpy", "from_numpy", "frombuffer", "from_dlpack", "to_dlpack", "__array__", "untyped_storage"),
     *("storage", "_typed_storage", "set_num_threads", "set_default_dtype", "set_default_device", "from_file"),
     *("__self__", "__wrapped__", "__base__", "_import_dotted_name", "interpreter", "handle"),
     *("apply_", "map_", "map2_"),
