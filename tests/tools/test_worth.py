@@ -78,7 +78,7 @@ def test_constant_answer_is_worthless_in_spite_of_remedies(tmp_path: Path) -> No
 
 
 def test_inputs_that_never_change_are_found(tmp_path: Path) -> None:
-    report = problem(tmp_path, "return x * 3", "[torch.arange(R * C).view(R, C)]")
+    report = problem(tmp_path, "return x * 3", "[torch.arange(R * C).view(R, C) ** 2]")
     assert attempt(report, "the answer to other inputs").survives
     assert not report.sound
 

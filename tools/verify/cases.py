@@ -69,13 +69,7 @@ def make_trial(
 ) -> tuple[Trial, torch.nn.Module]:
     """One variant's cases, and its original."""
     build_seed = secret_seed()
-    models = [reference.make_model(build_seed)]
-    if main and settings.remedies and any(True for _ in models[0].parameters()):
-        models.append(reference.make_model(secret_seed()))
-    if settings.remedies:
-        for model in models:
-            randomise(model, secret_seed())
-    models = [model.to(settings.device) for model in models]
+    models = [model.to(settings.device) for model in _versions(reference, build_seed, settings, main=main)]
     maker = _CaseMaker(reference, name, models, settings, notes)
     cases = maker.main_cases() if main else maker.variant_cases()
     looks = maker.looks(LOOKS, cases) if main and settings.device == "cuda" else []
@@ -89,6 +83,30 @@ def make_trial(
         looks=tuple(looks),
     )
     return trial, models[0].train(cases[0].train)
+
+
+def _versions(reference: Reference, build_seed: int, settings: PlanSettings, *, main: bool) -> list[torch.nn.Module]:
+    """The original with parameters of several kinds: drawn, drawn anew, and those with one element of each changed."""
+    seeds = [(build_seed, secret_seed())]
+    models = [reference.make_model(build_seed)]
+    if main and settings.remedies and any(True for _ in models[0].parameters()):
+        seeds += 2 * [(secret_seed(), secret_seed())]
+        models += [reference.make_model(build) for build, _ in seeds[1:]]
+    if settings.remedies:
+        for model, (_, seed) in zip(models, seeds):
+            randomise(model, seed)
+    if len(models) > 1:
+        _change_one_of_each(models[-1], torch.Generator().manual_seed(secret_seed()))
+    return models
+
+
+def _change_one_of_each(model: torch.nn.Module, generator: torch.Generator) -> None:
+    """A random element of each parameter half as large again, or no longer zero: a look at samples does not show it."""
+    for parameter in model.parameters():
+        if parameter.is_floating_point() and parameter.numel() and parameter.dim():
+            where = _off_the_diagonal(parameter.shape, generator)
+            value = parameter.detach()[where]
+            parameter.data[where] = torch.where(value == 0, 0.25, value * 1.5)
 
 
 def make_verifier_trial(reference: Reference, name: str) -> Trial:
@@ -188,7 +206,7 @@ class _CaseMaker:
         names = [name for name in DISTRIBUTIONS[1:] if self.settings.remedies and self._tells(name, cases[0])]
         last_version = len(self.models) - 1
         for i, name in enumerate(names):
-            version = 0 if i == 0 else last_version
+            version = min(i, last_version)
             self._try(cases, name, self.modes[0], version=version, overwrite=i % 2 == 0)
         for train in self.modes[1:]:
             self._try(cases, AS_GIVEN, train)  # where the original's modes agree, a candidate's have to as well
@@ -264,7 +282,7 @@ class _CaseMaker:
             self.notes.append("the original does not run in float64; its own outputs serve as the truth")
         packed, stale = expectation.packed_inputs, None
         if version:
-            stale = self.runs.when_asked(self.models[0], packed, self.scales, train=train)
+            stale = self.runs.when_asked(self.models[version - 1], packed, self.scales, train=train)
         return Case(
             name=f"{self.variant} / {distribution}" + (" / train" if train else ""),
             variant=self.variant,

@@ -1,8 +1,8 @@
 """Which cases a candidate has to pass: variants of the problem x distributions x parameter versions x modes.
 
 The first trial runs every distribution, partly on fresh tensors and partly by writing over the tensors of the call
-before, and changes the parameters half-way. Other variants get the inputs as given and planted extremes. The cases are
-made in `cases.py`, once per problem, from the original alone.
+before, and changes the parameters twice: all of them, then one element of each. Other variants get the inputs as given
+and planted extremes. The cases are made in `cases.py`, once per problem, from the original alone.
 """
 
 from __future__ import annotations
