@@ -125,6 +125,7 @@ def _failure(look: Look, device: str) -> Failed | None:
         answer = checks.read_answer(Reply(said), look.rows, device)
         checks.check_structure(look.case, answer)
         checks.check_form(look.case, answer)
+        checks.check_aliases(look.case, answer)  # whether it is expanded; nobody asked what it shares
     except Failed as failed:
         return failed
     return checks.measure(look.case, answer)[1]
