@@ -17,6 +17,8 @@ LONG_FUNCTIONS = {"gelu": 2, "erf": 2, "gelu_tanh": 1, "tanh": 1, "sigmoid": 1, 
 """What their polynomials take of the registers, roughly."""
 TOGETHER = 4
 """Elements that have to be loaded at once for a copy that needs no registers: 16 bytes of float32, 8 of a half."""
+NARROW = 64
+"""Columns of a tile beside which there is room for functions of the left operand."""
 WIDEST_IN_BATCH = 128
 """Columns of a tile stored as one of a batch: a wider one is laid out anew, through as much shared memory again."""
 _BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
@@ -74,7 +76,11 @@ class ProductFacts:
     def _alternatives(self) -> list[Tiles]:
         """Two products of the same rows are as one of twice the columns, of which each has half of a tile."""
         twins = len(self.dots)
+        left = self.kernel.nodes[self.dot].arguments[0]
+        # Where the left operand is computed on the way, wide tiles of the other leave no registers for it.
+        narrow = self.half and self.stored_dtype(left) is None
         found = [replace(tiles, columns=max(SMALLEST, tiles.columns // twins)) for tiles in self._ranked(twins)]
+        found = sorted(found, key=lambda tiles: narrow and tiles.columns > NARROW)
         return list(dict.fromkeys(found))
 
     def _ranked(self, twins: int) -> list[Tiles]:

@@ -28,6 +28,7 @@ PROBLEMS = (
     "blocks_generative/time_embedding",
     "convolutions/conv3x3_hard_swish",
     "gather/warped_features",
+    "gemm/few_rows_linear_residual",
     "gemm/linear_with_adapter",
     "gemm/packed_swiglu_projection",
     "layout_changes/shifted_windows",
@@ -40,8 +41,8 @@ PROBLEMS = (
     "scans/running_weighted_mean",
     "softmaxes/biased_masked_softmax",
 )
-"""One of each family that the author writes all of, an adapter, whose detour takes shared memory beside its layer's
-tiles, and a block in which a mask varies where its addresses do not."""
+"""One of each family that the author writes all of, and what is tight: an operand that is computed on its way, an
+adapter, whose detour takes shared memory beside its layer's tiles, a mask that varies where its addresses do not."""
 
 COMPILER = """
 import json, os, pathlib, sys, types
