@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from triton_agent.policy.author.program import Number
+from triton_agent.policy.author.regrouping import regrouped
 from triton_agent.policy.author.sizes import Shape
 from triton_agent.tools.graph import Node, OperatorGraph, Reference, TensorMeta
 from triton_agent.tools.graph_values import renamed
@@ -71,7 +72,7 @@ def shape_over(metas: Sequence[TensorMeta]) -> Shape:
 
 def align(graphs: Sequence[OperatorGraph], numbers: Sequence[Mapping[str, float]] = ()) -> AlignedGraph:
     """The graphs that are like the first one, merged."""
-    graphs, numbers = _without_empty(graphs, numbers)
+    graphs, numbers = _without_empty([regrouped(graph) for graph in graphs], numbers)
     main = graphs[0]
     completed = [graph if _same_structure(main, graph) else _with_idle_views(main, graph) for graph in graphs]
     chosen = [i for i, graph in enumerate(completed) if graph is not None and _same_structure(main, graph)]

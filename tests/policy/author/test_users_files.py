@@ -289,3 +289,21 @@ def test_classes_of_an_unknown_number_are_an_obstacle(tmp_path: Path) -> None:
     text = REFUSERS.replace(", self.codes.shape[0])", ")")
     with pytest.raises(BeyondAuthor, match="looks at the values"):
         first_file(problem(tmp_path, text))
+
+
+VIEWS_OF_ONE_SAMPLE = """
+BATCH, VIEWS, WIDTH = 6, 2, 10
+class Model(nn.Module):
+    def forward(self, x):
+        every = torch.cat(torch.unbind(x, 1), 0)
+        alike = F.normalize(every, dim=-1) @ F.normalize(every, dim=-1).T
+        return torch.logsumexp(alike / 0.1, 1).view(x.shape[1], x.shape[0]).mean(), torch.cat(x.unbind(0), -1)
+def get_inputs():
+    return [torch.randn(BATCH, VIEWS, WIDTH)]
+"""
+
+
+def test_what_is_taken_apart_and_joined_again_is_right_for_any_number_of_pieces(
+    tmp_path: Path, nursery: Nursery
+) -> None:
+    check_passes(problem(tmp_path, VIEWS_OF_ONE_SAMPLE), nursery)
