@@ -2,7 +2,7 @@
 them, and a kernel copies.
 
 problem: relu
-expect: not_triton|cheated
+expect: not_triton|cheated|timeout
 where: both
 """
 
