@@ -49,11 +49,11 @@ class Builtin:
         tried = {choice for item in observation.tried for choice in [_decided(item.plan)] if choice is not None}
         answers: list[Completion] = []
         for choice in _next_choices(brief, observation):
-            if len(answers) == n:
-                break
             if choice not in tried:
                 tried.add(choice)
                 answers += _written(brief, choice)
+            if len(answers) == n:
+                break
         return answers
 
     async def propose_many(self, observations: Sequence[Observation]) -> list[Completion | None]:
@@ -91,8 +91,8 @@ def _next_choices(brief: Brief, observation: Observation) -> Iterator[Choice]:
             for new in neighbours(brief, choice, feedback):
                 if new not in seen:
                     seen.add(new)
-                    further.append(new)
                     if _worth_trying(new, start, brief, feedback):
+                        further.append(new)
                         yield new
         ring = further
 
