@@ -39,6 +39,9 @@ class Choice:
     """Values that are stored although a kernel could have kept them to itself."""
     merge: bool = True
     """Whether kernels over the same axes become one."""
+    joined: bool = False
+    """Whether products that meet are summed up by one kernel, and a few rows computed by the product that takes them.
+    Less is moved and launched, and there is less room for tiles; that cost more than it saved where it was timed."""
     tiles: tuple[tuple[str, Tiles], ...] = ()
     """By the first value that a kernel stores."""
     left_to_torch: tuple[int, ...] = ()

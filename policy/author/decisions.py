@@ -114,6 +114,7 @@ def _improvements(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedbac
         if kernel.name in told and told[kernel.name].spill_bytes > 0:
             yield from _with(choice, kernel, [*_more_warps(kernel), *_smaller(kernel)])
     if not told:
+        yield from _joined_otherwise(brief, choice, kernels)
         yield from _all_alike(choice, kernels)
     slowest = sorted(kernels, key=lambda kernel: -_time(told.get(kernel.name)))
     if not told:
@@ -128,6 +129,15 @@ def _improvements(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedbac
         for name in choice.stored:
             yield dataclasses.replace(choice, stored=tuple(other for other in choice.stored if other != name))
     yield dataclasses.replace(choice, merge=not choice.merge)
+    yield from _joined_otherwise(brief, choice, kernels)
+
+
+def _joined_otherwise(brief: Brief, choice: Choice, kernels: Sequence[KernelText]) -> Iterator[Choice]:
+    """Products that meet in one kernel instead of two, or the reverse, where there are any."""
+    if any(kernel.kernel.kind == "product" for kernel in kernels):
+        other = dataclasses.replace(choice, joined=not choice.joined)
+        if len(list(_kernels(drafts_of(brief, other)))) != len(kernels):
+            yield other
 
 
 def _all_alike(choice: Choice, kernels: Sequence[KernelText]) -> Iterator[Choice]:

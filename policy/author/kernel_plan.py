@@ -178,7 +178,7 @@ class Attempt:
     def _is_beside(self, value: Value, anchor: Value) -> bool:
         """Whether it is a slight product where the other has its results, too."""
         both = anchor.operation == "dot" and anchor.dtype == value.dtype and anchor.shape == value.shape
-        return both and self._is_slight(value) and not self._is_slight(anchor)
+        return self.partition.joined and both and self._is_slight(value) and not self._is_slight(anchor)
 
     def _is_slight(self, value: Value) -> bool:
         """Whether its operands are so narrow that the product takes one step."""
@@ -188,7 +188,7 @@ class Attempt:
 
     def _are_twins(self, anchor: Value, places: set[Indices]) -> bool:
         """Whether they are two tiles of one product, side by side: the halves of a gated layer's projection."""
-        if anchor.operation != "dot" or anchor.dtype not in HALF or len(places) != 2:
+        if not self.partition.joined or anchor.operation != "dot" or anchor.dtype not in HALF or len(places) != 2:
             return False
         first, second = places
         return first[:-1] == second[:-1]
@@ -452,7 +452,12 @@ class Attempt:
     def _is_twin(self, value: Value, anchor: Value) -> bool:
         """Whether both multiply the same rows, so that a tile of those is loaded once for a tile of each."""
         alike = value.operation == "dot" and value.shape == anchor.shape and value.inputs[0] == anchor.inputs[0]
-        if not alike or not value.dtype == anchor.dtype in HALF or self.partition.leaks(value.name, self.cone):
+        if (
+            not self.partition.joined
+            or not alike
+            or not value.dtype == anchor.dtype in HALF
+            or self.partition.leaks(value.name, self.cone)
+        ):
             return False
         self._require_plain(value.inputs[1])
         return True
@@ -472,7 +477,8 @@ class Attempt:
     def _has_few_rows(self, name: str) -> bool:
         """Whether one row of tiles has all of it, and what takes time is to read the other operand."""
         value = self.program.values[name]
-        return name == self.left and max(product(value.shape[:-1], self.width)) <= FEW_ROWS
+        few = max(product(value.shape[:-1], self.width)) <= FEW_ROWS
+        return self.partition.joined and name == self.left and few
 
     def _is_of_elements(self, name: str) -> bool:
         """Whether it is computed element by element from what lies in memory."""

@@ -38,11 +38,13 @@ class Partition:
         *,
         apart: Iterable[str] = (),
         merge: bool = True,
+        joined: bool = False,
         processors: int = 1,
     ) -> None:
         """`apart`: values that are stored on purpose, so that what makes them and what takes them stay two kernels."""
         self.program = program
         self.processors = processors
+        self.joined = joined
         self.apart = frozenset(apart)
         self.wanted = frozenset(wanted) | self.apart
         self.stored = set(self.wanted)

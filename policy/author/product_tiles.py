@@ -21,6 +21,8 @@ SHARED_BYTES = 232448 - 2048
 _FULL, _STEPS = 0.75, 4
 """Tiles for each processor, and steps for each tile, from which on tensor descriptors come first."""
 _CROWDED = 0.85
+_FEWEST_STAGES = 2
+"""Stages beyond a product's steps only take shared memory, and with it other programs' place on a processor."""
 _AREA_PER_STEP = 256
 """Elements of a tile that take as long to store as one step along the inner dimension: 128 steps for the largest."""
 
@@ -57,12 +59,13 @@ class Known:
 
     def tiles(self, k: int) -> Tiles:
         inner = max(SMALLEST, min(self.inner, _power_of_two(k)))
+        steps = math.ceil(k / inner)
         return Tiles(
             rows=self.rows,
             columns=self.columns,
             inner=inner,
             warps=self.warps,
-            stages=self.stages,
+            stages=min(self.stages, max(_FEWEST_STAGES, steps + 1)),
             described=self.described,
         )
 

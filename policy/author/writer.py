@@ -237,6 +237,7 @@ def _partitioned(brief: Brief, choice: Choice, program: Program) -> Partition:
             wanted,
             apart=(name for name in choice.stored if name in program.values),
             merge=choice.merge,
+            joined=choice.joined,
             processors=brief.hardware.processors,
         )
 

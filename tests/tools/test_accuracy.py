@@ -163,6 +163,20 @@ def test_integers_have_to_be_exact_unless_rounding_decides() -> None:
     assert not judge(torch.round(y * 0.3001).to(torch.int8), rounded).ok
 
 
+def gated(x: torch.Tensor, y: torch.Tensor, w: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.silu(x @ w) * (y @ v)
+
+
+def test_a_kernel_that_rounds_elsewhere_is_not_refused_because_the_original_was_lucky() -> None:
+    for seed in range(200, 250):
+        chance = torch.Generator().manual_seed(seed)
+        shapes = ((24, 32), 1.0), ((24, 32), 1.0), ((32, 40), 0.17), ((32, 40), 0.17)
+        given = [(torch.randn(shape, generator=chance) * scale).half() for shape, scale in shapes]
+        x, y, w, v = (tensor.float() for tensor in given)
+        mine = (torch.nn.functional.silu(x @ w).half().float() * (y @ v)).half()
+        assert judge(mine, yard_of(gated, *given)).ok, seed
+
+
 def test_float64_is_held_to_float64() -> None:
     x = torch.randn(100, dtype=torch.float64)
     yard = yard_of(torch.sin, x)

@@ -13,7 +13,8 @@ and where few elements bear them, or one sum that all elements share, a draw say
 further is allowed. A floor of a few units in the last place covers originals that are exact; in float32 it is taken at
 the scale of the outputs on the inputs as given. Lower precision than the original's is hundreds of units away in
 float32. In half precision it is a factor of two or three: there an honest kernel computes in float32 and rounds once,
-and errs exactly as the original does.
+and errs exactly as the original does. Where that rounds on the way as well, as a chain of operators does, the floor of
+the largest error is two roundings.
 
 Integers and booleans must equal the truth, the original, or what random rounding makes of them, one by one; where such
 flips are rare accidents, a few more of the same size are let pass.

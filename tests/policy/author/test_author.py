@@ -10,6 +10,7 @@ from tests.policy.author.briefs import brief_of, problem
 
 from triton_agent.policy.author import writer
 from triton_agent.policy.author.brief import BeyondAuthor, Brief
+from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.decisions import Feedback, KernelFeedback, first_choice, neighbours
 from triton_agent.policy.author.kernel_text import KernelText
 from triton_agent.policy.author.layout import LIMIT
@@ -298,10 +299,10 @@ def evaluated(spec: ProblemSpec, source: str, nursery: Nursery, *, allow_library
         return evaluator.evaluate(source)
 
 
-def check_passes(folder: Path, nursery: Nursery, text: str) -> None:
+def check_passes(folder: Path, nursery: Nursery, text: str, choice: Choice | None = None) -> None:
     spec = problem(folder, text)
     brief = brief_of(spec)
-    answer = write(brief, first_choice(brief))
+    answer = write(brief, choice or first_choice(brief))
     verdict = evaluated(spec, answer.source, nursery)
     assert verdict.status == "passed", f"{verdict.message}\n{answer.source}"
     check_is_well_kept(answer.source)

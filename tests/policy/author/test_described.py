@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.policy.author.briefs import brief_of, problem
 from tests.policy.author.test_author import LINEAR, check_is_well_kept, evaluated
-from tests.policy.author.test_products import ADAPTER, GATED, PACKED
+from tests.policy.author.test_products import ADAPTER, GATED, JOINED, PACKED
 
 from triton_agent.policy.author.brief import Brief
 from triton_agent.policy.author.choice import Choice, Tiles
@@ -122,7 +122,7 @@ def products(brief: Brief, choice: Choice) -> list[KernelText]:
 
 def all_described(brief: Brief) -> Choice:
     """Small tiles, so that the loop over tiles runs more than once."""
-    choice = first_choice(brief)
+    choice = JOINED
     for kernel in products(brief, choice):
         choice = choice.with_tiles(kernel.key, SMALL)
     return choice

@@ -101,3 +101,8 @@ def test_float32_gets_more_warps_where_registers_are_few() -> None:
         2048, 2304, 1536, 1, half=False, on_cuda=True, warpgroups=False, scattered=False, processors=108
     ):
         assert tiles.warps == 8 or tiles.rows * tiles.columns < 128 * 64
+
+
+def test_no_more_stages_than_steps_can_fill() -> None:
+    assert {tiles.stages for tiles in on_h200(224, 192, 64, 768) if tiles.inner == 64} == {2}
+    assert max(tiles.stages for tiles in on_h200(8192, 4096, 1024, 1)) > 2

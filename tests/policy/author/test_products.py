@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -9,10 +10,33 @@ import pytest
 from tests.policy.author.briefs import brief_of, full_size_brief, problem
 from tests.policy.author.test_author import check_passes, evaluated
 
-from triton_agent.policy.author.choice import Tiles
+from triton_agent.policy.author.choice import Choice, Tiles
 from triton_agent.policy.author.decisions import Feedback, first_choice, neighbours
 from triton_agent.policy.author.writer import drafts_of, write
 from triton_agent.tools.isolate.processes import Nursery
+
+JOINED = Choice(joined=True)
+
+FEW_ROWS = """
+ROWS, WIDTH = 4, 96
+
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.project = nn.Linear(width, width, dtype=torch.bfloat16)
+
+    def forward(self, x, residual):
+        return residual + self.project(F.silu(x) * residual)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, WIDTH).to(torch.bfloat16) for _ in range(2)]
+
+
+def get_init_inputs():
+    return [WIDTH]
+"""
 
 ADAPTER = """
 ROWS, INPUTS, OUTPUTS, RANK = 24, 48, 40, 16
@@ -143,20 +167,28 @@ def test_what_follows_a_product_until_the_next_one_is_done_with_it(tmp_path: Pat
 def test_products_of_the_same_rows_that_meet_are_one_kernel(text: str, name: str, tmp_path: Path) -> None:
     """A tile of the rows is loaded once for both, and neither product is written to memory."""
     brief = brief_of(problem(tmp_path, text))
-    (draft,) = drafts_of(brief, first_choice(brief))
+    (draft,) = drafts_of(brief, JOINED)
     (kernel,) = draft.kernels
     assert kernel.name == name and len(kernel.kernel.roots) == 1
-    source = write(brief, first_choice(brief)).source
+    source = write(brief, JOINED).source
     (line,) = re.findall(r"accumulator = tl\.dot\((\w+), \w+, accumulator\)", source)
     assert re.findall(r"accumulator2 = tl\.dot\((\w+), \w+, accumulator2\)", source) == [line]
     assert source.count(f" {line} = tl.load(") == 1
 
 
-def test_products_of_the_same_rows_apart_are_among_the_next_ideas(tmp_path: Path) -> None:
-    brief = brief_of(problem(tmp_path, PACKED))
-    found = neighbours(brief, first_choice(brief), Feedback())
-    counts = {len(draft.kernels) for choice in found for draft in drafts_of(brief, choice)}
-    assert counts == {1, 2}
+@pytest.mark.parametrize("text", [PACKED, ADAPTER, FEW_ROWS], ids=["packed", "adapter", "few rows"])
+def test_products_that_meet_are_apart_at_first_and_together_in_the_next_idea(text: str, tmp_path: Path) -> None:
+    brief = brief_of(problem(tmp_path, text))
+    first, *_ = neighbours(brief, first_choice(brief), Feedback())
+    assert first == JOINED
+    (before,), (after,) = drafts_of(brief, first_choice(brief)), drafts_of(brief, JOINED)
+    assert len(after.kernels) == len(before.kernels) - 1
+    assert dataclasses.replace(JOINED, joined=False) in neighbours(brief, JOINED, Feedback(status="passed"))
+
+
+def test_where_no_products_meet_there_is_no_such_idea(tmp_path: Path) -> None:
+    brief = brief_of(problem(tmp_path, APART))
+    assert not any(choice.joined for choice in neighbours(brief, first_choice(brief), Feedback()))
 
 
 def test_products_in_float32_stay_apart(tmp_path: Path) -> None:
@@ -167,11 +199,11 @@ def test_products_in_float32_stay_apart(tmp_path: Path) -> None:
 def test_a_detour_by_few_columns_goes_into_the_sums_of_the_layer(tmp_path: Path) -> None:
     """Nothing as large as the result is written but the result."""
     brief = brief_of(problem(tmp_path, ADAPTER))
-    (draft,) = drafts_of(brief, first_choice(brief))
+    (draft,) = drafts_of(brief, JOINED)
     result = draft.program.values[draft.program.outputs[0]].elements()
     stored = [draft.program.values[r.value].elements() for kernel in draft.kernels for r in kernel.kernel.roots]
     assert [elements for elements in stored if elements >= result] == [result]
-    assert "* 2.0).to(tl.float16), weight, accumulator)" in write(brief, first_choice(brief)).source
+    assert "* 2.0).to(tl.float16), weight, accumulator)" in write(brief, JOINED).source
 
 
 @pytest.mark.parametrize(
@@ -183,27 +215,27 @@ def test_a_detour_that_is_not_simply_added_stays_apart(change: str, tmp_path: Pa
     assert len(names(tmp_path, text)) == 3
 
 
-def names(folder: Path, text: str) -> list[str]:
-    brief = brief_of(problem(folder, text))
-    (draft,) = drafts_of(brief, first_choice(brief))
+def names(folder: Path, text: str, choice: Choice = JOINED) -> list[str]:
+    (draft,) = drafts_of(brief_of(problem(folder, text)), choice)
     return [kernel.name for kernel in draft.kernels]
 
 
 def test_products_that_meet_are_right(tmp_path: Path, nursery: Nursery) -> None:
-    check_passes(tmp_path, nursery, PACKED)
+    check_passes(tmp_path, nursery, PACKED, JOINED)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", [ADAPTER, GATED, APART])
-def test_two_products_that_meet_are_right(text: str, tmp_path: Path, nursery: Nursery) -> None:
-    check_passes(tmp_path, nursery, text)
+@pytest.mark.parametrize("choice", [JOINED, Choice()], ids=["joined", "apart"])
+@pytest.mark.parametrize("text", [ADAPTER, GATED, APART], ids=["adapter", "gated", "apart"])
+def test_two_products_that_meet_are_right(text: str, choice: Choice, tmp_path: Path, nursery: Nursery) -> None:
+    check_passes(tmp_path, nursery, text, choice)
 
 
 @pytest.mark.slow
 def test_products_of_the_same_rows_in_parts_are_right(tmp_path: Path, nursery: Nursery) -> None:
     spec = problem(tmp_path, PACKED)
     brief = brief_of(spec)
-    choice = first_choice(brief)
+    choice = JOINED
     (draft,) = drafts_of(brief, choice)
     source = write(
         brief, choice.with_tiles(draft.kernels[0].key, Tiles(splits=2, rows=16, columns=16, inner=16))
@@ -222,34 +254,12 @@ def test_several_products_try_the_next_idea_together(tmp_path: Path) -> None:
     assert write(brief, first).source != write(brief, choice).source
 
 
-FEW_ROWS = """
-ROWS, WIDTH = 4, 96
-
-
-class Model(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.project = nn.Linear(width, width, dtype=torch.bfloat16)
-
-    def forward(self, x, residual):
-        return residual + self.project(F.silu(x) * residual)
-
-
-def get_inputs():
-    return [torch.randn(ROWS, WIDTH).to(torch.bfloat16) for _ in range(2)]
-
-
-def get_init_inputs():
-    return [WIDTH]
-"""
-
-
 def test_a_few_rows_are_computed_where_they_are_multiplied(tmp_path: Path, nursery: Nursery) -> None:
     """One launch less, where reading the weight is all that takes time; many rows are still stored first."""
     assert len(names(tmp_path, FEW_ROWS)) == 1
     assert len(names(tmp_path, FEW_ROWS.replace("ROWS, WIDTH = 4", "ROWS, WIDTH = 40"))) == 2
     assert len(names(tmp_path, FEW_ROWS.replace("F.silu(x)", "F.softmax(x, 1)"))) == 2
-    check_passes(tmp_path, nursery, FEW_ROWS)
+    check_passes(tmp_path, nursery, FEW_ROWS, JOINED)
 
 
 CODES = """
