@@ -18,10 +18,10 @@ from triton_agent.tools.isolate.payloads import Payload, pack
 from triton_agent.tools.isolate.tensors import Foreign, aliases, flatten, is_expanded, leaves, nested_tensors
 from triton_agent.tools.verify.index_bounds import WildIndex, refusing_on_gpu
 from triton_agent.tools.verify.near import near
-from triton_agent.tools.verify.random_rounding import DoublesSeen, Nudge
+from triton_agent.tools.verify.random_rounding import DoublesSeen, Nudge, TieBreak
 from triton_agent.tools.verify.tensor_cores import Around
 from triton_agent.tools.verify.truth import run_lifted
-from triton_agent.tools.verify.yardstick import Yardstick, left_to_chance
+from triton_agent.tools.verify.yardstick import RARE_FLIPS, Yardstick, left_to_chance
 
 NUDGE = 2.0**-24
 """Half a unit in the last place of float32, the precision in which kernels compute."""
@@ -29,6 +29,12 @@ NUDGE_DOUBLE = 2.0**-53
 NUDGES = 8
 """Draws, where one tells little. All of eight are a quarter of their usual size or less in two cases of
 a million."""
+
+
+FEW_PLACES = 8
+"""More than that, and more than a hundredth of an output, are no accident."""
+TIE_BREAKS = 5
+"""Draws, each of which makes either of two equal elements the larger."""
 
 
 class OriginalFailed(Exception):
@@ -326,6 +332,21 @@ def _state_outputs(changed: dict[str, torch.Tensor], exact: dict[str, torch.Tens
     return tuple(
         Output(name=f"buffer {name}", yard=_yardstick(value, truth[name], [], 0.0).brought_near())
         for name, value in changed.items()
+    )
+
+
+def hinges_on_ties(model: torch.nn.Module, expectation: Expectation) -> bool:
+    """Whether a few outputs that are no floats depend on which of two equal elements was met first."""
+    given = Given(expectation.packed_inputs)
+    runs = [run_lifted(model, given.values, nudge=TieBreak(draw=draw)) for draw in range(TIE_BREAKS)]
+    return any(
+        0
+        < int((other.to(output.yard.truth.device) != output.yard.truth).sum())
+        <= max(FEW_PLACES, RARE_FLIPS * other.numel())
+        for run in runs
+        if run is not None
+        for output, other in zip(expectation.outputs, nested_tensors(run[0]))
+        if not output.yard.truth.is_floating_point() and other.shape == output.yard.truth.shape
     )
 
 

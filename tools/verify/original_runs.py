@@ -13,7 +13,14 @@ import torch
 
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.isolate.payloads import Payload
-from triton_agent.tools.verify.expectation import Behaviour, Expectation, OriginalFailed, behaviour, expect
+from triton_agent.tools.verify.expectation import (
+    Behaviour,
+    Expectation,
+    OriginalFailed,
+    behaviour,
+    expect,
+    hinges_on_ties,
+)
 from triton_agent.tools.verify.plan import PlanSettings
 from triton_agent.tools.verify.reference import Reference
 from triton_agent.tools.verify.tensor_cores import Around, as_the_user_runs_it, at_the_coarsest
@@ -30,6 +37,10 @@ class OriginalRuns:
         coarse = at_the_coarsest(self.settings.conditions, self.settings.device)
         with self._running():
             return expect(model, inputs, scales=scales, around=self._around, coarse=coarse)
+
+    def hinges_on_ties(self, model: torch.nn.Module, expectation: Expectation) -> bool:
+        with self._running():
+            return hinges_on_ties(model, expectation)
 
     def behaviour(self, model: torch.nn.Module, packed: Payload) -> Behaviour:
         with self._running():

@@ -71,6 +71,9 @@ BY_HAND: dict[str, Callable[..., torch.Tensor]] = {
 }
 """As in torch's own tables, which import half a second's worth for these."""
 
+NEXT_TO_NOTHING = 2.0**-40
+"""Relative; in float64 enough to tell equal numbers apart, and far less than lies between two of float32."""
+
 COMPOUND = frozenset(
     {
         *("_safe_softmax", "native_layer_norm", "native_group_norm", "_fused_rms_norm"),
@@ -107,8 +110,42 @@ def _multiplier(draw: int) -> int:
     return int.from_bytes(hashlib.sha256(b"%d" % draw).digest()[:8], "big", signed=True) | 1
 
 
+class Moved:
+    """Changes every float in a nest a little."""
+
+    __slots__ = ()
+
+    def arithmetic(self) -> contextlib.AbstractContextManager[Any]:
+        """Surroundings in which operators compute like that."""
+        return contextlib.nullcontext()
+
+    def __call__(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return self._moved(value) if value.is_floating_point() and value.numel() else value
+        if isinstance(value, (list, tuple)):
+            return type(value)(self(item) for item in value)
+        if isinstance(value, dict):
+            return {key: self(item) for key, item in value.items()}
+        return value
+
+    def _moved(self, value: torch.Tensor) -> torch.Tensor:
+        raise NotImplementedError
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Nudge:
+class TieBreak(Moved):
+    """Moves every float by next to nothing, this way or that by where it is: what was equal is not any more."""
+
+    draw: int
+
+    def _moved(self, value: torch.Tensor) -> torch.Tensor:
+        generator = torch.Generator(value.device).manual_seed(self.draw)
+        chance = torch.rand(value.shape, generator=generator, device=value.device, dtype=value.dtype)
+        return value * (1 + NEXT_TO_NOTHING * (chance - 0.5))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Nudge(Moved):
     """A rounding of every float: which way depends on the value alone, so that what was tied stays tied."""
 
     relative: float
@@ -118,21 +155,9 @@ class Nudge:
     """Whether intermediate values are rounded, too, to float32; else inputs and parameters alone."""
 
     def arithmetic(self) -> contextlib.AbstractContextManager[Any]:
-        """Surroundings in which operators compute like that."""
         return RandomRounding(self.draw) if self.everywhere else contextlib.nullcontext()
 
-    def __call__(self, value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return self._moved(value)
-        if isinstance(value, (list, tuple)):
-            return type(value)(self(item) for item in value)
-        if isinstance(value, dict):
-            return {key: self(item) for key, item in value.items()}
-        return value
-
     def _moved(self, value: torch.Tensor) -> torch.Tensor:
-        if not (value.is_floating_point() and value.numel()):
-            return value
         bits = value.contiguous().view(torch.int64)
         up = (bits ^ (bits >> 31)) * _multiplier(~self.draw) < 0
         moved = value * (1 + self.relative * torch.where(up, 1.0, -1.0))

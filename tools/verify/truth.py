@@ -17,7 +17,7 @@ import torch
 from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.module_attributes import beside_classes
 from triton_agent.tools.verify.index_bounds import refusing_on_gpu
-from triton_agent.tools.verify.random_rounding import Nudge
+from triton_agent.tools.verify.random_rounding import Moved
 
 LIFTED = {
     **dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64),
@@ -97,7 +97,7 @@ def _beside_lifted(model: torch.nn.Module) -> Iterator[None]:
 
 
 def run_lifted(
-    model: torch.nn.Module, args: list[Any], *, nudge: Nudge | None = None
+    model: torch.nn.Module, args: list[Any], *, nudge: Moved | None = None
 ) -> tuple[Any, torch.nn.Module] | None:
     """Outputs of the module in float64 and the lifted module after the call; None where it cannot be lifted."""
     try:

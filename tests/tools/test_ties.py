@@ -1,0 +1,74 @@
+"""Inputs in which a few elements are equal by chance are drawn anew where the original says where one of them was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from triton_agent.tools.problem import ProblemSpec, parse_problem
+from triton_agent.tools.verify.expectation import expect, hinges_on_ties
+from triton_agent.tools.verify.plan import PlanSettings
+from triton_agent.tools.verify.prepare import prepare_plan
+
+PROBLEM = """
+import torch
+
+ROWS, WIDTH = 64, 40
+drawn = 0
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.topk(x, 2, dim=-1)
+
+
+def get_inputs():
+    global drawn
+    drawn += 1
+    x = torch.randn(ROWS, WIDTH)
+    if drawn % 2:
+        x[3, 5] = x[3, 9] = 9.0
+    return [x]
+"""
+
+
+class Places(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        values, places = torch.topk(x, 2, dim=-1)
+        return values, places
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> ProblemSpec:
+    (tmp_path / "problem.py").write_text(PROBLEM)
+    return parse_problem(str(tmp_path / "problem.py"))
+
+
+def test_every_case_is_without_a_tie(spec: ProblemSpec) -> None:
+    plan = prepare_plan(spec, PlanSettings(modes=("eval",), family=False))
+    (trial,) = plan.trials
+    inputs = [case.expectation.packed_inputs.unpack()[0] for case in trial.cases]
+    assert len(inputs) > 4
+    for drawn in inputs:
+        first, second = torch.topk(drawn[3], 2).values
+        assert first != second
+
+
+def test_one_tie_among_many_rows_is_found_and_distinct_elements_are_none() -> None:
+    x = torch.randn(200, 30, generator=torch.Generator().manual_seed(3))
+    assert not hinges_on_ties(Places(), expect(Places(), [x]))
+    x[7, 4] = x[7, 20] = 9.0
+    assert hinges_on_ties(Places(), expect(Places(), [x]))
+
+
+def test_ties_in_every_row_are_in_the_nature_of_the_inputs() -> None:
+    x = torch.randint(0, 3, (200, 30), generator=torch.Generator().manual_seed(3)).float()
+    assert not hinges_on_ties(Places(), expect(Places(), [x]))
+
+
+def test_outputs_that_are_floats_say_nothing_of_places() -> None:
+    x = torch.full((4, 4), 2.0)
+    model = torch.nn.Softmax(dim=-1)
+    assert not hinges_on_ties(model, expect(model, [x]))
