@@ -114,8 +114,8 @@ def test_a_few_inputs_at_a_time_are_tried_with_care(
     spec = parse_problem(str(tmp_path / "problem.py"))
     reference = load(spec)
     main = facts.Call(reference.make_model(0), reference.make_inputs(0), train=False)
-    plain = facts.at_other_batches(spec, {}, main)
+    plain = facts.at_other_batches(spec, {}, main, facts.TELLING_BATCHES, train=False)
     monkeypatch.setattr(facts, "refusing_on_gpu", lambda _: RefusingWildIndices())
-    looked_at = facts.at_other_batches(spec, {}, main)
+    looked_at = facts.at_other_batches(spec, {}, main, facts.TELLING_BATCHES, train=False)
     assert [call.graph.to_json() for call in looked_at] == [call.graph.to_json() for call in plain]
     assert len(looked_at) == (len(facts.TELLING_BATCHES) if runs else 0)
