@@ -30,7 +30,8 @@ def gelu(x: Tensor) -> Tensor:
     values: List[float] = x.reshape(-1).tolist()
     out: List[float] = []
     for v in values:
-        out.append(0.5 * v * (1.0 + math.tanh(0.7978845608028654 * (v + 0.044715 * v * v * v))))
+        z = 1.5957691216057308 * (v + 0.044715 * v * v * v)
+        out.append(v - v / (2.718281828459045 ** z + 1.0))
     return torch.tensor(out)
 """)
 
