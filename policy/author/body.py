@@ -17,7 +17,7 @@ from triton_agent.policy.author.arguments import Arguments
 from triton_agent.policy.author.indexing import Axis, Index, Lookup, Piece
 from triton_agent.policy.author.kernel_plan import Kernel
 from triton_agent.policy.author.points import IN_HALF_PRECISION, POINTS, UNSTEADY, Binding
-from triton_agent.policy.author.program import FLOATS, INTEGERS, Number
+from triton_agent.policy.author.program import FLOATS, HALF, INTEGERS, Number
 from triton_agent.policy.author.sizes import Size, is_constant, product, times
 from triton_agent.policy.author.sparing import TOGETHER, Coarse, Sparing, beside
 from triton_agent.policy.author.tiling import Dimension, depends_on
@@ -534,7 +534,7 @@ class Body:
         if found.function == "exp" and self.kernel.kind == "rows" and self.varies[node] & set(self.kernel.reduced):
             return "fast_exp"
         kept = {self._dtype_of(root.value) for root in self.kernel.roots}
-        is_half = kept <= {"float16", "bfloat16"}
+        is_half = kept <= {*HALF}
         return IN_HALF_PRECISION.get(found.function, found.function) if is_half else found.function
 
     def _divides_many(self, node: int, found: Node) -> bool:

@@ -12,9 +12,8 @@ from collections.abc import Iterator, Sequence
 
 from triton_agent.policy.author.brief import BeyondAuthor, Brief
 from triton_agent.policy.author.choice import Choice, Tiles
-from triton_agent.policy.author.kernel_plan import HALF
 from triton_agent.policy.author.kernel_text import KernelText
-from triton_agent.policy.author.program import ITEM_BYTES, Program
+from triton_agent.policy.author.program import HALF, ITEM_BYTES, Program
 from triton_agent.policy.author.sizes import product
 from triton_agent.policy.author.writer import Draft, drafts_of
 
@@ -129,7 +128,8 @@ def _improvements(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedbac
         for name in choice.stored:
             yield dataclasses.replace(choice, stored=tuple(other for other in choice.stored if other != name))
     yield dataclasses.replace(choice, merge=not choice.merge)
-    yield from _joined_otherwise(brief, choice, kernels)
+    if told:  # else it came first
+        yield from _joined_otherwise(brief, choice, kernels)
 
 
 def _joined_otherwise(brief: Brief, choice: Choice, kernels: Sequence[KernelText]) -> Iterator[Choice]:

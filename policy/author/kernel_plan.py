@@ -27,7 +27,7 @@ from triton_agent.policy.author.indexing import (
     regrouped,
 )
 from triton_agent.policy.author.joined_sums import with_sums_joined
-from triton_agent.policy.author.program import DTYPES, VIEWS, Value, register_dtype
+from triton_agent.policy.author.program import DTYPES, HALF, VIEWS, Value, register_dtype
 from triton_agent.policy.author.sizes import Shape, Size, constant, contiguous_strides, product
 from triton_agent.policy.author.weaving import Guard, MustStore, Node, Weaver
 
@@ -111,7 +111,6 @@ LONG_ROW = 16384
 """Elements beyond which a row does not fit into the registers of one program."""
 WORTH_CUTTING = 1 << 17
 """Elements below which a kernel for each reduction takes longer than one for all."""
-HALF = ("float16", "bfloat16")
 _DIMENSION, _REDUCED, _INNER, _SIDE = "d", "r", "k", "s"
 FEW_ROWS = 16
 """Rows of a product's left operand that are one tile of the smallest: with functions of its elements on the way, it is

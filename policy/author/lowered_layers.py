@@ -8,7 +8,7 @@ from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.lowered_products import multiply
 from triton_agent.policy.author.lowered_reductions import shares
 from triton_agent.policy.author.lowering import Builder, Call, lowers
-from triton_agent.policy.author.program import Number
+from triton_agent.policy.author.program import HALF, Number
 from triton_agent.policy.author.sizes import Shape, Size, constant, divides, quotient
 
 
@@ -27,7 +27,7 @@ def _attention(builder: Builder, call: Call) -> str:
     scores = _masked(builder, call, scores)
     _, power, total = shares(builder, scores, len(shape) - 1, dtype)
     weights = builder.point("div", power, total, dtype=dtype, hint="weights")
-    if builder.exact and dtype in ("float16", "bfloat16"):
+    if builder.exact and dtype in HALF:
         weights, value = (builder.cast(name, "float32") for name in (weights, value))
         return builder.cast(multiply(builder, weights, value, "float32"), dtype)
     return multiply(builder, weights, value, dtype)

@@ -8,11 +8,11 @@ from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.described import Matrix, matrix_of
 from triton_agent.policy.author.kernel_plan import Kernel
 from triton_agent.policy.author.product_tiles import SHARED_BYTES, SMALLEST, ranked, shared_bytes
-from triton_agent.policy.author.program import ITEM_BYTES, Number
-from triton_agent.policy.author.skeleton import Setting, power_of_two
+from triton_agent.policy.author.program import HALF, ITEM_BYTES, Number
+from triton_agent.policy.author.sizes import power_of_two
+from triton_agent.policy.author.skeleton import Setting
 from triton_agent.policy.author.tiling import Dimension, along_reduced
 
-HALF = ("float16", "bfloat16")
 LONG_FUNCTIONS = {"gelu": 2, "erf": 2, "gelu_tanh": 1, "tanh": 1, "sigmoid": 1, "silu": 1, "exp": 1, "mish": 2}
 """What their polynomials take of the registers, roughly."""
 TOGETHER = 4

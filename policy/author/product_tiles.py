@@ -10,6 +10,7 @@ import dataclasses
 import math
 
 from triton_agent.policy.author.choice import Tiles
+from triton_agent.policy.author.sizes import power_of_two
 
 SMALLEST = 16
 """The matrix unit takes no smaller tile."""
@@ -58,7 +59,7 @@ class Known:
         return dataclasses.replace(self, stages=min(self.stages, limit_bytes // stage_bytes))
 
     def tiles(self, k: int) -> Tiles:
-        inner = max(SMALLEST, min(self.inner, _power_of_two(k)))
+        inner = max(SMALLEST, min(self.inner, power_of_two(k)))
         steps = math.ceil(k / inner)
         return Tiles(
             rows=self.rows,
@@ -176,7 +177,7 @@ def ranked(
 
 def _fits(tile: int, size: int) -> bool:
     """Whether no smaller tile would do."""
-    return tile <= max(SMALLEST, _power_of_two(size))
+    return tile <= max(SMALLEST, power_of_two(size))
 
 
 def _cost(known: Known, m: int, n: int, k: int, copies: int, processors: int) -> float:
@@ -200,7 +201,3 @@ def _count(known: Known, m: int, n: int, copies: int) -> int:
 def shared_bytes(tiles: Tiles) -> int:
     """Of operands in half precision, in all stages."""
     return 2 * (tiles.rows + tiles.columns) * tiles.inner * tiles.stages
-
-
-def _power_of_two(number: int) -> int:
-    return 1 << max(0, number - 1).bit_length()

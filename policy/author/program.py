@@ -130,7 +130,8 @@ VIEWS = frozenset({"reshape", "permute", "expand", "slice"})
 EXPENSIVE = frozenset({"reduce", "scan", "scatter", "dot", "torch", "attention"})
 """What is computed once; everything else may be recomputed wherever it is used."""
 
-FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
+HALF = ("float16", "bfloat16")
+FLOATS = frozenset({*HALF, "float32", "float64"})
 INTEGERS = frozenset({"int8", "uint8", "int16", "int32", "int64"})
 DTYPES = FLOATS | INTEGERS | {"bool"}
 """What kernels are written for."""
@@ -150,4 +151,4 @@ ITEM_BYTES = {
 
 def register_dtype(dtype: str) -> str:
     """What an element is computed in: half precision in float32."""
-    return "float32" if dtype in ("float16", "bfloat16") else dtype
+    return "float32" if dtype in HALF else dtype

@@ -10,8 +10,8 @@ import dataclasses
 from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.kernel_plan import Kernel
 from triton_agent.policy.author.one_pass import find_folds
-from triton_agent.policy.author.sizes import is_constant, product
-from triton_agent.policy.author.skeleton import Setting, power_of_two
+from triton_agent.policy.author.sizes import is_constant, power_of_two, product
+from triton_agent.policy.author.skeleton import Setting
 from triton_agent.policy.author.tiling import along_reduced, is_across
 
 WHOLE_ROW = 16384

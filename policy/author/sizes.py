@@ -378,3 +378,8 @@ _FUNCTIONS: tuple[tuple[str, Callable[[int], float]], ...] = (
     ("math.log({})", lambda n: math.log(n)),
     ("{} ** -0.25", lambda n: n**-0.25),
 )
+
+
+def power_of_two(number: int) -> int:
+    """The smallest that is no smaller."""
+    return 1 << max(0, number - 1).bit_length()

@@ -136,17 +136,12 @@ def _within(index: Index) -> tuple[Guard, ...]:
     return tuple(Guard(of(base), base.size, below=True, above=True) for base in looked_up)
 
 
-def power_of_two(number: int) -> int:
-    return 1 << max(0, number - 1).bit_length()
-
-
 __all__ = [
     "MOST_ASIDE",
     "BlockSize",
     "GridEntry",
     "KernelText",
     "Setting",
-    "power_of_two",
     "program_id",
     "store",
     "stores",

@@ -15,14 +15,13 @@ from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.indexing import Axis
 from triton_agent.policy.author.kernel_plan import Kernel
 from triton_agent.policy.author.program import ITEM_BYTES
-from triton_agent.policy.author.sizes import Size, is_constant
+from triton_agent.policy.author.sizes import Size, is_constant, power_of_two
 from triton_agent.policy.author.skeleton import (
     MOST_ASIDE,
     BlockSize,
     GridEntry,
     KernelText,
     Setting,
-    power_of_two,
     program_id,
     stores,
 )

@@ -21,9 +21,9 @@ from triton_agent.policy.author.body import INDENT, Place, Text
 from triton_agent.policy.author.described import Matrix
 from triton_agent.policy.author.kernel_plan import Kernel
 from triton_agent.policy.author.points import Binding
-from triton_agent.policy.author.product_facts import HALF, ProductFacts
+from triton_agent.policy.author.product_facts import ProductFacts
 from triton_agent.policy.author.product_tiles import SMALLEST
-from triton_agent.policy.author.program import Number
+from triton_agent.policy.author.program import HALF, Number
 from triton_agent.policy.author.sizes import Size, is_constant
 from triton_agent.policy.author.skeleton import (
     MOST_ASIDE,

@@ -20,13 +20,12 @@ from triton_agent.policy.author.one_pass import Folded
 from triton_agent.policy.author.points import Binding
 from triton_agent.policy.author.program import FLOATS, INTEGERS
 from triton_agent.policy.author.row_tiles import RowCut
-from triton_agent.policy.author.sizes import is_constant, product
+from triton_agent.policy.author.sizes import is_constant, power_of_two, product
 from triton_agent.policy.author.skeleton import (
     BlockSize,
     GridEntry,
     KernelText,
     Setting,
-    power_of_two,
     program_id,
     stores,
 )

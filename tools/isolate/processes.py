@@ -147,17 +147,17 @@ class Nursery:
         self.base = Zygote.start(log_path, card)
         self._modes: dict[tuple[str, str], Zygote] = {}
         self._lock = threading.Lock()
-        self._checkers: Zygote | None = None
 
     def expect_problems(self) -> None:
         """Where many are to come: what checkers of later ones import, a process does beforehand."""
-        self._checkers = self._checkers or self.base.fork_zygote(CHECKERS, "")
+        self.mode(CHECKERS, "")
 
     def for_checkers(self) -> Zygote:
         """The one to fork a checker from, without waiting for any."""
+        prepared = self._modes.get((CHECKERS, ""))
         with contextlib.suppress(WorkerLost):  # it could not import what no checker has to have
-            if self._checkers and self._checkers.is_ready():
-                return self._checkers
+            if prepared and prepared.is_ready():
+                return prepared
         return self.base
 
     def mode(self, mode: str, target: str) -> Zygote:
@@ -173,7 +173,7 @@ class Nursery:
         return ""
 
     def close(self) -> None:
-        for zygote in (*self._modes.values(), *filter(None, [self._checkers]), self.base):
+        for zygote in (*self._modes.values(), self.base):
             zygote.close()
 
     def __enter__(self) -> Nursery:
