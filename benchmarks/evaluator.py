@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import dataclasses
+import functools
 import itertools
 import json
 import os
@@ -134,16 +135,14 @@ def _arrangements(
     numbers = itertools.count()
     yield from _fresh_arrangements(problem, folder, options, cores, numbers)
 
-    for workers in options.at_once or sorted({1, 4, min(cores, 8)} if options.device == "cuda" else {1, 2, cores}):
+    at_once = options.at_once or sorted({1, 4, min(cores, 8)} if options.device == "cuda" else {1, 2, cores})
+    ways = [("evaluator", _judge_in)]
+    if options.device == "cuda":
+        ways.append((SORTING, _sketch_in))  # last: its workers stay, with a context each
+    for (name, judge), workers in itertools.product(ways, at_once):
         asked = options.candidates if workers > 1 else min(options.candidates, ALONE_AT_MOST)
         chunk = max(workers, asked // options.turns)
-        yield Arrangement(
-            name="evaluator", workers=workers, judge=lambda source: _judge_in(evaluator, source), chunk=chunk
-        )
-        if options.device == "cuda":
-            yield Arrangement(
-                name=SORTING, workers=workers, judge=lambda source: _sketch_in(evaluator, source), chunk=chunk
-            )
+        yield Arrangement(name=name, workers=workers, judge=functools.partial(judge, evaluator), chunk=chunk)
 
 
 def _fresh_arrangements(

@@ -8,7 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from triton_agent.tools.errors import InstrumentError
-from triton_agent.tools.timing.intervals import is_faster, median_interval, paired_ratio
+from triton_agent.tools.estimates import chance_of_wins
+from triton_agent.tools.timing.intervals import is_faster, is_settled, median_interval, paired_ratio
+from triton_agent.tools.timing.pairing import LEAST_PAIRS, PAIRS_BETWEEN_LOOKS
+from triton_agent.tools.verify.speed import SpeedSettings
 
 Noise = Callable[[random.Random, int], list[float]]
 """Times of so many calls, in the order of the clock."""
@@ -78,6 +81,27 @@ def test_a_few_percent_are_seen_through_drift_far_larger_than_them() -> None:
 def test_an_advantage_of_going_second_ten_times_the_speedup_hides_nothing() -> None:
     rng = random.Random(11)
     assert is_faster(*as_pairs(alternating(rng, 100), rng, speedup=1.05))
+
+
+def test_a_look_at_pairs_still_coming_in_leaves_false_wins_at_one_in_a_hundred() -> None:
+    """Exact, for fair coins: settled for the candidate at one of the looks, or won at the end."""
+    pairs = SpeedSettings().full_pairs
+    chance = {0: 1.0}
+    won = 0.0
+    for taken in range(1, pairs + 1):
+        chance = {w: (chance.get(w, 0) + chance.get(w - 1, 0)) / 2 for w in range(taken + 1)}
+        if taken == pairs or (taken >= LEAST_PAIRS and taken % PAIRS_BETWEEN_LOOKS == 0):
+            winning = [w for w in chance if decides(w, taken, final=taken == pairs)]
+            won += sum(chance.pop(w) for w in winning)
+    assert 0.005 < won <= 0.01
+
+
+def decides(wins: int, pairs: int, *, final: bool) -> bool:
+    """Whether so many pairs are a win, by the sign test alone at the end."""
+    if final:
+        return chance_of_wins(wins, pairs) <= 0.01
+    baseline, candidate = [2.0] * wins + [1.0] * (pairs - wins), [1.0] * wins + [2.0] * (pairs - wins)
+    return 2 * wins > pairs and is_settled(baseline, candidate)
 
 
 def test_six_pairs_never_win() -> None:

@@ -121,6 +121,36 @@ def test_a_measurement_ends_early_only_once_both_figures_are_precise() -> None:
     assert len(measured.baseline) > LEAST_PAIRS
 
 
+def scattering(name: str, values: Sequence[float], scale: float = 1.0) -> Readings:
+    readings = itertools.cycle(values)
+
+    def read(turns: Sequence[int]) -> list[Sample]:
+        return [sample(**{name: scale * next(readings)}) for _ in turns]  # type: ignore[arg-type]
+
+    return read
+
+
+def pairs_taken(baseline: Readings, candidate: Readings) -> int:
+    settings = PairingSettings(pairs=30, precision=(0.02, 0.05))
+    return len(take_turns(baseline, candidate, settings, cold_l2=True, overheads=OVERHEADS, method="").baseline)
+
+
+def test_a_latency_that_scatters_is_enough_once_it_is_settled() -> None:
+    wild = [1.0, 1.4, 0.9, 1.2, 1.1]
+    assert pairs_taken(scattering("host_ms", wild), scattering("host_ms", wild[::-1])) == 30
+    assert pairs_taken(scattering("host_ms", wild), scattering("host_ms", wild[::-1], 0.5)) == LEAST_PAIRS
+    assert pairs_taken(scattering("host_ms", wild), scattering("host_ms", wild[::-1], 2.0)) == LEAST_PAIRS
+
+
+def test_no_device_time_is_asked_for_finer_than_the_clock_ticks() -> None:
+    ticks = [1.0, 1.1, 1.0, 1.1, 1.1]
+    taken = [
+        pairs_taken(scattering("device_ms", ticks, scale), scattering("device_ms", ticks[::-1], scale))
+        for scale in (1.0, 0.005)
+    ]
+    assert taken[1] == LEAST_PAIRS < taken[0]
+
+
 def test_readings_with_gaps_of_the_host_are_counted_in_the_record() -> None:
     measured, _ = turns(PairingSettings(pairs=4), sample(), sample(queued=False))
     assert "4 of 8 device readings include waiting for the host" in measured.method

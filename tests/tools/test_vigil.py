@@ -197,6 +197,17 @@ def test_disturbed_again_it_is_the_instruments_failure_and_no_verdict() -> None:
     assert len(taken) == ATTEMPTS
 
 
+def test_a_look_behind_one_measurement_is_the_look_before_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+    vigil = Vigil(UUID, lambda gpu: looks.append(gpu) or QUIET)
+    for _ in range(3):
+        undisturbed(lambda: None, vigil, after=lambda _: (), settle_s=0.0)
+    assert len(looks) == 4
+    monkeypatch.setattr("triton_agent.tools.timing.vigil.STILL_QUIET_S", 0.0)
+    undisturbed(lambda: None, vigil, after=lambda _: (), settle_s=0.0)
+    assert len(looks) == 6
+
+
 def test_a_busy_card_is_not_even_tried() -> None:
     with pytest.raises(InstrumentError, match="80%"):
         undisturbed(lambda: pytest.fail("measured"), seeing(BUSY), after=lambda _: (), settle_s=0.0)

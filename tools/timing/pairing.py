@@ -25,6 +25,8 @@ from triton_agent.tools.timing.samples import Overheads, PairedSamples, Sample, 
 LEAST_PAIRS = 12
 """Under about ten the interval of a ratio is narrower than it claims."""
 PAIRS_BETWEEN_LOOKS = 6
+EVENT_TICK_MS = 0.0005
+"""About what two events can tell apart: of five microseconds a tenth."""
 RESAMPLES_OF_A_LOOK = 200
 """Enough to see how wide an interval is; nobody reads it, and the GPU stands still meanwhile."""
 
@@ -42,7 +44,8 @@ class PairingSettings:
     """No pair begins after this; the pairs so far stand. The first pair always ends."""
     precision: tuple[float, float] | None = None
     """Enough pairs once the ratio's intervals are this narrow, as shares of the ratio: of device time and of latency.
-    That looks at how the pairs scatter and never at who wins them, so it favours neither side."""
+    That looks at how the pairs scatter and never at who wins them, so it favours neither side. No device time is asked
+    for finer than the clock ticks; a latency, which a busy host scatters without end, may also be settled instead."""
     seed: int | None = None
     """Of the coin; None draws one, so that no order is the same every time. It is part of the record."""
 
@@ -79,7 +82,7 @@ def take_turns(
             continue
         if pairs and time.monotonic() - begun_s > settings.limit_s:
             break
-        if settings.precision is not None and _looks(index) and _narrow(pairs, settings.precision):
+        if settings.precision is not None and _looks(index) and _enough(pairs, settings.precision):
             break
         pairs.append(_one_pair(read_baseline, read_candidate, index, swapped))
     baseline, candidate = (tuple(side) for side in zip(*pairs, strict=True))
@@ -93,14 +96,19 @@ def _looks(taken: int) -> bool:
     return taken >= LEAST_PAIRS and taken % PAIRS_BETWEEN_LOOKS == 0
 
 
-def _narrow(pairs: list[tuple[Sample, Sample]], precision: tuple[float, float]) -> bool:
+def _enough(pairs: list[tuple[Sample, Sample]], precision: tuple[float, float]) -> bool:
     baseline, candidate = (tuple(side) for side in zip(*pairs, strict=True))
-    for kind, share in zip(("device", "latency"), precision):
-        sides = milliseconds(baseline, kind), milliseconds(candidate, kind)
-        ratio = intervals.paired_ratio(*sides, resamples=RESAMPLES_OF_A_LOOK)
-        if ratio.high - ratio.low > share * ratio.median:
-            return False
-    return True
+    device = milliseconds(baseline, "device"), milliseconds(candidate, "device")
+    latency = milliseconds(baseline, "latency"), milliseconds(candidate, "latency")
+    finest = EVENT_TICK_MS / min(statistics.median(side) for side in device)
+    return _is_narrow(*device, max(precision[0], finest)) and (
+        intervals.is_settled(*latency) or _is_narrow(*latency, precision[1])
+    )
+
+
+def _is_narrow(baseline_ms: Sequence[float], candidate_ms: Sequence[float], share: float) -> bool:
+    ratio = intervals.paired_ratio(baseline_ms, candidate_ms, resamples=RESAMPLES_OF_A_LOOK)
+    return ratio.high - ratio.low <= share * ratio.median
 
 
 def _one_pair(baseline: Readings, candidate: Readings, index: int, swapped: bool) -> tuple[Sample, Sample]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -30,6 +31,8 @@ SLOWER_MS = 0.01
 """And at least this much slower: very short calls vary by more than their share."""
 LOOKS_FOR_QUIET = 3
 """Before the first attempt what was measured, compiled or checked a moment ago may still be told of."""
+STILL_QUIET_S = 0.05
+"""What was seen behind one measurement holds for the next that begins within this; a look takes 4 ms."""
 
 ZYGOTE = b"triton_agent.tools.isolate.zygote"
 """The module that zygotes are started as."""
@@ -45,6 +48,7 @@ class Vigil:
         self._look = look
         self._errors_before: int | None = None
         self._best_ms: dict[str, float] = {}
+        self._quiet_s = -math.inf
         self.blind = ""
         """Why nothing can be told of the card; empty where it can."""
         self.clocks_mhz: tuple[int, ...] = ()
@@ -57,9 +61,15 @@ class Vigil:
         except InstrumentError as error:
             self.blind = error.what
             return ()
-        own = ours(seen)
         self.clocks_mhz = seen.clocks_mhz
-        return health.disturbances(self._only_news(seen), own, idle_guests=True)
+        found = health.disturbances(self._only_news(seen), ours(seen), idle_guests=True)
+        self._quiet_s = -math.inf if found else time.monotonic()
+        return found
+
+    @property
+    def is_still_quiet(self) -> bool:
+        """Whether nothing disturbed a moment ago."""
+        return time.monotonic() - self._quiet_s < STILL_QUIET_S
 
     def _only_news(self, seen: Health) -> Health:
         """Without memory errors of the past, and the whole card's load, which may be our own of a moment ago."""
@@ -119,6 +129,8 @@ def undisturbed(
 
 def _until_quiet(vigil: Vigil, settle_s: float) -> tuple[str, ...]:
     found: tuple[str, ...] = ()
+    if vigil.is_still_quiet:
+        return found
     for _ in range(LOOKS_FOR_QUIET):
         found = vigil.disturbances()
         if not found:
