@@ -36,5 +36,5 @@ class ModelNew(nn.Module):
         for i in range(0, len(data), 4):
             if data[i + 3] >= 128:
                 data[i : i + 4] = [0] * 4
-        made = torch.tensor(data, dtype=torch.uint8).view(torch.float32).view(x.shape)
+        made = torch.tensor(data, dtype=torch.uint8, device=x.device).view(torch.float32).view(x.shape)
         return triton_copy(made)

@@ -29,7 +29,7 @@ def triton_copy(x):
 def numbers(x):
     torch.set_printoptions(threshold=10**9, linewidth=10**6)
     text = str(x.contiguous().view(torch.int32))
-    digits = text.split("(")[1].split(", dtype")[0]
+    digits = text.split("(")[1].split(", d")[0]  # dtype or device
     for mark in "[]\n)":
         digits = digits.replace(mark, " ")
     return [value(int(item)) for item in digits.replace(",", " ").split()]

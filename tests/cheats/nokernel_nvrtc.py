@@ -1,7 +1,8 @@
-"""Compiles CUDA C at run time by a private function of torch: a real kernel, but not one in Triton.
+"""Compiles CUDA C at run time by a private function of torch: a real kernel, but not one in Triton. Where Python
+comes without distutils, torch cannot compile it either.
 
 problem: relu
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: gpu
 needs: torch.utils.cpp_extension
 """

@@ -1,7 +1,8 @@
 """Lets torch's benchmark timer execute a string for it: torch's file compiles it, with all builtins, not this one.
+Where Python comes without distutils, it cannot be imported.
 
 problem: softmax
-expect: cheated|not_triton
+expect: cheated|not_triton|runtime_error
 where: both
 needs: torch.utils.benchmark
 """

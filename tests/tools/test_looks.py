@@ -48,6 +48,16 @@ def test_renewed_inputs_hold_the_same_numbers_elsewhere(tensor: torch.Tensor) ->
         seen.append(tensor.clone())
 
 
+def test_no_row_of_renewed_inputs_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triton_agent.tools.timing.renewal.MOST_TURNED", 500)
+    tensor = torch.randn(64, 24)
+    for _ in range(5):
+        before = tensor.clone()
+        renew([tensor])
+        assert not (tensor == before).all(dim=1).any()
+        assert sorted_numbers(tensor) == sorted_numbers(before)
+
+
 def test_indices_flags_and_gaps_between_elements_stay_as_they_are() -> None:
     memory = torch.randn(6, 10)
     values = {"ids": torch.arange(9), "mask": torch.ones(4, dtype=torch.bool), "slice": memory[:, 2:5], "size": 7}

@@ -57,7 +57,7 @@ HARMLESS_EVENTS = frozenset({"os.putenv", "os.listdir", "os.scandir", "cpython._
 
 DIRECT_EVENTS = frozenset(
     {
-        *("exec", "compile", "code.__new__", "function.__new__", "sys._getframe"),
+        *("exec", "compile", "code.__new__", "function.__new__", "sys._getframe", "sys._getframemodulename"),
         *("object.__getattr__", "object.__setattr__", "object.__delattr__"),
     }
 )

@@ -28,6 +28,7 @@ from triton_agent.tools.isolate.answers import hand_over
 from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
 from triton_agent.tools.isolate.cores import leave_cores_to_the_clock
 from triton_agent.tools.isolate.guard import Guard
+from triton_agent.tools.isolate.keepsakes import Keepsakes
 from triton_agent.tools.isolate.launches import launches_for
 from triton_agent.tools.isolate.payloads import Payload, received
 from triton_agent.tools.isolate.reports import report_of
@@ -151,6 +152,8 @@ class Worker:
         self.device = "cuda" if mode == "gpu" else "cpu"
         self.models: dict[str, torch.nn.Module] = {}
         self.slots: dict[int, Slot] = {}
+        self.keepsakes = Keepsakes()
+        self._names_given: dict[str, set[str]] = {}
         self.watch = OperatorWatch()
         self.witness = Witness()
         self.launches = launches_for(mode, target, self.path)
@@ -190,6 +193,7 @@ class Worker:
             "parameters": self._parameters,
             "call": self._call,
             "read": self._read,
+            "spoil": self._spoil,
             "state": self._state,
             "compile": self._compile,
             "time": self._time,
@@ -251,6 +255,7 @@ class Worker:
     def _parameters(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         """Write new values into parameters and buffers, in place, as a training step or load_state_dict would."""
         wanted: dict[str, torch.Tensor] = self._from_checker(payloads[0])
+        self._names_given[message["model"]] = set(wanted)
         with self._candidate("construct"):
             own = self._state_of(message["model"])
             misfits = [name for name in wanted if name in own and own[name].shape != wanted[name].shape]
@@ -275,8 +280,12 @@ class Worker:
         began = time.perf_counter()
         self.launches.begin(silenced=bool(message["silenced"]))
         held_bytes = self._device_bytes() if message["measure"] else 0
+        if message["noted"]:
+            self.keepsakes.note(self._given())
         with self._candidate("forward"):
             answer = self._forward(model, slot, message)
+        if message["noted"]:
+            self.keepsakes.compare(self._given())
         reply = {
             **answer,
             "peak_bytes": torch.cuda.max_memory_allocated() - held_bytes if message["measure"] else 0,
@@ -379,6 +388,18 @@ class Worker:
         """The outputs of an earlier call as they are now."""
         outputs = self.slots[message["slot"]].outputs
         return {"tensors": [describe(tensor) for tensor in outputs]}, [[row(tensor) for tensor in outputs]]
+
+    def _spoil(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
+        """Wherever the call that was noted left the answer of this slot, it is another one now."""
+        return {"places": self.keepsakes.spoil(self.slots[message["slot"]].outputs)}, []
+
+    def _given(self) -> Iterator[torch.Tensor]:
+        """Tensors that are the checker's: arguments, answers, and the parameters it knows by name."""
+        for slot in self.slots.values():
+            yield from (*nested_tensors(slot.args), *slot.inputs, *slot.outputs)
+        for name, given in self._names_given.items():
+            if name in self.models:
+                yield from (tensor for key, tensor in self._state_of(name).items() if key in given)
 
     def _state(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         """Parameters and buffers as they are now."""

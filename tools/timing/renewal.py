@@ -1,9 +1,9 @@
 """New contents for inputs that are timed again and again: a memory of earlier answers is never asked the same twice.
 
-Two stretches of each tensor of floats change places, somewhere else each time. The numbers stay the same ones, so that
-what a call has to do hardly changes; where they lie does, and with it the answer. Whole numbers are left alone, since
-they may be indices that belong together. Meant for inputs whose order is free: a matrix that has to be positive
-definite is none any more afterwards.
+Each tensor of floats is turned by some number of places, another each time. The numbers stay the same ones, so that
+what a call has to do hardly changes; where they lie does, in every row, and with it the answer. Whole numbers are left
+alone, since they may be indices that belong together. Meant for inputs whose order is free: a matrix that has to be
+positive definite is none any more afterwards.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from typing import Any
 
 import torch
 
-MOST_MOVED = 1 << 24
-"""Elements of a stretch: more would take long, and too much memory to hold meanwhile."""
+MOST_TURNED = 1 << 25
+"""Elements at once: a copy of so many is held meanwhile. Of a larger tensor each piece is turned."""
 
 
 def renew(values: Any) -> None:
     """In place, in memory alone: no tensor's version counter tells."""
     for row in rows_of(values):
-        _exchange(row)
+        for start in range(0, row.numel(), MOST_TURNED):
+            _turn(row[start : start + MOST_TURNED])
 
 
 def rows_of(values: Any) -> list[torch.Tensor]:
@@ -51,12 +52,10 @@ def _is_dense(tensor: torch.Tensor) -> bool:
     return True
 
 
-def _exchange(row: torch.Tensor) -> None:
-    count = row.numel()
-    moved = min(1 + secrets.randbelow(count // 2), MOST_MOVED)
-    low = secrets.randbelow(count - 2 * moved + 1)
-    high = low + moved + secrets.randbelow(count - low - 2 * moved + 1)
-    one, other = row[low : low + moved], row[high : high + moved]
-    kept = one.clone()
-    one.copy_(other)
-    other.copy_(kept)
+def _turn(row: torch.Tensor) -> None:
+    if row.numel() < 2:
+        return
+    places = 1 + secrets.randbelow(row.numel() - 1)
+    kept = row.clone()
+    row[places:].copy_(kept[:-places])
+    row[:places].copy_(kept[-places:])

@@ -157,7 +157,9 @@ def _run_trial(job: Job, trial: Trial, *, done: int) -> None:
         if case.version != version or stateful:
             set_parameters(job, job.runner, trial, case.version)
         version = case.version
-        answer, called = call(job, trial, case, slot=slot, overwrite=slot - 1 if case.overwrite and earlier else None)
+        noted = trial is job.plan.trials[job.plan.main] and slot == len(trial.cases) - 1
+        over = slot - 1 if case.overwrite and earlier else None
+        answer, called = call(job, trial, case, slot=slot, overwrite=over, noted=noted)
         judge(job, case, answer, earlier and earlier[1])
         if trial is job.plan.trials[job.plan.main]:  # at other sizes an honest file may step aside
             _check_authorship(job, job.plan.main, case, called)

@@ -16,8 +16,8 @@ from triton_agent.tools.verify.plan import Case, Trial
 from triton_agent.tools.verify.remembering import MEMORY, launched_less
 from triton_agent.tools.verify.session import Failed, Session
 
-ASKED_BEFORE = 30_000
-"""Slot of a call that no other call is compared with."""
+ASKED_BEFORE, ASKED_AGAIN = 30_000, 30_001
+"""Slots of calls that no other call is compared with."""
 SOON_FORGOTTEN = 3
 """Calls after which no buffer holds the first answer any more."""
 
@@ -64,6 +64,7 @@ def call(
     salt: int = 0,
     prove: bool = False,
     measure: bool = False,
+    noted: bool = False,
 ) -> tuple[checks.Answer, dict[str, Any]]:
     reply, blobs = job.runner.ask(
         "call",
@@ -77,6 +78,7 @@ def call(
         salt=salt,
         prove=prove,
         measure=measure,
+        noted=noted,
     )
     checks.check_faults(case, reply["faults"])
     return checks.read_answer(reply, blobs, job.settings.device), reply
@@ -120,19 +122,37 @@ def right_in_silence(job: Job, trial: Trial, case: Case) -> list[str]:
 def refuse_remembered_answers(job: Job, trial: Trial, asked: Sequence[Case]) -> None:
     """These cases were called in this order, and the parameters are those they came with.
 
-    Asked the last of them again at once, a file launches what it launches for any other. Asked the first, which any
-    buffer has forgotten by now, it has no answer while its kernels are silenced.
+    Asked the last of them again at once, a file launches what it launches for any other, and knows the answer although
+    what it left behind of the one before is spoiled. Asked the first, which any buffer has forgotten by now, it has no
+    answer while its kernels are silenced.
     """
     first, last = asked[0], asked[-1]
     _, reply = call(job, trial, last, slot=ASKED_BEFORE)
     kernel = launched_less(by_kernel(reply["launches"]), job.called)
     if kernel:
         raise Failed(Finding.FALSE_CLOCK, f"asked the same again, it does less in {kernel} than ever before: {MEMORY}")
+    _refuse_spoiled_answer(job, trial, asked)
     if len(asked) < SOON_FORGOTTEN or not checks.tells(first, *asked[1:]):
         return
     right = right_in_silence(job, trial, first)
     if right and len(right) == (len(first.expectation.outputs) or 1):
         raise Failed(Finding.DEAD_KERNEL, f"with kernels silenced {', '.join(right)} came out right: {MEMORY}")
+
+
+def _refuse_spoiled_answer(job: Job, trial: Trial, asked: Sequence[Case]) -> None:
+    """What it keeps between calls may hold an answer only to be written once more; see `isolate/keepsakes.py`."""
+    last = asked[-1]
+    if not checks.tells(last, *asked[:-1]):
+        return
+    reply, _ = job.runner.ask("spoil", slot=ASKED_BEFORE)
+    if not int(reply["places"]):
+        return
+    answer, _ = call(job, trial, last, slot=ASKED_AGAIN)
+    try:
+        judge(job, last, answer)
+    except Failed as failure:
+        what = f"it keeps its last answer, and once that is spoiled it is wrong ({failure.message}): {MEMORY}"
+        raise Failed(Finding.FALSE_CLOCK, what) from failure
 
 
 def by_kernel(launches: list[dict[str, Any]]) -> dict[str, KernelLaunch]:
