@@ -10,16 +10,19 @@ import dataclasses
 from triton_agent.policy.author.choice import Tiles
 from triton_agent.policy.author.kernel_plan import Kernel
 from triton_agent.policy.author.one_pass import find_folds
+from triton_agent.policy.author.program import ITEM_BYTES
 from triton_agent.policy.author.sizes import is_constant, power_of_two, product
 from triton_agent.policy.author.skeleton import Setting
-from triton_agent.policy.author.tiling import along_reduced, is_across
+from triton_agent.policy.author.tiling import along_reduced, depends_on, is_across
 
 WHOLE_ROW = 16384
 """Elements of a row that are kept in registers: 32 for each thread of 16 warps."""
 STEP = 2048
 """Elements of a longer row taken at once."""
 PER_WARP = 256
-"""Elements of them for each warp: eight a thread. With more, fewer loads are under way while others are worked on."""
+"""Elements of a step for each warp, where the step is made to fit a short row."""
+WHOLE_PER_WARP, HALVES_PER_WARP = 512, 1024
+"""Elements of a whole row for each warp: sixteen a thread, or thirty-two that come in half precision from one place."""
 TILE_ELEMENTS = 2048
 FEW = 64
 """Elements of a row that are few, and rows that are not."""
@@ -84,11 +87,20 @@ class RowCut:
         together = TILE_ELEMENTS // 4 if self._takes_whole_rows() else TILE_ELEMENTS
         many = max(1, min(together // block, power_of_two(rows), 8 * FEW))
         taken = wanted.rows or (many if block <= TILE_ELEMENTS // 2 else 1)
-        most, each = (walking_warps, PER_WARP) if looped else (16, 2 * PER_WARP)
-        fewest = 4 if taken * block >= 512 else 1
+        along = PER_WARP if fitting else step // walking_warps
+        most, each = (walking_warps, along) if looped else (16, self._whole_per_warp())
+        fewest = 4 if taken * block >= 512 and not (self._looks_up() and not looped) else 1
         warps = power_of_two(wanted.warps or max(fewest, min(most, taken * block // each)))
         tiles = Tiles(rows=taken, columns=block if looped else 0, looped=looped, warps=warps)
         return dataclasses.replace(tiles, stages=wanted.stages, unrolled=wanted.unrolled) if looped else tiles
+
+    def _whole_per_warp(self) -> int:
+        """Fewer warps wait for each other where what a thread asks for is little, or has to be found first."""
+        every, varies = {*self.kernel.kept, *self.kernel.reduced}, depends_on(self.kernel)
+        nodes = [(self.kernel.nodes[i], varies[i]) for i in self.kernel.live()]
+        streams = [node for node, axes in nodes if node.kind == "load" and axes == every]
+        halves = all(ITEM_BYTES[self.setting.dtype_of(node.tensor)] <= 2 for node in streams)
+        return HALVES_PER_WARP if halves and (len(streams) == 1 or self._looks_up()) else WHOLE_PER_WARP
 
     def _fitting_step(self) -> int:
         """A step that goes into a short row with little left over, where the row is needed once; nought: as a whole."""
@@ -128,7 +140,7 @@ class RowCut:
             many = rows >= MANY_PROGRAMS * ACROSS * self.setting.processors
             taken = wanted.rows or min(ACROSS, power_of_two(rows))
             block = wanted.columns or min(whole, NARROW if many else ACROSS)
-            warps = wanted.warps or power_of_two(max(4, min(16, taken * block // (2 * PER_WARP))))
+            warps = wanted.warps or power_of_two(max(4, min(16, taken * block // WHOLE_PER_WARP)))
             unrolled = wanted.unrolled or (4 if many and not wanted.columns else 0)
             return Tiles(rows=taken, columns=block, looped=True, warps=warps, stages=wanted.stages, unrolled=unrolled)
         most = max(1, min(NARROW, WHOLE_ROW // whole), 2 * TILE_ELEMENTS // whole)

@@ -25,7 +25,7 @@ from triton_agent.policy.author.skeleton import (
     program_id,
     stores,
 )
-from triton_agent.policy.author.tiling import Dimension, fastest
+from triton_agent.policy.author.tiling import Dimension, depends_on, fastest
 
 FLAT_BLOCK = 1024
 SHORT_ROW = 32
@@ -40,6 +40,8 @@ NARROW_TILE = (32, 64)
 where they are used and not handed around through shared memory."""
 WASTE = 16
 """A wider block is taken where at most one lane in so many would idle at the end of a row."""
+IDLE = 4
+"""Of what is looked up by element, no row is one of its own where more than one lane in so many would idle."""
 WHOLE_ROW, PIECES = 4096, (1024, 512)
 """A row up to here is a few programs' alone, in pieces of whichever size leaves less over."""
 TRANSPOSED_TILE = 64
@@ -51,13 +53,28 @@ def write(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...])
     width = setting.program.width
     if other is not None and max(Dimension(name="", plural="", axes=_rest(kernel, other)).size(width)) <= MOST_ASIDE:
         return _tiled(kernel, setting, name, comment, other)
-    if setting.tiles.flat or _is_line(kernel) or max(kernel.kept[-1].size) > MOST_ASIDE * NARROW_TILE[1]:
+    if (
+        setting.tiles.flat
+        or _is_line(kernel)
+        or _would_idle(kernel, setting)
+        or max(kernel.kept[-1].size) > MOST_ASIDE * NARROW_TILE[1]
+    ):
         return _flat(kernel, setting, name, comment)
     return _rows(kernel, setting, name, comment)
 
 
 def _is_line(kernel: Kernel) -> bool:
     return len(kernel.kept) < 2 or kernel.kept[-1].size[0] < SHORT_ROW
+
+
+def _would_idle(kernel: Kernel, setting: Setting) -> bool:
+    """Whether rows leave many lanes without an element each of which has far to go for what it needs."""
+    columns, varies = kernel.kept[-1].size[0], depends_on(kernel)
+    idle = -columns % min(TILE_ELEMENTS, power_of_two(columns))
+    if setting.tiles.rows or idle * IDLE <= columns:
+        return False
+    indices = [kernel.nodes[i].index for i in kernel.live()]
+    return any(kernel.kept[-1] in varies[found] for index in indices if index is not None for found in index.lookups())
 
 
 def _contiguous_elsewhere(kernel: Kernel) -> Axis | None:

@@ -7,7 +7,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from tests.policy.author.briefs import brief_of, problem
+from tests.policy.author.briefs import brief_of, full_size_brief, problem
 from tests.policy.author.test_author import check_passes, plain
 
 from triton_agent.policy.author.choice import Choice
@@ -321,3 +321,26 @@ def test_one_place_for_many_is_left_to_torch(tmp_path: Path) -> None:
     """A kernel would add there once."""
     brief = brief_of(problem(tmp_path, ONE_PLACE))
     assert "aten.index_add" in " ".join(describe_limits(brief))
+
+
+SHIFTED_PLACES = """
+class Model(nn.Module):
+    def forward(self, image, moved):
+        x = torch.linspace(-1.0, 1.0, {width}, device=moved.device) + moved
+        y = torch.linspace(-1.0, 1.0, 48, device=moved.device)[:, None] - moved
+        return F.grid_sample(image, torch.stack([x, y], -1), align_corners=True) + 1.0
+
+
+def get_inputs():
+    return [torch.randn(4, 8, 64, 64), 0.1 * torch.rand(4, 48, {width})]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize(("width", "flat"), [(160, True), (240, False)])
+def test_no_lane_idles_where_each_looks_for_its_own_element(tmp_path: Path, width: int, flat: bool) -> None:
+    brief = full_size_brief(problem(tmp_path, SHIFTED_PLACES.format(width=width)))
+    assert ("offset = tl.program_id(0) * BLOCK" in write(brief, first_choice(brief)).source) is flat

@@ -414,3 +414,41 @@ def test_brief_reductions_of_as_many_rows_share_a_launch(tmp_path: Path, nursery
     (kernel,) = draft.kernels
     assert len(kernel.kernel.roots) == 2
     check_passes(tmp_path, nursery, PAIRED)
+
+
+WARPS = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(1000, {columns}, dtype={dtype})
+
+    def forward(self, x, y, ids):
+        {body}
+
+
+def get_inputs():
+    x, y = torch.randn(2, 8192, {columns}).to({dtype})
+    return [x, y, torch.randint(0, 1000, (8192,))]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "columns", "dtype", "rows", "warps"),
+    [
+        ("return F.rms_norm(x, x.shape[1:])", 4000, "torch.bfloat16", 1, 4),
+        ("return F.rms_norm(x, x.shape[1:])", 4000, "torch.float32", 1, 8),
+        ("return F.rms_norm(x + y, x.shape[1:])", 4000, "torch.bfloat16", 1, 8),
+        ("return F.layer_norm(self.table(ids), x.shape[1:])", 768, "torch.bfloat16", 2, 2),
+        ("return F.layer_norm(x, x.shape[1:])", 768, "torch.bfloat16", 2, 4),
+    ],
+)
+def test_fewer_warps_where_a_thread_asks_for_little(
+    tmp_path: Path, body: str, columns: int, dtype: str, rows: int, warps: int
+) -> None:
+    brief = full_size_brief(problem(tmp_path, WARPS.format(body=body, columns=columns, dtype=dtype)))
+    ((kernel,),) = (draft.kernels for draft in drafts_of(brief, first_choice(brief)))
+    assert (kernel.tiles.rows, kernel.tiles.warps) == (rows, warps)
