@@ -19,7 +19,7 @@ from tests.verdicts import around, timing
 from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.isolate.wire import Channel
 from triton_agent.tools.results import Finding, Timing
-from triton_agent.tools.timing.clock_room import ClockRoom, Place
+from triton_agent.tools.timing.clock_room import ClockRoom, Forerunner, Place
 from triton_agent.tools.timing.lease import Mode
 from triton_agent.tools.verify import clock_stages
 from triton_agent.tools.verify.clock_stages import race_compiled, race_original
@@ -179,6 +179,20 @@ def test_a_candidate_ahead_is_told_of_before_torchs_compiler_is_there() -> None:
         assert said == ["ahead 1.50x"]
         assert job.notes == ["a note"]
         assert job.runner.deadline > deadline, "the compiler's time was the candidate's"
+
+
+def test_the_forerunner_is_through_once_it_was_raced_or_waits_for_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triton_agent.tools.timing.clock_room.LEAD_S", 60.0)
+    gpu = Gpu()
+    clock = LateClock(lambda: PlayedClock(gpu))
+    for _ in range(2):  # the clock has to be made for the first of them, and is there for the second
+        with job_at(clock, gpu) as (job, _said):
+            job.forerunner = Forerunner()
+            job.let_forerunner_ahead()
+            race_original(job)
+            began = time.monotonic()
+            job.forerunner.let_go_ahead("another")
+            assert time.monotonic() - began < 5
 
 
 def test_one_that_is_not_ahead_is_not_said_to_be() -> None:

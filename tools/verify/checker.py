@@ -28,7 +28,7 @@ from triton_agent.tools.isolate.conditions import Conditions
 from triton_agent.tools.isolate.wire import Channel, ChannelClosed, error_to_json
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.results import to_json
-from triton_agent.tools.timing.clock_room import ClockRoom, Place
+from triton_agent.tools.timing.clock_room import ClockRoom, Forerunner, Place
 from triton_agent.tools.timing.lease import Mode, awaited, lease
 from triton_agent.tools.timing.opponents import COMPILED
 from triton_agent.tools.verify import sorting
@@ -91,6 +91,7 @@ class Checker:
         self.gpu_key = ""
         self._sending = threading.Lock()
         self._clock_room = ClockRoom(functools.partial(self._lease, Mode.EXCLUSIVE))
+        self._forerunner = Forerunner()
 
     def reply(self, message: dict[str, Any]) -> None:
         with self._sending:
@@ -241,6 +242,7 @@ class Checker:
             compiler=sessions[1] if len(sessions) > 1 and not on_gpu else None,
             ahead=sessions[1:] if on_gpu else [],
             gpu=place,
+            forerunner=self._forerunner if self._times and not message.get("sort") else None,
             clock=self.clock,
             on_stage=lambda stage: self.reply({"job": message["job"], "stage": stage}),
         )
@@ -248,6 +250,7 @@ class Checker:
             run(job, sorting.STAGES if message.get("sort") else STAGES)
         finally:
             place.leave()
+            job.runs_no_further_ahead()
         failure = job.failure
         record = {name: to_json(getattr(job, name)) for name in RECORDED}
         return {

@@ -100,6 +100,7 @@ def race_original(job: Job) -> None:
         looks = Looks(job.plan.trials[job.plan.main].looks[:FIRST_LOOKS])
         with job.gpu(Mode.EXCLUSIVE):
             races = clock.race(job.runner, looks)
+        job.runs_no_further_ahead()
         job.timings = timings_of(races)
         _check_answers_again(job, looks)
 
@@ -207,6 +208,7 @@ def ready_clock(job: Job) -> Timekeeper | None:
     if job.clock.made is not None:
         return job.clock.made
     job.gpu.leave()
+    job.runs_no_further_ahead()
     with job.runner.off_its_time():
         return job.clock.wait(lambda: job.on_stage("waiting for the clock"))
 
