@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import os
 import platform
@@ -31,7 +32,7 @@ UNITS = ("bf16", "fp16", "tf32", "fp32", "fp64")
 """What a matrix product can be computed in; `fp32` is the strict one, without tensor cores."""
 _ONE_UNIT = ("bf16", "fp16", "tf32")
 """Done by the same tensor cores, so their times add up; the others may run at the same time as these."""
-_LAYOUT = 1
+_LAYOUT = 2
 """Of the cached file; a higher number makes old files unread."""
 
 
@@ -55,10 +56,13 @@ class Ceilings:
     """The part of it that the host spends in the launch."""
     empty_kernel_ms: float
     """Device time of that kernel, between events: no reading can be lower."""
+    copies_ms: tuple[tuple[int, float], ...] = ()
+    """Bytes read plus bytes written, and how long a copy of so many takes with a cold cache, its start and its end
+    included; the fewest first. Empty in records of older versions."""
 
     def __post_init__(self) -> None:
         figures = (self.copy_bytes_per_s, *self.flops_per_s.values(), self.launch_ms, self.empty_kernel_ms)
-        if not all(figure > 0 for figure in figures):
+        if not all(figure > 0 for figure in (*figures, *(ms for _, ms in self.copies_ms))):
             raise ValueError(f"a ceiling that is not above zero: {figures}")
         if unknown := set(self.flops_per_s) - set(UNITS):
             raise ValueError(f"unknown units {sorted(unknown)}; known are {', '.join(UNITS)}")
@@ -71,6 +75,21 @@ def floor_ms(bytes_moved: float, flops_by_unit: Mapping[str, float], ceilings: C
     seconds = {unit: flops / ceilings.flops_per_s[unit] for unit, flops in flops_by_unit.items()}
     shared_s = sum(spent for unit, spent in seconds.items() if unit in _ONE_UNIT)
     return 1e3 * max(bytes_moved / ceilings.copy_bytes_per_s, shared_s, *seconds.values(), 0.0)
+
+
+def copy_ms(bytes_moved: float, ceilings: Ceilings) -> float | None:
+    """How long a copy that moves so many bytes takes on this card; None where that was not measured.
+
+    No rate: a copy of 100 MB takes a fifth longer than its bytes at the rate of a large one, and so does any kernel.
+    """
+    if not ceilings.copies_ms:
+        return None
+    points = [(0, ceilings.empty_kernel_ms), *ceilings.copies_ms]
+    for (fewer, sooner), (more, later) in itertools.pairwise(points):
+        if bytes_moved <= more:
+            return sooner + (later - sooner) * (bytes_moved - fewer) / (more - fewer)
+    most, longest = points[-1]
+    return longest + 1e3 * (bytes_moved - most) / ceilings.copy_bytes_per_s
 
 
 def ceilings(device: torch.device | str = "cuda", *, folder: Path | None = None, renew: bool = False) -> Ceilings:
@@ -110,8 +129,9 @@ def cache_path(folder: Path, identity: Mapping[str, str]) -> Path:
 def load(path: Path) -> Ceilings | None:
     """What was kept, or None where nothing usable was."""
     try:
-        return Ceilings(**json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError, AttributeError):
+        facts = json.loads(path.read_text())
+        return Ceilings(**{**facts, "copies_ms": tuple((int(size), float(ms)) for size, ms in facts["copies_ms"])})
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 

@@ -58,6 +58,8 @@ class Roofline:
     """`memory` or `compute`: which of the two takes longer at the ceilings."""
     flops_per_byte: float
     """Arithmetic intensity of the least work."""
+    copy_ms: float | None = None
+    """How long a copy of as many bytes takes on this card, its start and its end included; None in older records."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,11 +164,18 @@ def occupancy(
     return Occupancy(kernel=kernel, warps_share=share, blocks=fits[limit], limited_by=limit)
 
 
-def roofline(bytes_moved: int, flops_by_unit: Mapping[str, float], copy_s: float, compute_s: float) -> Roofline:
-    """From the least work and how long the ceilings let it take."""
+def roofline(
+    bytes_moved: int,
+    flops_by_unit: Mapping[str, float],
+    copy_s: float,
+    compute_s: float,
+    copy_ms: float | None = None,
+) -> Roofline:
+    """From the least work and how long the ceilings let it take; `copy_ms` as measured for as many bytes."""
     flops = sum(flops_by_unit.values())
     return Roofline(
         floor_ms=1e3 * max(copy_s, compute_s),
         bound="memory" if copy_s >= compute_s else "compute",
         flops_per_byte=flops / bytes_moved if bytes_moved else 0.0,
+        copy_ms=copy_ms,
     )

@@ -115,6 +115,8 @@ class Summary:
     """The share of kernels judged that cheated, averaged over problems."""
     floor: Figure | None
     """Median fraction of the floor over solved problems that have one."""
+    copy: Figure | None
+    """Where memory binds: the median of what a copy of as many bytes takes over the kernel's time."""
     memory: Figure | None
     """Median of a call's memory over the original's."""
     speeds: tuple[SpeedFigures, ...]
@@ -188,6 +190,7 @@ def _summary(
         pass_at=_pass_at(judged),
         hack=_share(hacks),
         floor=_median([sample.floor_fraction for sample in best]),
+        copy=_median([sample.copy_fraction for sample in best]),
         memory=_median([sample.peak_memory_ratio for sample in best]),
         speeds=tuple(_speeds(judged, against, kind) for against, kind in timed) if judged else (),
         baselines=tuple(_baselines(rows)),

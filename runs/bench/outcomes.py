@@ -88,6 +88,8 @@ def _figures(evaluation: Evaluation) -> dict[str, Any]:
     device = next((s for s in speeds if s.against is Against.EAGER and s.kind is Kind.DEVICE), None)
     diagnosis = evaluation.diagnosis
     floor_ms = diagnosis.floor_ms if diagnosis else None
+    least = diagnosis.roofline if diagnosis else None
+    copy_ms = least.copy_ms if least is not None and least.bound == "memory" else None
     return {
         "status": evaluation.status,
         "finding": evaluation.finding,
@@ -97,6 +99,7 @@ def _figures(evaluation: Evaluation) -> dict[str, Any]:
         "speeds": speeds,
         "floor_ms": floor_ms,
         "floor_fraction": floor_ms / device.kernel_ms.median if floor_ms is not None and device else None,
+        "copy_fraction": copy_ms / device.kernel_ms.median if copy_ms is not None and device else None,
         "peak_memory_ratio": _peak_ratio(evaluation),
         "behind": behind(evaluation),
     }

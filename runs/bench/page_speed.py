@@ -29,7 +29,10 @@ def speed(record: Record, found: Sequence[Summary]) -> list[object]:
     if whole.floor is not None:
         shares = [sample.floor_fraction for sample in _best(record) if sample.floor_fraction is not None]
         parts += [tag("h3", "Nearness to the floor"), drawings.histogram(shares, "Fraction of the floor", "problems")]
-        parts.append(tag("p", "100% is as fast as this GPU's memory and arithmetic allow.", class_="soft"))
+        told = "100% is as fast as this GPU's memory and arithmetic allow."
+        if whole.copy is not None:
+            told += f" Where memory binds, a copy of as many bytes takes {percent(whole.copy)} of a kernel's time."
+        parts.append(tag("p", told, class_="soft"))
     if whole.baselines:
         parts += [tag("h3", "The baselines among themselves"), _baselines(whole)]
     return parts

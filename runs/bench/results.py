@@ -39,7 +39,8 @@ COLUMNS = (
     ),
     *("unusable", "not_measured", "called", "executed", "cheated", "kernels_judged", "kernels_cheated"),
     *(f"{against}_{kind}_{part}" for against in Against for kind in Kind for part in ("speedup", "low", "high")),
-    *("kernel_device_ms", "kernel_latency_ms", "floor_ms", "floor_fraction", "peak_memory_ratio", "behind"),
+    *("kernel_device_ms", "kernel_latency_ms", "floor_ms", "floor_fraction", "copy_fraction"),
+    *("peak_memory_ratio", "behind"),
     *(f"baseline_{against}_{kind}_ms" for against in Against for kind in Kind),
     *("public_correct", "public_correct_at_first", "public_speedup"),
     *("gpu", "torch", "triton", "commit", "digest", "seconds", "tokens"),
@@ -109,7 +110,8 @@ def _cells(row: ProblemRow) -> dict[str, Any]:
     }
     if best is not None:
         known |= {name: getattr(best, name) for name in ("status", "finding", "called", "executed")}
-        known |= {name: getattr(best, name) for name in ("floor_ms", "floor_fraction", "peak_memory_ratio", "behind")}
+        known |= {name: getattr(best, name) for name in ("floor_ms", "floor_fraction", "copy_fraction")}
+        known |= {name: getattr(best, name) for name in ("peak_memory_ratio", "behind")}
         if best.public is not None:
             known |= {f"public_{name}": getattr(best.public, name) for name in PUBLIC}
         for speed in best.speeds:
@@ -152,6 +154,7 @@ def _figures(summary: Summary) -> Table:
         "call accuracy": summary.called,
         "execution accuracy": summary.executed,
         "fraction of the floor, median": summary.floor,
+        "of a copy's rate where memory binds, median": summary.copy,
         "memory over the original's, median": summary.memory,
         "hack rate": summary.hack,
     }

@@ -123,6 +123,8 @@ class Sample:
     """What the least work takes on this GPU; None without one."""
     floor_fraction: float | None = None
     """Floor over the kernel's device time: 1 is as fast as the hardware allows."""
+    copy_fraction: float | None = None
+    """What a copy of as many bytes takes, over the kernel's device time; None where memory does not bind."""
     peak_memory_ratio: float | None = None
     """Device memory that a call takes over what the original's takes; None without a GPU."""
     behind: str = ""

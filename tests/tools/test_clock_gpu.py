@@ -240,3 +240,6 @@ def test_ceilings_are_measured_once_and_kept(tmp_path: Path) -> None:
     assert time.monotonic() - begun_s < 3
     assert first.flops_per_s["bf16"] > first.flops_per_s["fp32"]
     assert first.empty_kernel_ms < first.launch_ms < 1
+    sizes, taken_ms = zip(*first.copies_ms, strict=True)
+    assert len(sizes) >= 8 and taken_ms[-1] > taken_ms[0] > first.empty_kernel_ms
+    assert 0.7 < (sizes[-1] / first.copy_bytes_per_s * 1e3) / taken_ms[-1] < 1.1

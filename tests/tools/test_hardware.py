@@ -233,6 +233,17 @@ def test_the_floor_is_the_larger_of_moving_and_computing() -> None:
     assert ceilings.floor_ms(0, {}, measured()) == 0
 
 
+def test_a_copy_of_as_many_bytes_is_found_between_those_that_were_measured() -> None:
+    card = measured(copies_ms=((10**6, 0.005), (10**8, 0.030)))
+    assert ceilings.copy_ms(10**6, card) == pytest.approx(0.005)
+    assert ceilings.copy_ms(5 * 10**5, card) == pytest.approx(0.004)
+    assert ceilings.copy_ms((10**6 + 10**8) / 2, card) == pytest.approx(0.0175)
+    assert ceilings.copy_ms(10**8 + 4 * 10**9, card) == pytest.approx(1.030)
+    assert ceilings.copy_ms(10**6, measured()) is None
+    with pytest.raises(ValueError, match="above zero"):
+        measured(copies_ms=((10**6, 0.0),))
+
+
 def test_work_of_the_same_tensor_cores_adds_up_and_other_work_overlaps() -> None:
     assert ceilings.floor_ms(0, {"bf16": 8e11, "tf32": 4e11}, measured()) == pytest.approx(2.0)
     assert ceilings.floor_ms(0, {"bf16": 8e11, "fp32": 5e10}, measured()) == pytest.approx(1.0)
@@ -249,8 +260,9 @@ def test_a_unit_without_a_rate_is_refused() -> None:
 
 def test_ceilings_are_kept_privately_and_read_back(tmp_path: Path) -> None:
     path = ceilings.cache_path(tmp_path / "triton-agent" / "ceilings", {"uuid": UUID})
-    ceilings.save(path, measured())
-    assert ceilings.load(path) == measured()
+    card = measured(copies_ms=((2**20, 0.005), (2**21, 0.006)))
+    ceilings.save(path, card)
+    assert ceilings.load(path) == card
     assert stat.S_IMODE(path.parent.stat().st_mode) == stat.S_IMODE(path.parent.parent.stat().st_mode) == 0o700
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert len(list(path.parent.iterdir())) == 1

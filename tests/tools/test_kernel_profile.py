@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -116,6 +117,9 @@ def test_the_floor_says_what_binds() -> None:
     moved = against(4 * 10**9, [UnitFlops(unit="vector float32", flops=10**9)], reach(), Conditions())
     assert (moved.bound, moved.flops_per_byte) == ("memory", 0.25)
     assert moved.floor_ms == pytest.approx(1.0)
+    assert moved.copy_ms is None
+    measured = dataclasses.replace(reach(), copies_ms=((10**9, 0.3), (4 * 10**9, 1.1)))
+    assert against(4 * 10**9, [], measured, Conditions()).copy_ms == pytest.approx(1.1)
     computed = against(4 * 10**6, [UnitFlops(unit="matmul bfloat16", flops=8 * 10**12)], reach(), Conditions())
     assert computed.bound == "compute"
     assert computed.floor_ms == pytest.approx(10.0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,10 @@ from triton_agent.tools.timing.subject import Subject
 
 COPY_BYTES = 2 * 2**30
 """Each of the two buffers: dozens of times the largest L2."""
+COPIED_BYTES = tuple(2**power << 20 for power in range(1, 10))
+"""Read plus written, from the size of a small cache to what takes a hundred times longer than a launch."""
+COPIES = 15
+"""Readings of each of these, of which the median counts."""
 SHARE_OF_FREE = 1 / 8
 """No buffer takes more of the card's free memory than this."""
 EDGE = 8192
@@ -70,6 +75,7 @@ def measure_ceilings(device: torch.device | str = "cuda") -> Ceilings:
             **identity(where),
             measured_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             copy_bytes_per_s=copy_bytes_per_s(where),
+            copies_ms=tuple(copies_ms(where)),
             flops_per_s={unit: matmul_flops_per_s(unit, where) for unit in _MATMULS},
             launch_ms=statistics.median(sample.host_ms for sample in launch),
             launch_enqueue_ms=statistics.median(sample.enqueue_ms for sample in launch),
@@ -84,6 +90,17 @@ def copy_bytes_per_s(device: torch.device) -> float:
     source = torch.randint(-(2**31), 2**31 - 1, (words,), dtype=torch.int32, device=device)
     target = torch.empty_like(source)
     return 2 * 4 * words / (_best_ms(lambda: target.copy_(source)) / 1e3)
+
+
+def copies_ms(device: torch.device) -> Iterator[tuple[int, float]]:
+    """As kernels are timed: each with a cold cache, from its start to its end."""
+    clock = Clock(device)
+    source = torch.randint(-(2**31), 2**31 - 1, (max(COPIED_BYTES) // 8,), dtype=torch.int32, device=device)
+    target = torch.empty_like(source)
+    for moved in COPIED_BYTES:
+        words = moved // 8
+        copy = Subject([functools.partial(target[:words].copy_, source[:words])])
+        yield moved, statistics.median(sample.device_ms for sample in clock.measure(copy, COPIES))
 
 
 def matmul_flops_per_s(unit: str, device: torch.device) -> float:

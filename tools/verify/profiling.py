@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from triton_agent.tools.ceilings import Ceilings, ceilings, floor_ms
+from triton_agent.tools.ceilings import Ceilings, ceilings, copy_ms, floor_ms
 from triton_agent.tools.floor import floor_of
 from triton_agent.tools.flops import UnitFlops
 from triton_agent.tools.graph import extract
@@ -71,6 +71,7 @@ def against(bytes_moved: int, flops: Sequence[UnitFlops], reach: Ceilings, condi
         {part.unit: part.flops for part in flops},
         floor_ms(bytes_moved, {}, reach) / 1e3,
         floor_ms(0, by_unit, reach) / 1e3,
+        copy_ms(bytes_moved, reach),
     )
 
 

@@ -13,6 +13,7 @@ from triton_agent.runs.bench.outcomes import sample_of
 from triton_agent.runs.bench.rows import Against, Kind, Sample
 from triton_agent.tools.evaluator import EvaluatorSettings
 from triton_agent.tools.isolate.conditions import Conditions
+from triton_agent.tools.kernel_profile import Roofline
 from triton_agent.tools.results import DECISIONS, Evaluation, Finding, Status, Timing
 from triton_agent.tools.timing.opponents import EAGER_TF32
 
@@ -111,7 +112,11 @@ def test_speeds_floor_and_memory_come_from_the_verdict() -> None:
     eager = sample.speed(Against.EAGER)
     assert eager is not None and eager.speedup.median == 2.0
     assert sample.floor_fraction == pytest.approx(0.25 / eager.kernel_ms.median)
-    assert sample.peak_memory_ratio == 1.5
+    assert sample.peak_memory_ratio == 1.5 and sample.copy_fraction is None
+    for bound, fraction in (("memory", pytest.approx(0.3 / eager.kernel_ms.median)), ("compute", None)):
+        roofline = Roofline(floor_ms=0.25, bound=bound, flops_per_byte=1.0, copy_ms=0.3)
+        known = dataclasses.replace(least, roofline=roofline)
+        assert told(changed(item, timings=timings(evaluation), diagnosis=known)).copy_fraction == fraction
 
 
 def test_without_a_gpu_there_are_no_figures_of_speed() -> None:
