@@ -37,7 +37,7 @@ FORBIDDEN_NAMES = FORBIDDEN_ATTRIBUTES | {
     *("numpy", "from_numpy", "frombuffer", "from_dlpack", "to_dlpack", "__array__", "untyped_storage"),
     *("storage", "_typed_storage", "set_num_threads", "set_default_dtype", "set_default_device", "from_file"),
     *("__self__", "__wrapped__", "__base__", "_import_dotted_name", "interpreter", "handle"),
-    *("apply_", "map_", "map2_"),
+    *("apply_", "map_", "map2_", "set_per_process_memory_fraction"),
 }
 """Attributes a kernel file has no use for: ways to the interpreter and the harness, ways to take numbers out of torch's
 sight, and switches that hold for the whole process."""

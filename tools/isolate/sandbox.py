@@ -44,6 +44,10 @@ GIB = 1 << 30
 PER_NAMESPACE_NPROC = (5, 14)
 """The kernel from which RLIMIT_NPROC counts within a user namespace, not everything that the user runs."""
 
+MOST_OF_A_CARD = 0.75
+"""Of a GPU's memory for one process: who has this much and it does not suffice cannot say that others took it, and what
+is left is the checker's."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:

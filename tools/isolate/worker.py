@@ -180,6 +180,7 @@ class Worker:
         """Context, allocator and what torch loads with its first kernels, before the candidate is there to wait."""
         torch._C._jit_override_can_fuse_on_gpu(False)  # a fused group would run as an operator that no log knows
         torch._C._jit_set_texpr_fuser_enabled(False)
+        torch.cuda.set_per_process_memory_fraction(sandbox.MOST_OF_A_CARD)
         some = torch.zeros(1024, device="cuda").add_(1)
         some.bfloat16().float().sum().item()
         torch.cuda._sleep(1)  # type: ignore[no-untyped-call]

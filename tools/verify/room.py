@@ -14,6 +14,7 @@ import time
 import torch
 
 from triton_agent.tools.errors import InstrumentError
+from triton_agent.tools.isolate.sandbox import MOST_OF_A_CARD
 from triton_agent.tools.results import Finding
 from triton_agent.tools.verify.plan import Plan
 
@@ -22,8 +23,6 @@ CONTEXT_BYTES = 1 << 30
 CALLS_HELD = 24
 """Inputs and answers of so many calls: a worker keeps those of one variant until it has been judged there, and a call
 has intermediate results."""
-MOST_OF_A_CARD = 0.75
-"""Who has this much of it and it does not suffice cannot say that others took it."""
 GIVING_BACK_S = 5.0
 """An ended process still holds its memory for a while."""
 POLL_S = 0.1
