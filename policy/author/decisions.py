@@ -21,6 +21,8 @@ MOST_NEIGHBOURS = 96
 """More than are looked at in three turns: those that were tried come by again."""
 MOST_TOGETHER = 6
 """Ideas that all products of a file try together."""
+MOST_SINGLY = 3
+"""Products that are left to the library by themselves."""
 IDEAS_AT_ONCE, MOST_IDEAS = 4, 12
 """Tiles tried of one kernel before others have their turn, and in all."""
 
@@ -112,9 +114,11 @@ def _improvements(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedbac
     for kernel in kernels:
         if kernel.name in told and told[kernel.name].spill_bytes > 0:
             yield from _with(choice, kernel, [*_more_warps(kernel), *_smaller(kernel)])
+    yield from _library_products(brief, choice, drafts)
     if not told:
         yield from _joined_otherwise(brief, choice, kernels)
         yield from _all_alike(choice, kernels)
+    yield from _library_products(brief, choice, drafts, singly=True)
     slowest = sorted(kernels, key=lambda kernel: -_time(told.get(kernel.name)))
     if not told:
         slowest = sorted(kernels, key=lambda kernel: -_guessed_us(_program_of(drafts, kernel), kernel))
@@ -130,6 +134,29 @@ def _improvements(brief: Brief, choice: Choice, drafts: Sequence[Draft], feedbac
     yield dataclasses.replace(choice, merge=not choice.merge)
     if told:  # else it came first
         yield from _joined_otherwise(brief, choice, kernels)
+
+
+def _library_products(
+    brief: Brief, choice: Choice, drafts: Sequence[Draft], *, singly: bool = False
+) -> Iterator[Choice]:
+    """Where it is allowed, products by the library with kernels around them: all, or none again; or any of several."""
+    if not brief.allow_library:
+        return
+    if choice.left_to_torch and not singly:
+        yield dataclasses.replace(choice, left_to_torch=())
+    places = tuple(dict.fromkeys(place for kernel in _kernels(drafts) for place in _products_in(drafts, kernel)))
+    for left in [(place,) for place in places if len(places) > 1][:MOST_SINGLY] if singly else [places]:
+        other = dataclasses.replace(choice, left_to_torch=tuple(sorted({*choice.left_to_torch, *left})))
+        if left and any(True for _ in _kernels(drafts_of(brief, other))):  # the library's work alone is nobody's
+            yield other
+
+
+def _products_in(drafts: Sequence[Draft], kernel: KernelText) -> Iterator[int]:
+    """Places in the graph of the products that a kernel computes."""
+    program = _program_of(drafts, kernel)
+    for name in kernel.kernel.covers:
+        if program.values[name].operation == "dot" and name in program.origins:
+            yield program.origins[name][0]
 
 
 def _joined_otherwise(brief: Brief, choice: Choice, kernels: Sequence[KernelText]) -> Iterator[Choice]:

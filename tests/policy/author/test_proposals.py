@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 from tests.policy.author.briefs import brief_of, problem
+from tests.policy.author.test_author import evaluated
 
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Rules
 from triton_agent.policy import builtin
 from triton_agent.policy.author.brief import Brief
 from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.decisions import Feedback, neighbours
+from triton_agent.policy.author.writer import write
+from triton_agent.tools.isolate.processes import Nursery
 
 TWO_KERNELS = """
 ROWS, WIDTH = 6, 40
@@ -61,3 +64,28 @@ def test_on_a_cpu_nothing_is_planned_around_other_tiles(tmp_path: Path, monkeypa
     assert len(asyncio.run(builtin.Builtin().propose(seen))) == 1 and not asked
     assert asyncio.run(builtin.Builtin().propose(seen, 8)) and asked
     assert not any(choice.tiles for choice in asked)
+
+
+LINEAR_ALONE = TWO_KERNELS.replace("torch.softmax(self.second(torch.relu(self.first(x))), -1)", "self.first(x)")
+
+
+def left_to_torch(brief: Brief, choice: Choice) -> list[tuple[int, ...]]:
+    found = (other.left_to_torch for other in neighbours(brief, choice, Feedback()))
+    return list(dict.fromkeys(found))
+
+
+def test_where_the_library_may_multiply_it_is_tried_beside_own_products(tmp_path: Path, nursery: Nursery) -> None:
+    spec = problem(tmp_path, TWO_KERNELS)
+    brief = brief_of(spec, allow_library=True)
+    both, *singly = sorted(filter(None, left_to_torch(brief, Choice())), key=len, reverse=True)
+    assert neighbours(brief, Choice(), Feedback())[0] == Choice(left_to_torch=both)
+    assert sorted(singly) == [(place,) for place in both] and len(both) == 2
+    answer = write(brief, Choice(left_to_torch=both))
+    assert "tl.dot" not in answer.source and "@triton.jit" in answer.source
+    assert evaluated(spec, answer.source, nursery, allow_library=True).status == "passed"
+    assert () in left_to_torch(brief, Choice(left_to_torch=both))
+
+
+def test_the_librarys_work_alone_is_no_proposal(tmp_path: Path) -> None:
+    assert left_to_torch(brief_of(problem(tmp_path, LINEAR_ALONE), allow_library=True), Choice()) == [()]
+    assert left_to_torch(brief_of(problem(tmp_path, TWO_KERNELS)), Choice()) == [()]
