@@ -10,7 +10,7 @@ from triton_agent.tools.isolate.keepsakes import Keepsakes
 
 def answer_of(dtype: torch.dtype, *shape: int) -> torch.Tensor:
     numbers = torch.arange(1, 1 + torch.Size(shape).numel()).reshape(shape)
-    return (numbers % 97).to(dtype)
+    return (numbers % 97 + 1).to(dtype)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.complex64])

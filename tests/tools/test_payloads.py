@@ -165,7 +165,7 @@ def working(
 
 
 def call(session: Session, payload: Payload, slot: int = 0, overwrite: int | None = None) -> checks.Answer:
-    told = {"train": False, "silenced": False, "salt": 0, "prove": False, "measure": False}
+    told = {"train": False, "silenced": False, "salt": 0, "prove": False, "measure": False, "noted": False}
     size = 2 * payload.size_bytes
     reply, rows = session.ask("call", [payload], expected_bytes=size, model="m", slot=slot, overwrite=overwrite, **told)
     return checks.read_answer(reply, rows)
