@@ -15,7 +15,10 @@ def answer_of(dtype: torch.dtype, *shape: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.complex64])
 @pytest.mark.parametrize("shape", [(40, 24), (300,), (9, 3)])
-def test_an_answer_that_a_call_wrote_elsewhere_is_spoiled_there(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+def test_an_answer_that_a_call_wrote_elsewhere_is_spoiled_there(
+    dtype: torch.dtype, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("triton_agent.tools.isolate.keepsakes.MARKED_AT_ONCE", 100)
     answer, memory = answer_of(dtype, *shape), torch.zeros(2000, dtype=dtype)
     table = answer.clone()
     keepsakes = Keepsakes()

@@ -25,6 +25,8 @@ SHORTEST_ROW = 16
 STRETCH = 64
 LEAST_DIFFERENT = 8
 """Elements with different bits in a row: one of noughts lies everywhere."""
+MARKED_AT_ONCE = 1 << 24
+"""Words, which take several times their memory meanwhile."""
 PLACES_AT_MOST = 16
 """Of one row, in one piece of memory."""
 WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -82,9 +84,12 @@ def _bytes_of(tensor: torch.Tensor) -> torch.Tensor | None:
 
 def _mark(whole: torch.Tensor) -> Mark:
     """Other contents, another mark, but by chance or design."""
-    words = _as_words(whole, 4 if whole.numel() >= 4 else 1).long()
-    position = torch.arange(1, words.numel() + 1, device=words.device)
-    return whole.numel(), int(words.sum()), int((words * position).sum())
+    words, plain, weighted = _as_words(whole, 4 if whole.numel() >= 4 else 1), 0, 0
+    for start in range(0, words.numel(), MARKED_AT_ONCE):
+        piece = words[start : start + MARKED_AT_ONCE].long()
+        position = torch.arange(start + 1, start + 1 + piece.numel(), device=piece.device)
+        plain, weighted = plain + int(piece.sum()), weighted + int((piece * position).sum())
+    return whole.numel(), plain, weighted
 
 
 def _rows(answer: torch.Tensor) -> list[torch.Tensor]:

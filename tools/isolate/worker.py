@@ -281,12 +281,12 @@ class Worker:
         began = time.perf_counter()
         self.launches.begin(silenced=bool(message["silenced"]))
         held_bytes = self._device_bytes() if message["measure"] else 0
-        if message["noted"]:
-            self.keepsakes.note(self._given())
         with self._candidate("forward"):
+            if message["noted"]:
+                self.keepsakes.note(self._given())
             answer = self._forward(model, slot, message)
-        if message["noted"]:
-            self.keepsakes.compare(self._given())
+            if message["noted"]:
+                self.keepsakes.compare(self._given())
         reply = {
             **answer,
             "peak_bytes": torch.cuda.max_memory_allocated() - held_bytes if message["measure"] else 0,
@@ -392,7 +392,8 @@ class Worker:
 
     def _spoil(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         """Wherever the call that was noted left the answer of this slot, it is another one now."""
-        return {"places": self.keepsakes.spoil(self.slots[message["slot"]].outputs)}, []
+        with self._candidate("forward"):
+            return {"places": self.keepsakes.spoil(self.slots[message["slot"]].outputs)}, []
 
     def _given(self) -> Iterator[torch.Tensor]:
         """Tensors that are the checker's: arguments, answers, and the parameters it knows by name."""
