@@ -45,6 +45,7 @@ from triton_agent.tools.verify.questions import (
     judge,
     launch_counts,
     refuse_remembered_answers,
+    refuse_spoiled_answer,
     right_in_silence,
     set_parameters,
 )
@@ -149,6 +150,7 @@ def _check_all(job: Job) -> None:
 
 def _run_trial(job: Job, trial: Trial, *, done: int) -> None:
     version, earlier = 0, None
+    noted = _noted(trial, done) if trial is job.plan.trials[job.plan.main] else None
     held: list[tuple[int, Case, checks.Answer]] = []
     for slot, case in enumerate(trial.cases):
         if slot < done:
@@ -158,10 +160,11 @@ def _run_trial(job: Job, trial: Trial, *, done: int) -> None:
         if case.version != version or stateful:
             set_parameters(job, job.runner, trial, case.version)
         version = case.version
-        noted = trial is job.plan.trials[job.plan.main] and slot == len(trial.cases) - 1
         over = slot - 1 if case.overwrite and earlier else None
-        answer, called = call(job, trial, case, slot=slot, overwrite=over, noted=noted)
+        answer, called = call(job, trial, case, slot=slot, overwrite=over, noted=slot == noted)
         judge(job, case, answer, earlier and earlier[1])
+        if slot == noted:
+            refuse_spoiled_answer(job, trial, slot)
         if trial is job.plan.trials[job.plan.main]:  # at other sizes an honest file may step aside
             _check_authorship(job, job.plan.main, case, called)
         if stateful or slot == 0:
@@ -176,6 +179,13 @@ def _run_trial(job: Job, trial: Trial, *, done: int) -> None:
     checks.check_own_memory([answer for _, _, answer in held])
     if trial is job.plan.trials[job.plan.main]:
         refuse_remembered_answers(job, trial, [case for case in trial.cases if case.version == version])
+
+
+def _noted(trial: Trial, done: int) -> int | None:
+    """The last call with parameters that the one before had already: what is made of them is there by then."""
+    cases = trial.cases
+    slots = [slot for slot in range(done + 1, len(cases)) if cases[slot].version == cases[slot - 1].version]
+    return None if any(case.expectation.state_after for case in cases) else max(slots, default=None)
 
 
 def _record_first(job: Job, reply: dict[str, Any]) -> None:

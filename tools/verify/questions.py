@@ -122,16 +122,14 @@ def right_in_silence(job: Job, trial: Trial, case: Case) -> list[str]:
 def refuse_remembered_answers(job: Job, trial: Trial, asked: Sequence[Case]) -> None:
     """These cases were called in this order, and the parameters are those they came with.
 
-    Asked the last of them again at once, a file launches what it launches for any other, and knows the answer although
-    what it left behind of the one before is spoiled. Asked the first, which any buffer has forgotten by now, it has no
-    answer while its kernels are silenced.
+    Asked the last of them again at once, a file launches what it launches for any other. Asked the first, which any
+    buffer has forgotten by now, it has no answer while its kernels are silenced.
     """
     first, last = asked[0], asked[-1]
     _, reply = call(job, trial, last, slot=ASKED_BEFORE)
     kernel = launched_less(by_kernel(reply["launches"]), job.called)
     if kernel:
         raise Failed(Finding.FALSE_CLOCK, f"asked the same again, it does less in {kernel} than ever before: {MEMORY}")
-    _refuse_spoiled_answer(job, trial, asked)
     if len(asked) < SOON_FORGOTTEN or not checks.tells(first, *asked[1:]):
         return
     right = right_in_silence(job, trial, first)
@@ -139,17 +137,21 @@ def refuse_remembered_answers(job: Job, trial: Trial, asked: Sequence[Case]) -> 
         raise Failed(Finding.DEAD_KERNEL, f"with kernels silenced {', '.join(right)} came out right: {MEMORY}")
 
 
-def _refuse_spoiled_answer(job: Job, trial: Trial, asked: Sequence[Case]) -> None:
-    """What it keeps between calls may hold an answer only to be written once more; see `isolate/keepsakes.py`."""
-    last = asked[-1]
-    if not checks.tells(last, *asked[:-1]):
+def refuse_spoiled_answer(job: Job, trial: Trial, slot: int) -> None:
+    """What the noted call of this slot left behind may hold its answer only to be written once more.
+
+    See `isolate/keepsakes.py`.
+    """
+    case = trial.cases[slot]
+    others = [other for other in trial.cases[:slot] if other.version == case.version]
+    if not checks.tells(case, *others):
         return
-    reply, _ = job.runner.ask("spoil", slot=ASKED_BEFORE)
+    reply, _ = job.runner.ask("spoil", slot=slot)
     if not int(reply["places"]):
         return
-    answer, _ = call(job, trial, last, slot=ASKED_AGAIN)
+    answer, _ = call(job, trial, case, slot=ASKED_AGAIN)
     try:
-        judge(job, last, answer)
+        judge(job, case, answer)
     except Failed as failure:
         what = f"it keeps its last answer, and once that is spoiled it is wrong ({failure.message}): {MEMORY}"
         raise Failed(Finding.FALSE_CLOCK, what) from failure
