@@ -58,3 +58,28 @@ def test_what_was_given_is_left_alone() -> None:
     parameter.copy_(answer)
     keepsakes.compare([answer, parameter])
     assert keepsakes.spoil([answer]) == 0 and torch.equal(parameter, answer)
+
+
+class Secretive(torch.Tensor):
+    """Says nothing about itself."""
+
+    @classmethod
+    def __torch_function__(cls, *_: object, **__: object) -> object:
+        raise ValueError("none of your business")
+
+
+def test_tensors_of_any_kind_are_searched_as_far_as_they_can_be() -> None:
+    answer = answer_of(torch.float32, 8, 32)
+    held = [
+        torch.nn.UninitializedParameter(),
+        torch.empty(3, device="meta"),
+        torch.eye(3).to_sparse(),
+        torch.empty(0),
+        torch.Tensor._make_subclass(Secretive, torch.zeros(8, 32)),
+    ]
+    keepsakes = Keepsakes()
+    keepsakes.note([answer])
+    with torch._C.DisableTorchFunctionSubclass():
+        held[-1].copy_(answer)
+    keepsakes.compare([answer])
+    assert keepsakes.spoil([answer]) > 0

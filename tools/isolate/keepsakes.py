@@ -72,14 +72,15 @@ def _held_beside(given: Iterable[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor | None:
-    """All of its memory; None where it has none that could be read so."""
-    try:
-        storage = torch.Tensor.untyped_storage(tensor)
-        if tensor.layout is not torch.strided or not storage.nbytes() or tensor.device.type == "meta":
+    """All of its memory; None where it has none that could be read so. No class of its own is asked."""
+    with torch._C.DisableTorchFunctionSubclass():
+        try:
+            storage = torch.Tensor.untyped_storage(tensor)
+            if tensor.layout is not torch.strided or not storage.nbytes() or storage.device.type == "meta":
+                return None
+            return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+        except (RuntimeError, NotImplementedError):  # of a kind that has no memory of its own
             return None
-        return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
-    except (RuntimeError, NotImplementedError):  # of a kind that has no memory of its own
-        return None
 
 
 def _mark(whole: torch.Tensor) -> Mark:
