@@ -37,7 +37,8 @@ def sorted_numbers(tensor: torch.Tensor) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    "tensor", [torch.randn(7, 33), torch.randn(5, 8).t(), torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)]
+    "tensor",
+    [torch.randn(7, 33), torch.randn(50, 8).t(), torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)],
 )
 def test_renewed_inputs_hold_the_same_numbers_elsewhere(tensor: torch.Tensor) -> None:
     seen = [tensor.clone()]
@@ -50,11 +51,11 @@ def test_renewed_inputs_hold_the_same_numbers_elsewhere(tensor: torch.Tensor) ->
 
 def test_no_row_of_renewed_inputs_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("triton_agent.tools.timing.renewal.MOST_TURNED", 500)
-    tensor = torch.randn(64, 24)
+    tensor, pair = torch.randn(64, 24), torch.randn(2)
     for _ in range(5):
-        before = tensor.clone()
-        renew([tensor])
-        assert not (tensor == before).all(dim=1).any()
+        before, other = tensor.clone(), pair.clone()
+        renew([tensor, pair])
+        assert not (tensor == before).all(dim=1).any() and torch.equal(pair, other.flip(0))
         assert sorted_numbers(tensor) == sorted_numbers(before)
 
 

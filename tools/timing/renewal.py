@@ -1,9 +1,9 @@
 """New contents for inputs that are timed again and again: a memory of earlier answers is never asked the same twice.
 
-Each tensor of floats is turned by some number of places, another each time. The numbers stay the same ones, so that
-what a call has to do hardly changes; where they lie does, in every row, and with it the answer. Whole numbers are left
-alone, since they may be indices that belong together. Meant for inputs whose order is free: a matrix that has to be
-positive definite is none any more afterwards.
+Each tensor of floats is cut in two somewhere, and both parts are turned by some number of places. The numbers stay the
+same ones, so that what a call has to do hardly changes; where they lie does, in every row, and with it the answer.
+Whole numbers are left alone, since they may be indices that belong together. Meant for inputs whose order is free: a
+matrix that has to be positive definite is none any more afterwards.
 """
 
 from __future__ import annotations
@@ -55,7 +55,11 @@ def _is_dense(tensor: torch.Tensor) -> bool:
 def _turn(row: torch.Tensor) -> None:
     if row.numel() < 2:
         return
-    places = 1 + secrets.randbelow(row.numel() - 1)
-    kept = row.clone()
-    row[places:].copy_(kept[:-places])
-    row[:places].copy_(kept[-places:])
+    cut = secrets.randbelow(row.numel() - 1)
+    row.copy_(torch.cat([*_turned(row[:cut]), *_turned(row[cut:])]))
+
+
+def _turned(part: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The two pieces that change places."""
+    places = 1 + secrets.randbelow(part.numel() - 1) if part.numel() > 1 else 0
+    return part[places:], part[:places]
