@@ -12,7 +12,7 @@ VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_INSTALL = $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VLLM_CONSTRAINTS) --editable . pytest '$(VLLM)'
 VLLM_STAMP := $(VLLM_VENV)/.ready
 
-.PHONY: help demo test test-slow corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-prompts bench-learning bench-store cheats kills test-vllm wheel clean
+.PHONY: help demo test test-slow corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store cheats kills test-vllm wheel clean
 
 help:            ## what there is
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 24
@@ -72,6 +72,9 @@ bench-loop: $(STAMP) ## what the loop itself costs, a turn and a candidate
 
 bench-first-win: $(STAMP) ## how long optimize takes to its first verified win over eager, on this machine's GPU
 	@$(BIN)/python benchmarks/first_win.py
+
+bench-products: $(STAMP) ## half-precision matrix products by the built-in author against cuBLAS, on this machine's GPU
+	@$(BIN)/python benchmarks/products.py
 
 bench-prompts: $(STAMP) ## what prompts and answers of language models cost, a turn
 	@$(BIN)/python benchmarks/prompts.py

@@ -12,6 +12,11 @@ from pathlib import Path
 import pytest
 from benchmarks import rows
 
+from tests.policy.author.briefs import brief_of
+from triton_agent.policy.author.decisions import first_choice
+from triton_agent.policy.author.writer import write
+from triton_agent.tools.problem import parse_problem
+
 FOLDER = Path(rows.__file__).parent
 SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py") if "argparse" in path.read_text())
 SHARED = dict.fromkeys(rows.SHARED_COLUMNS, "x")
@@ -138,3 +143,16 @@ def test_a_first_win_is_known_by_what_a_run_prints(name: str, monkeypatch: pytes
     clock = iter(range(1, 10))
     reached = importlib.import_module("first_win").reached
     assert reached(map(json.dumps, events), lambda: next(clock)) == wanted
+
+
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_bare_product_is_a_problem_and_is_written_as_one_kernel(
+    place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    products = importlib.import_module("products")
+    path = tmp_path / "product.py"
+    path.write_text(products.problem_of(list(products.SHAPES)[place]).replace("4096", "64").replace("1024", "48"))
+    brief = brief_of(parse_problem(str(path)))
+    source = write(brief, first_choice(brief)).source
+    assert source.count("@triton.jit") == 1 and "tl.dot" in source
