@@ -6,11 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
+
+from triton_agent.tools.isolate.fences import PLAIN, names_of_builtins
 
 HARNESS = """
 import json, os, sys, types
 import torch
 import triton
+from triton_agent.tools.isolate.fences import PLAIN, names_of_builtins
 from triton_agent.tools.isolate.guard import ForbiddenAccess, Guard
 
 def judge(source):
@@ -102,3 +106,12 @@ def test_neither_a_builtin_nor_a_wrapper_leads_to_what_is_behind_it() -> None:
 def test_python_functions_are_not_called_with_every_number_of_a_tensor() -> None:
     (said,) = violations("import torch\ntake = getattr(torch.Tensor, 'ap' + 'ply_')\ntake(torch.zeros(2), abs)\n")
     assert "apply_" in said
+
+
+def test_builtins_are_handed_out_only_where_it_is_known_what_for(tmp_path: Path) -> None:
+    path = tmp_path / "some.py"
+    path.write_text("import builtins\n\nrows = builtins.tuple(builtins.range(3))\n")
+    assert names_of_builtins(str(path)) == {"tuple", "range"} <= PLAIN.keys()
+    other = tmp_path / "other.py"
+    other.write_text("import builtins\n\nfound = getattr(builtins, 'open')\n")
+    assert not names_of_builtins(str(other)) <= PLAIN.keys()

@@ -10,6 +10,9 @@ place of one of torch's would run where no call is watched: while inputs arrive,
 
 from __future__ import annotations
 
+import builtins
+import functools
+import re
 import sys
 import types
 from collections.abc import Callable
@@ -36,6 +39,13 @@ MUCH_USED = ("torch._C", "triton.language", "triton.runtime", "triton.knobs", "t
 INTERPRETERS = ("triton.runtime.interpreter", "triton_agent.tools.emulate.")
 """These look into NumPy with every operation, and in a candidate's name: they get a twin without a fence."""
 
+LANGUAGE = ("triton.language.", "triton.runtime.")
+"""These look into Python's builtins with every operation that is compiled or interpreted, for a few that are here."""
+PLAIN = {
+    found.__name__: found for found in (abs, bool, dict, float, int, len, list, max, min, range, slice, str, sum, tuple)
+}
+"""Builtins that lead nowhere."""
+
 
 def fence(path: str, refuse: Callable[[str], None]) -> None:
     """For good, and for the modules that are loaded by now."""
@@ -53,6 +63,11 @@ def fence(path: str, refuse: Callable[[str], None]) -> None:
             ask(self, name)
             return super().__getattribute__(name)
 
+    class Plain(types.ModuleType):
+        def __getattr__(self, name: str) -> object:
+            ask(self, name)
+            raise AttributeError(f"not among the plain builtins: {name}")
+
     class Held(types.ModuleType):
         def __setattr__(self, name: str, value: object) -> None:
             ask(self, name)
@@ -63,6 +78,7 @@ def fence(path: str, refuse: Callable[[str], None]) -> None:
             super().__delattr__(name)
 
     _give_twins_of_numpy()
+    _give_twins_of_builtins(Plain)
     for name, module in list(sys.modules.items()):
         if type(module) is not types.ModuleType or name.startswith(OF_IMPORT_STATEMENTS):
             continue
@@ -81,3 +97,21 @@ def _give_twins_of_numpy() -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith(INTERPRETERS) and module.__dict__.get("np") is numpy:
             module.__dict__["np"] = twin
+
+
+def _give_twins_of_builtins(kind: type[types.ModuleType]) -> None:
+    """Of nothing but what they use, where that is plain: half of an interpreted kernel's time went into the fence."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith(LANGUAGE) and module.__dict__.get("builtins") is builtins:
+            used = names_of_builtins(str(module.__file__))
+            if used <= PLAIN.keys():
+                twin = kind("builtins")
+                twin.__dict__.update({name: PLAIN[name] for name in used})
+                module.__dict__["builtins"] = twin
+
+
+@functools.cache
+def names_of_builtins(path: str) -> frozenset[str]:
+    """What a source file takes from the module `builtins`; an empty name among them where it does more with it."""
+    with open(path, encoding="utf-8") as file:
+        return frozenset(re.findall(r"(?<!import )\bbuiltins\b\.?(\w*)", file.read()))
