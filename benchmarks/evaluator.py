@@ -8,7 +8,7 @@ in a CSV file; see `rows.py`.
 
 It does not measure wrong candidates (most fail early, so they take less), or problems of realistic size, where the
 interpreter's own time outweighs everything else. On a GPU, the quick looks that sort a trusted author's variants are
-measured beside the verdicts.
+measured behind the verdicts.
 
     python benchmarks/evaluator.py --quick
 """

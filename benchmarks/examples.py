@@ -75,8 +75,12 @@ def optimized(name: str, options: argparse.Namespace) -> tuple[float, dict[str, 
 def command(name: str, folder: str, *, device: str, turns: int, budget: str) -> list[str]:
     """`optimize --json` on an example, with all that it keeps in the folder."""
     file, *rest = EXAMPLES[name]
-    argv = [sys.executable, "-m", "triton_agent", "optimize", str(FOLDER / file), *rest, "--json"]
-    argv += ["--turns", str(turns), "--budget", budget, "--device", device]
+    return optimize(folder, str(FOLDER / file), *rest, "--turns", str(turns), "--budget", budget, "--device", device)
+
+
+def optimize(folder: str, *asked: str) -> list[str]:
+    """`optimize --json`, asked for these, with all that it keeps in the folder."""
+    argv = [sys.executable, "-m", "triton_agent", "optimize", *asked, "--json"]
     return [*argv, "--out", f"{folder}/out", "--store", f"{folder}/runs.db"]
 
 

@@ -22,6 +22,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from examples import optimize
+
 HERE = Path(__file__).resolve().parent
 BAR = 0.85
 SHAPES = {
@@ -109,9 +111,8 @@ def _timed(text: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         problem = Path(folder) / "product.py"
         problem.write_text(text)
-        argv = [sys.executable, "-m", "triton_agent", "optimize", str(problem), "--own-kernels", "--json"]
-        argv += ["--turns", str(options.turns), "--parallel", str(options.parallel), "--device", options.device]
-        argv += ["--out", f"{folder}/out", "--store", f"{folder}/runs.db"]
+        asked = ["--turns", str(options.turns), "--parallel", str(options.parallel), "--device", options.device]
+        argv = optimize(folder, str(problem), "--own-kernels", *asked)
         done = subprocess.run(argv, capture_output=True, text=True)
     events = [json.loads(line) for line in done.stdout.splitlines()]
     graded = [event["evaluation"] for event in events if event["kind"] == "graded" and event.get("evaluation")]

@@ -8,7 +8,7 @@ of writing that part, and in the end torch for it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from triton_agent.policy.author.brief import BeyondAuthor, Brief
 from triton_agent.policy.author.choice import Choice, Tiles
@@ -101,7 +101,12 @@ def _left(choice: Choice, drafts: Sequence[Draft], kernel: KernelText) -> Iterat
     """All of the kernel's operators left to torch."""
     program = _program_of(drafts, kernel)
     places = {program.origins[name][0] for name in kernel.kernel.covers if name in program.origins}
-    yield dataclasses.replace(choice, left_to_torch=tuple(sorted({*choice.left_to_torch, *places})))
+    yield _leaving(choice, places)
+
+
+def _leaving(choice: Choice, places: Iterable[int]) -> Choice:
+    """These operators left to torch as well."""
+    return dataclasses.replace(choice, left_to_torch=tuple(sorted({*choice.left_to_torch, *places})))
 
 
 # -- after a success -----------------------------------------------------------------------------------------------
@@ -146,7 +151,7 @@ def _library_products(
         yield dataclasses.replace(choice, left_to_torch=())
     places = tuple(dict.fromkeys(place for kernel in _kernels(drafts) for place in _products_in(drafts, kernel)))
     for left in [(place,) for place in places if len(places) > 1][:MOST_SINGLY] if singly else [places]:
-        other = dataclasses.replace(choice, left_to_torch=tuple(sorted({*choice.left_to_torch, *left})))
+        other = _leaving(choice, left)
         if left and any(True for _ in _kernels(drafts_of(brief, other))):  # the library's work alone is nobody's
             yield other
 

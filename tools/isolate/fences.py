@@ -101,13 +101,23 @@ def _give_twins_of_numpy() -> None:
 
 def _give_twins_of_builtins(kind: type[types.ModuleType]) -> None:
     """Of nothing but what they use, where that is plain: half of an interpreted kernel's time went into the fence."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith(LANGUAGE) and module.__dict__.get("builtins") is builtins:
-            used = names_of_builtins(str(module.__file__))
-            if used <= PLAIN.keys():
-                twin = kind("builtins")
-                twin.__dict__.update({name: PLAIN[name] for name in used})
-                module.__dict__["builtins"] = twin
+    for module in _looking_into_builtins():
+        used = names_of_builtins(str(module.__file__))
+        if used <= PLAIN.keys():
+            twin = kind("builtins")
+            twin.__dict__.update({name: PLAIN[name] for name in used})
+            module.__dict__["builtins"] = twin
+
+
+def learn() -> None:
+    """What fences will ask of files, found out in the process that others are forked from."""
+    for module in _looking_into_builtins():
+        names_of_builtins(str(module.__file__))
+
+
+def _looking_into_builtins() -> list[types.ModuleType]:
+    loaded = list(sys.modules.items())
+    return [one for name, one in loaded if name.startswith(LANGUAGE) and one.__dict__.get("builtins") is builtins]
 
 
 @functools.cache

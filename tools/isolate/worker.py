@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.idle_code import without_idle_code
-from triton_agent.tools.isolate import sandbox
+from triton_agent.tools.isolate import fences, sandbox
 from triton_agent.tools.isolate.answers import hand_over
 from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
 from triton_agent.tools.isolate.cores import leave_cores_to_the_clock
@@ -92,6 +92,7 @@ def warm_up(mode: str, target: str) -> None:
         _build_driver_once()
     for name in ("triton", "triton.language", "torch.nn.functional", "triton_agent.tools.emulate.cuda_stand_in"):
         importlib.import_module(name)
+    fences.learn()
     sandbox.prepare()
     some = torch.zeros(2).add_(1)
     some.sum().item()  # operator tables are built at first use

@@ -67,9 +67,7 @@ def is_faster(
     Both must say so: the sign test over the pairs, and the interval of the ratio, so that no win is ever shipped
     beside an interval that denies it. At 99% fewer than seven pairs can never win.
     """
-    baseline, candidate = _pairs(baseline_ms, candidate_ms)
-    wins = int(np.sum(baseline > candidate * (1 + margin)))
-    if chance_of_wins(wins, len(baseline)) > 1 - confidence:
+    if chance_of_wins(pairs_won(baseline_ms, candidate_ms, margin), len(baseline_ms)) > 1 - confidence:
         return False
     return paired_ratio(baseline_ms, candidate_ms, confidence).low > 1 + margin
 
@@ -80,9 +78,14 @@ def is_settled(baseline_ms: Sequence[float], candidate_ms: Sequence[float], marg
     Some three looks at pairs still coming in, each stopped by this, and one more at the end of thirty, are together
     wrong at most once in a hundred: that test leaves less than it may (`tests/tools/test_intervals.py`).
     """
-    baseline, candidate = _pairs(baseline_ms, candidate_ms)
-    wins, pairs = int(np.sum(baseline > candidate * (1 + margin))), len(baseline)
+    wins, pairs = pairs_won(baseline_ms, candidate_ms, margin), len(baseline_ms)
     return chance_of_wins(max(wins, pairs - wins), pairs) <= SETTLED
+
+
+def pairs_won(baseline_ms: Sequence[float], candidate_ms: Sequence[float], margin: float = MARGIN) -> int:
+    """In how many the candidate takes less by more than `margin`."""
+    baseline, candidate = _pairs(baseline_ms, candidate_ms)
+    return int(np.sum(baseline > candidate * (1 + margin)))
 
 
 def positive(samples: Sequence[float]) -> list[float]:

@@ -24,7 +24,7 @@ from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
 from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.results import Finding, Timing
 from triton_agent.tools.timing.clock import Clock, ClockSettings
-from triton_agent.tools.timing.intervals import MARGIN
+from triton_agent.tools.timing.intervals import pairs_won
 from triton_agent.tools.timing.pairing import LEAST_PAIRS, PairingSettings, take_turns
 from triton_agent.tools.timing.samples import PairedSamples, Sample, contradiction, hidden_ms
 from triton_agent.tools.timing.subject import Subject
@@ -212,7 +212,7 @@ class Racetrack:
 def may_win(samples: PairedSamples) -> bool:
     """Whether a short race leaves a win by the margin possible, as it does not where hardly a pair was won by it."""
     original, candidate = samples.times_ms("device")
-    won = sum(one > other * (1 + MARGIN) for one, other in zip(original, candidate))
+    won = pairs_won(original, candidate)
     return statistics.median(candidate) < statistics.median(original) and won >= PAIRS_WON * len(original)
 
 
