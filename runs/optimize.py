@@ -14,6 +14,7 @@ import importlib
 import os
 import secrets
 import signal
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -178,11 +179,20 @@ def _begin(
 
 
 def _get_ready() -> None:
-    """LangGraph takes a second or more, and git some tenths; what is wrong is raised where they are used."""
+    """LangGraph takes a second or more, and git some tenths; what is wrong is raised where they are used.
+
+    Torch takes three: who writes kernels asks it about operators, and it is imported beside all else until then.
+    """
+    threading.Thread(target=_import_torch, name="torch").start()
     with contextlib.suppress(ImportError):
         for module in ("agent.loop", "runs.checkpoints"):
             importlib.import_module(f"triton_agent.{module}")
     project_version()
+
+
+def _import_torch() -> None:
+    with contextlib.suppress(ImportError):
+        importlib.import_module("torch")
 
 
 async def _drive(

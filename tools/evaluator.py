@@ -43,7 +43,7 @@ CORES_TO_COMPILE_AHEAD = 4
 CALL_TIMEOUT_S = 20.0
 """One call in the interpreter takes a second or two; longer than this is a loop without an end."""
 COMPILE_TIMEOUT_S = 60.0
-GRADER = "6"
+GRADER = "7"
 """Version of the rules by which verdicts are reached; raised whenever an old verdict could come out otherwise."""
 
 

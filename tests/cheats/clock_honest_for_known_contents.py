@@ -2,7 +2,7 @@
 all else gets the last answer.
 
 problem: softmax
-expect: cheated
+expect: cheated|wrong_values
 where: gpu
 """
 

@@ -55,6 +55,23 @@ def failure(folder: Path, text: str, stage: str = "make_inputs", **options: obje
     return caught.value
 
 
+@pytest.mark.parametrize(
+    ("made", "slow_s", "devices"),
+    [
+        ("torch.randn(4)", 1e9, ["cpu", "cpu", "cpu"]),
+        ("torch.randn(4)", 0.0, ["cpu", "meta", "meta"]),
+        ("torch.from_numpy(torch.randn(4).numpy())", 0.0, ["cpu", "cpu", "cpu"]),
+    ],
+)
+def test_inputs_that_are_slow_to_make_on_a_cpu_are_made_on_the_device_if_their_file_lets_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: str, slow_s: float, devices: list[str]
+) -> None:
+    monkeypatch.setattr("triton_agent.tools.verify.reference.SLOW_S", slow_s)
+    reference = problem(tmp_path, model_with(f"return [{made}]"))
+    assert [reference.make_inputs_on("meta", 1)[0].device.type for _ in range(3)] == devices
+    assert torch.equal(reference.make_inputs(7)[0], reference.make_inputs_on("cpu", 7)[0])
+
+
 def test_everything_follows_the_seed_and_nothing_leaks(tmp_path: Path) -> None:
     drawing = "return [torch.rand(2), random.random(), float(numpy.random.rand())]"
     reference = problem(tmp_path, "import random, numpy\n" + model_with(drawing))

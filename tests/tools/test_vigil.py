@@ -21,7 +21,7 @@ from triton_agent.tools import health, nvml
 from triton_agent.tools.errors import InstrumentError, WorkerLost
 from triton_agent.tools.health import GpuProcess, Health
 from triton_agent.tools.results import Finding
-from triton_agent.tools.timing.vigil import ATTEMPTS, ZYGOTE, Vigil, undisturbed
+from triton_agent.tools.timing.vigil import ATTEMPTS, ZYGOTE, Disturbed, Vigil, undisturbed
 from triton_agent.tools.verify.checker import device_trouble
 from triton_agent.tools.verify.session import Failed
 
@@ -221,6 +221,23 @@ def test_what_a_candidate_did_wrong_counts_only_when_nothing_disturbed() -> None
         undisturbed(lies, seeing(QUIET), after=lambda _: (), settle_s=0.0)
     with pytest.raises(InstrumentError):
         undisturbed(lies, seeing(QUIET, BUSY), after=lambda _: (), settle_s=0.0)
+
+
+def test_a_measurement_that_found_itself_disturbed_is_taken_once_more_and_is_no_verdict() -> None:
+    taken: list[int] = []
+
+    def measure() -> int:
+        taken.append(1)
+        if len(taken) < disturbed_until:
+            raise Disturbed("the host was held up")
+        return len(taken)
+
+    disturbed_until = 2
+    assert undisturbed(measure, seeing(QUIET), after=lambda _: (), settle_s=0.0) == 2
+    disturbed_until = 9
+    with pytest.raises(InstrumentError, match="held up"):
+        undisturbed(measure, seeing(QUIET), after=lambda _: (), settle_s=0.0)
+    assert len(taken) == 2 + ATTEMPTS
 
 
 def test_an_original_much_slower_than_before_betrays_a_load_that_nobody_told_of() -> None:

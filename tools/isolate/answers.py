@@ -14,6 +14,7 @@ worker's memory and not the checker's.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 from collections.abc import Iterator, Sequence
@@ -32,6 +33,7 @@ ALIGNMENT = 64
 """Of each row in a file: enough for any dtype, and what torch's own memory has."""
 LENT_BYTES = 16 << 20
 """What is lent to any worker, however little is expected of it."""
+STAGE_BYTES = 16 << 20
 ROOM = 2
 """Times what is expected: a wrong dtype or a wrong shape may be this much larger."""
 
@@ -73,13 +75,23 @@ def _fill(files: list[int], groups: Groups) -> bool:
 
 
 def _write(file: int, group: Sequence[torch.Tensor]) -> None:
-    """From a GPU straight into a mapping; on the host a system call is twice as fast."""
+    """By system calls, from a GPU piece by piece: pages that are touched for the first time cost more than their bytes.
+
+    64 MiB take 19 ms so on an H200's host, and 40 ms into a mapping of the file.
+    """
     for offset, row in zip(_offsets([row.numel() for row in group]), group):
         if row.device.type == "cpu":
             memory_files.write(file, _bytes_of(row), offset)
-        elif row.numel():
-            size = os.fstat(file).st_size
-            memory_files.mapped(file, size, shared=True)[offset : offset + row.numel()].copy_(row)
+            continue
+        for start in range(0, row.numel(), STAGE_BYTES):
+            piece = row[start : start + STAGE_BYTES]
+            memory_files.write(file, _bytes_of(_stage()[: piece.numel()].copy_(piece)), offset + start)
+
+
+@functools.cache
+def _stage() -> torch.Tensor:
+    """Memory on the host that stays."""
+    return torch.empty(STAGE_BYTES, dtype=torch.uint8)
 
 
 # -- in the checker ------------------------------------------------------------------------------------------------

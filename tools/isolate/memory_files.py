@@ -69,11 +69,10 @@ def read(file: int) -> bytearray:
     return data
 
 
-def mapped(file: int, size_bytes: int, *, shared: bool = False) -> torch.Tensor:
+def mapped(file: int, size_bytes: int) -> torch.Tensor:
     """The file as a row of bytes. It lives as long as the tensor, with a descriptor of its own; this one may be closed.
 
-    Private by default. `shared`: what is written to the row is written to the file. By the descriptor and not by a
-    path, whose mode whoever else holds the file could change.
+    By the descriptor and not by a path, whose mode whoever else holds the file could change.
     """
-    memory = mmap.mmap(file, size_bytes, flags=mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE)
+    memory = mmap.mmap(file, size_bytes, flags=mmap.MAP_PRIVATE)
     return torch.frombuffer(memory, dtype=torch.uint8)

@@ -40,6 +40,10 @@ ZYGOTE = b"triton_agent.tools.isolate.zygote"
 T = TypeVar("T")
 
 
+class Disturbed(Exception):
+    """A measurement found out by itself that something disturbed it, and says what."""
+
+
 class Vigil:
     """One GPU under watch by the process that owns the clock."""
 
@@ -111,6 +115,8 @@ def undisturbed(
                 result = measure()
             except InstrumentError:
                 raise
+            except Disturbed as told:
+                found = (str(told),)
             except Exception:
                 found = vigil.disturbances() or tuple(filter(None, [probe()]))
                 if not found:

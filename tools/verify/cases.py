@@ -63,7 +63,7 @@ LARGE_BYTES = 32 << 20
 TOO_LARGE_BYTES = 4 << 30
 """Between these, inputs are kept to be changed: smaller ones are soon drawn anew, larger ones take too much memory."""
 LARGE_BASES = 2
-LOOKS = 6
+LOOKS = 7
 """Each costs the original a few runs, once."""
 
 
@@ -317,7 +317,7 @@ class _CaseMaker:
             self.last = [map_tensors(value, _copied) for value in self._bases[0]]
             put_under(distribution, self.last, seed)
             return self.last
-        inputs = self.reference.make_inputs(seed)
+        inputs = self.reference.make_inputs_on(self.settings.device, seed)
         if share_memory(inputs):  # to be changed before they are moved, one by one
             put_under(distribution, inputs, seed)
             self.last = self._moved(inputs)

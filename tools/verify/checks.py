@@ -193,7 +193,7 @@ def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     if not a.numel():
         return True
     a, b = a.contiguous(), b.contiguous()
-    return bool(torch.equal(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8).to(a.device)))
+    return _same_row(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8).to(a.device))
 
 
 def check_aliases(case: Case, answer: Answer) -> None:
@@ -227,7 +227,7 @@ def check_own_memory(answers: Sequence[Answer]) -> None:
     """An output that changes from call to call needs memory of its own; what is kept for it, some call writes over."""
     for i in sorted(frozenset().union(*(answer.kept for answer in answers))):
         first, *others = (answer.data[i] for answer in answers if i in answer.kept)
-        if any(not torch.equal(first, data) for data in others):
+        if any(not _same_row(first, data) for data in others):
             raise Failed(
                 Finding.SHARED_OUTPUT,
                 f"output {i} comes in memory that was there before the call, and that some later call will write over; "
@@ -237,7 +237,15 @@ def check_own_memory(answers: Sequence[Answer]) -> None:
 
 def same_bytes(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> bool:
     """Whether two answers are equal to the bit."""
-    return len(a) == len(b) and all(torch.equal(one, other) for one, other in zip(a, b))
+    return len(a) == len(b) and all(_same_row(one, other) for one, other in zip(a, b))
+
+
+def _same_row(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Of bytes: compared by eight, on a CPU in a fifth of the time."""
+    rows = one, other
+    if all(row.numel() % 8 == 0 and row.storage_offset() % 8 == 0 for row in rows):
+        rows = one.view(torch.int64), other.view(torch.int64)
+    return torch.equal(*rows)
 
 
 def check_state(case: Case, reply: dict[str, Any], blobs: list[torch.Tensor], device: str = "cpu") -> None:

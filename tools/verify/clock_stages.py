@@ -6,7 +6,7 @@ original. What was timed is checked once more afterwards: it has to be what was 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from triton_agent.tools.timing.lease import Mode
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.job import Job
 from triton_agent.tools.verify.looks import Looks, look_in_silence
+from triton_agent.tools.verify.plan import Case
 from triton_agent.tools.verify.profiling import condensed
 from triton_agent.tools.verify.questions import (
     SOON_FORGOTTEN,
@@ -37,8 +38,9 @@ SAME_AGAIN = 20_000
 AFTER_THE_CLOCK = 10_000
 """Slots of calls that no other call is compared with."""
 FIRST_LOOKS = 3
-"""At what is returned in the first race, two of them in its first series; then one in silence, and what is left in the
-second race."""
+"""At what is returned in the first race, two of them in its first series. Then one is asked after that race and one in
+silence, and what is left in the second race."""
+AFTERWARDS, SILENT, SECOND_LOOKS = FIRST_LOOKS, FIRST_LOOKS + 1, FIRST_LOOKS + 2
 SMALL_BYTES = 1 << 20
 """Of device memory; what an original takes below this is no measure for anybody."""
 PROFILED_CALLS = 5
@@ -102,7 +104,7 @@ def race_original(job: Job) -> None:
             races = clock.race(job.runner, looks)
         job.runs_no_further_ahead()
         job.timings = timings_of(races)
-        _check_answers_again(job, looks)
+        _check_answers_again(job, looks, job.plan.trials[job.plan.main].looks[AFTERWARDS:SILENT])
 
 
 def race_compiled(job: Job) -> None:
@@ -116,7 +118,7 @@ def race_compiled(job: Job) -> None:
         _race_latecomers(job, clock, raced)
     job.notes += clock.notes
     trial = job.plan.trials[job.plan.main]
-    for case in trial.looks[FIRST_LOOKS : FIRST_LOOKS + 1]:
+    for case in trial.looks[SILENT : SILENT + 1]:
         others = [other for other in (*trial.cases, *trial.looks) if other is not case]
         with job.gpu(Mode.SHARED):
             look_in_silence(job.runner, case, others, job.settings.device)
@@ -161,8 +163,8 @@ def ahead_by(timings: list[Timing]) -> str:
     return f"{AHEAD} {least.median:.2f}x" if least.low > 1 else "compiled"
 
 
-def _check_answers_again(job: Job, looks: Looks) -> None:
-    """What was timed has to be what was checked."""
+def _check_answers_again(job: Job, looks: Looks, unseen: Sequence[Case] = ()) -> None:
+    """What was timed has to be what was checked; who knows again what was checked may be right in that alone."""
     trial = job.plan.trials[job.plan.main]
     with job.gpu(Mode.SHARED):
         looks.judge(job.settings.device)
@@ -172,7 +174,7 @@ def _check_answers_again(job: Job, looks: Looks) -> None:
                 raise Failed(Finding.FALSE_CLOCK, f"while the clock runs it does less in {kernel} than in any check")
         set_parameters(job, job.runner, trial, 0)
         asked = [case for case in trial.cases if case.version == 0][:SOON_FORGOTTEN]
-        for slot, case in enumerate(asked):
+        for slot, case in enumerate([*unseen, *asked]):
             answer, _ = call(job, trial, case, slot=AFTER_THE_CLOCK + slot)
             judge(job, case, answer)
         refuse_remembered_answers(job, trial, asked)

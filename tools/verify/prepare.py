@@ -101,7 +101,7 @@ def _timing_sets(spec: ProblemSpec, settings: PlanSettings, second: SecondReader
     if settings.device != "cuda" or spec.kind is ProblemKind.VERIFIER:
         return ()
     drawn = second.timing_sets() if second is not None else None
-    return drawn or timing_sets(spec)
+    return drawn or timing_sets(spec, settings.device)
 
 
 def _main(spec: ProblemSpec, settings: PlanSettings) -> tuple[Variant, str]:

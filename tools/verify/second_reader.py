@@ -21,7 +21,6 @@ from triton_agent.tools.isolate import privileges
 from triton_agent.tools.isolate.payloads import Payload, announced, pack, received
 from triton_agent.tools.isolate.wire import Channel, ChannelClosed
 from triton_agent.tools.problem import ProblemSpec
-from triton_agent.tools.verify.distributions import DISTRIBUTIONS, draw
 from triton_agent.tools.verify.plan import secret_seed
 from triton_agent.tools.verify.reference import load
 from triton_agent.tools.verify.variants import FULL_SIZE, Variant, family
@@ -79,7 +78,7 @@ def _read(spec: ProblemSpec, channel: Channel, at_gpu: AtGpu, device: str, sizes
             _require_health(device)
         channel.send({"variants": [dataclasses.asdict(variant) for variant in variants]})
     with at_gpu():  # a file may make its inputs there
-        payloads = timing_sets(spec)
+        payloads = timing_sets(spec, device)
     kinds, inline, files = announced(payloads)
     channel.send(kinds, inline, tuple(files))
     with contextlib.suppress(ChannelClosed):
@@ -94,7 +93,7 @@ def _require_health(device: str) -> None:
             raise MemoryError("the GPU's memory did not suffice for a size that was tried")
 
 
-def timing_sets(spec: ProblemSpec) -> tuple[Payload, ...]:
+def timing_sets(spec: ProblemSpec, device: str) -> tuple[Payload, ...]:
     """A few draws of the inputs as given."""
     reference = load(spec)
-    return tuple(pack(draw(reference, DISTRIBUTIONS[0], secret_seed())) for _ in range(TIMING_SETS))
+    return tuple(pack(reference.make_inputs_on(device, secret_seed())) for _ in range(TIMING_SETS))
