@@ -165,7 +165,15 @@ def working(
 
 
 def call(session: Session, payload: Payload, slot: int = 0, overwrite: int | None = None) -> checks.Answer:
-    told = {"train": False, "silenced": False, "salt": 0, "prove": False, "measure": False, "noted": False}
+    told = {
+        "train": False,
+        "silenced": False,
+        "salt": 0,
+        "prove": False,
+        "measure": False,
+        "noted": False,
+        "apart": False,
+    }
     size = 2 * payload.size_bytes
     reply, rows = session.ask("call", [payload], expected_bytes=size, model="m", slot=slot, overwrite=overwrite, **told)
     return checks.read_answer(reply, rows)
@@ -189,7 +197,7 @@ def test_overwritten_inputs_hold_the_new_contents_and_the_old_can_be_asked_again
         first = call(session, one)
         second = call(session, other, slot=1, overwrite=0)
         again = call(session, one, slot=2)
-        _, held = session.ask("read", slot=0)
+        _, held = session.ask("read", slot=0, of="outputs", pieces=[None])
     assert torch.equal(first.tensors[0], filler())
     assert torch.equal(second.tensors[0], filler() * 3)
     assert torch.equal(again.tensors[0], filler())

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.idle_code import without_idle_code
-from triton_agent.tools.isolate import fences, sandbox
+from triton_agent.tools.isolate import fences, pieces, sandbox
 from triton_agent.tools.isolate.answers import hand_over
 from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
 from triton_agent.tools.isolate.cores import leave_cores_to_the_clock
@@ -301,7 +301,7 @@ class Worker:
         if "foreign" in reply:
             return reply, []
         try:
-            return self._hand_back(reply, slot)
+            return self._hand_back(reply, slot, apart=bool(message["apart"]))
         except UNREADABLE as error:
             return {**reply, "foreign": str(error)[:300]}, []
 
@@ -378,18 +378,26 @@ class Worker:
                 return "the caller's stream does not wait for the stream that the kernels ran on"
         return ""
 
-    def _hand_back(self, reply: dict[str, Any], slot: Slot) -> Reply:
+    def _hand_back(self, reply: dict[str, Any], slot: Slot, *, apart: bool) -> Reply:
+        """`apart`: the inputs are asked for afterwards."""
         reply["tensors"] = [describe(tensor) for tensor in slot.outputs]
         strayed = [str(tensor.device) for tensor in slot.outputs if tensor.device.type != self.device]
         if strayed:
             return {**reply, "strayed": strayed[0]}, []
-        reply["inputs"] = [describe(tensor) for tensor in slot.inputs]
-        return reply, [[row(tensor) for tensor in group] for group in (slot.outputs, slot.inputs)]
+        inputs = [] if apart else slot.inputs
+        reply["inputs"] = [describe(tensor) for tensor in inputs]
+        return reply, [[row(tensor) for tensor in group] for group in (slot.outputs, inputs)]
 
     def _read(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
-        """The outputs of an earlier call as they are now."""
-        outputs = self.slots[message["slot"]].outputs
-        return {"tensors": [describe(tensor) for tensor in outputs]}, [[row(tensor) for tensor in outputs]]
+        """The outputs or the inputs of an earlier call as they are now, in pieces."""
+        slot = self.slots[message["slot"]]
+        tensors = slot.inputs if message["of"] == "inputs" else slot.outputs
+        reply = {"tensors": [describe(tensor) for tensor in tensors]}
+        try:
+            asked = zip(tensors, message["pieces"], strict=True)
+            return reply, [[pieces.of(row(tensor), numbers) for tensor, numbers in asked]]
+        except (*UNREADABLE, IndexError, ValueError):  # no longer what it was
+            return reply, []
 
     def _spoil(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         """Wherever the call that was noted left the answer of this slot, it is another one now."""

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from triton_agent.tools.isolate.tensors import Malformed, is_expanded, leaves, shape_of, unflatten, unpack
+from triton_agent.tools.isolate import pieces
+from triton_agent.tools.isolate.tensors import DTYPES, Malformed, is_expanded, leaves, shape_of, unflatten, unpack
 from triton_agent.tools.isolate.watch import POISON
 from triton_agent.tools.results import CaseAccuracy, Finding
 from triton_agent.tools.verify.accuracy import Judgement, judge
@@ -26,6 +27,24 @@ from triton_agent.tools.verify.yardstick import Yardstick
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """Tensors of an earlier call as they were found later, in pieces; see `isolate/pieces.py`."""
+
+    described: list[dict[str, Any]]
+    numbers: list[pieces.Numbers]
+    rows: list[torch.Tensor]
+
+    def is_still(self, index: int, wanted: torch.Tensor) -> bool:
+        """Whether that one is what it was, as far as the pieces show."""
+        try:
+            described, row = self.described[index], self.rows[index]
+            alike = described["shape"] == list(wanted.shape) and DTYPES[described["dtype"]] == wanted.dtype
+        except (IndexError, KeyError, TypeError):  # it could not be read any more
+            return False
+        return alike and _same_row(pieces.of(_bytes(wanted), self.numbers[index]), row.to(wanted.device))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """The outputs of one call, rebuilt from bytes."""
 
@@ -34,7 +53,10 @@ class Answer:
     data: tuple[torch.Tensor, ...]
     """The outputs as they came, each a row of bytes."""
     inputs_after: tuple[torch.Tensor, ...]
+    """Where they came along."""
     aliases: frozenset[tuple[int, str]]
+    inputs_seen: Seen | None = None
+    """Where they were looked at afterwards."""
     kept: frozenset[int] = frozenset()
     """Outputs in memory that was there before the call."""
     expanded: frozenset[int] = frozenset()
@@ -180,20 +202,25 @@ def check_races(case: Case, launches: list[dict[str, Any]]) -> None:
 
 def check_inputs(case: Case, answer: Answer) -> None:
     """Inputs afterwards as the original leaves them."""
-    if len(case.expectation.inputs_after) != len(answer.inputs_after):
+    wanted, seen = case.expectation.inputs_after, answer.inputs_seen
+    found: Sequence[Any] = answer.inputs_after if seen is None else seen.described
+    if len(wanted) != len(found):
         raise Failed(Finding.MUTATED_INPUT, f"case {case.name}: tensors were put into the inputs or taken from them")
-    for i, (want, got) in enumerate(zip(case.expectation.inputs_after, answer.inputs_after)):
-        if want.shape != got.shape or want.dtype != got.dtype or not _same_bits(want, got):
+    for i, want in enumerate(wanted):
+        left = _same_bits(want, answer.inputs_after[i]) if seen is None else seen.is_still(i, want)
+        if not left:
             raise Failed(
                 Finding.MUTATED_INPUT, f"case {case.name}: input {i} was changed; the original leaves it as it was"
             )
 
 
 def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
-    if not a.numel():
-        return True
-    a, b = a.contiguous(), b.contiguous()
-    return _same_row(a.reshape(-1).view(torch.uint8), b.reshape(-1).view(torch.uint8).to(a.device))
+    return a.shape == b.shape and a.dtype == b.dtype and _same_row(_bytes(a), _bytes(b).to(a.device))
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """Row-major."""
+    return tensor.contiguous().reshape(-1).view(torch.uint8) if tensor.numel() else torch.empty(0, dtype=torch.uint8)
 
 
 def check_aliases(case: Case, answer: Answer) -> None:
@@ -213,10 +240,10 @@ def check_aliases(case: Case, answer: Answer) -> None:
         raise Failed(Finding.ALIASED_OUTPUT, f"case {case.name}: {name} {what}")
 
 
-def check_held(earlier: Case, held: Sequence[torch.Tensor], now: Sequence[torch.Tensor]) -> None:
+def check_held(earlier: Case, outputs: Sequence[torch.Tensor], now: Seen) -> None:
     """The outputs of an earlier call must outlast a later one, but for those that are views in the original, too."""
     views = {index for index, _ in earlier.expectation.aliases}
-    if not same_bytes(*([data for i, data in enumerate(rows) if i not in views] for rows in (held, now))):
+    if not all(now.is_still(i, output) for i, output in enumerate(outputs) if i not in views):
         raise Failed(
             Finding.SHARED_OUTPUT,
             f"the outputs of case {earlier.name} changed when forward was called again; allocate outputs anew per call",

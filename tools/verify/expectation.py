@@ -80,6 +80,11 @@ class Expectation:
         return _bytes_of([*self.inputs_after, *(output.yard.original for output in self.outputs)])
 
     @property
+    def inputs_bytes(self) -> list[int]:
+        """Of each tensor among the inputs."""
+        return [_bytes_of([tensor]) for tensor in self.inputs_after]
+
+    @property
     def elements(self) -> int:
         """Of inputs and outputs."""
         tensors = [*self.inputs_after, *(output.yard.original for output in self.outputs)]

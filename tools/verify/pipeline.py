@@ -44,6 +44,7 @@ from triton_agent.tools.verify.questions import (
     call,
     judge,
     launch_counts,
+    look_again,
     refuse_remembered_answers,
     refuse_spoiled_answer,
     right_in_silence,
@@ -174,8 +175,7 @@ def _run_trial(job: Job, trial: Trial, *, done: int) -> None:
         earlier = (case, answer)
         held.append((slot, case, answer))
     for slot, case, answer in held[:-1]:
-        _, blobs = job.runner.ask("read", slot=slot, expected_bytes=case.expectation.answer_bytes)
-        checks.check_held(case, answer.data, blobs)
+        look_again(job, case, answer, slot)
     checks.check_own_memory([answer for _, _, answer in held])
     if trial is job.plan.trials[job.plan.main]:
         refuse_remembered_answers(job, trial, [case for case in trial.cases if case.version == version])

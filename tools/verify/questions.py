@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from triton_agent.tools.isolate import pieces
 from triton_agent.tools.results import Finding, KernelLaunch
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.job import Job
@@ -66,6 +67,7 @@ def call(
     measure: bool = False,
     noted: bool = False,
 ) -> tuple[checks.Answer, dict[str, Any]]:
+    apart = silenced or pieces.are_long(case.expectation.inputs_bytes)
     reply, blobs = job.runner.ask(
         "call",
         [case.expectation.packed_inputs],
@@ -79,9 +81,27 @@ def call(
         prove=prove,
         measure=measure,
         noted=noted,
+        apart=apart,
     )
     checks.check_faults(case, reply["faults"])
-    return checks.read_answer(reply, blobs, job.settings.device), reply
+    answer = checks.read_answer(reply, blobs, job.settings.device)
+    if apart and not silenced:  # in silence nobody asks what became of them
+        answer = dataclasses.replace(answer, inputs_seen=_look_back(job, slot, case.expectation.inputs_bytes, "inputs"))
+    return answer, reply
+
+
+def look_again(job: Job, earlier: Case, answer: checks.Answer, slot: int) -> None:
+    """An answer must outlast the calls that came after it."""
+    sizes_bytes = [tensor.numel() * tensor.element_size() for tensor in answer.tensors]
+    checks.check_held(earlier, answer.tensors, _look_back(job, slot, sizes_bytes, "outputs"))
+
+
+def _look_back(job: Job, slot: int, sizes_bytes: Sequence[int], of: str) -> checks.Seen:
+    """What became of the inputs or the outputs of a call, in pieces that are chosen now."""
+    numbers = [pieces.draw(size) for size in sizes_bytes]
+    expected_bytes = sum(map(pieces.size_bytes, sizes_bytes, numbers))
+    reply, rows = job.runner.ask("read", slot=slot, of=of, pieces=numbers, expected_bytes=expected_bytes)
+    return checks.Seen(described=reply["tensors"], numbers=numbers, rows=rows)
 
 
 def judge(job: Job, case: Case, answer: checks.Answer, earlier: checks.Answer | None = None) -> None:

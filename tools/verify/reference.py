@@ -10,7 +10,6 @@ import contextlib
 import copy
 import inspect
 import pickle
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,13 @@ from triton_agent.tools import problem_source
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.verify import input_tensors
+from triton_agent.tools.verify.index_bounds import refusing
 from triton_agent.tools.verify.sizes import resize_spec, resize_tree
 from triton_agent.tools.verify.stand_ins import stand_in
 from triton_agent.tools.verify.user_code import UserModule, seeded
 
-SLOW_S = 0.2
-"""To make inputs, on a CPU; on a GPU it then takes some milliseconds."""
+LARGE_BYTES = 8 << 20
+"""Of inputs. A CPU takes up to a second to draw 64 MiB, a GPU some milliseconds."""
 _INIT_SEED = 0
 """`get_init_inputs()` gives sizes; should it draw numbers, they are the same ones every time."""
 
@@ -46,8 +46,8 @@ class Reference:
         tree = source.tree if spec.kind is ProblemKind.USER_MODULE else resize_tree(source.tree, constants)
         self._user = UserModule(source, tree)
         self._saved = _load_saved(spec.inputs_file) if spec.inputs_file else None
-        self._slow_on_cpu: bool | None = False
-        """Whether making the inputs took long; None where that does not matter."""
+        self._large: bool | None = None
+        """Whether inputs are better made where they are used; None as long as nobody has asked."""
         try:
             self._model_class = self._find_model_class() if self.has_reference else None
             if spec.kind is not ProblemKind.USER_MODULE:
@@ -103,18 +103,27 @@ class Reference:
         return model
 
     def make_inputs_on(self, device: str, seed: int) -> list[Any]:
-        """Such inputs, and other numbers for the same seed, made on this device where a CPU was found to be slow at it.
+        """Such inputs, and other numbers for the same seed, made on this device where they are large.
 
         Only if the user's code does not mind: if it raises there, all is made on the CPU from then on.
         """
-        if device == "cpu" or not self._slow_on_cpu:
+        if device == "cpu" or not self._are_large():
             return self.make_inputs(seed)
         try:
-            with torch.device(device):
+            with torch.device(device), refusing(on_gpu=True):
                 return self.make_inputs(seed)
         except ProblemError:
-            self._slow_on_cpu = None
+            self._large = False
             return self.make_inputs(seed)
+
+    def _are_large(self) -> bool:
+        """As far as that can be told without making them."""
+        if self._large is None:
+            self._large = False
+            with contextlib.suppress(ProblemError), torch.device("meta"):
+                inputs = [] if self._saved is not None else self.make_inputs(_INIT_SEED)
+                self._large = sum(tensor.nbytes for tensor in input_tensors.tensors_in(inputs)) > LARGE_BYTES
+        return self._large
 
     def make_inputs(self, seed: int) -> list[Any]:
         """Fresh inputs in the order of `forward`'s parameters; nobody else holds their memory."""
@@ -145,7 +154,6 @@ class Reference:
         return bool(answer)
 
     def _draw_inputs(self, seed: int) -> list[Any]:
-        began = time.monotonic()
         with self._user.running("get_inputs()"), seeded(seed):
             if self._saved is not None:
                 made: Any = self._saved
@@ -154,8 +162,6 @@ class Reference:
             else:
                 made = self._function("get_inputs")()
             made = list(made) if isinstance(made, Iterator) else made  # what is drawn on the way is drawn here
-        if self._slow_on_cpu is False and self._saved is None:
-            self._slow_on_cpu = time.monotonic() - began > SLOW_S
         positional = self._as_positional(made)
         self._require_plain(positional)
         return positional
