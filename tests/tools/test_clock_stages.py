@@ -25,8 +25,8 @@ from triton_agent.tools.verify import clock_stages
 from triton_agent.tools.verify.clock_stages import race_compiled, race_original
 from triton_agent.tools.verify.job import Job, JudgeSettings
 from triton_agent.tools.verify.late_clock import LateClock
-from triton_agent.tools.verify.looks import Looks
-from triton_agent.tools.verify.plan import Plan, Trial
+from triton_agent.tools.verify.looks import LOOKS, Looks
+from triton_agent.tools.verify.plan import Case, Plan, Trial
 from triton_agent.tools.verify.session import Failed
 
 
@@ -83,6 +83,7 @@ class PlayedClock:
         """Set once nothing is compiled in the background any more."""
         self.compiling.set()
         self.notes = ["a note"]
+        self.looked_at: list[Case] = []
 
     @property
     def opponents(self) -> int:
@@ -104,6 +105,7 @@ class PlayedClock:
 
     def race(self, session: Any, looks: Looks, since: int = 0) -> list[PlayedRace]:
         assert self.gpu.mine is Mode.EXCLUSIVE
+        self.looked_at += looks._cases
         return [PlayedRace(self.gpu, name, self.speedup) for name in self.names[since:]]
 
 
@@ -160,6 +162,12 @@ def job_at(clock: LateClock[Any], gpu: Gpu) -> Iterator[tuple[Job, list[str]]]:
     assert gpu.mine is None
 
 
+def case_called(name: str) -> Case:
+    nothing: Any = None
+    fields = {"variant": "", "distribution": "", "train": False, "version": 0, "overwrite": False}
+    return Case(name=name, expectation=nothing, **fields)
+
+
 def raced(job: Job) -> list[tuple[str, str]]:
     return [(item.baseline, item.kind) for item in job.timings]
 
@@ -193,6 +201,21 @@ def test_the_forerunner_is_through_once_it_was_raced_or_waits_for_the_clock(monk
             began = time.monotonic()
             job.forerunner.let_go_ahead("another")
             assert time.monotonic() - began < 5
+
+
+def test_no_look_is_taken_twice_and_none_is_left_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = Gpu()
+    played = PlayedClock(gpu)
+    looked_at = played.looked_at
+    monkeypatch.setattr(clock_stages, "_check_answers_again", lambda job, _, unseen=(): looked_at.extend(unseen))
+    monkeypatch.setattr(clock_stages, "look_in_silence", lambda _, case, *others: looked_at.append(case))
+    with job_at(LateClock(lambda: played), gpu) as (job, _):
+        trial = job.plan.trials[0]
+        cases = tuple(map(case_called, "abcdefg"))
+        job.plan = dataclasses.replace(job.plan, trials=(dataclasses.replace(trial, looks=cases),))
+        race_original(job)
+        race_compiled(job)
+    assert len(cases) == LOOKS and sorted(case.name for case in looked_at) == [case.name for case in cases]
 
 
 def test_one_that_is_not_ahead_is_not_said_to_be() -> None:

@@ -40,6 +40,7 @@ from triton_agent.tools.verify.expectation import (
     state_of,
 )
 from triton_agent.tools.verify.input_tensors import map_tensors, own_copy
+from triton_agent.tools.verify.looks import LOOKS
 from triton_agent.tools.verify.original_runs import OriginalRuns
 from triton_agent.tools.verify.plan import (
     AS_GIVEN,
@@ -63,8 +64,6 @@ LARGE_BYTES = 32 << 20
 TOO_LARGE_BYTES = 4 << 30
 """Between these, inputs are kept to be changed: smaller ones are soon drawn anew, larger ones take too much memory."""
 LARGE_BASES = 2
-LOOKS = 7
-"""Each costs the original a few runs, once."""
 
 
 def make_trial(

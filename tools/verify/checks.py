@@ -71,6 +71,8 @@ def read_answer(reply: dict[str, Any], blobs: list[torch.Tensor], device: str = 
         raise Failed(Finding.DEVICE, f"an output is on {reply['strayed']}, the inputs are not")
     try:
         described, inputs = list(reply["tensors"]), list(reply["inputs"])
+        if len(blobs) != len(described) + len(inputs):
+            raise Malformed(f"{len(blobs)} rows of bytes for {len(described)} outputs and {len(inputs)} inputs")
         tensors = [near(unpack(item, blob), device) for item, blob in zip(described, blobs)]
         after = [near(unpack(item, blob), device) for item, blob in zip(inputs, blobs[len(described) :])]
         aliases = frozenset((int(i), str(name)) for i, name in reply["aliases"])

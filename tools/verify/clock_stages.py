@@ -15,7 +15,14 @@ from triton_agent.tools.results import AHEAD, Determinism, Finding, KernelResour
 from triton_agent.tools.timing.lease import Mode
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.job import Job
-from triton_agent.tools.verify.looks import Looks, look_in_silence
+from triton_agent.tools.verify.looks import (
+    AFTER_FIRST_RACE,
+    IN_FIRST_RACE,
+    IN_SECOND_RACE,
+    IN_SILENCE,
+    Looks,
+    look_in_silence,
+)
 from triton_agent.tools.verify.plan import Case
 from triton_agent.tools.verify.profiling import condensed
 from triton_agent.tools.verify.questions import (
@@ -37,10 +44,6 @@ SAME_CALLS = 3
 SAME_AGAIN = 20_000
 AFTER_THE_CLOCK = 10_000
 """Slots of calls that no other call is compared with."""
-FIRST_LOOKS = 3
-"""At what is returned in the first race, two of them in its first series. Then one is asked after that race and one in
-silence, and what is left in the second race."""
-AFTERWARDS, SILENT, SECOND_LOOKS = FIRST_LOOKS, FIRST_LOOKS + 1, FIRST_LOOKS + 2
 SMALL_BYTES = 1 << 20
 """Of device memory; what an original takes below this is no measure for anybody."""
 PROFILED_CALLS = 5
@@ -99,12 +102,13 @@ def race_original(job: Job) -> None:
     clock = ready_clock(job)
     if clock is not None:
         enter_clock(job, clock)
-        looks = Looks(job.plan.trials[job.plan.main].looks[:FIRST_LOOKS])
+        cases = job.plan.trials[job.plan.main].looks
+        looks = Looks(cases[IN_FIRST_RACE])
         with job.gpu(Mode.EXCLUSIVE):
             races = clock.race(job.runner, looks)
         job.runs_no_further_ahead()
         job.timings = timings_of(races)
-        _check_answers_again(job, looks, job.plan.trials[job.plan.main].looks[AFTERWARDS:SILENT])
+        _check_answers_again(job, looks, cases[AFTER_FIRST_RACE])
 
 
 def race_compiled(job: Job) -> None:
@@ -118,7 +122,7 @@ def race_compiled(job: Job) -> None:
         _race_latecomers(job, clock, raced)
     job.notes += clock.notes
     trial = job.plan.trials[job.plan.main]
-    for case in trial.looks[SILENT : SILENT + 1]:
+    for case in trial.looks[IN_SILENCE]:
         others = [other for other in (*trial.cases, *trial.looks) if other is not case]
         with job.gpu(Mode.SHARED):
             look_in_silence(job.runner, case, others, job.settings.device)
@@ -132,7 +136,7 @@ def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
     if clock.is_complete and raced == clock.opponents:  # nothing came of it
         return
     enter_clock(job, clock)
-    looks = Looks(job.plan.trials[job.plan.main].looks[FIRST_LOOKS + 1 :])
+    looks = Looks(job.plan.trials[job.plan.main].looks[IN_SECOND_RACE])
     with job.gpu(Mode.EXCLUSIVE):
         with job.runner.off_its_time():
             clock.bring_in(tell)
