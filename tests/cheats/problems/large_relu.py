@@ -1,0 +1,20 @@
+"""ReLU on 64 MiB: more than is sent from process to process as a whole."""
+
+import torch
+import torch.nn as nn
+
+ROWS = 4096
+COLUMNS = 4096
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS)]
+
+
+def get_init_inputs():
+    return []
