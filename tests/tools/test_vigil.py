@@ -21,7 +21,7 @@ from triton_agent.tools import health, nvml
 from triton_agent.tools.errors import InstrumentError, WorkerLost
 from triton_agent.tools.health import GpuProcess, Health
 from triton_agent.tools.results import Finding
-from triton_agent.tools.timing.vigil import ATTEMPTS, ZYGOTE, Disturbed, Vigil, undisturbed
+from triton_agent.tools.timing.vigil import ATTEMPTS, ATTEMPTS_HELD_UP, ZYGOTE, Disturbed, Vigil, undisturbed
 from triton_agent.tools.verify.checker import device_trouble
 from triton_agent.tools.verify.session import Failed
 
@@ -223,7 +223,7 @@ def test_what_a_candidate_did_wrong_counts_only_when_nothing_disturbed() -> None
         undisturbed(lies, seeing(QUIET, BUSY), after=lambda _: (), settle_s=0.0)
 
 
-def test_a_measurement_that_found_itself_disturbed_is_taken_once_more_and_is_no_verdict() -> None:
+def test_a_measurement_that_the_host_held_up_is_taken_several_times_and_is_no_verdict() -> None:
     taken: list[int] = []
 
     def measure() -> int:
@@ -237,7 +237,7 @@ def test_a_measurement_that_found_itself_disturbed_is_taken_once_more_and_is_no_
     disturbed_until = 9
     with pytest.raises(InstrumentError, match="held up"):
         undisturbed(measure, seeing(QUIET), after=lambda _: (), settle_s=0.0)
-    assert len(taken) == 2 + ATTEMPTS
+    assert len(taken) == 2 + ATTEMPTS_HELD_UP
 
 
 def test_an_original_much_slower_than_before_betrays_a_load_that_nobody_told_of() -> None:
