@@ -191,7 +191,7 @@ def _get_ready() -> None:
 
 
 def _import_torch() -> None:
-    with contextlib.suppress(ImportError):
+    with contextlib.suppress(Exception):  # it is met again, and told, where torch is used
         importlib.import_module("torch")
 
 

@@ -159,6 +159,19 @@ def test_a_series_of_one_sample_has_one_look(cases: tuple[Case, ...]) -> None:
     assert len(asked) == 3
 
 
+def test_a_race_that_is_run_again_is_looked_at_again_and_both_are_judged(cases: tuple[Case, ...]) -> None:
+    asked: list[int] = []
+    looks = Looks(cases)
+    with played_by(worker(torch.zeros_like, asked)) as session:
+        for _ in range(2):
+            race = looks.afresh()
+            race.begin(2)
+            race.ask(session, [0, 1])
+    assert sorted(asked) == [0, 0, 1, 1] and len(looks.taken) == 4
+    with pytest.raises(Failed):
+        looks.judge("cpu")
+
+
 def test_a_file_that_is_wrong_only_while_the_clock_runs_lied_to_the_clock(cases: tuple[Case, ...]) -> None:
     with pytest.raises(Failed) as failed:
         looks_after(3, torch.zeros_like, cases).judge("cpu")

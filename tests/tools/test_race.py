@@ -83,7 +83,8 @@ def test_who_contradicts_the_clock_lies_if_it_does_so_again_while_the_host_is_at
 ) -> None:
     left = list(later)
     with pytest.raises(raised) if raised else contextlib.nullcontext():
-        settle_doubt(first, OVERHEADS, lambda: left.pop(0), pause_s=0.0)
+        believed = settle_doubt(first, OVERHEADS, lambda: left.pop(0), pause_s=0.0)
+        assert believed is QUIET, "what is doubted was reported"
     assert len(later) - len(left) == readings
 
 

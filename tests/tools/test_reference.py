@@ -67,17 +67,29 @@ def failure(folder: Path, text: str, stage: str = "make_inputs", **options: obje
 def test_large_inputs_are_made_on_the_device_if_their_file_lets_them(
     tmp_path: Path, made: str, devices: list[str]
 ) -> None:
-    fickle = """
-seen = []
+    fickle = f"""
+import pathlib
+tried = pathlib.Path({str(tmp_path / "tried")!r})
 def only_once_elsewhere():
-    seen.append(torch.empty(1).device.type)
-    if seen[1:] == ["meta"]:
+    device = torch.empty(1).device.type
+    if device == "meta" and tried.exists():
         raise RuntimeError("not here")
-    return seen[-1]
+    tried.touch()
+    return device
 """
     reference = problem(tmp_path, model_with(f"return [{made}]", init=fickle))
     assert [reference.make_inputs_on("meta", 1)[0].device.type for _ in devices] == devices
     assert torch.equal(reference.make_inputs(7)[0], reference.make_inputs_on("cpu", 7)[0])
+
+
+def test_a_file_that_remembers_tensors_gets_them_where_it_made_them(tmp_path: Path) -> None:
+    text = model_with("return [torch.randn(2 << 20), table() + 1, table()]")
+    remembering = "import functools\n@functools.cache\ndef table():\n    return torch.ones(2 << 20)\n"
+    reference = problem(tmp_path, f"{text}{remembering}")
+    for device in ("cpu", "meta", "cpu", "meta"):
+        made = reference.make_inputs_on(device, 1)
+        assert [tensor.device.type for tensor in made] == [device] * 3
+    assert torch.equal(reference.make_inputs(1)[1], torch.full((2 << 20,), 2.0))
 
 
 def test_everything_follows_the_seed_and_nothing_leaks(tmp_path: Path) -> None:

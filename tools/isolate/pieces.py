@@ -1,8 +1,9 @@
 """Pieces of a long row of bytes, chosen by chance: enough to see that it is as it was, at an eighth of the way.
 
 The numbers are drawn in the checker after the call that they are about, so that nobody can know them during it. A
-change of all of a row is always seen. One of a fiftieth of it, in a row of 64 MiB, goes unseen in one of 13 looks; a
-call's inputs are looked at in every case, and each answer once more after the others.
+change of all of a row is always seen, and so is one at its ends, where kernels that reach too far write. One of a
+fiftieth of it, in a row of 64 MiB, goes unseen in one of some 15 looks; a call's inputs are looked at in every case and
+each answer once more after the others, one of all the cases as a whole.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ Numbers = list[int] | None
 
 
 def draw(size_bytes: int) -> Numbers:
-    """One in eight of the pieces of such a row; what is left at its end always comes along."""
+    """The first and the last piece of such a row, and one in eight of all; what is behind them always comes along."""
     if size_bytes <= WHOLE_UP_TO:
         return None
     count = size_bytes // PIECE_BYTES
-    return sorted(_CHANCE.sample(range(count), -(-count // SHARE)))
+    return sorted({0, count - 1, *_CHANCE.sample(range(count), -(-count // SHARE))})
 
 
 def size_bytes(whole_bytes: int, numbers: Numbers) -> int:

@@ -392,12 +392,17 @@ class Worker:
         """The outputs or the inputs of an earlier call as they are now, in pieces."""
         slot = self.slots[message["slot"]]
         tensors = slot.inputs if message["of"] == "inputs" else slot.outputs
-        reply = {"tensors": [describe(tensor) for tensor in tensors]}
+        with self._candidate("forward"):
+            return self._pieces(tensors, message["pieces"])
+
+    def _pieces(self, tensors: list[torch.Tensor], asked: list[pieces.Numbers]) -> Reply:
         try:
-            asked = zip(tensors, message["pieces"], strict=True)
-            return reply, [[pieces.of(row(tensor), numbers) for tensor, numbers in asked]]
+            rows = [pieces.of(row(tensor), numbers) for tensor, numbers in zip(tensors, asked, strict=True)]
+            return {"tensors": [describe(tensor) for tensor in tensors]}, [rows]
+        except torch.OutOfMemoryError:
+            raise
         except (*UNREADABLE, IndexError, ValueError):  # no longer what it was
-            return reply, []
+            return {"tensors": []}, []
 
     def _spoil(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         """Wherever the call that was noted left the answer of this slot, it is another one now."""

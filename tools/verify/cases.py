@@ -327,7 +327,9 @@ class _CaseMaker:
         return self.last
 
     def _moved(self, inputs: list[Any]) -> list[Any]:
-        return [map_tensors(value, lambda tensor: tensor.to(self.settings.device)) for value in inputs]
+        """To where candidates are; on a GPU packed, as what is moved there comes to lie, though it was made there."""
+        device, copied = self.settings.device, self.settings.device != "cpu"
+        return [map_tensors(value, lambda tensor: tensor.to(device, copy=copied)) for value in inputs]
 
     def _remember(self, inputs: list[Any]) -> None:
         """Drawing large inputs takes a CPU a second each time: two draws serve for all that are changed anyway."""

@@ -222,7 +222,8 @@ def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
     """Row-major."""
-    return tensor.contiguous().reshape(-1).view(torch.uint8) if tensor.numel() else torch.empty(0, dtype=torch.uint8)
+    row = tensor.contiguous().reshape(-1)
+    return row.view(torch.uint8) if tensor.numel() else row.new_empty(0, dtype=torch.uint8)
 
 
 def check_aliases(case: Case, answer: Answer) -> None:

@@ -49,12 +49,22 @@ class Looks:
     """
 
     def __init__(self, cases: Iterable[Case] = ()) -> None:
-        self._cases = list(cases)
+        self._given = tuple(cases)
+        self._cases = list(self._given)
         self._series = 0
         self._asked = 0
         self._due: dict[int, int] = {}
         """The kind of call to look at, by the number of the sample."""
         self.taken: list[Look] = []
+
+    def afresh(self) -> Looks:
+        """For a race that is run again: it is looked at as well, though with cases that were asked in the first.
+
+        What was taken in either is judged.
+        """
+        again = Looks(self._given)
+        again.taken = self.taken
+        return again
 
     def begin(self, samples: int) -> None:
         """Choose among so many samples to come."""

@@ -16,6 +16,7 @@ Each stage takes the job and either returns (go on) or raises `Failed` (the verd
 
 from __future__ import annotations
 
+import secrets
 import time
 import traceback
 from collections.abc import Callable, Iterable
@@ -153,6 +154,7 @@ def _run_trial(job: Job, trial: Trial, *, done: int) -> None:
     version, earlier = 0, None
     noted = _noted(trial, done) if trial is job.plan.trials[job.plan.main] else None
     held: list[tuple[int, Case, checks.Answer]] = []
+    looked_at_whole = done + secrets.randbelow(max(1, len(trial.cases) - done))
     for slot, case in enumerate(trial.cases):
         if slot < done:
             continue
@@ -162,7 +164,8 @@ def _run_trial(job: Job, trial: Trial, *, done: int) -> None:
             set_parameters(job, job.runner, trial, case.version)
         version = case.version
         over = slot - 1 if case.overwrite and earlier else None
-        answer, called = call(job, trial, case, slot=slot, overwrite=over, noted=slot == noted)
+        whole = slot == looked_at_whole
+        answer, called = call(job, trial, case, slot=slot, overwrite=over, noted=slot == noted, whole=whole)
         judge(job, case, answer, earlier and earlier[1])
         if slot == noted:
             refuse_spoiled_answer(job, trial, slot)
@@ -175,7 +178,7 @@ def _run_trial(job: Job, trial: Trial, *, done: int) -> None:
         earlier = (case, answer)
         held.append((slot, case, answer))
     for slot, case, answer in held[:-1]:
-        look_again(job, case, answer, slot)
+        look_again(job, case, answer, slot, whole=slot == looked_at_whole)
     checks.check_own_memory([answer for _, _, answer in held])
     if trial is job.plan.trials[job.plan.main]:
         refuse_remembered_answers(job, trial, [case for case in trial.cases if case.version == version])

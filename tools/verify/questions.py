@@ -66,7 +66,12 @@ def call(
     prove: bool = False,
     measure: bool = False,
     noted: bool = False,
+    whole: bool = False,
 ) -> tuple[checks.Answer, dict[str, Any]]:
+    """One question and its answer, and what the worker says beside it.
+
+    `whole`: every byte of the inputs is looked at afterwards, however large they are.
+    """
     apart = silenced or pieces.are_long(case.expectation.inputs_bytes)
     reply, blobs = job.runner.ask(
         "call",
@@ -86,22 +91,26 @@ def call(
     checks.check_faults(case, reply["faults"])
     answer = checks.read_answer(reply, blobs, job.settings.device)
     if apart and not silenced:  # in silence nobody asks what became of them
-        answer = dataclasses.replace(answer, inputs_seen=_look_back(job, slot, case.expectation.inputs_bytes, "inputs"))
+        seen = _look_back(job, slot, case.expectation.inputs_bytes, "inputs", whole=whole)
+        answer = dataclasses.replace(answer, inputs_seen=seen)
     return answer, reply
 
 
-def look_again(job: Job, earlier: Case, answer: checks.Answer, slot: int) -> None:
+def look_again(job: Job, earlier: Case, answer: checks.Answer, slot: int, *, whole: bool) -> None:
     """An answer must outlast the calls that came after it."""
     sizes_bytes = [tensor.numel() * tensor.element_size() for tensor in answer.tensors]
-    checks.check_held(earlier, answer.tensors, _look_back(job, slot, sizes_bytes, "outputs"))
+    checks.check_held(earlier, answer.tensors, _look_back(job, slot, sizes_bytes, "outputs", whole=whole))
 
 
-def _look_back(job: Job, slot: int, sizes_bytes: Sequence[int], of: str) -> checks.Seen:
+def _look_back(job: Job, slot: int, sizes_bytes: Sequence[int], of: str, *, whole: bool) -> checks.Seen:
     """What became of the inputs or the outputs of a call, in pieces that are chosen now."""
-    numbers = [pieces.draw(size) for size in sizes_bytes]
+    numbers = [None if whole else pieces.draw(size) for size in sizes_bytes]
     expected_bytes = sum(map(pieces.size_bytes, sizes_bytes, numbers))
     reply, rows = job.runner.ask("read", slot=slot, of=of, pieces=numbers, expected_bytes=expected_bytes)
-    return checks.Seen(described=reply["tensors"], numbers=numbers, rows=rows)
+    described = reply["tensors"]
+    if not isinstance(described, list):
+        raise Failed(Finding.TAMPERED, "the worker's answer contradicts itself (no list of tensors)")
+    return checks.Seen(described=described, numbers=numbers, rows=rows)
 
 
 def judge(job: Job, case: Case, answer: checks.Answer, earlier: checks.Answer | None = None) -> None:

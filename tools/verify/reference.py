@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import inspect
 import pickle
 from collections.abc import Callable, Iterator, Mapping
@@ -63,6 +64,8 @@ class Reference:
     def close(self) -> None:
         """Forget the loaded module's name. Models made so far keep working."""
         self._user.close()
+        if "_elsewhere" in vars(self):
+            self._elsewhere.close()
 
     def init_arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """What the constructor takes, made anew at each call; a candidate's constructor takes the same."""
@@ -105,25 +108,36 @@ class Reference:
     def make_inputs_on(self, device: str, seed: int) -> list[Any]:
         """Such inputs, and other numbers for the same seed, made on this device where they are large.
 
-        Only if the user's code does not mind: if it raises there, all is made on the CPU from then on.
+        Only if the user's code does not mind: if it raises there, all is made on the CPU from then on. The file is
+        executed anew for it, since it may remember tensors, and those belong where they were made.
         """
         if device == "cpu" or not self._are_large():
             return self.make_inputs(seed)
         try:
             with torch.device(device), refusing(on_gpu=True):
-                return self.make_inputs(seed)
-        except ProblemError:
+                return self._elsewhere.make_inputs(seed)
+        except (ProblemError, RuntimeError, TypeError):
             self._large = False
             return self.make_inputs(seed)
+
+    @functools.cached_property
+    def _elsewhere(self) -> Reference:
+        return Reference(self.spec, self.constants, self.batch)
 
     def _are_large(self) -> bool:
         """As far as that can be told without making them."""
         if self._large is None:
-            self._large = False
-            with contextlib.suppress(ProblemError), torch.device("meta"):
-                inputs = [] if self._saved is not None else self.make_inputs(_INIT_SEED)
-                self._large = sum(tensor.nbytes for tensor in input_tensors.tensors_in(inputs)) > LARGE_BYTES
+            self._large = self._saved is None and self._outlined_bytes() > LARGE_BYTES
         return self._large
+
+    def _outlined_bytes(self) -> int:
+        """Of the inputs; 0 where their file does not make them without values."""
+        with contextlib.suppress(ProblemError, RuntimeError, TypeError):
+            tried = Reference(self.spec, self.constants, self.batch)
+            with contextlib.closing(tried), torch.device("meta"):
+                inputs = tried.make_inputs(_INIT_SEED)
+                return sum(tensor.numel() * tensor.element_size() for tensor in input_tensors.tensors_in(inputs))
+        return 0
 
     def make_inputs(self, seed: int) -> list[Any]:
         """Fresh inputs in the order of `forward`'s parameters; nobody else holds their memory."""

@@ -49,9 +49,9 @@ SAMPLES_OF_A_PAIR = 2
 """Of each side."""
 FLOOR_SHARE = 0.5
 """Claims under half the floor are impossible; the other half is for outputs that stay in the cache."""
-ASKED_AGAIN = 2
+RACED_AGAIN = 2
 PAUSE_S = 0.25
-"""Before each time that a candidate is asked again: what holds up a host lasts for a while. A lie does not pass by."""
+"""Before each: what holds up a host lasts for a while."""
 HELD_UP_ALIKE = 0.5
 """Where the original waits for half as long without a reason, the host is no witness against anybody."""
 
@@ -144,8 +144,8 @@ class Racetrack:
         for opponent in self.opponents[since:]:
             if not opponent.namesake:  # else what was measured of the one before holds
                 with opponent.conditions.settled():
-                    samples = self._turns(opponent, session, looks)
-                    self._bound(opponent, session, samples)
+                    samples = self._believed(opponent, session, self._turns(opponent, session, looks))
+                    self._bound(session, samples)
             races.append(Race(opponent=opponent.name, samples=samples))
         return races
 
@@ -187,8 +187,13 @@ class Racetrack:
             before=before,
         )
 
-    def _bound(self, opponent: Opponent, session: Session, samples: PairedSamples) -> None:
-        """Refuse claims that the trusted clock, the floor or their own other half contradict."""
+    def _believed(self, opponent: Opponent, session: Session, samples: PairedSamples) -> PairedSamples:
+        """These, or a race run again, where they contradict themselves and that one does not."""
+        race_again = functools.partial(self._turns, opponent, session, Looks())
+        return settle_doubt(samples, self.clock.overheads, race_again)
+
+    def _bound(self, session: Session, samples: PairedSamples) -> None:
+        """Refuse claims that the trusted clock or the floor contradict."""
         claimed = statistics.median(sample.device_ms for sample in samples.candidate)
         latency = statistics.median(sample.host_ms for sample in samples.candidate)
         calls = max(3, min(BATCH_AT_MOST, int(BATCH_MS / max(latency, 1e-3))))
@@ -205,25 +210,24 @@ class Racetrack:
             raise Failed(
                 Finding.FALSE_CLOCK, f"claimed {claimed:.4f} ms; moving the bytes alone takes {self.floor_ms:.4f} ms"
             )
-        ask_again = functools.partial(self._take_turns, opponent, session, Looks(), self.settings.short_pairs)
-        settle_doubt(samples, self.clock.overheads, ask_again)
 
 
 def settle_doubt(
-    samples: PairedSamples, overheads: Overheads, ask_again: Callable[[], PairedSamples], pause_s: float = PAUSE_S
-) -> None:
-    """A host that was held up is not again, and a lie is; where it holds up the original as well, nobody can tell.
+    samples: PairedSamples, overheads: Overheads, race_again: Callable[[], PairedSamples], pause_s: float = PAUSE_S
+) -> PairedSamples:
+    """The first of these and up to two races more that does not contradict itself: what is doubted is not reported.
 
+    A host that was held up is not again, and a lie is; where it holds up the original as well, nobody can tell.
     `overheads`: of the clock that reads the original.
     """
-    for _ in range(ASKED_AGAIN):
+    for _ in range(RACED_AGAIN):
         if not _doubt(samples, overheads):
-            return
+            return samples
         time.sleep(pause_s)
-        samples = ask_again()
+        samples = race_again()
     doubt, beside_ms = _doubt(samples, overheads), hidden_ms(samples.baseline, overheads)
     if not doubt:
-        return
+        return samples
     if beside_ms >= HELD_UP_ALIKE * hidden_ms(samples.candidate, samples.overheads):
         raise Disturbed(f"the host was held up; {beside_ms:.4f} ms of the original's call nothing explains either")
     raise Failed(Finding.FALSE_CLOCK, f"{doubt} ({beside_ms:.4f} ms for the original meanwhile)")

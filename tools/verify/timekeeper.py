@@ -11,6 +11,7 @@ import concurrent.futures
 import dataclasses
 import statistics
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +23,7 @@ from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.isolate.tensors import nested_tensors
 from triton_agent.tools.kernel_profile import Roofline
 from triton_agent.tools.timing.opponents import COMPILED, EAGER_TF32
-from triton_agent.tools.timing.vigil import Vigil, undisturbed
+from triton_agent.tools.timing.vigil import Disturbed, Vigil, undisturbed
 from triton_agent.tools.verify.baselines import Compiled, compile_original, keep_what_is_compiled, tf32_may_matter
 from triton_agent.tools.verify.compiled_beforehand import LIMIT_S, CompiledBeforehand
 from triton_agent.tools.verify.input_tensors import map_tensors
@@ -129,12 +130,21 @@ class Timekeeper:
 
     def _race(self, session: Session, looks: Looks, since: int) -> list[Race]:
         races = undisturbed(
-            lambda: self._track.race(session, looks, since),
+            lambda: self._raced(session, looks.afresh(), since),
             self._vigil,
             after=lambda run: self._vigil.slower_than_usual({race.opponent: race.original_ms() for race in run}),
             probe=self._probe,
         )
         return [dataclasses.replace(race, clocks_mhz=self._vigil.clocks_mhz) for race in races]
+
+    def _raced(self, session: Session, looks: Looks, since: int) -> list[Race]:
+        """A race that the host held up is run again, and not on the candidate's time."""
+        began = time.monotonic()
+        try:
+            return self._track.race(session, looks, since)
+        except Disturbed:
+            session.deadline += time.monotonic() - began
+            raise
 
     def _probe(self) -> str:
         """Whether the original is slower than it was, asked of the original alone; the first time it is to be known."""
