@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import random
 import sys
+import types
 from pathlib import Path
 
 import numpy
@@ -13,6 +14,8 @@ import torch
 
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.verify.cases import _CaseMaker
+from triton_agent.tools.verify.plan import PlanSettings
 from triton_agent.tools.verify.reference import Reference, load
 
 HEAD = "import torch\nfrom torch import nn\n"
@@ -90,6 +93,18 @@ def test_a_file_that_remembers_tensors_gets_them_where_it_made_them(tmp_path: Pa
         made = reference.make_inputs_on(device, 1)
         assert [tensor.device.type for tensor in made] == [device] * 3
     assert torch.equal(reference.make_inputs(1)[1], torch.full((2 << 20,), 2.0))
+
+
+@pytest.mark.parametrize("made", ["torch.randn(2 << 20, 1).expand(-1, 4)", "torch.randn(1 << 20, 12).chunk(3, -1)[1]"])
+def test_inputs_made_on_a_device_come_to_lie_as_those_that_are_moved_there(tmp_path: Path, made: str) -> None:
+    reference = problem(tmp_path, model_with(f"return [{made}]"))
+    maker = types.SimpleNamespace(settings=PlanSettings(device="meta"))
+    lies = [
+        tensor.stride()
+        for inputs in (reference.make_inputs(1), reference.make_inputs_on("meta", 1))
+        for tensor in _CaseMaker._moved(maker, inputs)  # type: ignore[arg-type]
+    ]
+    assert lies == [(4, 1), (4, 1)]
 
 
 def test_everything_follows_the_seed_and_nothing_leaks(tmp_path: Path) -> None:
