@@ -392,15 +392,12 @@ class Worker:
         """The outputs or the inputs of an earlier call as they are now, in pieces."""
         slot = self.slots[message["slot"]]
         tensors = slot.inputs if message["of"] == "inputs" else slot.outputs
-        with self._candidate("forward"):
-            return self._pieces(tensors, message["pieces"])
-
-    def _pieces(self, tensors: list[torch.Tensor], asked: list[pieces.Numbers]) -> Reply:
         try:
-            rows = [pieces.of(row(tensor), numbers) for tensor, numbers in zip(tensors, asked, strict=True)]
+            asked = zip(tensors, message["pieces"], strict=True)
+            rows = [pieces.of(row(tensor), numbers) for tensor, numbers in asked]
             return {"tensors": [describe(tensor) for tensor in tensors]}, [rows]
-        except torch.OutOfMemoryError:
-            raise
+        except torch.OutOfMemoryError as error:
+            raise CandidateRaised({"phase": "read", "unsupported": False, **report_of(error, self.path)}) from None
         except (*UNREADABLE, IndexError, ValueError):  # no longer what it was
             return {"tensors": []}, []
 
