@@ -64,7 +64,7 @@ def examples() -> str:
         figures = [_ratio(times[key]) if key in times else "nothing shipped" for key in asked]
         any_row = rows[0]
         cells = [f"`{example}`", any_row["gpu"], any_row["commit"], f"{float(any_row['command_s']):.0f} s", *figures]
-        lines.append("| " + " | ".join(cells) + " |\n")
+        lines.append(_line(cells))
     return EXAMPLES_HEAD + "".join(lines)
 
 
@@ -88,7 +88,7 @@ def suite() -> str:
         cells = [rows[0]["gpu"], commit, rows[0]["policy_version"], f"{solved} of {len(rows)}"]
         cells += [f"{mean:.2f}x" for mean in means]
         cells += [f"{share:.0%}" for share in (*shares, statistics.median(copied))]
-        lines.append("| " + " | ".join(cells) + " |\n")
+        lines.append(_line(cells))
     return SUITE_HEAD + "".join(lines)
 
 
@@ -101,8 +101,13 @@ def products() -> str:
         shape = row["shape"] if row["copies"] == "1" else f"{row['copies']} times {row['shape']}"
         share = f"{float(row['share']):.0%} ({float(row['low']):.1%} to {float(row['high']):.1%})"
         cells = [shape, row["dtype"], row["gpu"], row["commit"], f"{float(row['own_ms']) * 1e3:.0f} us", share]
-        lines.append("| " + " | ".join(cells) + " |\n")
+        lines.append(_line(cells))
     return PRODUCTS_HEAD + "".join(lines)
+
+
+def _line(cells: list[str]) -> str:
+    """Of a table."""
+    return "| " + " | ".join(cells) + " |\n"
 
 
 def _geomean(rows: list[dict[str, str]], column: str) -> float:
@@ -116,7 +121,7 @@ def _row(rows: list[dict[str, str]]) -> str:
     machine = f"{any_row['cores']} cores, {'no GPU' if any_row['device'] == 'cpu' else any_row['gpu']}"
     figures = [f"{float(row['value']):.2f}/s ({row['workers']} at once)" for row in best.values()]
     cells = [f"verdicts, `{any_row['problem']}`", machine, any_row["commit"], *figures, f"{ours / fresh:.1f}x"]
-    return "| " + " | ".join(cells) + " |\n"
+    return _line(cells)
 
 
 def _best(rows: list[dict[str, str]], arrangement: str) -> dict[str, str]:

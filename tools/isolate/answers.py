@@ -34,6 +34,7 @@ ALIGNMENT = 64
 LENT_BYTES = 16 << 20
 """What is lent to any worker, however little is expected of it."""
 STAGE_BYTES = 16 << 20
+"""Of a large answer on its way from a GPU, at once."""
 ROOM = 2
 """Times what is expected: a wrong dtype or a wrong shape may be this much larger."""
 

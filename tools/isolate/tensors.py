@@ -62,7 +62,7 @@ def row(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.layout is not torch.strided or tensor.device.type == "meta" or tensor.is_quantized:
         raise Foreign(f"a {tensor.layout} tensor on {tensor.device}")
     flat = own_view(tensor).resolve_conj().resolve_neg().contiguous().reshape(-1)
-    return flat.view(torch.uint8) if flat.numel() else torch.empty(0, dtype=torch.uint8)
+    return flat.view(torch.uint8) if flat.numel() else torch.empty(0, dtype=torch.uint8, device=flat.device)
 
 
 def unpack(description: dict[str, Any], data: torch.Tensor) -> torch.Tensor:

@@ -2,8 +2,8 @@
 
 It decides nothing and knows nothing worth stealing: it gets inputs of its own and hands back bytes. It says READY
 before it has seen the candidate; if it dies before that the fault is ours, after that the candidate's. Requests are
-`load`, `build`, `parameters`, `call`, `read`, `state`, in a compiler worker `compile`, on a GPU `profile` and those of
-the stopwatch.
+`load`, `build`, `parameters`, `call`, `read`, `spoil`, `state`, in a compiler worker `compile`, on a GPU `profile` and
+those of the stopwatch.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.isolate import pieces
-from triton_agent.tools.isolate.tensors import DTYPES, Malformed, is_expanded, leaves, shape_of, unflatten, unpack
+from triton_agent.tools.isolate.tensors import DTYPES, Malformed, is_expanded, leaves, row, shape_of, unflatten, unpack
 from triton_agent.tools.isolate.watch import POISON
 from triton_agent.tools.results import CaseAccuracy, Finding
 from triton_agent.tools.verify.accuracy import Judgement, judge
@@ -37,11 +37,11 @@ class Seen:
     def is_still(self, index: int, wanted: torch.Tensor) -> bool:
         """Whether that one is what it was, as far as the pieces show."""
         try:
-            described, row = self.described[index], self.rows[index]
+            described, found = self.described[index], self.rows[index]
             alike = described["shape"] == list(wanted.shape) and DTYPES[described["dtype"]] == wanted.dtype
         except (IndexError, KeyError, TypeError):  # it could not be read any more
             return False
-        return alike and _same_row(pieces.of(_bytes(wanted), self.numbers[index]), row.to(wanted.device))
+        return alike and _same_row(pieces.of(row(wanted), self.numbers[index]), found.to(wanted.device))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,13 +217,7 @@ def check_inputs(case: Case, answer: Answer) -> None:
 
 
 def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return a.shape == b.shape and a.dtype == b.dtype and _same_row(_bytes(a), _bytes(b).to(a.device))
-
-
-def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """Row-major."""
-    row = tensor.contiguous().reshape(-1)
-    return row.view(torch.uint8) if tensor.numel() else row.new_empty(0, dtype=torch.uint8)
+    return a.shape == b.shape and a.dtype == b.dtype and _same_row(row(a), row(b).to(a.device))
 
 
 def check_aliases(case: Case, answer: Answer) -> None:

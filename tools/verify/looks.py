@@ -23,7 +23,7 @@ from triton_agent.tools.verify.session import Failed, Reply, Session
 IN_FIRST_RACE, AFTER_FIRST_RACE, IN_SILENCE, IN_SECOND_RACE = slice(0, 3), slice(3, 4), slice(4, 5), slice(5, 7)
 """Which of a trial's looks are for what. None is for two things: what was asked before may be known, and what was
 answered before lie about in memory."""
-LOOKS = 7
+LOOKS: int = IN_SECOND_RACE.stop
 """In all; each costs the original a few runs, once."""
 KINDS_OF_CALL = (0, 1)
 """A sample has a call for the device time, for which the stream is kept busy, and one after it for the latency."""

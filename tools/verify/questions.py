@@ -98,7 +98,7 @@ def call(
 
 def look_again(job: Job, earlier: Case, answer: checks.Answer, slot: int, *, whole: bool) -> None:
     """An answer must outlast the calls that came after it."""
-    sizes_bytes = [tensor.numel() * tensor.element_size() for tensor in answer.tensors]
+    sizes_bytes = [tensor.nbytes for tensor in answer.tensors]
     checks.check_held(earlier, answer.tensors, _look_back(job, slot, sizes_bytes, "outputs", whole=whole))
 
 
