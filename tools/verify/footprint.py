@@ -26,6 +26,7 @@ from torch.overrides import TorchFunctionMode
 
 from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.verify.allowance import asked_elements
 from triton_agent.tools.verify.flop_meter import FlopMeter
 from triton_agent.tools.verify.index_bounds import refusing
 from triton_agent.tools.verify.input_tensors import map_tensors, tensors_in
@@ -100,7 +101,7 @@ class _Meter(UncompiledMode):  # type: ignore[no-untyped-call]
         self.largest = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self._refuse(_asked_elements(args))  # before the memory is taken
+        self._refuse(asked_elements(args))  # before the memory is taken
         result = func(*args, **(kwargs or {}))
         for tensor in tensors_in(result):
             self.largest = max(self.largest, _written_elements(tensor))
@@ -126,14 +127,6 @@ class _Calls(TorchFunctionMode):
         if name != "__get__":
             self.names.append(name)
         return func(*args, **(kwargs or {}))
-
-
-def _asked_elements(args: Any) -> int:
-    """What an operator that makes a tensor out of nothing is asked for; 0 for the others."""
-    if any(True for _ in tensors_in(args)):
-        return 0
-    sizes = [arg for arg in args if isinstance(arg, (list, tuple)) and all(type(size) is int for size in arg)]
-    return max((math.prod(size) for size in sizes), default=0)
 
 
 def _written_elements(tensor: torch.Tensor) -> int:
@@ -216,7 +209,8 @@ def prove(
     uncut = limits.elements_at_most if reference.batch is None else MOST_UNCUT_ELEMENTS
     with _quiet_generators(), torch.no_grad():
         with _Meter(uncut, deadline):
-            inputs = [map_tensors(value, lambda tensor: tensor.to(device)) for value in reference.make_inputs(seed)]
+            made = reference.make_inputs_on(device, seed)
+            inputs = [map_tensors(value, lambda tensor: tensor.to(device)) for value in made]
         with _Meter(limits.elements_at_most, deadline):
             model = _model(reference, seed).to(device)
         with refusing(on_gpu=device != "cpu"), meter, counter, calls:

@@ -24,6 +24,7 @@ from triton_agent.tools import problem_source
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.verify import input_tensors
+from triton_agent.tools.verify.allowance import Allowance, AllowanceSpent
 from triton_agent.tools.verify.index_bounds import refusing
 from triton_agent.tools.verify.sizes import resize_spec, resize_tree
 from triton_agent.tools.verify.stand_ins import stand_in
@@ -125,19 +126,21 @@ class Reference:
         return Reference(self.spec, self.constants, self.batch)
 
     def _are_large(self) -> bool:
-        """As far as that can be told without making them."""
         if self._large is None:
-            self._large = self._saved is None and self._outlined_bytes() > LARGE_BYTES
+            self._large = self._saved is None and self._ask_for_much()
         return self._large
 
-    def _outlined_bytes(self) -> int:
-        """Of the inputs; 0 where their file does not make them without values."""
-        with contextlib.suppress(ProblemError, RuntimeError, TypeError):
-            tried = Reference(self.spec, self.constants, self.batch)
-            with contextlib.closing(tried), torch.device("meta"):
-                inputs = tried.make_inputs(_INIT_SEED)
-                return sum(tensor.numel() * tensor.element_size() for tensor in input_tensors.tensors_in(inputs))
-        return 0
+    def _ask_for_much(self) -> bool:
+        """Told by a draw on the CPU, which ends where it asks for more; in a file of its own, left half-way."""
+        with contextlib.closing(Reference(self.spec, self.constants, self.batch)) as tried:
+            try:
+                with Allowance(LARGE_BYTES):
+                    made = tried.make_inputs(_INIT_SEED)
+            except AllowanceSpent:
+                return True
+            except (ProblemError, RuntimeError, TypeError):
+                return False
+        return sum(tensor.numel() * tensor.element_size() for tensor in input_tensors.tensors_in(made)) > LARGE_BYTES
 
     def make_inputs(self, seed: int) -> list[Any]:
         """Fresh inputs in the order of `forward`'s parameters; nobody else holds their memory."""
