@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from triton_agent.tools.timing.clock_room import ClockRoom, Forerunner, Place
+from triton_agent.tools.timing.clock_room import ClockRoom, Place
 from triton_agent.tools.timing.lease import Mode
 
 
@@ -207,40 +207,3 @@ def test_who_has_waited_long_for_the_clock_is_let_in_between_two_questions(monke
     checked.leave()
     assert log == ["race", "check"]
     assert not room.is_overdue and held == 0
-
-
-def others_come(forerunner: Forerunner, count: int) -> tuple[list[threading.Thread], list[int]]:
-    came: list[int] = []
-
-    def come(number: int) -> None:
-        forerunner.let_go_ahead(number)
-        came.append(number)
-
-    threads = [threading.Thread(target=come, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    return threads, came
-
-
-def test_the_first_candidate_runs_ahead_until_it_is_through() -> None:
-    forerunner = Forerunner()
-    forerunner.let_go_ahead("first")
-    threads, came = others_come(forerunner, 3)
-    forerunner.is_through(1)
-    time.sleep(0.05)
-    assert came == []
-    forerunner.is_through("first")
-    for thread in threads:
-        thread.join(5)
-    assert sorted(came) == [0, 1, 2]
-    forerunner.let_go_ahead("late")
-
-
-def test_nobody_runs_ahead_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triton_agent.tools.timing.clock_room.LEAD_S", 0.05)
-    forerunner = Forerunner()
-    forerunner.let_go_ahead("first")
-    threads, came = others_come(forerunner, 2)
-    for thread in threads:
-        thread.join(5)
-    assert sorted(came) == [0, 1]

@@ -11,7 +11,7 @@ import torch
 from triton_agent.tools.isolate.tensors import nested_tensors
 from triton_agent.tools.problem import ProblemSpec, parse_problem
 from triton_agent.tools.verify import expectation, facts
-from triton_agent.tools.verify.expectation import OriginalFailed, behaviour, expect
+from triton_agent.tools.verify.expectation import PACKED_BESIDE_BYTES, OriginalFailed, behaviour, expect
 from triton_agent.tools.verify.original_runs import OriginalRuns
 from triton_agent.tools.verify.plan import Plan, PlanSettings
 from triton_agent.tools.verify.prepare import prepare_plan
@@ -124,9 +124,15 @@ class Overwriting(torch.nn.Module):
         return x.mul_(2)[0] + same[0]
 
 
-def test_the_originals_runs_see_what_was_given_and_not_what_one_of_them_wrote() -> None:
-    x = torch.arange(12.0).reshape(3, 4)
+@pytest.mark.parametrize("columns", [4, PACKED_BESIDE_BYTES])
+@pytest.mark.parametrize("leaf", [True, False])
+def test_the_originals_runs_see_what_was_given_and_not_what_one_of_them_wrote(columns: int, leaf: bool) -> None:
+    x = torch.arange(3.0 * columns).reshape(3, columns).requires_grad_(not leaf)
+    x, before = (x if leaf else x + 0), x.detach().clone()
+    assert x.is_leaf == leaf
     found = expect(Overwriting(), [x, x])
+    assert torch.equal(x, before)
+    x = before
     assert torch.equal(found.inputs_after[0], 2 * x) and torch.equal(found.inputs_after[1], 2 * x)
     assert torch.equal(found.outputs[0].yard.original, 4 * x[0])
     assert torch.equal(found.outputs[0].yard.truth, 4 * x[0].double())

@@ -18,8 +18,6 @@ from triton_agent.tools.timing.lease import Mode
 
 STAY_S = 2.0
 """Others wait meanwhile, a trainer on the same GPU among them; who comes later than this drains it anew."""
-LEAD_S = 6.0
-"""A forerunner that is not through by then runs no further ahead."""
 PATIENCE_S = 1.0
 """Whoever wants the GPU alone waits this long for the checks under way, then only for the next pause in them."""
 
@@ -73,32 +71,6 @@ class ClockRoom:
         if self._lease is not None and not (awaited and time.monotonic() - self._taken_s < STAY_S):
             lease, self._lease = self._lease, None
             lease.close()
-
-
-class Forerunner:
-    """The first candidate of a problem has the GPU without the others until it was raced.
-
-    So a first win is known seconds sooner than with all in each other's way. The others are compiled meanwhile.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._candidate: object = None
-        self._until_s = math.inf
-        self._over = threading.Event()
-
-    def let_go_ahead(self, candidate: object) -> None:
-        """Returns at once for whoever comes first, and for the others when that one is through."""
-        with self._lock:
-            if self._candidate is None:
-                self._candidate, self._until_s = candidate, time.monotonic() + LEAD_S
-        if self._candidate is not candidate:
-            self._over.wait(max(0.0, self._until_s - time.monotonic()))
-
-    def is_through(self, candidate: object) -> None:
-        """It was raced, has failed, or waits for something itself; of any other nothing is changed by that."""
-        if self._candidate is candidate:
-            self._over.set()
 
 
 class Place:

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -25,10 +25,12 @@ from triton_agent.tools.errors import InstrumentError, ProblemError, TritonAgent
 from triton_agent.tools.hardware import uuid_of
 from triton_agent.tools.isolate import sandbox
 from triton_agent.tools.isolate.conditions import Conditions
+from triton_agent.tools.isolate.payloads import Payload, go_by_pinned_memory
 from triton_agent.tools.isolate.wire import Channel, ChannelClosed, error_to_json
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.results import to_json
-from triton_agent.tools.timing.clock_room import ClockRoom, Forerunner, Place
+from triton_agent.tools.timing.clock_room import ClockRoom, Place
+from triton_agent.tools.timing.forerunner import Forerunner
 from triton_agent.tools.timing.lease import Mode, awaited, lease
 from triton_agent.tools.timing.opponents import COMPILED
 from triton_agent.tools.verify import sorting
@@ -52,6 +54,7 @@ def main(channel: Channel, settings: dict[str, Any]) -> None:
         sandbox.enter(sandbox.confinement_from_json(settings["confinement"]))
     torch.set_num_threads(1)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    go_by_pinned_memory()
     torch.serialization.set_crc32_options(False)  # a third of the time that packing takes, and nobody looks at them
     checker = Checker(channel, settings)
     while True:
@@ -107,15 +110,12 @@ class Checker:
                 beforehand.share(functools.partial(self._lease, Mode.SHARED), functools.partial(awaited, self.gpu_key))
                 self.planning.conditions.settle()
             self.plan = prepare_plan(self.spec, self.planning, lambda: self._gpu(Mode.SHARED), second)
-            if second is not None:
-                with self._gpu(Mode.SHARED):
-                    second.close()
             if self._times:
-                self.clock = self._begin_clock(self.plan, beforehand)
+                self.clock = self._begin_clock(self.plan, beforehand, second)
         except BaseException as error:
             return reported(error)
         return {
-            "lent": [payload.identity() for payload in self.plan.payloads() if payload.file is not None],
+            "lent": lent(self.plan.payloads()),
             "facts": {
                 **to_json(self.plan.facts),
                 "torch": torch.__version__,
@@ -126,16 +126,24 @@ class Checker:
             },
         }
 
-    def _begin_clock(self, plan: Plan, beforehand: CompiledBeforehand) -> LateClock[Timekeeper]:
+    def _begin_clock(
+        self, plan: Plan, beforehand: CompiledBeforehand, second: SecondReader | None
+    ) -> LateClock[Timekeeper]:
         """Made behind the answer, where the card's ceilings are known: they are measured on a machine at rest."""
-        clock = LateClock(functools.partial(self._make_clock, plan, beforehand))
+        clock = LateClock(functools.partial(self._make_clock, plan, beforehand, second))
         if ceilings_known("cuda"):
             clock.begin()
         else:
             clock.wait(lambda: None)
         return clock
 
-    def _make_clock(self, plan: Plan, beforehand: CompiledBeforehand) -> Timekeeper:
+    def _make_clock(self, plan: Plan, beforehand: CompiledBeforehand, second: SecondReader | None) -> Timekeeper:
+        """And whatever else nobody needs before it."""
+        with self._gpu(Mode.SHARED):
+            if second is not None:
+                second.close()
+            looks = plan.trials[plan.main].looks()
+        self.reply({"lent": lent(case.expectation.packed_inputs for case in looks)})
         with self._gpu(Mode.EXCLUSIVE):
             return Timekeeper(
                 load(self.spec),
@@ -246,11 +254,13 @@ class Checker:
             clock=self.clock,
             on_stage=lambda stage: self.reply({"job": message["job"], "stage": stage}),
         )
+        if job.forerunner is not None:
+            job.forerunner.sets_out(job, message["job"])
         try:
             run(job, sorting.STAGES if message.get("sort") else STAGES)
         finally:
             place.leave()
-            job.runs_no_further_ahead()
+            job.is_raced()
         failure = job.failure
         record = {name: to_json(getattr(job, name)) for name in RECORDED}
         return {
@@ -263,6 +273,11 @@ class Checker:
                 "layers": list(job.runner.layers),
             }
         }
+
+
+def lent(payloads: Iterable[Payload]) -> list[tuple[int, int, int]]:
+    """The files among what is sent to candidates, as their driver is told of them."""
+    return [payload.identity() for payload in payloads if payload.file is not None]
 
 
 def reported(error: BaseException) -> dict[str, Any]:

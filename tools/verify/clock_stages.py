@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from triton_agent.tools.results import AHEAD, Determinism, Finding, KernelResources, Timing
+from triton_agent.tools.results import AHEAD, Determinism, Finding, Interval, KernelResources, Timing
 from triton_agent.tools.timing.lease import Mode
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.job import Job
@@ -102,11 +102,11 @@ def race_original(job: Job) -> None:
     clock = ready_clock(job)
     if clock is not None:
         enter_clock(job, clock)
-        cases = job.plan.trials[job.plan.main].looks
+        cases = job.plan.trials[job.plan.main].looks()
         looks = Looks(cases[IN_FIRST_RACE])
         with job.gpu(Mode.EXCLUSIVE):
             races = clock.race(job.runner, looks)
-        job.runs_no_further_ahead()
+        job.is_raced()
         job.timings = timings_of(races)
         _check_answers_again(job, looks, cases[AFTER_FIRST_RACE])
 
@@ -122,8 +122,8 @@ def race_compiled(job: Job) -> None:
         _race_latecomers(job, clock, raced)
     job.notes += clock.notes
     trial = job.plan.trials[job.plan.main]
-    for case in trial.looks[IN_SILENCE]:
-        others = [other for other in (*trial.cases, *trial.looks) if other is not case]
+    for case in trial.looks()[IN_SILENCE]:
+        others = [other for other in (*trial.cases, *trial.looks()) if other is not case]
         with job.gpu(Mode.SHARED):
             look_in_silence(job.runner, case, others, job.settings.device)
 
@@ -132,11 +132,13 @@ def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
     def tell() -> None:
         job.on_stage("waiting for torch.compile")
 
+    if not is_ahead(job.timings):
+        job.let_others_race()
     _await_compiled(job, clock, tell)
     if clock.is_complete and raced == clock.opponents:  # nothing came of it
         return
     enter_clock(job, clock)
-    looks = Looks(job.plan.trials[job.plan.main].looks[IN_SECOND_RACE])
+    looks = Looks(job.plan.trials[job.plan.main].looks()[IN_SECOND_RACE])
     with job.gpu(Mode.EXCLUSIVE):
         with job.runner.off_its_time():
             clock.bring_in(tell)
@@ -163,8 +165,16 @@ def timings_of(races: list[Race]) -> list[Timing]:
 
 def ahead_by(timings: list[Timing]) -> str:
     """In words, what is known of a candidate that is right and was timed against some opponents; the rest follows."""
-    least = min((timing.speedup for timing in timings), key=lambda ratio: ratio.low)
-    return f"{AHEAD} {least.median:.2f}x" if least.low > 1 else "compiled"
+    return f"{AHEAD} {_least(timings).median:.2f}x" if is_ahead(timings) else "compiled"
+
+
+def is_ahead(timings: list[Timing]) -> bool:
+    """Of all that it was timed against, with confidence."""
+    return _least(timings).low > 1
+
+
+def _least(timings: list[Timing]) -> Interval:
+    return min((timing.speedup for timing in timings), key=lambda ratio: ratio.low)
 
 
 def _check_answers_again(job: Job, looks: Looks, unseen: Sequence[Case] = ()) -> None:

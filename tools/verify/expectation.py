@@ -6,9 +6,11 @@ and a mode (train or eval). Nothing of this ever enters a candidate's process bu
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import copy
 import dataclasses
+import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -30,6 +32,8 @@ NUDGES = 8
 """Draws, where one tells little. All of eight are a quarter of their usual size or less in two cases of
 a million."""
 
+PACKED_BESIDE_BYTES = 4 << 20
+"""Of inputs; less is packed sooner than a thread is begun."""
 
 FEW_PLACES = 8
 """More than that, and more than a hundredth of an output, are no accident."""
@@ -113,8 +117,7 @@ def expect(
 
     `around` are the surroundings that the user runs it in; `coarse` others that are right there, too, and err more.
     """
-    packed = args if isinstance(args, Payload) else pack(args)
-    given = Given(packed)
+    given = Given(args)
     doubles = _computes_in_double(model, given, around)
     seen = _observed(model, given, around)
     exact = run_lifted(model, given.values)
@@ -125,7 +128,7 @@ def expect(
         yards = _with_coarse(yards, model, given, coarse)
     kept = list(nested_tensors(seen.args))
     return Expectation(
-        packed_inputs=packed,
+        packed_inputs=given.packed(),
         tree=seen.tree,
         outputs=tuple(Output(name=name, yard=yard.brought_near()) for name, yard in zip(names, yards)),
         inputs_after=tuple(near(tensor.detach().clone()) for tensor in kept),
@@ -140,19 +143,48 @@ def expect(
 
 
 class Given:
-    """The inputs of one case as they are sent to candidates, for several runs of the original on copies of its own."""
+    """The inputs of one case as they are sent to candidates, for several runs of the original on copies of its own.
 
-    def __init__(self, packed: Payload) -> None:
-        self._packed = packed
-        self.values: list[Any] = packed.unpack()
+    What was just made is packed beside these runs, and serves as it is: what comes out of a package is the same.
+    """
+
+    def __init__(self, args: list[Any] | Payload) -> None:
+        self._packing = _packed_beside(args)
+        self.values: list[Any]
         """Nobody writes into these."""
+        if isinstance(args, Payload) or not all(tensor.is_leaf for tensor in nested_tensors(args)):
+            self.values = self.packed().unpack()
+        else:
+            self.values = args
+
+    def packed(self) -> Payload:
+        return self._packing.result()
 
     def copies(self) -> list[Any]:
         """With their strides and their sharing, made where they are: to unpack anew is to bring them there anew."""
         try:
             return copy.deepcopy(self.values)
         except NotImplementedError:  # some sparse and nested tensors
-            return list(self._packed.unpack())
+            return list(self.packed().unpack())
+
+
+def _packed_beside(args: list[Any] | Payload) -> concurrent.futures.Future[Payload]:
+    """In a thread of its own where they are large; there is none to outlive a fork."""
+    packing: concurrent.futures.Future[Payload] = concurrent.futures.Future()
+    if isinstance(args, Payload):
+        packing.set_result(args)
+    elif _bytes_of(nested_tensors(args)) < PACKED_BESIDE_BYTES:
+        packing.set_result(pack(args))
+    else:
+        threading.Thread(target=_pack_into, args=(packing, args), name="packing").start()
+    return packing
+
+
+def _pack_into(packing: concurrent.futures.Future[Payload], args: list[Any]) -> None:
+    try:
+        packing.set_result(pack(args))
+    except BaseException as error:
+        packing.set_exception(error)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

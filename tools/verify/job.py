@@ -16,7 +16,8 @@ from triton_agent.tools.results import (
     StageTime,
     Timing,
 )
-from triton_agent.tools.timing.clock_room import Forerunner, Place
+from triton_agent.tools.timing.clock_room import Place
+from triton_agent.tools.timing.forerunner import Forerunner
 from triton_agent.tools.verify.late_clock import LateClock
 from triton_agent.tools.verify.plan import Plan
 from triton_agent.tools.verify.session import Failed, Session
@@ -42,7 +43,7 @@ class JudgeSettings:
     profile: bool = False
 
 
-@dataclasses.dataclass(slots=True, kw_only=True)
+@dataclasses.dataclass(slots=True, kw_only=True, eq=False)
 class Job:
     """One candidate on its way through the stages, and what was learned so far."""
 
@@ -89,4 +90,16 @@ class Job:
     def runs_no_further_ahead(self) -> None:
         """The others may come to the GPU now."""
         if self.forerunner is not None:
+            self.forerunner.gives_way(self)
+
+    def is_raced(self) -> None:
+        """Or will not be."""
+        if self.forerunner is not None:
             self.forerunner.is_through(self)
+
+    def let_others_race(self) -> None:
+        """Without a place at the GPU, and not on the candidate's time."""
+        if self.forerunner is not None:
+            self.gpu.leave()
+            with self.runner.off_its_time():
+                self.forerunner.await_others()

@@ -64,10 +64,15 @@ class SecondReader:
         return tuple(received(message, blobs, files))
 
     def close(self) -> None:
-        """Ends it, and waits for that; with a place at the GPU, whose driver is busy when a process leaves."""
-        os.kill(self._pid, signal.SIGKILL)
-        os.waitpid(self._pid, 0)
-        self._channel.close()
+        """Ends it, and waits for that; with a place at the GPU, whose driver is busy when a process leaves.
+
+        Nothing happens the second time.
+        """
+        if self._pid:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+            self._pid = 0
+            self._channel.close()
 
 
 def _read(spec: ProblemSpec, channel: Channel, at_gpu: AtGpu, device: str, sizes: bool) -> None:
