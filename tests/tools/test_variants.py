@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from triton_agent.tools.problem import ProblemSpec, parse_problem
-from triton_agent.tools.verify.footprint import INTERPRETER, Limits, TooLarge, estimate, prove
+from triton_agent.tools.verify import trials
+from triton_agent.tools.verify.footprint import INTERPRETER, RUN_ON_GPU, Footprint, Limits, TooLarge, estimate, prove
 from triton_agent.tools.verify.reference import load
 from triton_agent.tools.verify.sizes import free_sizes, resize_spec
 from triton_agent.tools.verify.variants import AS_GIVEN, family, reference_for, scaled_down
@@ -277,3 +279,27 @@ def test_a_search_runs_the_original_once_at_each_size(tmp_path: Path) -> None:
     runs = log.read_text().strip(";").split(";")
     assert len(found) > 2
     assert sorted(runs) == sorted(set(runs))
+
+
+@pytest.mark.parametrize(("quick_s", "faked"), [(60.0, False), (0.0, True)])
+def test_on_a_gpu_large_sizes_are_run_where_that_is_quick_and_the_family_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_s: float, faked: bool
+) -> None:
+    spec = problem(tmp_path, NORM.replace("512", "32"))
+    expected = family(spec, 0, limits=TINY)
+    asked: list[Limits] = []
+
+    def run(*args: Any, device: str, **keywords: Any) -> Footprint:
+        assert device == "cuda"
+        asked.append(keywords["limits"])
+        return prove(*args, **keywords)
+
+    def estimated(*args: Any, **keywords: Any) -> Footprint:
+        assert faked, "sized by fake tensors, whose import takes seconds"
+        return estimate(*args, **keywords)
+
+    monkeypatch.setattr(trials, "prove", run)
+    monkeypatch.setattr(trials, "estimate", estimated)
+    monkeypatch.setattr(trials, "QUICK_S", quick_s)
+    assert family(spec, 0, limits=TINY, device="cuda") == expected
+    assert (asked.count(RUN_ON_GPU) == 1) == faked and asked.count(RUN_ON_GPU) >= 1

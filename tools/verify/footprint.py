@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import logging
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -53,6 +54,9 @@ much arithmetic, is about a second."""
 
 FULL_SIZE = Limits(elements_at_most=1 << 24, flops_at_most=20_000_000_000, seconds_at_most=60.0)
 """For variants checked on a GPU: the original still proves each of them on a CPU in about a second."""
+
+RUN_ON_GPU = Limits(elements_at_most=1 << 29, flops_at_most=sys.maxsize, seconds_at_most=60.0)
+"""What is run there only to see how large it is: 2 GiB of float32 in one tensor, in milliseconds."""
 
 MOST_UNCUT_ELEMENTS = 1 << 28
 """No tensor larger than this (1 GiB of float32) is made only to be cut, or to find out the size of the rest."""

@@ -5,6 +5,7 @@ One search, one deadline. Answers are remembered, since a search comes by the sa
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
@@ -13,12 +14,24 @@ from pathlib import Path
 from triton_agent.tools import problem_source
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem import ProblemSpec
-from triton_agent.tools.verify.footprint import Footprint, Limits, NotFollowed, TooLarge, estimate, prove
+from triton_agent.tools.verify.footprint import (
+    RUN_ON_GPU,
+    Footprint,
+    Limits,
+    NotFollowed,
+    TooLarge,
+    estimate,
+    prove,
+)
 from triton_agent.tools.verify.reference import Reference, load
 from triton_agent.tools.verify.sizes import AS_GIVEN, Variant, free_sizes, label
 
 LEADING = "leading"
 """Stands among the keys of sizes for the common leading dimension of the inputs."""
+
+
+QUICK_S = 0.5
+"""Of a run on a GPU that only tells a size; after a longer one fake tensors tell the others."""
 
 
 @dataclasses.dataclass
@@ -34,6 +47,7 @@ class Trials:
         self.deadline = time.monotonic() + self.limits.seconds_at_most
         self.sizes = free_sizes(self.spec, problem_source.read(Path(self.spec.path)).tree)
         self._only_runs_tell = False
+        self._runs_are_quick = self.device != "cpu"
         self._estimates: dict[Variant, Footprint | None] = {}
         self._proofs: dict[Variant, Footprint | None] = {}
 
@@ -84,11 +98,16 @@ class Trials:
             reference.close()
 
     def _estimated(self, variant: Variant, reference: Reference) -> Footprint:
-        """A problem small as it stands is simply run; fake tensors, which cost 3 s to import, size the others."""
+        """A problem small as it stands is simply run, and on a GPU a large one as well; fake tensors, which cost 3 s to
+        import, size the others.
+        """
         try:
             return self._proven(variant, reference)
         except TooLarge:
             pass
+        if self._runs_are_quick:
+            with contextlib.suppress(ProblemError):
+                return self._run_on_gpu(reference)
         try:
             return estimate(reference, self.seed, deadline=self.deadline)
         except NotFollowed as error:
@@ -97,6 +116,14 @@ class Trials:
             if not self._only_runs_tell:
                 raise
             return self._by_running(variant, reference, error.footprint)
+
+    def _run_on_gpu(self, reference: Reference) -> Footprint:
+        """It is the parameters that may take long, which are made on a CPU."""
+        began = time.monotonic()
+        try:
+            return prove(reference, self.seed, limits=RUN_ON_GPU, deadline=self.deadline, device=self.device)
+        finally:
+            self._runs_are_quick = time.monotonic() - began < QUICK_S
 
     def _by_running(self, variant: Variant, reference: Reference, seen: Footprint) -> Footprint:
         """The size of what fake tensors cannot follow: what was seen of it as long as that is too large to run."""
