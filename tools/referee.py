@@ -45,8 +45,7 @@ class Referee:
         self._deaths = 0
         self._closed = False
         self.lent: dict[File, int] = {}
-        """The checker's files in memory that workers are handed, with their sizes; known once `facts` are, but for a
-        few that are made afterwards."""
+        """The checker's files in memory that workers are handed, with their sizes; known once `facts` are."""
 
     def begin(self) -> None:
         """Fork the checker and have it load the problem; `facts` waits for that."""
@@ -58,19 +57,16 @@ class Referee:
     def facts(self) -> Message:
         """What the checker found out about the problem, once it has."""
         assert self._channel is not None
-        self.lent = {}
-        reply: Message = {}
         try:
-            while "facts" not in reply:  # what is made afterwards may be told of before
-                reply, _ = self._channel.receive(PREPARE_TIMEOUT_S)
-                raise_reported(reply)
-                self.lent |= _files(reply)
+            reply, _ = self._channel.receive(PREPARE_TIMEOUT_S)
         except ChannelTimeout as error:
             raise InstrumentError(
                 f"the original did not finish within {PREPARE_TIMEOUT_S:.0f} s", remedy="make the problem smaller"
             ) from error
         except ChannelClosed as error:
             raise WorkerLost(f"the checker died while it loaded the problem:\n{self._nursery.log_tail()}") from error
+        raise_reported(reply)
+        self.lent = {(device, number): size for device, number, size in reply["lent"]}
         with self._lock:
             self._lost = ""
         threading.Thread(target=self._listen, args=(self._channel,), daemon=True).start()
@@ -140,8 +136,6 @@ class Referee:
                 message, _ = channel.receive()
             except (ChannelClosed, OSError, ValueError):
                 break
-            if "lent" in message:
-                self.lent = {**self.lent, **_files(message)}
             waiting = self._jobs.get(message.get("job", 0))
             if waiting is not None:
                 waiting.put(message)
@@ -174,10 +168,6 @@ class Job:
                 return verdict
             if on_stage is not None:
                 on_stage(message["stage"])
-
-
-def _files(message: Message) -> dict[File, int]:
-    return {(device, number): size for device, number, size in message["lent"]}
 
 
 def raise_reported(message: Message) -> None:

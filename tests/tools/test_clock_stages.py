@@ -213,7 +213,7 @@ def test_no_look_is_taken_twice_and_none_is_left_over(monkeypatch: pytest.Monkey
     with job_at(LateClock(lambda: played), gpu) as (job, _):
         trial = job.plan.trials[0]
         cases = tuple(map(case_called, "abcdefg"))
-        job.plan = dataclasses.replace(job.plan, trials=(dataclasses.replace(trial, looks=lambda: cases),))
+        job.plan = dataclasses.replace(job.plan, trials=(dataclasses.replace(trial, looks=cases),))
         race_original(job)
         race_compiled(job)
     assert len(cases) == LOOKS and sorted(case.name for case in looked_at) == [case.name for case in cases]

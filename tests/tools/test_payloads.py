@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import mmap
 import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.tools.played_workers import descriptors, filler, honest, of_every_dty
 
 from triton_agent.tools.crew import CrewSettings, Worker
 from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
-from triton_agent.tools.isolate import cgroup, memory_files
+from triton_agent.tools.isolate import cgroup, memory_files, payloads
 from triton_agent.tools.isolate.conditions import DEFAULT
 from triton_agent.tools.isolate.holdings import Family
 from triton_agent.tools.isolate.payloads import Payload, announced, pack, received
@@ -313,3 +314,21 @@ def test_a_checker_keeps_no_descriptor_over_two_hundred_candidates(nursery: Nurs
     findings, counts = judged(nursery, tmp_path, 200)
     assert findings == [None, Finding.VALUES] * 100
     assert max(counts) <= counts[0] + 1
+
+
+def test_haste_holds_in_every_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(payloads._Haste, "checksums", True)
+    monkeypatch.setattr(payloads._Haste, "pinned", False)
+    payloads.pack_quickly()
+    seen: list[bool] = []
+
+    def packs() -> None:
+        payloads.pack(torch.ones(3))
+        seen.append(torch.serialization.get_crc32_options())
+
+    thread = threading.Thread(target=packs)
+    thread.start()
+    thread.join()
+    assert seen == [False]
+    monkeypatch.undo()
+    assert payloads.pack(torch.ones(3)).unpack().tolist() == [1, 1, 1] and torch.serialization.get_crc32_options()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 import torch
 
@@ -149,3 +151,23 @@ class Padded(torch.nn.Module):
 def test_inputs_that_torch_cannot_copy_are_unpacked_anew() -> None:
     x = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
     assert expect(Padded(), [x]).outputs[0].yard.original.tolist() == [[2, 2, 0], [2, 2, 2]]
+
+
+class Counting(torch.nn.Module):
+    """Counts its calls in an array of its caller's."""
+
+    def forward(self, x: torch.Tensor, calls: Any) -> torch.Tensor:
+        calls += 1
+        return x * 2
+
+
+def test_what_the_original_writes_into_arrays_is_nobody_elses() -> None:
+    calls = numpy.zeros(1)
+    found = expect(Counting(), [torch.ones(2, 3), calls])
+    assert calls[0] == 0 and found.packed_inputs.unpack()[1][0] == 0
+
+
+def test_nothing_is_packed_any_more_once_the_original_has_failed() -> None:
+    with pytest.raises(OriginalFailed, match="not with these parameters"):
+        expect(Fails(), [-torch.ones(64, PACKED_BESIDE_BYTES // 32)])
+    assert not [thread for thread in threading.enumerate() if thread.name == "packing"]

@@ -85,6 +85,22 @@ def only_once_elsewhere():
     assert torch.equal(reference.make_inputs(7)[0], reference.make_inputs_on("cpu", 7)[0])
 
 
+def test_a_file_that_can_be_executed_once_only_is_drawn_on_the_cpu(tmp_path: Path) -> None:
+    mark = str(tmp_path / "executed")
+    once = f"import os\nassert not os.path.exists({mark!r})\nopen({mark!r}, 'w').close()\n"
+    reference = problem(tmp_path, once + model_with("return [torch.randn(8 << 20)]"))
+    assert [reference.make_inputs_on("meta", 1)[0].device.type for _ in range(2)] == ["cpu", "cpu"]
+
+
+def test_a_draw_that_is_left_half_way_leaves_torch_as_it_was(tmp_path: Path) -> None:
+    drawing = "torch.set_num_threads(3)\n    x = torch.randn(8 << 20)\n    torch.set_num_threads(1)\n    return [x]"
+    reference = problem(tmp_path, model_with(drawing))
+    before = torch.get_num_threads()
+    assert before != 3
+    reference._ask_for_much()
+    assert torch.get_num_threads() == before
+
+
 def test_a_file_that_remembers_tensors_gets_them_where_it_made_them(tmp_path: Path) -> None:
     text = model_with("return [torch.randn(2 << 20), table() + 1, table()]")
     remembering = "import functools\n@functools.cache\ndef table():\n    return torch.ones(2 << 20)\n"

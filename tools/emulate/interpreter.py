@@ -191,6 +191,7 @@ def _check_mode() -> None:
 
 def _replace_language(interpreter: Interpreter) -> None:
     """Binds the functions of `triton.language` to the interpreter, in every module where kernels find them."""
+    stock._get_np_dtype = _remembering(stock._get_np_dtype)
     builder, scope = interpreter._builder, stock._LangPatchScope()
     stock.interpreter_builder, stock.interpreter_semantic = builder, interpreter._semantic
     for place in (tl, tl.core, tl.math, tl.tensor, tl.core.tensor_descriptor_base, cuda, cuda.utils, cuda.libdevice):
@@ -205,6 +206,19 @@ def _replace_language(interpreter: Interpreter) -> None:
     for name, function in inspect.getmembers(cuda.libdevice, callable):
         if hasattr(libdevice, name):
             setattr(libdevice, name, function)
+
+
+def _remembering(find: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Triton's own writes down a table of all types at every asking, which took a twelfth of a kernel's time."""
+    found: dict[str, Any] = {}
+
+    def remembered(kind: Any) -> Any:
+        name = kind.scalar.name
+        if name not in found:
+            found[name] = find(kind)
+        return found[name]
+
+    return remembered
 
 
 def _replace_launching(interpreter: Interpreter) -> None:

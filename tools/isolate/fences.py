@@ -38,6 +38,8 @@ MUCH_USED = ("torch._C", "triton.language", "triton.runtime", "triton.knobs", "t
 
 INTERPRETERS = ("triton.runtime.interpreter", "triton_agent.tools.emulate.")
 """These look into NumPy with every operation, and in a candidate's name: they get a twin without a fence."""
+OFTEN_PASSED = ("numpy._core.numeric", "numpy.lib._stride_tricks_impl")
+"""NumPy's own, through which such operations come (`full`, `broadcast_to`): they get twins of what they look into."""
 
 LANGUAGE = ("triton.language.", "triton.runtime.")
 """These look into Python's builtins with every operation that is compiled or interpreted, for a few that are here."""
@@ -51,10 +53,10 @@ def fence(path: str, refuse: Callable[[str], None]) -> None:
     """For good, and for the modules that are loaded by now."""
 
     def ask(module: types.ModuleType, name: str) -> None:
-        try:
-            file = sys._getframe(2).f_code.co_filename
-        except ValueError:  # C code, in a thread where no Python runs
+        asking = _caller_of_my_caller()
+        if asking is None:  # C code, in a thread where no Python runs
             return
+        file = asking.f_code.co_filename
         if file == path or (file.startswith(MADE_OF_TEXT) and not file.startswith(PART_OF_PYTHON)):
             refuse(f"`{name}` of the module {types.ModuleType.__getattribute__(module, '__name__')}")
 
@@ -88,15 +90,38 @@ def fence(path: str, refuse: Callable[[str], None]) -> None:
             module.__class__ = Held
 
 
+def _caller_of_my_caller() -> types.FrameType | None:
+    """Of the one whose frame asks for a module's name, that is. Python's own way to a frame raises an audit event, over
+    which the guard looks through the whole stack.
+    """
+    try:
+        raise LookupError
+    except LookupError as here:
+        assert here.__traceback__ is not None
+        frame: types.FrameType | None = here.__traceback__.tb_frame
+    for _ in range(3):  # this function, `ask`, and the module's own method
+        frame = frame.f_back if frame is not None else None
+    return frame
+
+
 def _give_twins_of_numpy() -> None:
-    numpy = sys.modules.get("numpy")
-    if numpy is None:
-        return
-    twin = types.ModuleType("numpy")
-    twin.__dict__.update(numpy.__dict__)
+    twins: dict[types.ModuleType, types.ModuleType] = {}
     for name, module in list(sys.modules.items()):
-        if name.startswith(INTERPRETERS) and module.__dict__.get("np") is numpy:
-            module.__dict__["np"] = twin
+        if name.startswith(INTERPRETERS) or name in OFTEN_PASSED:
+            inside = {key: value for key, value in module.__dict__.items() if _is_numpys(value)}
+            module.__dict__.update({key: _twin_of(value, twins) for key, value in inside.items()})
+
+
+def _is_numpys(value: object) -> bool:
+    return isinstance(value, types.ModuleType) and value.__name__.split(".")[0] == "numpy"
+
+
+def _twin_of(module: types.ModuleType, twins: dict[types.ModuleType, types.ModuleType]) -> types.ModuleType:
+    """As it is now, without a fence."""
+    if module not in twins:
+        twins[module] = types.ModuleType(module.__name__)
+        twins[module].__dict__.update(module.__dict__)
+    return twins[module]
 
 
 def _give_twins_of_builtins(kind: type[types.ModuleType]) -> None:

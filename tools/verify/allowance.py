@@ -1,4 +1,4 @@
-"""How much memory operators ask for that make a tensor out of nothing, known before they take it."""
+"""How much memory the operators of a piece of code take for tensors, told in time to stop it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.dispatch_modes import UncompiledMode
+from triton_agent.tools.isolate.watch import memory_of
 from triton_agent.tools.verify.input_tensors import tensors_in
 
 
@@ -16,7 +17,10 @@ class AllowanceSpent(BaseException):
 
 
 class Allowance(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Inside, operators may ask for so many bytes together; then `AllowanceSpent` is raised, in place of the next."""
+    """Inside, operators may take so many bytes together, given back or not; then `AllowanceSpent` is raised.
+
+    What is asked for by its size is known before it is taken.
+    """
 
     def __init__(self, size_bytes: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -25,15 +29,21 @@ class Allowance(UncompiledMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         dtype = kwargs.get("dtype") or torch.get_default_dtype()
-        self._left -= asked_elements(args) * dtype.itemsize
-        if self._left < 0:
+        self._require(asked_elements(args) * dtype.itemsize)
+        result = func(*args, **kwargs)
+        given = {memory_of(tensor) for tensor in tensors_in((args, tuple(kwargs.values())))}
+        self._left -= sum(tensor.nbytes for tensor in tensors_in(result) if memory_of(tensor) not in given)
+        self._require(0)
+        return result
+
+    def _require(self, size_bytes: int) -> None:
+        if size_bytes > self._left:
             raise AllowanceSpent
-        return func(*args, **kwargs)
 
 
 def asked_elements(args: Any) -> int:
     """What an operator that makes a tensor out of nothing is asked for; 0 for the others."""
     if any(True for _ in tensors_in(args)):
         return 0
-    sizes = [arg for arg in args if isinstance(arg, (list, tuple)) and all(type(size) is int for size in arg)]
-    return max((math.prod(size) for size in sizes), default=0)
+    sizes = (arg for arg in args if isinstance(arg, (list, tuple)) and all(type(size) is int for size in arg))
+    return math.prod(next(sizes, (0,)))  # strides come behind

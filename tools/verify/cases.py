@@ -40,7 +40,6 @@ from triton_agent.tools.verify.expectation import (
     state_of,
 )
 from triton_agent.tools.verify.input_tensors import map_tensors, own_copy
-from triton_agent.tools.verify.later import Later
 from triton_agent.tools.verify.looks import LOOKS
 from triton_agent.tools.verify.original_runs import OriginalRuns
 from triton_agent.tools.verify.plan import (
@@ -75,6 +74,7 @@ def make_trial(
     models = [model.to(settings.device) for model in _versions(reference, build_seed, settings, main=main)]
     maker = _CaseMaker(reference, name, models, settings, notes)
     cases = maker.main_cases() if main else maker.variant_cases()
+    looks = maker.looks(LOOKS, cases) if main and settings.device == "cuda" else []
     trial = Trial(
         variant=name,
         packed_init=pack(reference.told_arguments()),
@@ -82,7 +82,7 @@ def make_trial(
         build_seed=build_seed,
         states=tuple(pack(state_of(model)) for model in models),
         cases=tuple(cases),
-        looks=Later(lambda: maker.looks(LOOKS, cases)) if main and settings.device == "cuda" else tuple,
+        looks=tuple(looks),
     )
     return trial, models[0].train(cases[0].train)
 
@@ -245,18 +245,18 @@ class _CaseMaker:
             self._try(cases, EXTREMES, self.modes[0 if self.modes_agree else -1])
         return cases
 
-    def looks(self, count: int, cases: Sequence[Case]) -> tuple[Case, ...]:
+    def looks(self, count: int, cases: Sequence[Case]) -> list[Case]:
         """More of the same for the clock; none where a call depends on the calls before it.
 
         Large inputs are drawn for so long that changed ones serve, where the original takes them in any order.
         """
         if cases[0].expectation.state_after:
-            return ()
+            return []
         changed = len(self._bases) == LARGE_BASES and any(case.distribution == SHUFFLED for case in cases)
         more = list(cases[:1])
         for _ in range(count):
             self._try(more, SHUFFLED if changed else AS_GIVEN, self.modes[0])
-        return tuple(more[1:])
+        return more[1:]
 
     def _try(
         self, cases: list[Case], distribution: str, train: bool, *, version: int = 0, overwrite: bool = False

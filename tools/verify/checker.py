@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -25,7 +25,7 @@ from triton_agent.tools.errors import InstrumentError, ProblemError, TritonAgent
 from triton_agent.tools.hardware import uuid_of
 from triton_agent.tools.isolate import sandbox
 from triton_agent.tools.isolate.conditions import Conditions
-from triton_agent.tools.isolate.payloads import Payload, go_by_pinned_memory
+from triton_agent.tools.isolate.payloads import pack_quickly
 from triton_agent.tools.isolate.wire import Channel, ChannelClosed, error_to_json
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.results import to_json
@@ -54,8 +54,7 @@ def main(channel: Channel, settings: dict[str, Any]) -> None:
         sandbox.enter(sandbox.confinement_from_json(settings["confinement"]))
     torch.set_num_threads(1)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    go_by_pinned_memory()
-    torch.serialization.set_crc32_options(False)  # a third of the time that packing takes, and nobody looks at them
+    pack_quickly()
     checker = Checker(channel, settings)
     while True:
         message, _, fds = channel.receive_with_fds()
@@ -115,7 +114,7 @@ class Checker:
         except BaseException as error:
             return reported(error)
         return {
-            "lent": lent(self.plan.payloads()),
+            "lent": [payload.identity() for payload in self.plan.payloads() if payload.file is not None],
             "facts": {
                 **to_json(self.plan.facts),
                 "torch": torch.__version__,
@@ -138,12 +137,10 @@ class Checker:
         return clock
 
     def _make_clock(self, plan: Plan, beforehand: CompiledBeforehand, second: SecondReader | None) -> Timekeeper:
-        """And whatever else nobody needs before it."""
-        with self._gpu(Mode.SHARED):
-            if second is not None:
+        """Once the second reader has left the GPU, which takes its driver a while."""
+        if second is not None:
+            with self._gpu(Mode.SHARED):
                 second.close()
-            looks = plan.trials[plan.main].looks()
-        self.reply({"lent": lent(case.expectation.packed_inputs for case in looks)})
         with self._gpu(Mode.EXCLUSIVE):
             return Timekeeper(
                 load(self.spec),
@@ -273,11 +270,6 @@ class Checker:
                 "layers": list(job.runner.layers),
             }
         }
-
-
-def lent(payloads: Iterable[Payload]) -> list[tuple[int, int, int]]:
-    """The files among what is sent to candidates, as their driver is told of them."""
-    return [payload.identity() for payload in payloads if payload.file is not None]
 
 
 def reported(error: BaseException) -> dict[str, Any]:

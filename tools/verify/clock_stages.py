@@ -102,7 +102,7 @@ def race_original(job: Job) -> None:
     clock = ready_clock(job)
     if clock is not None:
         enter_clock(job, clock)
-        cases = job.plan.trials[job.plan.main].looks()
+        cases = job.plan.trials[job.plan.main].looks
         looks = Looks(cases[IN_FIRST_RACE])
         with job.gpu(Mode.EXCLUSIVE):
             races = clock.race(job.runner, looks)
@@ -122,8 +122,8 @@ def race_compiled(job: Job) -> None:
         _race_latecomers(job, clock, raced)
     job.notes += clock.notes
     trial = job.plan.trials[job.plan.main]
-    for case in trial.looks()[IN_SILENCE]:
-        others = [other for other in (*trial.cases, *trial.looks()) if other is not case]
+    for case in trial.looks[IN_SILENCE]:
+        others = [other for other in (*trial.cases, *trial.looks) if other is not case]
         with job.gpu(Mode.SHARED):
             look_in_silence(job.runner, case, others, job.settings.device)
 
@@ -132,13 +132,13 @@ def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
     def tell() -> None:
         job.on_stage("waiting for torch.compile")
 
-    if not is_ahead(job.timings):
+    if not clock.is_complete and not is_ahead(job.timings):
         job.let_others_race()
     _await_compiled(job, clock, tell)
     if clock.is_complete and raced == clock.opponents:  # nothing came of it
         return
     enter_clock(job, clock)
-    looks = Looks(job.plan.trials[job.plan.main].looks()[IN_SECOND_RACE])
+    looks = Looks(job.plan.trials[job.plan.main].looks[IN_SECOND_RACE])
     with job.gpu(Mode.EXCLUSIVE):
         with job.runner.off_its_time():
             clock.bring_in(tell)

@@ -117,48 +117,64 @@ def expect(
 
     `around` are the surroundings that the user runs it in; `coarse` others that are right there, too, and err more.
     """
-    given = Given(args)
-    doubles = _computes_in_double(model, given, around)
-    seen = _observed(model, given, around)
-    exact = run_lifted(model, given.values)
-    nudged = _nudged(model, given.values, seen.tensors, exact[0], doubles=doubles) if exact else []
-    names = [name for name, leaf in leaves(seen.tree) if "tensor" in leaf]
-    yards = _yardsticks(names, seen.tensors, exact and exact[0], nudged, scales or {})
-    if coarse is not None:
-        yards = _with_coarse(yards, model, given, coarse)
-    kept = list(nested_tensors(seen.args))
-    return Expectation(
-        packed_inputs=given.packed(),
-        tree=seen.tree,
-        outputs=tuple(Output(name=name, yard=yard.brought_near()) for name, yard in zip(names, yards)),
-        inputs_after=tuple(near(tensor.detach().clone()) for tensor in kept),
-        state_before={name: near(value) for name, value in seen.before.items()},
-        state_after=_state_outputs(seen.changed, exact and state_of(exact[1])),
-        aliases=frozenset((i, name) for i, name in aliases(seen.tensors, kept, seen.subject)),
-        lifted=exact is not None,
-        expanded=frozenset(
-            i for i, it in enumerate(seen.tensors) if it.layout is torch.strided and is_expanded(it.shape, it.stride())
-        ),
-    )
+    with contextlib.closing(Given(args)) as given:
+        doubles = _computes_in_double(model, given, around)
+        seen = _observed(model, given, around)
+        exact = run_lifted(model, given.values)
+        nudged = _nudged(model, given.values, seen.tensors, exact[0], doubles=doubles) if exact else []
+        names = [name for name, leaf in leaves(seen.tree) if "tensor" in leaf]
+        yards = _yardsticks(names, seen.tensors, exact and exact[0], nudged, scales or {})
+        if coarse is not None:
+            yards = _with_coarse(yards, model, given, coarse)
+        kept = list(nested_tensors(seen.args))
+        return Expectation(
+            packed_inputs=given.packed(),
+            tree=seen.tree,
+            outputs=tuple(Output(name=name, yard=yard.brought_near()) for name, yard in zip(names, yards)),
+            inputs_after=tuple(near(tensor.detach().clone()) for tensor in kept),
+            state_before={name: near(value) for name, value in seen.before.items()},
+            state_after=_state_outputs(seen.changed, exact and state_of(exact[1])),
+            aliases=frozenset((i, name) for i, name in aliases(seen.tensors, kept, seen.subject)),
+            lifted=exact is not None,
+            expanded=frozenset(
+                i
+                for i, it in enumerate(seen.tensors)
+                if it.layout is torch.strided and is_expanded(it.shape, it.stride())
+            ),
+        )
 
 
 class Given:
     """The inputs of one case as they are sent to candidates, for several runs of the original on copies of its own.
 
-    What was just made is packed beside these runs, and serves as it is: what comes out of a package is the same.
+    Plain ones that were just made are packed beside these runs, and serve as they are; all others come out of their
+    package, so that nothing in them is anybody else's.
     """
 
     def __init__(self, args: list[Any] | Payload) -> None:
-        self._packing = _packed_beside(args)
+        self._packing: concurrent.futures.Future[Payload] = concurrent.futures.Future()
         self.values: list[Any]
         """Nobody writes into these."""
-        if isinstance(args, Payload) or not all(tensor.is_leaf for tensor in nested_tensors(args)):
+        if isinstance(args, Payload) or not _is_plain(args):
+            self._packing.set_result(args if isinstance(args, Payload) else pack(args))
             self.values = self.packed().unpack()
         else:
+            self._pack_beside(args)
             self.values = args
+
+    def _pack_beside(self, args: list[Any]) -> None:
+        """In a thread of its own where they are large."""
+        if _bytes_of(nested_tensors(args)) < PACKED_BESIDE_BYTES:
+            self._packing.set_result(pack(args))
+        else:
+            threading.Thread(target=_pack_into, args=(self._packing, args), name="packing").start()
 
     def packed(self) -> Payload:
         return self._packing.result()
+
+    def close(self) -> None:
+        """Waits until nothing of it is at work on the GPU."""
+        concurrent.futures.wait([self._packing])
 
     def copies(self) -> list[Any]:
         """With their strides and their sharing, made where they are: to unpack anew is to bring them there anew."""
@@ -168,16 +184,15 @@ class Given:
             return list(self.packed().unpack())
 
 
-def _packed_beside(args: list[Any] | Payload) -> concurrent.futures.Future[Payload]:
-    """In a thread of its own where they are large; there is none to outlive a fork."""
-    packing: concurrent.futures.Future[Payload] = concurrent.futures.Future()
-    if isinstance(args, Payload):
-        packing.set_result(args)
-    elif _bytes_of(nested_tensors(args)) < PACKED_BESIDE_BYTES:
-        packing.set_result(pack(args))
-    else:
-        threading.Thread(target=_pack_into, args=(packing, args), name="packing").start()
-    return packing
+def _is_plain(value: Any) -> bool:
+    """Whether a run on copies, or in float64, leaves all of it as it is."""
+    if type(value) in (list, tuple):
+        return all(map(_is_plain, value))
+    if type(value) is dict:
+        return all(map(_is_plain, value.values()))
+    if type(value) is torch.Tensor:
+        return value.is_leaf
+    return isinstance(value, (int, float, complex, str, bytes, torch.dtype, torch.device)) or value is None
 
 
 def _pack_into(packing: concurrent.futures.Future[Payload], args: list[Any]) -> None:

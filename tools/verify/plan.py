@@ -58,8 +58,8 @@ class Trial:
     build_seed: int
     states: tuple[Payload, ...]
     cases: tuple[Case, ...]
-    looks: Callable[[], tuple[Case, ...]] = tuple
-    """Calls that are only made while the clock runs; who makes the clock asks for them first."""
+    looks: tuple[Case, ...] = ()
+    """Calls that are only made while the clock runs."""
 
     @property
     def order_is_free(self) -> bool:
@@ -83,12 +83,12 @@ class Plan:
     """What people want to know of the problem; plain data."""
 
     def payloads(self) -> Iterator[Payload]:
-        """All that is sent to candidates, but for the looks."""
+        """All that is sent to candidates."""
         yield from self.timing_sets
         for trial in self.trials:
             yield from (trial.packed_init, trial.outline)
             yield from trial.states
-            yield from (case.expectation.packed_inputs for case in trial.cases)
+            yield from (case.expectation.packed_inputs for case in (*trial.cases, *trial.looks))
 
 
 def as_given(plan: Plan) -> Plan:

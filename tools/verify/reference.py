@@ -131,16 +131,24 @@ class Reference:
         return self._large
 
     def _ask_for_much(self) -> bool:
-        """Told by a draw on the CPU, which ends where it asks for more; in a file of its own, left half-way."""
-        with contextlib.closing(Reference(self.spec, self.constants, self.batch)) as tried:
-            try:
-                with Allowance(LARGE_BYTES):
-                    made = tried.make_inputs(_INIT_SEED)
-            except AllowanceSpent:
-                return True
-            except (ProblemError, RuntimeError, TypeError):
-                return False
-        return sum(tensor.numel() * tensor.element_size() for tensor in input_tensors.tensors_in(made)) > LARGE_BYTES
+        """Told by a draw on the CPU, which ends where it has asked for more; of the file executed anew, for its own
+        code is left half-way.
+        """
+        threads, device = torch.get_num_threads(), torch.get_default_device()
+        try:
+            tried = Reference(self.spec, self.constants, self.batch)
+            with contextlib.closing(tried), Allowance(LARGE_BYTES):
+                tried.make_inputs(_INIT_SEED)
+        except AllowanceSpent:
+            return True
+        except (ProblemError, RuntimeError, TypeError):
+            return False
+        finally:
+            if torch.get_num_threads() != threads:
+                torch.set_num_threads(threads)
+            if torch.get_default_device() != device:
+                torch.set_default_device(device)
+        return False
 
     def make_inputs(self, seed: int) -> list[Any]:
         """Fresh inputs in the order of `forward`'s parameters; nobody else holds their memory."""

@@ -112,6 +112,7 @@ def test_summary_counts_what_the_rows_say_and_leaves_speed_out(whole: Path) -> N
         lines = {line["label"]: line for line in csv.DictReader(file)}
     assert [lines[label]["status"] for label in FEW] == ["passed", "not_triton", "cheated"]
     assert {line["eager_device_speedup"] for line in lines.values()} == {""}
+    assert {(line["mode"], line["precision"]) for line in lines.values()} == {("own-kernels", "same")}
 
 
 # -- the same table ----------------------------------------------------------------------------------------------------
