@@ -22,15 +22,23 @@ EXAMPLES_HEAD = (
     "| device time over `torch.compile` | latency over `torch.compile` |\n|---|---|---|---|---|---|---|---|\n"
 )
 SUITE_HEAD = (
-    "| machine | commit | author | solved of tried | geomean over eager | over `torch.compile` "
-    "| faster than that | not 2% slower | speed of a copy |\n|---|---|---|---|---|---|---|---|---|\n"
+    "| machine | commit | author | mode | products | solved of tried | faster than eager | geomean "
+    "| over `torch.compile` | over the better of both | faster than compile | not 2% slower | speed of a copy "
+    "|\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
 )
 SHIPPED = "What `optimize` ships for files of `examples/`, by `benchmarks/examples.py`; brackets are 95% intervals.\n"
 AUTHOR = (
-    "The built-in author on the suite's memory-bound and product problems, own kernels only, one turn of six. Device\n"
-    "time; a problem that was not solved counts as 1; faster is what has an interval above 1. Last, of those where\n"
-    "memory binds, the median time of a copy of as many bytes over the kernel's.\n"
+    "The built-in author on the suite's memory-bound and product problems, one turn of six. Device time; a problem\n"
+    "that was not solved counts as 1; faster is what has an interval above 1. With products in TF32 the original and\n"
+    "`torch.compile` are allowed it, too. Last, of those where memory binds, the median time of a copy of as many\n"
+    "bytes over the kernel's.\n"
 )
+FIRST_WINS = (
+    "When `optimize` knows of a first kernel that is right and faster than the original, from the start of the\n"
+    "command, by `benchmarks/first_win.py`.\n"
+)
+FIRST_WINS_HEAD = "| `optimize` | machine | commit | problem read | first win |\n|---|---|---|---|---|\n"
+PRECISIONS = {"same": "as written", "tf32": "in TF32"}
 PRODUCTS = "Matrix products in half precision by the same author, nothing around them, by `benchmarks/products.py`.\n"
 PRODUCTS_HEAD = (
     "| rows, columns, inner | dtype | machine | commit | own kernel | of cuBLAS's speed |\n|---|---|---|---|---|---|\n"
@@ -78,15 +86,19 @@ def suite() -> str:
     for path in sorted((RESULTS / "suite_h200").glob("*.csv")):
         with path.open(encoding="utf-8") as file:
             rows = [row for row in csv.DictReader(file) if row["status"]]
-        means = [_geomean(rows, f"{against}_device_speedup") for against in ("eager", "compile")]
-        over = [float(row["compile_device_speedup"] or 1) for row in rows]
-        faster = sum(float(row["compile_device_low"] or 1) > 1 for row in rows)
-        shares = [faster / len(rows), sum(ratio > NOT_SLOWER for ratio in over) / len(rows)]
+        eager, over = (_speedups(rows, against) for against in ("eager", "compile"))
+        means = [_geomean(ratios) for ratios in (eager, over, list(map(min, eager, over)))]
+        faster, faster_yet = (
+            sum(float(row[f"{against}_device_low"] or 1) > 1 for row in rows) / len(rows)
+            for against in ("eager", "compile")
+        )
+        shares = [faster_yet, sum(ratio > NOT_SLOWER for ratio in over) / len(rows)]
         copied = [float(row["copy_fraction"]) for row in rows if row["dominant"] == "memory" and row["copy_fraction"]]
         solved = sum(row["passed"] not in ("", "0") for row in rows)
         commit = rows[0]["commit"].rpartition("+g")[2]
-        cells = [rows[0]["gpu"], commit, rows[0]["policy_version"], f"{solved} of {len(rows)}"]
-        cells += [f"{mean:.2f}x" for mean in means]
+        any_row = rows[0]
+        cells = [any_row["gpu"], commit, any_row["policy_version"], any_row["mode"], PRECISIONS[any_row["precision"]]]
+        cells += [f"{solved} of {len(rows)}", f"{faster:.0%}", *(f"{mean:.2f}x" for mean in means)]
         cells += [f"{share:.0%}" for share in (*shares, statistics.median(copied))]
         lines.append(_line(cells))
     return SUITE_HEAD + "".join(lines)
@@ -110,8 +122,28 @@ def _line(cells: list[str]) -> str:
     return "| " + " | ".join(cells) + " |\n"
 
 
-def _geomean(rows: list[dict[str, str]], column: str) -> float:
-    return math.exp(sum(math.log(float(row[column] or 1)) for row in rows) / len(rows))
+def first_wins() -> str:
+    """Of each example when it was measured last, and the median; one without a win is later than all others."""
+    with (RESULTS / "first_win.csv").open(encoding="utf-8") as file:
+        found = list(csv.DictReader(file))
+    latest = {row["example"]: row["measured_at"] for row in sorted(found, key=lambda row: row["measured_at"])}
+    lines, wins = [], []
+    for example, when in sorted(latest.items()):
+        rows = {row["milestone"]: row for row in found if (row["example"], row["measured_at"]) == (example, when)}
+        read, win = rows["problem read"], rows.get("first win")
+        wins.append(float(win["median_s"]) if win else math.inf)
+        seconds = f"{wins[-1]:.1f} s" if win else "none"
+        lines.append(_line([f"`{example}`", read["gpu"], read["commit"], f"{float(read['median_s']):.1f} s", seconds]))
+    lines.append(_line(["the median", "", "", "", f"{statistics.median(wins):.1f} s"]))
+    return FIRST_WINS_HEAD + "".join(lines)
+
+
+def _speedups(rows: list[dict[str, str]], against: str) -> list[float]:
+    return [float(row[f"{against}_device_speedup"] or 1) for row in rows]
+
+
+def _geomean(ratios: list[float]) -> float:
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
 def _row(rows: list[dict[str, str]]) -> str:
@@ -134,7 +166,7 @@ def main() -> None:
     check = parser.parse_args().check
     text = README.read_text(encoding="utf-8")
     before, rest = text.split(START)
-    tables = "\n".join((table(), SHIPPED, examples(), AUTHOR, suite(), PRODUCTS, products()))
+    tables = "\n".join((table(), SHIPPED, examples(), AUTHOR, suite(), FIRST_WINS, first_wins(), PRODUCTS, products()))
     wanted = before + START + "\n" + tables + "\n" + END + rest.split(END)[1]
     if check and wanted != text:
         sys.exit("the README's results are out of date: run python docs/make_results.py")

@@ -18,6 +18,7 @@ from rich.table import Table
 from triton_agent.runs.bench.figures import Figure, Summary, summaries
 from triton_agent.runs.bench.public_figures import PublicFigures, public_figures
 from triton_agent.runs.bench.rows import Against, Kind, ProblemRow, Record
+from triton_agent.runs.bench.settings import UNSAID
 from triton_agent.runs.bench.standing import standing_for
 from triton_agent.tools.results import to_json
 
@@ -32,6 +33,7 @@ COLUMNS = (
         "policy",
         "policy_version",
         "mode",
+        "precision",
         "samples",
         "passed",
         "status",
@@ -52,7 +54,8 @@ def write_results(folder: Path, record: Record) -> dict[str, Any]:
     with (folder / "rows.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(_cells(row) for row in record.rows)
+        said = {"precision": {**UNSAID, **record.head.settings}["precision"]}
+        writer.writerows({**_cells(row), **said} for row in record.rows)
     found = summary_of(record)
     (folder / "summary.json").write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     return found
