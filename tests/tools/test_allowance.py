@@ -27,6 +27,7 @@ MEBI = 1 << 20
         (lambda: torch.empty_strided((256, 256), (1024, 1)), False),
         (lambda: torch.randn(MEBI).to(torch.float64), True),
         (lambda: torch.zeros(1 << 50), True),
+        (lambda: torch.sparse_coo_tensor([[0, 5]], [1.0, 2.0], (1 << 40,), check_invariants=False), False),
     ],
 )
 def test_eight_mebibytes_are_so_many_wherever_they_come_from(make: Callable[[], Any], more: bool) -> None:

@@ -32,13 +32,18 @@ class Allowance(UncompiledMode):  # type: ignore[no-untyped-call]
         self._require(asked_elements(args) * dtype.itemsize)
         result = func(*args, **kwargs)
         given = {memory_of(tensor) for tensor in tensors_in((args, tuple(kwargs.values())))}
-        self._left -= sum(tensor.nbytes for tensor in tensors_in(result) if memory_of(tensor) not in given)
+        self._left -= sum(_bytes(tensor) for tensor in tensors_in(result) if memory_of(tensor) not in given)
         self._require(0)
         return result
 
     def _require(self, size_bytes: int) -> None:
         if size_bytes > self._left:
             raise AllowanceSpent
+
+
+def _bytes(tensor: torch.Tensor) -> int:
+    """What a sparse one is made of was counted when it was made."""
+    return tensor.nbytes if tensor.layout is torch.strided else 0
 
 
 def asked_elements(args: Any) -> int:
