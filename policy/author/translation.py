@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import types
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from triton_agent.policy.author import (  # noqa: F401  (rules register themselves when they are imported)
@@ -35,17 +36,18 @@ from triton_agent.tools.graph import Reference
 
 _MAY_NOT_BE_LEFT_OUT = frozenset({"bias", "weight", "running_mean", "running_var"})
 """Arguments without a default that may be None."""
+NOTHING_LEFT: Mapping[int, str] = types.MappingProxyType({})
 
 
 def lower(
     graph: AlignedGraph,
-    left_to_torch: frozenset[int] = frozenset(),
+    left_to_torch: Mapping[int, str] = NOTHING_LEFT,
     *,
     exact: bool = False,
     on_cpu: bool = False,
     library: bool = False,
 ) -> Program:
-    """The whole call; operators at the given places in the graph stay what they are.
+    """The whole call; operators at the given places in the graph stay what they are, for the reasons given.
 
     `exact`: what is computed inside of an operator is not rounded to half precision for the matrix unit. `on_cpu`: the
     original runs there, so that what torch leaves open is decided as on a CPU. `library`: what torch does far better
@@ -92,7 +94,7 @@ def _own(builder: Builder, name: str) -> str:
     return builder.copied(made) if base.operation == "source" and base.function != root else made
 
 
-def _lower_node(builder: Builder, aligned: AlignedNode, left_to_torch: frozenset[int]) -> None:
+def _lower_node(builder: Builder, aligned: AlignedNode, left_to_torch: Mapping[int, str]) -> None:
     """By its rule; where there is none, or it has no words for this form, as an operator of torch."""
     node, rule = aligned.node, RULES.get(aligned.operator)
     known = dict(builder.program.values)
@@ -100,7 +102,7 @@ def _lower_node(builder: Builder, aligned: AlignedNode, left_to_torch: frozenset
         if rule is None:
             raise BeyondAuthor("no rule")
         if node.index in left_to_torch:
-            raise BeyondAuthor("no kernel was found for it")
+            raise BeyondAuthor(left_to_torch[node.index])
         made = rule(builder, Call(builder, aligned))
         names = [made] if isinstance(made, str) else list(made)
         names += [None] * (len(node.outputs) - len(names))

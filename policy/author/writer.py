@@ -38,6 +38,8 @@ _SKELETONS: dict[str, Callable[[Kernel, Setting, str, tuple[str, ...]], KernelTe
     "rows": skeleton_rows.write,
     "product": skeleton_product.write,
 }
+NO_KERNEL = "no kernel was found for it"
+BY_CHOICE = "by choice: there is a kernel for it"
 _WHOLE_NUMBER = re.compile(r"((?<![\w.'])-?\d+(?![\w.']))")
 
 
@@ -127,19 +129,19 @@ def _attempted(
     library: bool,
 ) -> Draft:
     """An operator that no kernel can be found for is left to torch, and the rest is tried again."""
-    left = set(choice.left_to_torch)
+    left = dict.fromkeys(choice.left_to_torch, BY_CHOICE)
     taken, written = names.state(), known.state()
     for _ in range(len(aligned.nodes) + 2):
         names.back_to(taken)
         known.back_to(written)
-        program = lower(aligned, frozenset(left), exact=choice.exact, on_cpu=brief.device == "cpu", library=library)
+        program = lower(aligned, left, exact=choice.exact, on_cpu=brief.device == "cpu", library=library)
         try:
             return _drafted(brief, choice, model, aligned, program, names, known, constants, method)
         except Stuck as stuck:
             place = program.origins.get(stuck.value, (-1, ""))[0]
             if place < 0 or place in left:  # nothing that could be told: all of the rest is left to torch
-                left |= {node.node.index for node in aligned.nodes}
-            left.add(place)
+                left = {**dict.fromkeys((node.node.index for node in aligned.nodes), NO_KERNEL), **left}
+            left[place] = NO_KERNEL
     raise BeyondAuthor("no operator is left to leave to torch")
 
 

@@ -91,6 +91,28 @@ def test_a_sum_is_not_refused_because_the_original_was_lucky(exact: Any, mine: A
         assert judge(mine(x), yard_of(exact, x)).ok, seed
 
 
+def moved_average(average: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """Summed up number by number in float32, as torch does not on a CPU."""
+    total = torch.zeros(len(rows))
+    for column in rows.T:
+        total += column
+    return average * 0.9 + total / rows.shape[1] * 0.1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_buffer_in_which_large_values_cancel_may_be_summed_up_in_another_order(seed: int) -> None:
+    """Its limits come from random rounding as an output's do, and not from the original's luck alone."""
+    torch.manual_seed(seed)
+    norm = torch.nn.BatchNorm2d(6).train()
+    rows = torch.randn(6, 64)
+    rows[:, ::8] *= 100
+    norm.running_mean.normal_()
+    norm.running_mean[2] = -rows[2].mean() / 9 * (1 + 1e-5)
+    after = {output.name: output.yard for output in expect(norm, [rows.view(1, 6, 8, 8)]).state_after}
+    assert judge(moved_average(norm.running_mean, rows), after["buffer running_mean"]).ok
+    assert not judge(moved_average(norm.running_mean, rows * (1 + 1e-4)), after["buffer running_mean"]).ok
+
+
 def test_a_single_sum_of_half_precision_numbers_is_still_seen() -> None:
     seen = 0
     for seed in range(20):

@@ -108,11 +108,25 @@ def test_exact_arithmetic_errs_by_nothing(function: Any) -> None:
         lambda x: F.scaled_dot_product_attention(x[None], x[None], x[None], is_causal=True),
         lambda x: F.linear(x, x, x[:, 0]),
         lambda x: torch.var_mean(x, -1),
+        lambda x: x.std() * x.var((0, 1), keepdim=True) * torch.std_mean(x, correction=0)[0] * x.std(0),
+        lambda x: torch.complex(x, x).var(-1),
         lambda x: x.logsumexp((0, 1), keepdim=True) * x.logsumexp(0) * torch.baddbmm(x[None], x[None], x[None, :24]),
         lambda x: x.mean(-1, keepdim=True) * x.sum(),
         lambda x: torch.fft.rfft(x).abs(),
     ],
-    ids=["log-softmax", "layer norm", "batch norm", "attention", "linear", "variance", "logsumexp", "sums", "complex"],
+    ids=[
+        "log-softmax",
+        "layer norm",
+        "batch norm",
+        "attention",
+        "linear",
+        "variance",
+        "deviation",
+        "complex variance",
+        "logsumexp",
+        "sums",
+        "complex",
+    ],
 )
 def test_results_err_by_a_few_roundings_and_differ_from_draw_to_draw(function: Any) -> None:
     x = torch.randn(32, 24, generator=torch.Generator().manual_seed(0))

@@ -303,3 +303,44 @@ def test_on_a_gpu_large_sizes_are_run_where_that_is_quick_and_the_family_is_the_
     monkeypatch.setattr(trials, "QUICK_S", quick_s)
     assert family(spec, 0, limits=TINY, device="cuda") == expected
     assert (asked.count(RUN_ON_GPU) == 1) == faked and asked.count(RUN_ON_GPU) >= 1
+
+
+SHUFFLED = """
+import torch
+from torch import nn
+batch, channels, groups, size = 5, 60, 3, 27
+class Model(nn.Module):
+    def __init__(self, channels, groups):
+        super().__init__()
+        self.groups = groups
+        self.scale = nn.Parameter(torch.ones(channels, 1, 1))
+    def forward(self, x):
+        b, c, h, w = x.shape
+        return (x * self.scale).view(b, self.groups, c // self.groups, h, w).transpose(1, 2).reshape(b, c, h, w)
+def get_inputs():
+    return [torch.randn(batch, channels, size, size)]
+def get_init_inputs():
+    return [channels, groups]
+"""
+WINDOWS = """
+import torch
+from torch import nn
+rows, length, window = 4, 84, 7
+class Model(nn.Module):
+    def forward(self, x):
+        return x.view(x.shape[0], x.shape[1] // 7, 7).amax(-1)
+def get_inputs():
+    return [torch.randn(rows, length)]
+"""
+
+
+@pytest.mark.parametrize(("text", "key", "of"), [(SHUFFLED, "channels", 3), (WINDOWS, "length", 7)])
+def test_a_size_that_has_to_be_a_multiple_of_something_is_another_multiple_as_well(
+    tmp_path: Path, text: str, key: str, of: int
+) -> None:
+    spec = problem(tmp_path, text)
+    scaled = scaled_down(spec, 0)
+    assert scaled is not None
+    found = family(spec, 0, limits=INTERPRETER, base=scaled.variant)
+    sizes = {load(spec, variant.constants, batch=variant.batch).constants.get(key) for variant in found}
+    assert len(sizes) > 1 and all(size is None or size % of == 0 for size in sizes)

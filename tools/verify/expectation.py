@@ -120,12 +120,12 @@ def expect(
     with contextlib.closing(Given(args)) as given:
         doubles = _computes_in_double(model, given, around)
         seen = _observed(model, given, around)
-        exact = run_lifted(model, given.values)
-        nudged = _nudged(model, given.values, seen.tensors, exact[0], doubles=doubles) if exact else []
         names = [name for name, leaf in leaves(seen.tree) if "tensor" in leaf]
-        yards = _yardsticks(names, seen.tensors, exact and exact[0], nudged, scales or {})
+        exact = _lifted(model, given.values, seen)
+        nudged = _nudged(model, given.values, seen, exact, doubles=doubles) if exact else []
+        yards, of_state = _yardsticks(names, seen, exact, nudged, scales or {})
         if coarse is not None:
-            yards = _with_coarse(yards, model, given, coarse)
+            yards, of_state = _with_coarse(yards, of_state, model, given, coarse)
         kept = list(nested_tensors(seen.args))
         return Expectation(
             packed_inputs=given.packed(),
@@ -133,7 +133,7 @@ def expect(
             outputs=tuple(Output(name=name, yard=yard.brought_near()) for name, yard in zip(names, yards)),
             inputs_after=tuple(near(tensor.detach().clone()) for tensor in kept),
             state_before={name: near(value) for name, value in seen.before.items()},
-            state_after=_state_outputs(seen.changed, exact and state_of(exact[1])),
+            state_after=tuple(Output(name=name, yard=yard.brought_near()) for name, yard in of_state.items()),
             aliases=frozenset((i, name) for i, name in aliases(seen.tensors, kept, seen.subject)),
             lifted=exact is not None,
             expanded=frozenset(
@@ -307,33 +307,54 @@ def _tensors_of(outputs: Any) -> tuple[list[torch.Tensor], Any]:
     return tensors, tree
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Lifted:
+    """What a run in float64 gave, exact or with its numbers moved."""
+
+    outputs: list[torch.Tensor]
+    changed: dict[str, torch.Tensor]
+    """The buffers that the original changes."""
+
+
+def _lifted(model: torch.nn.Module, args: list[Any], seen: _Observed, nudge: Nudge | None = None) -> _Lifted | None:
+    run = run_lifted(model, args, nudge=nudge)
+    if run is None:
+        return None
+    state = state_of(run[1])
+    return _Lifted(outputs=nested_tensors(run[0]), changed={name: state[name] for name in seen.changed})
+
+
 def _nudged(
-    model: torch.nn.Module, args: list[Any], outputs: list[torch.Tensor], exact: Any, *, doubles: bool
-) -> list[Any]:
+    model: torch.nn.Module, args: list[Any], seen: _Observed, exact: _Lifted, *, doubles: bool
+) -> list[_Lifted]:
     """The original in arithmetic that rounds either way: twice, and more often where those two leave much to chance.
 
     Where it computes in float64 itself, inputs alone are rounded: who asks for that precision is to have it.
     """
-    wide = all(t.dtype in (torch.float64, torch.complex128) for t in outputs if t.is_floating_point())
+    wide = all(t.dtype in (torch.float64, torch.complex128) for t in seen.tensors if t.is_floating_point())
     relative = NUDGE_DOUBLE if wide else NUDGE
 
-    def run(draw: int) -> Any:
+    def run(draw: int) -> _Lifted | None:
         moved = None
         if not doubles:
-            moved = run_lifted(model, args, nudge=Nudge(relative=relative, draw=draw, everywhere=True))
-        moved = moved or run_lifted(model, args, nudge=Nudge(relative=relative, draw=draw, everywhere=False))
-        return moved[0] if moved else None
+            moved = _lifted(model, args, seen, Nudge(relative=relative, draw=draw, everywhere=True))
+        return moved or _lifted(model, args, seen, Nudge(relative=relative, draw=draw, everywhere=False))
 
-    answers = [run(0), run(1)]
-    fields = [nested_tensors(answer) for answer in answers if answer is not None]
+    runs = [moved for moved in map(run, range(2)) if moved is not None]
+    originals, truth = [*seen.tensors, *seen.changed.values()], _in_a_row(exact)
+    rows = list(map(_in_a_row, runs))
     if any(
-        truth.is_floating_point()
-        and output.is_floating_point()
-        and left_to_chance(truth, [f[i] for f in fields if f[i].shape == truth.shape], output.dtype)
-        for i, (truth, output) in enumerate(zip(nested_tensors(exact), outputs))
+        true.is_floating_point()
+        and original.is_floating_point()
+        and left_to_chance(true, [row[i] for row in rows if row[i].shape == true.shape], original.dtype)
+        for i, (true, original) in enumerate(zip(truth, originals))
     ):
-        answers += map(run, range(2, NUDGES))
-    return [answer for answer in answers if answer is not None]
+        runs += [moved for moved in map(run, range(2, NUDGES)) if moved is not None]
+    return runs
+
+
+def _in_a_row(run: _Lifted) -> list[torch.Tensor]:
+    return [*run.outputs, *run.changed.values()]
 
 
 def _computes_in_double(model: torch.nn.Module, given: Given, around: Around) -> bool:
@@ -353,14 +374,21 @@ def _computes_in_double(model: torch.nn.Module, given: Given, around: Around) ->
 
 
 def _yardsticks(
-    names: list[str], originals: list[torch.Tensor], exact: Any, nudged: list[Any], scales: dict[str, float]
-) -> list[Yardstick]:
-    truths = nested_tensors(exact) if exact is not None else originals
-    moved = [nested_tensors(run) for run in nudged]
-    return [
-        _yardstick(original, truth, [run[i] for run in moved], scales.get(name, 0.0))
-        for i, (name, original, truth) in enumerate(zip(names, originals, truths))
+    names: list[str], seen: _Observed, exact: _Lifted | None, nudged: list[_Lifted], scales: dict[str, float]
+) -> tuple[list[Yardstick], dict[str, Yardstick]]:
+    """Of the outputs, and of the buffers that were changed."""
+    truths = exact or _Lifted(outputs=seen.tensors, changed=seen.changed)
+    outputs = [
+        _yardstick(original, truth, [run.outputs[i] for run in nudged], scales.get(name, 0.0))
+        for i, (name, original, truth) in enumerate(zip(names, seen.tensors, truths.outputs))
     ]
+    buffers = {
+        f"buffer {name}": _yardstick(
+            value, truths.changed[name], [run.changed[name] for run in nudged], scales.get(f"buffer {name}", 0.0)
+        )
+        for name, value in seen.changed.items()
+    }
+    return outputs, buffers
 
 
 def _yardstick(original: torch.Tensor, truth: torch.Tensor, nudged: list[torch.Tensor], scale: float) -> Yardstick:
@@ -370,21 +398,18 @@ def _yardstick(original: torch.Tensor, truth: torch.Tensor, nudged: list[torch.T
     return Yardstick(truth=truth.clone(), original=original.clone(), nudged=same_shape, scale=scale)
 
 
-def _with_coarse(yards: list[Yardstick], model: torch.nn.Module, given: Given, coarse: Around) -> list[Yardstick]:
+def _with_coarse(
+    outputs: list[Yardstick], buffers: dict[str, Yardstick], model: torch.nn.Module, given: Given, coarse: Around
+) -> tuple[list[Yardstick], dict[str, Yardstick]]:
+    subject = copy.deepcopy(model)
     with coarse():
-        outputs = nested_tensors(_run(copy.deepcopy(model), given.copies()))
-    pairs = zip(yards, outputs)
-    return [
-        dataclasses.replace(yard, coarse=(other,) if other.shape == yard.truth.shape else ()) for yard, other in pairs
-    ]
+        coarser = nested_tensors(_run(subject, given.copies()))
+    state = {f"buffer {name}": value for name, value in state_of(subject).items()}
 
+    def beside(yard: Yardstick, other: torch.Tensor) -> Yardstick:
+        return dataclasses.replace(yard, coarse=(other,) if other.shape == yard.truth.shape else ())
 
-def _state_outputs(changed: dict[str, torch.Tensor], exact: dict[str, torch.Tensor] | None) -> tuple[Output, ...]:
-    truth = exact or changed
-    return tuple(
-        Output(name=f"buffer {name}", yard=_yardstick(value, truth[name], [], 0.0).brought_near())
-        for name, value in changed.items()
-    )
+    return list(map(beside, outputs, coarser)), {name: beside(yard, state[name]) for name, yard in buffers.items()}
 
 
 def hinges_on_ties(model: torch.nn.Module, expectation: Expectation) -> bool:
@@ -403,9 +428,9 @@ def hinges_on_ties(model: torch.nn.Module, expectation: Expectation) -> bool:
 
 
 def scales_of(expectation: Expectation) -> dict[str, float]:
-    """Root mean square of each floating output, for `expect` on other distributions of the same variant."""
+    """Root mean square of each floating output and changed buffer, for `expect` on this variant otherwise drawn."""
     scales = {}
-    for output in expectation.outputs:
+    for output in (*expectation.outputs, *expectation.state_after):
         truth = output.yard.truth
         if truth.is_floating_point() and truth.numel():
             finite = truth.double().nan_to_num(posinf=0.0, neginf=0.0)

@@ -6,8 +6,9 @@ is run in float64 with the result of every operator put on the grid of float32, 
 leave it right on average. What is on the grid stays: moving, choosing and exact arithmetic err by nothing. Equal values
 go the same way, so that what was tied stays tied.
 
-Operators that hide a rounding which many elements share (the logarithm of a sum, a mean), or which may cancel (scores),
-are taken apart, as torch itself describes them. Sums and products of matrices are added up from a few parts.
+Operators that hide a rounding which many elements share (the logarithm of a sum, a mean, a variance), or which may
+cancel (scores), are taken apart as torch itself describes them, or here. Sums and products of matrices are added up
+from a few parts.
 Not covered: convolutions and scans round once, at the end; how their order matters, only the original's own error says.
 """
 
@@ -62,12 +63,32 @@ def _product_added(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: A
     return product if beta == 0 else product + beta * x
 
 
-BY_HAND: dict[str, Callable[..., torch.Tensor]] = {
+def _var_mean(
+    x: torch.Tensor, dim: Sequence[int] | None = None, *, correction: float | None = None, keepdim: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    dims = [place % x.dim() for place in dim or range(x.dim())]
+    mean = x.mean(dims, keepdim=True)
+    off = x - mean
+    left = math.prod(x.shape[place] for place in dims) - (1 if correction is None else correction)
+    var = off.abs().square().sum(dims, keepdim=keepdim) / max(left, 0)
+    return var, mean if keepdim else mean.squeeze(dims)
+
+
+def _std_mean(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    var, mean = _var_mean(*args, **kwargs)
+    return var.sqrt(), mean
+
+
+BY_HAND: dict[str, Callable[..., torch.Tensor | tuple[torch.Tensor, torch.Tensor]]] = {
     "_softmax": _softmax,
     "_log_softmax": _log_softmax,
     "logsumexp": _logsumexp,
     "addmm": _product_added,
     "baddbmm": _product_added,
+    "var_mean.correction": _var_mean,
+    "std_mean.correction": _std_mean,
+    "var.correction": lambda *args, **kwargs: _var_mean(*args, **kwargs)[0],
+    "std.correction": lambda *args, **kwargs: _std_mean(*args, **kwargs)[0],
 }
 """As in torch's own tables, which import half a second's worth for these."""
 
@@ -236,9 +257,10 @@ def _is_composite(func: Any) -> bool:
 
 @functools.cache
 def _parts_of(func: Any) -> Callable[..., Any] | None:
-    name = func._schema.name.removeprefix("aten::")
-    if name in BY_HAND and func._overloadname == "default":
-        return BY_HAND[name]
+    name, overload = func._schema.name.removeprefix("aten::"), func._overloadname
+    by_hand = BY_HAND.get(name if overload == "default" else f"{name}.{overload}")
+    if by_hand is not None:
+        return by_hand
     return torch._decomp.decomposition_table.get(func) if name in COMPOUND else None
 
 

@@ -109,8 +109,10 @@ class _Neighbours:
             yield from self._together_or_each({key: prime_below(self.at[key]) for key in features})
             yield from self._together_or_each({key: 2 * self.at[key] + 1 for key in features})
             yield from self._together_or_each({key: three_quarters(self.at[key]) for key in features})
+            yield from self._other_multiples(features)
         if lengths:
             yield from self._together_or_each({key: odd_below(self.at[key]) for key in lengths})
+            yield from self._other_multiples(lengths)
         if LEADING in self.at and not self._taken:
             for value in (odd_above(self.at[LEADING]), 1, odd_below(self.at[LEADING])):
                 yield self._variant({LEADING: value})
@@ -148,6 +150,16 @@ class _Neighbours:
             for key, value in changes.items():
                 yield self._variant({key: value})
 
+    def _other_multiples(self, keys: list[str]) -> Iterator[Variant]:
+        """For sizes that nothing has changed yet, having to be multiples of a number that is written nowhere: a kernel
+        with `channels // groups` in it as a number would be right at all others.
+        """
+        for key in keys:
+            for value in multiples_beside(self.at[key]):
+                if any(variant.constants.get(key, self.given[key]) != self.at[key] for variant in self._taken):
+                    break
+                yield self._variant({key: value})
+
     def _single_row(self, lengths: list[str]) -> Iterator[Variant]:
         """A leading dimension of one: where broadcasting and `squeeze` go wrong."""
         for key in lengths:
@@ -182,6 +194,13 @@ def prime_below(value: int) -> int:
     """The largest prime less than this; 1 where there is none."""
     candidates = range(value - 1, 1, -1)
     return next((n for n in candidates if all(n % d for d in range(2, int(n**0.5) + 1))), 1)
+
+
+def multiples_beside(value: int) -> Iterator[int]:
+    """Of each of its divisors, the finest first."""
+    for divisor in range(2, value // 2 + 1):
+        if value % divisor == 0:
+            yield from (value - divisor, value + divisor)
 
 
 def three_quarters(value: int) -> int:

@@ -14,7 +14,7 @@ from triton_agent.policy import builtin
 from triton_agent.policy.author.brief import Brief
 from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.decisions import Feedback, neighbours
-from triton_agent.policy.author.writer import write
+from triton_agent.policy.author.writer import BY_CHOICE, NO_KERNEL, write
 from triton_agent.tools.isolate.processes import Nursery
 
 TWO_KERNELS = """
@@ -82,6 +82,7 @@ def test_where_the_library_may_multiply_it_is_tried_beside_own_products(tmp_path
     assert sorted(singly) == [(place,) for place in both] and len(both) == 2
     answer = write(brief, Choice(left_to_torch=both))
     assert "tl.dot" not in answer.source and "@triton.jit" in answer.source
+    assert BY_CHOICE in answer.plan and NO_KERNEL not in answer.plan
     assert evaluated(spec, answer.source, nursery, allow_library=True).status == "passed"
     assert () in left_to_torch(brief, Choice(left_to_torch=both))
 
