@@ -10,6 +10,7 @@ Not covered: learning across problems, beyond what memory recalls; graphs that c
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from triton_agent.memory.observation import Observation, ProblemView, Rules, Tried
 from triton_agent.memory.records import Completion
 from triton_agent.policy.answer import write_answer
-from triton_agent.policy.author.brief import BeyondAuthor, Brief, Hardware
+from triton_agent.policy.author.brief import Answer, BeyondAuthor, Brief, Hardware
 from triton_agent.policy.author.choice import Choice, Tiles
 from triton_agent.policy.author.decisions import Feedback, KernelFeedback, first_choice, neighbours
 from triton_agent.policy.author.writer import write
@@ -26,7 +27,7 @@ from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Status
 
 NAME = "builtin"
-VERSION = "9"
+VERSION = "10"
 """Of the author; raised whenever the same observation could lead to another answer."""
 DECIDED = re.compile(r"^(?:# )?decided: (\{.*\})$", re.MULTILINE)
 DEPTH = 2
@@ -47,11 +48,16 @@ class Builtin:
         if brief is None:
             return []
         tried = {choice for item in observation.tried for choice in [_decided(item.plan)] if choice is not None}
+        files = {answer.source for answer in map(functools.partial(_written, brief), tried) if answer is not None}
         answers: list[Completion] = []
         for choice in _next_choices(brief, observation):
-            if choice not in tried:
-                tried.add(choice)
-                answers += _written(brief, choice)
+            if choice in tried:
+                continue
+            tried.add(choice)
+            answer = _written(brief, choice)
+            if answer is not None and answer.source not in files:  # not every decision shows in every kernel
+                files.add(answer.source)
+                answers.append(_completion(choice, answer))
             if len(answers) == n:
                 break
         return answers
@@ -102,15 +108,18 @@ def _worth_trying(choice: Choice, start: Choice, brief: Brief, feedback: Feedbac
     return brief.device != "cpu" or feedback.status != Status.PASSED or choice.tiles == start.tiles
 
 
-def _written(brief: Brief, choice: Choice) -> list[Completion]:
-    """One answer, or none where the author has no words for it."""
+def _written(brief: Brief, choice: Choice) -> Answer | None:
+    """None where the author has no words for it."""
     try:
-        answer = write(brief, choice)
+        return write(brief, choice)
     except BeyondAuthor:
-        return []
+        return None
+
+
+def _completion(choice: Choice, answer: Answer) -> Completion:
     decided = f"decided: {json.dumps(_to_plain(choice), sort_keys=True)}"
     text = write_answer(f"{decided}\n{answer.plan}", f"{answer.source.rstrip()}\n\n# {decided}\n")
-    return [Completion(text=text, policy=NAME, policy_version=VERSION)]
+    return Completion(text=text, policy=NAME, policy_version=VERSION)
 
 
 def _feedback(parent: Tried) -> Feedback:

@@ -9,13 +9,14 @@ import pytest
 from tests.policy.author.briefs import brief_of, problem
 from tests.policy.author.test_author import evaluated
 
-from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Rules
+from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Role, Rules, Tried
 from triton_agent.policy import builtin
 from triton_agent.policy.author.brief import Brief
 from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.decisions import Feedback, neighbours
 from triton_agent.policy.author.writer import BY_CHOICE, NO_KERNEL, write
 from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.problem import ProblemSpec
 
 TWO_KERNELS = """
 ROWS, WIDTH = 6, 40
@@ -39,10 +40,7 @@ def get_init_inputs():
 """
 
 
-def test_on_a_cpu_nothing_is_planned_around_other_tiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is timed there, so other numbers lead nowhere. For a large model they took minutes."""
-    spec = problem(tmp_path, TWO_KERNELS)
-    brief = brief_of(spec)
+def observation(spec: ProblemSpec, brief: Brief, tried: tuple[Tried, ...] = ()) -> Observation:
     view = ProblemView(
         digest=spec.digest,
         name=spec.name,
@@ -53,7 +51,14 @@ def test_on_a_cpu_nothing_is_planned_around_other_tiles(tmp_path: Path, monkeypa
         device="cpu",
         hardware=(),
     )
-    seen = Observation(problem=view, rules=Rules(), turn=0, seed=0, budget=BudgetLeft())
+    return Observation(problem=view, rules=Rules(), turn=0, seed=0, budget=BudgetLeft(), tried=tried)
+
+
+def test_on_a_cpu_nothing_is_planned_around_other_tiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is timed there, so other numbers lead nowhere. For a large model they took minutes."""
+    spec = problem(tmp_path, TWO_KERNELS)
+    brief = brief_of(spec)
+    seen = observation(spec, brief)
     asked: list[Choice] = []
 
     def noted(brief: Brief, choice: Choice, feedback: Feedback) -> list[Choice]:
@@ -64,6 +69,29 @@ def test_on_a_cpu_nothing_is_planned_around_other_tiles(tmp_path: Path, monkeypa
     assert len(asyncio.run(builtin.Builtin().propose(seen))) == 1 and not asked
     assert asyncio.run(builtin.Builtin().propose(seen, 8)) and asked
     assert not any(choice.tiles for choice in asked)
+
+
+LOGITS = """
+class Model(nn.Module):
+    def forward(self, x):
+        logp = F.log_softmax(x, 1)
+        return logp, -(logp.exp() * logp).sum(1)
+
+
+def get_inputs():
+    return [torch.randn(3, 5, 6, 7)]
+"""
+
+
+def test_no_file_is_written_twice_whatever_was_decided(tmp_path: Path) -> None:
+    """Not every decision shows in every kernel, and a verdict on the same file says nothing new."""
+    spec = problem(tmp_path, LOGITS)
+    brief = brief_of(spec)
+    first = asyncio.run(builtin.Builtin().propose(observation(spec, brief), 1))
+    tried = Tried(attempt="0.0", turn=0, role=Role.PARENT, status=None, plan=first[0].text)
+    more = asyncio.run(builtin.Builtin().propose(observation(spec, brief, (tried,)), 8))
+    files = [completion.text.split("```python")[1].split("# decided")[0] for completion in first + more]
+    assert len(files) == len(set(files)) > 2
 
 
 LINEAR_ALONE = TWO_KERNELS.replace("torch.softmax(self.second(torch.relu(self.first(x))), -1)", "self.first(x)")
