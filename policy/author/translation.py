@@ -115,7 +115,7 @@ def _lower_node(builder: Builder, aligned: AlignedNode, left_to_torch: Mapping[i
     for fresh in builder.program.values.keys() - known.keys():
         builder.program.origins[fresh] = (node.index, aligned.operator)
     for position, name in enumerate(names[: len(node.outputs)]):
-        if name is not None:
+        if name is not None and node.output_name(position) in builder.used:  # else in memory nobody rounds it
             builder.bind(node.output_name(position), name)
 
 

@@ -338,6 +338,13 @@ def test_an_unknown_operator_stays_torch_and_the_rest_is_written(tmp_path: Path,
     assert "aten.digamma" in limit
 
 
+def test_statistics_that_nobody_asked_for_are_stored_as_they_are_computed(tmp_path: Path) -> None:
+    """Without a GPU torch has those of a norm in half precision rounded; inside of the norm it does not round them."""
+    brief = brief_of(problem(tmp_path, SLOW["bfloat16"]))
+    source = write(brief, first_choice(brief)).source
+    assert source.count("dtype=torch.float32") == 2 and "dtype=x.dtype" not in source
+
+
 def test_a_kernel_that_came_to_nothing_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was written before it is written again, and not taken for a repetition of itself."""
 
