@@ -27,7 +27,7 @@ from triton_agent.policy.author.indexing import (
     regrouped,
 )
 from triton_agent.policy.author.joined_sums import with_sums_joined
-from triton_agent.policy.author.program import DTYPES, HALF, VIEWS, Value, register_dtype
+from triton_agent.policy.author.program import DTYPES, HALF, ITEM_BYTES, VIEWS, Value, register_dtype
 from triton_agent.policy.author.sizes import Shape, Size, constant, contiguous_strides, product
 from triton_agent.policy.author.weaving import Guard, MustStore, Node, Weaver
 
@@ -466,12 +466,23 @@ class Attempt:
         if self._has_few_rows(name) and self._is_of_elements(name):
             return
         value = self.program.values[name]
+        narrow: str | None = None
         while value.operation in (*VIEWS, "window", "pad") or (value.operation == "point" and value.function == "cast"):
             if value.name in self.partition.stored:
                 return
-            value = self.program.values[value.inputs[0]]
+            source = self.program.values[value.inputs[0]]
+            if value.operation in ("window", "pad", "expand"):  # stored so it would be larger
+                narrow = None
+            elif value.operation == "point" and self._narrows_for_all(value, source):
+                narrow = value.name
+            value = source
         if value.operation not in ("source", "torch") and value.name not in self.partition.stored:
-            raise MustStore(value.name)
+            raise MustStore(narrow or value.name)
+
+    def _narrows_for_all(self, cast: Value, source: Value) -> bool:
+        """Whether nobody takes more than this of a value: then it is better stored so."""
+        stored, inside = (ITEM_BYTES[self.program.stored_dtype(value.name)] for value in (cast, source))
+        return stored < inside and self.program.users()[source.name] == [cast.name]
 
     def _has_few_rows(self, name: str) -> bool:
         """Whether one row of tiles has all of it, and what takes time is to read the other operand."""

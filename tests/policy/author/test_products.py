@@ -342,3 +342,41 @@ def get_inputs():
 def test_an_order_of_dimensions_is_no_size(tmp_path: Path, nursery: Nursery) -> None:
     """Where dimensions of one are summed over, torch puts the others in another order."""
     check_passes(tmp_path, nursery, DECAYED)
+
+
+DEQUANTISED = """
+ROWS, WIDTH, OUTPUTS = 12, 48, 40
+
+
+class Model(nn.Module):
+    def __init__(self, width, outputs):
+        super().__init__()
+        self.register_buffer("quantised", torch.randint(-128, 128, (outputs, width), dtype=torch.int8))
+        self.scale = nn.Parameter(torch.rand(outputs, 1) * 0.01)
+
+    def forward(self, x):
+        weight = self.quantised.float() * self.scale
+        return F.linear(x, weight.to(x.dtype))
+
+
+def get_inputs():
+    return [torch.randn(ROWS, WIDTH).half()]
+
+
+def get_init_inputs():
+    return [WIDTH, OUTPUTS]
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"), [("return F.linear", "dtype=x.dtype"), ("return weight.sum(1), F.linear", "dtype=torch.float32")]
+)
+def test_what_is_narrowed_for_all_who_take_it_is_stored_narrow(
+    told: str, kept: str, tmp_path: Path, nursery: Nursery
+) -> None:
+    """Here a weight of eight bits made whole; who else takes it wide has it wide."""
+    text = DEQUANTISED.replace("return F.linear", told)
+    brief = brief_of(problem(tmp_path, text))
+    (stored,) = re.findall(r"scaled = torch\.empty\(.*(dtype=\S+),", write(brief, first_choice(brief)).source)
+    assert stored == kept
+    check_passes(tmp_path, nursery, text)
