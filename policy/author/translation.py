@@ -32,6 +32,7 @@ from triton_agent.policy.author.complex_pairs import as_one
 from triton_agent.policy.author.lowering import RULES, Builder, Call
 from triton_agent.policy.author.program import DTYPES, FLOATS, VIEWS, Operand, Program
 from triton_agent.policy.author.torch_calls import TorchCall, schema_of
+from triton_agent.policy.author.viewing import lies_in_order
 from triton_agent.tools.graph import Reference
 
 _MAY_NOT_BE_LEFT_OUT = frozenset({"bias", "weight", "running_mean", "running_var"})
@@ -82,7 +83,10 @@ def _outputs(builder: Builder) -> tuple[str, ...]:
 
 
 def _own(builder: Builder, name: str) -> str:
-    """A result, in memory of its own where the original's has that, too: what was joined may be cut apart again."""
+    """A result, in memory of its own where the original's has that, too: what was joined may be cut apart again.
+
+    It lies row by row where the original's does: who takes it may ask for another view of it.
+    """
     made = as_one(builder, builder.named(name))
     base = builder.get(made)
     while base.operation in VIEWS:
@@ -91,7 +95,11 @@ def _own(builder: Builder, name: str) -> str:
     root: str | None = name
     while root in producers:
         root = producers[root].view_of
-    return builder.copied(made) if base.operation == "source" and base.function != root else made
+    foreign = base.operation == "source" and base.function != root
+    in_order = all(graph.values()[name].is_contiguous for graph in builder.graph.graphs)
+    if foreign or (in_order and builder.get(made).dtype in DTYPES and not lies_in_order(builder.program, made)):
+        return builder.copied(made)
+    return made
 
 
 def _lower_node(builder: Builder, aligned: AlignedNode, left_to_torch: Mapping[int, str]) -> None:

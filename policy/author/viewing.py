@@ -14,21 +14,31 @@ from triton_agent.policy.author.sizes import contiguous_strides
 
 def first_moved(program: Program, name: str) -> str | None:
     """The value that torch would have to copy for, on the way to showing this one; None where it takes views only."""
+    return _shown(program, name)[0]
+
+
+def lies_in_order(program: Program, name: str) -> bool:
+    """Whether this value, as the host shows it, has its elements row by row."""
+    shape, strides = _at_main(program.values[name].shape), _shown(program, name)[1]
+    in_order = _at_main(contiguous_strides(program.values[name].shape, program.width))
+    return all(stride == own for size, stride, own in zip(shape, strides, in_order) if size != 1)
+
+
+def _shown(program: Program, name: str) -> tuple[str | None, Sequence[int]]:
+    """The first value on the way that has to be moved, if any has to, and the strides in the end."""
     chain = [program.values[name]]
     while chain[-1].operation in VIEWS:
         chain.append(program.values[chain[-1].inputs[0]])
-    base = chain.pop()
-    strides: Sequence[int] | None = _at_main(
-        program.strides.get(base.name, contiguous_strides(base.shape, program.width))
-    )
-    inner = base
+    inner = chain.pop()
+    moved: str | None = None
+    strides: Sequence[int] = _at_main(program.strides.get(inner.name, contiguous_strides(inner.shape, program.width)))
     for value in reversed(chain):
-        assert strides is not None
-        strides = _seen(value, inner, strides)
-        if strides is None:
-            return value.name
-        inner = value
-    return None
+        seen = _seen(value, inner, strides)
+        if seen is None:
+            moved = moved or value.name
+            seen = list(_at_main(contiguous_strides(value.shape, program.width)))
+        inner, strides = value, seen
+    return moved, strides
 
 
 def _at_main(shape: Sequence[Sequence[int]]) -> tuple[int, ...]:

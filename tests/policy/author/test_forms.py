@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -105,7 +106,7 @@ def test_the_first_file_takes_and_gives_what_the_original_does(kind: str, tmp_pa
 def test_operators_left_to_torch_are_called_as_torch_declares_them(tmp_path: Path, nursery: Nursery) -> None:
     """Arguments without a default, numbers where a tensor is due, and memory written to beside the result."""
     text = plain(
-        "x = torch.nextafter(x, torch.tensor(2.0)) + F.rrelu(x, training=False)\n"
+        "x = torch.nextafter(x, torch.tensor(2.0)) + F.rrelu(x, 0.25, 0.25, training=True)\n"
         "        return torch.cdist(x, x + 1.0, p=3.0), torch.linalg.qr(x[:8, :6] + 0.0).R * 2.0"
     )
     brief = brief_of(problem(tmp_path, text), allow_library=True)
@@ -151,3 +152,27 @@ def test_what_the_host_shows_is_a_view_where_torch_has_one() -> None:
     assert regrouped_strides((4, 6), (12, 1), (4, 1, 2, 3)) == [12, 6, 3, 1]
     assert regrouped_strides((4, 6), (0, 1), (24,)) is None
     assert regrouped_strides((1, 5, 1), (9, 3, 7), (5,)) == [3]
+
+
+IN_ORDER = """
+class Model(nn.Module):
+    def forward(self, x):
+        y = torch.relu(x + 1.0)
+        moved, wide, part = y.permute(0, 2, 1), x.sum(1, keepdim=True).expand_as(x), torch.exp(x)[:, 1:4]
+        return moved.contiguous(), wide.contiguous(), part.contiguous(), x.mul(2.0).transpose(1, 2)
+
+
+def get_inputs():
+    return [torch.randn(3, 5, 7)]
+"""
+
+
+def test_a_result_lies_row_by_row_where_the_originals_does(tmp_path: Path, nursery: Nursery) -> None:
+    """Who takes it may call `view`. What the original shows as a view stays one."""
+    spec = problem(tmp_path, IN_ORDER)
+    brief = brief_of(spec)
+    answer = write(brief, first_choice(brief))
+    (told,) = re.findall(r"^        return (.+)$", answer.source, re.MULTILINE)
+    moved, wide, part, doubled = told.split(", ", 3)
+    assert all(map(str.isidentifier, (moved, wide, part))) and doubled.endswith(".transpose(1, 2)")
+    assert evaluated(spec, answer.source, nursery).status == "passed"
