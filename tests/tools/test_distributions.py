@@ -28,7 +28,7 @@ def reference(folder: Path, inputs: str) -> Reference:
 
 
 def test_order_starts_as_given() -> None:
-    assert DISTRIBUTIONS[:6] == ("as given", "x3", "x0.01", "negated", "extremes", "shuffled")
+    assert DISTRIBUTIONS[:6] == ("as given", "x3", "x0.01", "one sign", "extremes", "shuffled")
     assert DISTRIBUTIONS[6:] == ("one sample zero", "flags flipped", "positions and lengths changed")
 
 
@@ -74,7 +74,13 @@ def test_scales_and_sign_are_what_they_say(tmp_path: Path) -> None:
     assert torch.equal(draw(problem, AS_GIVEN, 0)[0], given)
     assert torch.equal(draw(problem, "x3", 0)[0], given * 3)
     assert torch.equal(draw(problem, "x0.01", 0)[0], given * 0.01)
-    assert torch.equal(draw(problem, "negated", 0)[0], -given)
+    assert torch.equal(draw(problem, "one sign", 0)[0], -given.abs())
+
+
+def test_what_has_one_sign_gets_the_other(tmp_path: Path) -> None:
+    problem = reference(tmp_path, "return [torch.rand(9), -torch.rand(9), torch.complex(torch.rand(9), torch.rand(9))]")
+    for given, drawn in zip(problem.make_inputs(0), draw(problem, "one sign", 0)):
+        assert torch.equal(drawn, -given)
 
 
 def test_shuffling_keeps_the_values_and_loses_their_order(tmp_path: Path) -> None:
@@ -88,9 +94,9 @@ def test_shuffling_keeps_the_values_and_loses_their_order(tmp_path: Path) -> Non
 def test_extremes_are_few_large_and_finite(tmp_path: Path, dtype: str) -> None:
     problem = reference(tmp_path, f"return [torch.randn(40, 30).to(torch.{dtype})]")
     given, planted = problem.make_inputs(0)[0].double(), draw(problem, "extremes", 0)[0].double()
-    changed = (given != planted).nonzero()
+    changed = (given.abs() != planted.abs()).nonzero()
     assert 4 <= len(changed) <= 12
-    assert planted.isfinite().all()
+    assert planted.isfinite().all() and (planted[-1] <= 0).all() and (planted[:-1] > 0).any()
     assert planted.abs().max() >= (20 if "float8" in dtype else 90) * given.std()
     assert changed[0].tolist() == [0, 0] and changed[-1].tolist() == [39, 29]
 
@@ -100,7 +106,7 @@ def test_no_two_extremes_are_equally_large(tmp_path: Path) -> None:
     problem = reference(tmp_path, "return [torch.randn(40, 30)]")
     for seed in range(20):
         given, planted = problem.make_inputs(seed)[0], draw(problem, "extremes", seed)[0]
-        extremes = planted[given != planted]
+        extremes = planted[given.abs() != planted.abs()]
         assert len(extremes.unique()) == len(extremes.abs().unique()) == len(extremes)
 
 

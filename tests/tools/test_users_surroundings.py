@@ -76,6 +76,7 @@ def test_what_is_marked_for_the_compiler_is_read_without_one(tmp_path: Path, mon
     [
         ("float(x.sum())", "returns no tensor"),
         ("nn.functional.dropout(x, 0.5)", "another answer each time"),
+        ("vars(self).update(n=vars(self).get('n', 0) + 1) or x * self.n", "a state in plain attributes"),
         ("x @ x", "cannot be multiplied"),
     ],
 )

@@ -122,7 +122,9 @@ def measure(case: Case, answer: Answer) -> tuple[list[CaseAccuracy], Failed | No
     for output, got in zip(case.expectation.outputs, answer.tensors):
         judgement = judge(got, output.yard)
         rows.append(_row(case, output.name, judgement))
-        if not judgement.ok and failure is None:
+        if failure is None and judgement.ok:
+            failure = _unwritten(case, output.name, got, output.yard) if output.yard.holds_nan else None
+        elif failure is None:
             failure = _failure(case, output.name, got, output.yard, judgement)
     return rows, failure
 
@@ -142,14 +144,9 @@ def _row(case: Case, name: str, judgement: Judgement) -> CaseAccuracy:
 
 def _failure(case: Case, name: str, got: torch.Tensor, yard: Yardstick, judgement: Judgement) -> Failed:
     assert judgement.finding is not None
-    unwritten = poisoned(got).to(yard.original.device) & ~poisoned(yard.original)
-    if bool(unwritten.any()):
-        count = int(unwritten.sum())
-        return Failed(
-            Finding.UNWRITTEN_OUTPUT,
-            f"case {case.name}: {count} of {got.numel()} elements of {name} were never written, "
-            f"the first at flat index {int(unwritten.reshape(-1).to(torch.uint8).argmax())}",
-        )
+    unwritten = _unwritten(case, name, got, yard)
+    if unwritten is not None:
+        return unwritten
     what = {
         Finding.PRECISION: "is less accurate than the original",
         Finding.NON_FINITE: "is not finite where it should be, or the reverse",
@@ -161,6 +158,18 @@ def _failure(case: Case, name: str, got: torch.Tensor, yard: Yardstick, judgemen
     if judgement.finding is Finding.PRECISION:
         message += _precision_hint(got.dtype)
     return Failed(judgement.finding, message)
+
+
+def _unwritten(case: Case, name: str, got: torch.Tensor, yard: Yardstick) -> Failed | None:
+    """Elements that still hold what fresh memory was filled with, which is not what the original has there."""
+    unwritten = poisoned(got).to(yard.original.device) & ~poisoned(yard.original)
+    if not bool(unwritten.any()):
+        return None
+    return Failed(
+        Finding.UNWRITTEN_OUTPUT,
+        f"case {case.name}: {int(unwritten.sum())} of {got.numel()} elements of {name} were never written, "
+        f"the first at flat index {int(unwritten.reshape(-1).to(torch.uint8).argmax())}",
+    )
 
 
 def _precision_hint(dtype: torch.dtype) -> str:

@@ -45,9 +45,10 @@ _Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 
 
 def _plant(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Large values at random places, at both ends of the tensor and of one row.
+    """Large values at random places, at both ends of the tensor and of one row; the last sample is below zero.
 
-    No two are equally large: which of equals comes first is nobody's promise where elements are put in order.
+    No two are equally large: which of equals comes first is nobody's promise where elements are put in order. Below
+    zero a maximum shows what beyond the end of a row was filled with.
     """
     count = values.numel()
     width = values.shape[-1] if values.dim() else 1
@@ -58,7 +59,30 @@ def _plant(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     planted = values.reshape(-1).clone()
     sizes = signs * (1 - torch.randperm(len(places), generator=generator) / (2 * len(places)))
     planted[places.to(values.device)] = (_outlier(values) * _within_domain(values, sizes)).to(values)
-    return planted.reshape(values.shape)
+    return _last_below_zero(planted.reshape(values.shape))
+
+
+def _last_below_zero(values: torch.Tensor) -> torch.Tensor:
+    """Where there are both signs, and several samples."""
+    axis = _first_with_several(values)
+    if axis is None or not _has_both_signs(values):
+        return values
+    size = values.shape[axis]
+    return torch.cat([values.narrow(axis, 0, size - 1), -values.narrow(axis, size - 1, 1).abs()], axis)
+
+
+def _one_sign(values: torch.Tensor, _: torch.Generator) -> torch.Tensor:
+    """All of it below zero; what has one sign already has the other then."""
+    return -values.abs() if _has_both_signs(values) else -values
+
+
+def _has_both_signs(values: torch.Tensor) -> bool:
+    return not values.is_complex() and bool((values > 0).any() and (values < 0).any())
+
+
+def _first_with_several(values: torch.Tensor) -> int | None:
+    """The first dimension of more than one: that of the samples."""
+    return next((i for i, size in enumerate(values.shape) if size > 1), None)
 
 
 def _outlier(values: torch.Tensor) -> float:
@@ -85,7 +109,7 @@ def _shuffle(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 def _blank(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Zeros at one index of the first dimension that has several: padding, and what an epsilon is there for."""
-    axis = next((i for i, size in enumerate(values.shape) if size > 1), None)
+    axis = _first_with_several(values)
     if axis is None:
         return values
     where = torch.randint(values.shape[axis], (1,), generator=generator).to(values.device)
@@ -119,7 +143,7 @@ _CHANGES: dict[str, _Change | None] = {
     AS_GIVEN: None,
     "x3": lambda values, _: values * 3,
     "x0.01": lambda values, _: values * 0.01,
-    "negated": lambda values, _: -values,
+    "one sign": _one_sign,
     "extremes": _plant,
     "shuffled": _shuffle,
     BLANK: _blank,

@@ -6,6 +6,7 @@ What is asked in which order is the stages' affair (`pipeline.py`, `clock_stages
 from __future__ import annotations
 
 import dataclasses
+import secrets
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -62,7 +63,7 @@ def call(
     slot: int,
     overwrite: int | None = None,
     silenced: bool = False,
-    salt: int = 0,
+    salt: int | None = None,
     prove: bool = False,
     measure: bool = False,
     noted: bool = False,
@@ -70,7 +71,8 @@ def call(
 ) -> tuple[checks.Answer, dict[str, Any]]:
     """One question and its answer, and what the worker says beside it.
 
-    `whole`: every byte of the inputs is looked at afterwards, however large they are.
+    `whole`: every byte of the inputs is looked at afterwards, however large they are. `salt`: what fresh memory is
+    filled with; drawn, so that no byte of an answer is there by itself in every case.
     """
     apart = silenced or pieces.are_long(case.expectation.inputs_bytes)
     reply, blobs = job.runner.ask(
@@ -82,7 +84,7 @@ def call(
         overwrite=overwrite,
         train=case.train,
         silenced=silenced,
-        salt=salt,
+        salt=secrets.randbelow(2) if salt is None else salt,
         prove=prove,
         measure=measure,
         noted=noted,

@@ -111,7 +111,7 @@ class _Neighbours:
             yield from self._together_or_each({key: three_quarters(self.at[key]) for key in features})
             yield from self._other_multiples(features)
         if lengths:
-            yield from self._together_or_each({key: odd_below(self.at[key]) for key in lengths})
+            yield from self._smaller(lengths)
             yield from self._other_multiples(lengths)
         if LEADING in self.at and not self._taken:
             for value in (odd_above(self.at[LEADING]), 1, odd_below(self.at[LEADING])):
@@ -149,6 +149,13 @@ class _Neighbours:
         if len(changes) > 1 and together not in self._taken:
             for key, value in changes.items():
                 yield self._variant({key: value})
+
+    def _smaller(self, lengths: list[str]) -> Iterator[Variant]:
+        """Odd and even by turns: what is equal, or as far from each other everywhere else, is not here."""
+        apart = self._variant({key: odd_below(self.at[key]) + i % 2 for i, key in enumerate(lengths)})
+        yield apart
+        if len(lengths) > 1 and apart not in self._taken:
+            yield from self._together_or_each({key: odd_below(self.at[key]) for key in lengths})
 
     def _other_multiples(self, keys: list[str]) -> Iterator[Variant]:
         """For sizes that nothing has changed yet, having to be multiples of a number that is written nowhere: a kernel

@@ -129,6 +129,11 @@ class Yardstick:
         return torch.isfinite(self.original) & torch.isfinite(self.truth.to(self.original.dtype))
 
     @functools.cached_property
+    def holds_nan(self) -> bool:
+        """Where NaN is right, what was never written looks right."""
+        return self.original.is_floating_point() and bool(torch.isnan(self.original).any())
+
+    @functools.cached_property
     def flips(self) -> Flips:
         """Of an integer or boolean output."""
         truth = self.truth.to(self.original.dtype)
