@@ -167,7 +167,7 @@ def _show(outcome: Outcome, report: Path) -> None:
         gain = "gains nothing: the original runs" if worst.speedup.median == 1 else f"{worst.speedup.median:.2f}x"
         screen.print(f"the least gain, at {worst.name}: {gain}", markup=False)
     if shipped is None:
-        screen.print("nothing is shipped: the original is as fast")
+        screen.print("nothing is shipped" + (": the original is as fast" if timings else ""))
     elif shipped.draft:
         screen.print(f"[bold]draft[/] {escape(str(shipped.path))}")
         screen.print(

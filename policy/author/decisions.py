@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from triton_agent.policy.author.brief import BeyondAuthor, Brief
 from triton_agent.policy.author.choice import Choice, Tiles
 from triton_agent.policy.author.kernel_text import KernelText
-from triton_agent.policy.author.program import HALF, ITEM_BYTES, Program
+from triton_agent.policy.author.program import HALF, ITEM_BYTES, MIDDLE, Program
 from triton_agent.policy.author.sizes import product
 from triton_agent.policy.author.writer import Draft, drafts_of
 
@@ -221,7 +221,7 @@ def _cut(choice: Choice, drafts: Sequence[Draft], kernel: KernelText) -> Iterato
     order = {name: i for i, name in enumerate(program.values)}
     for name in sorted(kernel.kernel.covers, key=order.__getitem__, reverse=True):
         value = program.values[name]
-        is_middle = value.operation in ("reduce", "dot", "scan") and name not in {r.value for r in kernel.kernel.roots}
+        is_middle = value.operation in MIDDLE and name not in {r.value for r in kernel.kernel.roots}
         if is_middle and name not in choice.stored:
             yield dataclasses.replace(choice, stored=tuple(sorted({*choice.stored, name})))
 

@@ -129,6 +129,8 @@ class Program:
 VIEWS = frozenset({"reshape", "permute", "expand", "slice"})
 EXPENSIVE = frozenset({"reduce", "scan", "scatter", "dot", "torch", "attention"})
 """What is computed once; everything else may be recomputed wherever it is used."""
+MIDDLE = frozenset({"reduce", "scan", "dot"})
+"""What may be stored on purpose, so that one kernel becomes two."""
 
 HALF = ("float16", "bfloat16")
 FLOATS = frozenset({*HALF, "float32", "float64"})

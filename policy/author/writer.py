@@ -22,7 +22,7 @@ from triton_agent.policy.author.kernel_text import KernelText
 from triton_agent.policy.author.layout import formatted, wrapped
 from triton_agent.policy.author.partition import Partition
 from triton_agent.policy.author.points import FUNCTIONS
-from triton_agent.policy.author.program import INTEGERS, VIEWS, Number, Program, Value
+from triton_agent.policy.author.program import INTEGERS, MIDDLE, VIEWS, Number, Program, Value
 from triton_agent.policy.author.relaying import better_strides
 from triton_agent.policy.author.repetition import Written
 from triton_agent.policy.author.skeleton import Setting
@@ -237,12 +237,15 @@ def _partitioned(brief: Brief, choice: Choice, program: Program) -> Partition:
         return Partition(
             program,
             wanted,
-            apart=(name for name in choice.stored if name in program.values),
+            apart=apart,
             merge=choice.merge,
             joined=choice.joined,
             processors=brief.hardware.processors,
         )
 
+    # What is chosen for one mode's program may be the name of anything in the other's.
+    known = (program.values[name] for name in choice.stored if name in program.values)
+    apart = [value.name for value in known if value.operation in MIDDLE]
     wanted = _wanted(program)
     partition = planned()
     strides = better_strides(program, partition.kernels, wanted)

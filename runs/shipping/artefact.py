@@ -211,6 +211,8 @@ def _argument(value: object) -> str:
         return _form(value)
     if isinstance(value, (list, tuple)):
         return _tuple([type(value).__name__, *map(_argument, value)])
+    if isinstance(value, dict):
+        return _tuple(["dict", *(f"({key!r}, {_argument(item)})" for key, item in value.items())])
     kind = "type(None)" if value is None else type(value).__name__
     return f"({kind}, {value!r})"
 

@@ -73,6 +73,8 @@ def _argument_from(data: Any) -> Any:
         return _form_from(data["tensor"])
     if "nest" in data:
         items = [_argument_from(item) for item in data["items"]]
+        if data["nest"] == "dict":
+            return dict(zip(data["keys"], items))
         return items if data["nest"] == "list" else tuple(items)
     return ast.literal_eval(data["value"])
 
@@ -139,7 +141,7 @@ def _call(reference: Any, model: Any, inputs: list[Any], state: dict[str, Any], 
     changed = not changes_show or versions != [tensor._version for tensor in given] or _differ(before, given)
     nest, tensors = _nest(results)
     plain = nest is not None and not changed and not _share_memory(tensors, given)
-    flat = all(not isinstance(value, (list, tuple)) for value in inputs) and bool(nested_tensors(inputs[:1]))
+    flat = all(not isinstance(value, (list, tuple, dict)) for value in inputs) and bool(nested_tensors(inputs[:1]))
     forms = [_form(tensor) for tensor in tensors] if plain and flat else None
     return {"train": model.training, "arguments": arguments, "results": forms, "nest": nest or "tensor"}
 
@@ -178,7 +180,18 @@ def _argument(value: Any) -> dict[str, Any]:
         return {"tensor": _form(value)}
     if type(value) in (list, tuple):
         return {"nest": type(value).__name__, "items": [_argument(item) for item in value]}
-    return {"value": _literal(value) or repr(repr(value))}
+    if type(value) is dict and all(type(key) is str for key in value):
+        return {"nest": "dict", "keys": list(value), "items": [_argument(item) for item in value.values()]}
+    return {"value": _hashable_literal(value) or repr(repr(value))}
+
+
+def _hashable_literal(value: Any) -> str | None:
+    """As the guard looks calls up; what cannot be hashed is no call that it knows."""
+    try:
+        hash(value)
+    except TypeError:
+        return None
+    return _literal(value)
 
 
 def _literal(value: Any) -> str | None:

@@ -156,6 +156,8 @@ def _call(call: Call) -> str:
 def _argument(value: Argument) -> str:
     if isinstance(value, TensorForm):
         return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key!r}: {_argument(item)}' for key, item in value.items())}}}"
     return repr(value) if not isinstance(value, (list, tuple)) else f"[{', '.join(map(_argument, value))}]"
 
 

@@ -23,7 +23,7 @@ class TensorForm:
     strides: tuple[int, ...]
 
 
-Argument = TensorForm | None | bool | int | float | str | tuple[Any, ...] | list[Any]
+Argument = TensorForm | None | bool | int | float | str | tuple[Any, ...] | list[Any] | dict[str, Any]
 """A tensor's form, a plain value, or a nest of these."""
 
 

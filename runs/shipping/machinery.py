@@ -59,7 +59,6 @@ _operator: Any = None
 # -- which call may run the kernels ------------------------------------------------------------------------------------
 
 _CASES = {(training, *facts): case for case, (training, facts, _) in enumerate(CALLS)}
-_KINDS = {tuple(fact[1] if len(fact) == 3 else fact[0] for fact in facts) for _, facts, _ in CALLS}
 _SAME_VERSIONS = tuple(".".join(v.split(".")[:2]) for v in (torch.__version__, triton.__version__)) == VERSIONS
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _OF_EVERY_MODULE = frozenset(dir(nn.Module()))
@@ -81,11 +80,23 @@ def _fact(value: Any) -> Any:
         return value.shape, value.dtype, value.stride()
     if isinstance(value, (list, tuple)):
         return (type(value), *map(_fact, value))
+    if value.__class__ is dict:
+        return (dict, *((key, _fact(item)) for key, item in value.items()))
     return type(value), value
 
 
-def _kind(value: Any) -> Any:
-    return value.dtype if value.__class__ is _Tensor else type(value)
+def _kind(fact: Any) -> Any:
+    """Of a tensor its dtype and how many dimensions it has: what is left where any size will do."""
+    if len(fact) == 3 and isinstance(fact[1], torch.dtype):
+        return fact[1], len(fact[0])
+    if fact[0] in (list, tuple):
+        return (fact[0], *map(_kind, fact[1:]))
+    if fact[0] is dict:
+        return (dict, *((key, _kind(item)) for key, item in fact[1:]))
+    return fact
+
+
+_KINDS = {(training, *map(_kind, facts)) for training, facts, _ in CALLS}
 
 
 def _tensors(values: Any) -> Any:
@@ -95,6 +106,8 @@ def _tensors(values: Any) -> Any:
             found.append(value)
         elif isinstance(value, (list, tuple)):
             found += _tensors(value)
+        elif value.__class__ is dict:
+            found += _tensors(value.values())
     return found
 
 
@@ -204,7 +217,9 @@ class _Runner:
         forced = model.use_kernels == "always"
         if self.misfit or type(model) is not ModelNew or not (forced or self.verified):
             return None
-        if (model.training, *map(_fact, args)) not in _CASES and not (forced and tuple(map(_kind, args)) in _KINDS):
+        facts = tuple(map(_fact, args))
+        known = (model.training, *facts) in _CASES
+        if not known and not (forced and (model.training, *map(_kind, facts)) in _KINDS):
             return None
         tensors = _tensors(args)
         device = tensors[0].device if tensors else _device_of(model)
@@ -537,7 +552,8 @@ class ModelNew(OriginalModel):
     """Takes what the original takes and gives what it gives; its state dict is the original's.
 
     `use_kernels`, of the class or of one model, says when the kernels run: "verified" (in the calls they were verified
-    and measured for), "always" (wherever they can, also where nothing was measured) or "never".
+    and measured for), "always" (also where nothing was measured, and with tensors of any size, which nobody checked) or
+    "never".
     """
 
     use_kernels = USE_KERNELS

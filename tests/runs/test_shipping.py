@@ -166,6 +166,51 @@ with torch.no_grad():
     assert said == "[1.0, 1.0, 1.0] True\n"
 
 
+IN_A_DICT = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def forward(self, batch, factor, unhashable):
+        return {"y": batch["x"] * factor}
+def get_inputs():
+    return [{"x": torch.randn(3, 4), "rest": [torch.randn(2)]}, 2.0, UNHASHABLE]
+"""
+TAKES_A_DICT = (
+    CANDIDATE.replace("(self, x):", "(self, batch, factor, unhashable):")
+    .replace("y = torch.empty_like(x)", 'x = batch["x"]\n        y = torch.empty_like(x)')
+    .replace("return y", 'return {"y": y}')
+    .replace("self.weight = nn.Parameter(torch.zeros(3))", "pass")
+)
+
+
+@pytest.mark.parametrize(("unhashable", "runs"), [("None", True), ("{3}", False)])
+def test_kernels_that_are_asked_for_take_tensors_of_any_size_and_nothing_else_that_differs(
+    tmp_path: Path, unhashable: str, runs: bool
+) -> None:
+    """Numbers, train mode and the keys of a dict are what they were verified with; what has no hash never is."""
+    (tmp_path / "problem.py").write_text(IN_A_DICT.replace("UNHASHABLE", unhashable))
+    spec = parse_problem(str(tmp_path / "problem.py"))
+    form = call_form.find(spec)
+    form = dataclasses.replace(form, calls=tuple(call for call in form.calls if not call.train))
+    (tmp_path / "fast.py").write_text(ship(spec, TAKES_A_DICT, samples.facts(spec, form=form), draft=True))
+    said = run_python(
+        tmp_path,
+        f"""
+import torch, fast
+fast.ModelNew.use_kernels = "always"
+model, x, rest = fast.Model().eval(), torch.ones(3, 4), [torch.ones(2)]
+def asked(batch, factor=2.0, training=False):
+    return model.train(training)._runner.kernels_for(model, [batch, factor, {unhashable}]) is not None
+given = dict(x=x, rest=rest)
+print(asked(given), asked(dict(x=torch.ones(7, 2), rest=rest)))
+print(asked(given, 3.0), asked(given, training=True), asked(dict(x=x)), asked(dict(x=x.double(), rest=rest)))
+print(asked(dict(x=x[0], rest=rest)), model(given, 5.0, {unhashable})["y"].mean().item())
+""",
+        TRITON_INTERPRET="1",
+    )
+    assert said.split() == [str(runs)] * 2 + ["False"] * 5 + ["5.0"]
+
+
 def test_the_header_says_what_is_known_and_what_is_not() -> None:
     spec, source = samples.problem("layer_norm_f16"), samples.kernel("layer_norm_f16", "right_block.py")
     verdict = samples.accepted(spec)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -343,6 +344,13 @@ def test_statistics_that_nobody_asked_for_are_stored_as_they_are_computed(tmp_pa
     brief = brief_of(problem(tmp_path, SLOW["bfloat16"]))
     source = write(brief, first_choice(brief)).source
     assert source.count("dtype=torch.float32") == 2 and "dtype=x.dtype" not in source
+
+
+def test_what_is_stored_on_purpose_in_one_mode_is_no_buffer_in_the_other(tmp_path: Path) -> None:
+    """Values are named anew for each mode, so a decision for one may meet anything in the other."""
+    brief = brief_of(problem(tmp_path, BATCH_NORM))
+    for number in range(12):
+        assert not re.search(r"self\.norm\.\w+ = torch", write(brief, Choice(stored=(f"v{number}",))).source)
 
 
 def test_a_kernel_that_came_to_nothing_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
