@@ -52,8 +52,12 @@ def figure_of(item: Graded | None) -> str:
         least = f", least {worst.speedup.median:.2f}x at {worst.name}" if worst else ""
         return f"{standing.speedup.median:.2f}x{least}"
     traffic = f"{standing.traffic_ratio:.2f}x fewest bytes, " if standing.traffic_ratio is not None else ""
-    beside = f", {standing.left_to_torch} torch operators" if standing.left_to_torch else ""
-    return f"{traffic}{standing.launches} launch{'es' if standing.launches != 1 else ''}{beside}"
+    beside = f", {_counted(standing.left_to_torch, 'torch operator')}" if standing.left_to_torch else ""
+    return f"{traffic}{_counted(standing.launches, 'launch', 'es')}{beside}"
+
+
+def _counted(count: int, what: str, plural: str = "s") -> str:
+    return f"{count} {what}{'' if count == 1 else plural}"
 
 
 def trouble_of(event: Event) -> str:
@@ -117,7 +121,7 @@ class PlainLines:
         elif event["kind"] == "sorting":
             self.say(f"  looking at {event['offered']} variants")
         elif event["kind"] == "recalled" and event["lessons"]:
-            self.say(f"recalled {event['lessons']} lessons of earlier runs")
+            self.say(f"recalled {_counted(event['lessons'], 'lesson')} of earlier runs")
         elif told := trouble_of(event):
             self.say(told)
 
