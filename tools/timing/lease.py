@@ -30,6 +30,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from triton_agent.tools.errors import InstrumentError
 
@@ -174,14 +175,15 @@ def _try_lock(descriptor: int, mode: Mode) -> bool:
 def _opened(path: Path, *, create: bool) -> Iterator[int]:
     """A descriptor of a plain file; forked children do not inherit it, since a lock lives as long as any copy of it."""
     try:
-        descriptor = _open_any_owner(path) if create else os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with _AFTER_FORK.changing():
+            descriptor = _open_any_owner(path) if create else os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            _AFTER_FORK.add(descriptor)
     except OSError as error:
         raise InstrumentError(
             f"the lease file cannot be opened: {error.strerror}",
             where=str(path),
             remedy="remove it, or choose another folder for leases",
         ) from error
-    _AFTER_FORK.add(descriptor)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise InstrumentError("not a plain file where a lease belongs", where=str(path), remedy="remove it")
@@ -277,37 +279,50 @@ def _user() -> str:
 
 
 class _AfterFork:
-    """What a forked child must not take over: files, or it would keep the lease of a parent that died, and turns."""
+    """What a forked child must not take over: files, or it would keep the lease of a parent that died, and turns.
+
+    Nobody forks while a file is open and not noted yet, or noted no more and still open: a child that has it unknown to
+    itself would wait for its own lock.
+    """
 
     def __init__(self) -> None:
         self._open: set[int] = set()
         self._turns: dict[Path, threading.Lock] = {}
-        self._registered = False
+        self._changing = threading.Lock()
+        os.register_at_fork(before=self._hold, after_in_parent=self._let_go, after_in_child=self._forget)
 
-    def _register(self) -> None:
-        if not self._registered:
-            os.register_at_fork(after_in_child=self._forget)
-            self._registered = True
+    def _hold(self) -> None:
+        self._changing.acquire()
+
+    def _let_go(self) -> None:
+        self._changing.release()
+
+    def changing(self) -> contextlib.AbstractContextManager[Any]:
+        """While files are opened or closed."""
+        return self._changing
 
     def turn(self, path: Path) -> threading.Lock:
         """This process's, to wait for a lease."""
-        self._register()
         return self._turns.setdefault(path, threading.Lock())
 
     def add(self, descriptor: int) -> None:
-        self._register()
         self._open.add(descriptor)
 
     def close(self, descriptor: int) -> None:
         """Idempotent, since a forked child unwinds the same block over a descriptor it no longer has."""
+        with self.changing():
+            self._close(descriptor)
+
+    def _close(self, descriptor: int) -> None:
         if descriptor in self._open:
             self._open.discard(descriptor)
             os.close(descriptor)
 
     def _forget(self) -> None:
+        self._changing = threading.Lock()  # the old one is held, by the thread that forked
         self._turns = {}  # those of threads that are not in the child would never come
         for descriptor in list(self._open):
-            self.close(descriptor)
+            self._close(descriptor)
 
 
 _AFTER_FORK = _AfterFork()
