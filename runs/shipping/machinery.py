@@ -86,17 +86,11 @@ def _fact(value: Any) -> Any:
 
 
 def _kind(fact: Any) -> Any:
-    """Of a tensor its dtype and how many dimensions it has: what is left where any size will do."""
-    if len(fact) == 3 and isinstance(fact[1], torch.dtype):
-        return fact[1], len(fact[0])
-    if fact[0] in (list, tuple):
-        return (fact[0], *map(_kind, fact[1:]))
-    if fact[0] is dict:
-        return (dict, *((key, _kind(item)) for key, item in fact[1:]))
-    return fact
+    """Of a tensor its dtype, of anything else its type: what is left where any size will do."""
+    return fact[1] if len(fact) == 3 and isinstance(fact[1], torch.dtype) else fact[0]
 
 
-_KINDS = {(training, *map(_kind, facts)) for training, facts, _ in CALLS}
+_KINDS = {tuple(map(_kind, facts)) for _, facts, _ in CALLS}
 
 
 def _tensors(values: Any) -> Any:
@@ -219,7 +213,7 @@ class _Runner:
             return None
         facts = tuple(map(_fact, args))
         known = (model.training, *facts) in _CASES
-        if not known and not (forced and (model.training, *map(_kind, facts)) in _KINDS):
+        if not known and not (forced and tuple(map(_kind, facts)) in _KINDS):
             return None
         tensors = _tensors(args)
         device = tensors[0].device if tensors else _device_of(model)
@@ -552,8 +546,8 @@ class ModelNew(OriginalModel):
     """Takes what the original takes and gives what it gives; its state dict is the original's.
 
     `use_kernels`, of the class or of one model, says when the kernels run: "verified" (in the calls they were verified
-    and measured for), "always" (also where nothing was measured, and with tensors of any size, which nobody checked) or
-    "never".
+    and measured for), "always" (also where nothing was measured, and with sizes, numbers and modes that nobody checked)
+    or "never".
     """
 
     use_kernels = USE_KERNELS
