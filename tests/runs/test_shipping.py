@@ -197,7 +197,10 @@ def test_what_comes_in_a_dict_is_known_again(tmp_path: Path, unhashable: str, ru
 import torch, fast
 model, x, rest = fast.Model().eval(), torch.ones(3, 4), [torch.ones(2)]
 def known(batch, factor=2.0):
-    return (False, *map(fast._fact, [batch, factor, {unhashable}])) in fast._CASES if {runs} else False
+    try:
+        return (False, *map(fast._fact, [batch, factor, {unhashable}])) in fast._CASES
+    except TypeError:  # what has no hash
+        return False
 print(known(dict(x=x, rest=rest)), known(dict(x=x, rest=rest), 3.0), known(dict(x=x)), known(dict(x=x[:2], rest=rest)))
 fast.ModelNew.use_kernels = "always"
 given = [dict(x=x, rest=rest), 2.0, {unhashable}]
