@@ -4,8 +4,9 @@ A pointer that came from a tensor argument may reach that argument's extent and 
 element to its last, holes of strides included, not its whole storage. A pointer whose origin is lost (an integer from
 `data_ptr()`, a table of pointers, a choice between two) may reach the extent of any argument, and of any tensor whose
 address host code asked for (`addresses.py`).
-Also kept here: bytes moved, which arguments were read and written, and which elements two programs gave different
-values. Reading what another program wrote is not noticed, since programs run one after another.
+Also kept here: bytes moved, which arguments were read and written, and races: elements to which two programs gave
+different values, or which one program stored and another one read. Arguments that overlap are one memory. Not noticed:
+races through pointers of lost origin, and between accesses to the same bytes as elements of different sizes.
 """
 
 from __future__ import annotations
@@ -38,6 +39,21 @@ class Extent:
         return self.start <= low and high <= self.end
 
 
+SEVERAL = -1
+"""In place of a program's number: more than one."""
+
+
+@dataclasses.dataclass(slots=True)
+class Users:
+    """By element of one memory: the program, numbered from 1, that stored or read it, 0 for none, or `SEVERAL`."""
+
+    writers: Array
+    """`SEVERAL` if programs stored equal values; else the last one to store."""
+    readers: Array
+    was_read: bool = False
+    was_stored: bool = False
+
+
 class Memory:
     """The extents of one launch and what was done to them."""
 
@@ -49,7 +65,11 @@ class Memory:
         self.read: set[int] = set()
         self.written: set[int] = set()
         self.contested: set[int] = set()
-        self._writers: dict[tuple[int, int], Array] = {}
+        """Extents with an element to which two programs stored different values."""
+        self.read_beside_stores: set[int] = set()
+        """Extents with an element that one program stored and another one read."""
+        self._spans = _merged(extents)
+        self._users: dict[tuple[int, int], Users] = {}
 
     def admit(self, action: str, addresses: Array, item_bytes: int, origin: int | None) -> int | None:
         """The extent that holds all these accesses; None if several do. Raises `OutOfBounds` otherwise."""
@@ -66,23 +86,58 @@ class Memory:
             raise OutOfBounds(self._complaint(action, addresses, item_bytes, self.extents))
         return None
 
+    def note_load(self, addresses: Array, item_bytes: int, origin: int, program: int) -> None:
+        """Remember which program read each element, and whether another one had stored it before."""
+        users, slots = self._used(addresses, item_bytes, origin)
+        users.was_read = True
+        if users.was_stored and origin not in self.read_beside_stores:
+            writers = users.writers[slots]
+            if ((writers > 0) & (writers != program)).any():
+                self.read_beside_stores.add(origin)
+        readers = users.readers[slots]
+        if not readers.any():
+            users.readers[slots] = program
+        elif (readers != program).any():
+            is_mine = (readers == 0) | (readers == program)
+            users.readers[slots] = np.where(is_mine, np.int32(program), np.int32(SEVERAL))
+
     def note_store(self, addresses: Array, values: Array, origin: int, program: int) -> None:
-        """Remembers which program wrote each element, and whether another one had given it a different value."""
-        item_bytes = values.itemsize
-        extent = self.extents[origin]
-        writers = self._writers.get((origin, item_bytes))
-        if writers is None:
-            writers = np.zeros((extent.end - extent.start) // item_bytes + 1, np.int32)
-            self._writers[origin, item_bytes] = writers
-        slots = (addresses - np.uint64(extent.start)) // np.uint64(item_bytes)
-        earlier = writers[slots]
-        foreign = (earlier != 0) & (earlier != program)
-        if origin not in self.contested and foreign.any():
-            bits = np.ascontiguousarray(values[foreign]).view(f"u{item_bytes}")
-            before = stock._interpreter.load(addresses[foreign], np.ones(bits.shape, bool), bits, bits.dtype)
-            if (before != bits).any():
+        """Remember which program stored each element, and whether another one had given it a different value.
+
+        A store that changes what another program has read is a race, too.
+        """
+        users, slots = self._used(addresses, values.itemsize, origin)
+        writers = users.writers[slots]
+        was_stored = (writers != 0) & (writers != program)
+        was_read = np.zeros(1, bool)
+        if users.was_read:
+            readers = users.readers[slots]
+            was_read = (readers != 0) & (readers != program)
+        users.was_stored = True
+        if was_stored.any() or was_read.any():
+            bits = np.ascontiguousarray(values).view(f"u{values.itemsize}")
+            changed = stock._interpreter.load(addresses, np.ones(bits.shape, bool), bits, bits.dtype) != bits
+            users.writers[slots] = np.where(was_stored & ~changed, np.int32(SEVERAL), np.int32(program))
+            if (was_stored & changed).any():
                 self.contested.add(origin)
-        writers[slots] = program
+            if (was_read & changed).any():
+                self.read_beside_stores.add(origin)
+        else:
+            users.writers[slots] = program
+
+    def _used(self, addresses: Array, item_bytes: int, origin: int) -> tuple[Users, Array | slice]:
+        """Users of the memory that holds these elements, and the elements' places in it; a slice is quicker."""
+        start, end = self._spans[origin]
+        users = self._users.get((start, item_bytes))
+        if users is None:
+            count = (end - start) // item_bytes + 2
+            users = self._users[start, item_bytes] = Users(np.zeros(count, np.int32), np.zeros(count, np.int32))
+        shift = item_bytes.bit_length() - 1
+        slots = (addresses.view(np.int64) >> shift) - (start >> shift)
+        first, last = int(slots[0]), int(slots[-1])
+        if last - first == slots.size - 1 and (slots[1:] - slots[:-1] == 1).all():
+            return users, slice(first, last + 1)
+        return users, slots
 
     def names(self, indices: set[int]) -> list[str]:
         """The arguments' names, in the order of the parameters."""
@@ -108,3 +163,14 @@ def _inside(addresses: Array, item_bytes: int, places: list[tuple[int, int]]) ->
     for start, end in places:
         inside |= (addresses >= start) & (after <= end) & (after > addresses)
     return inside
+
+
+def _merged(extents: list[Extent]) -> list[tuple[int, int]]:
+    """For each extent the start and end of the memory that it is part of, together with all that overlap it."""
+    spans: list[tuple[int, int]] = []
+    for extent in sorted(extents, key=lambda extent: extent.start):
+        if spans and extent.start < spans[-1][1]:
+            spans[-1] = spans[-1][0], max(spans[-1][1], extent.end)
+        else:
+            spans.append((extent.start, extent.end))
+    return [next(span for span in spans if span[0] <= each.start and each.end <= span[1]) for each in extents]

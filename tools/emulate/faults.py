@@ -2,11 +2,12 @@
 
     EmulationError
     ├── OutOfBounds     a lane that was not masked reached outside the tensors of the launch
+    ├── Deadlock        all programs under way wait for a change in memory that none of them makes
     ├── Unsupported     the interpreter cannot run this: says nothing of the candidate
     └── KernelError     anything else that was raised inside a kernel; the cause is chained
 
-`OutOfBounds` and `KernelError` are the candidate's failures. These live in the candidate's process, which turns them
-into text; they are not meant to be pickled.
+`OutOfBounds`, `Deadlock` and `KernelError` are the candidate's failures. These live in the candidate's process, which
+turns them into text; they are not meant to be pickled.
 """
 
 from __future__ import annotations
@@ -36,6 +37,18 @@ class EmulationError(RuntimeError):
 
 class OutOfBounds(EmulationError):
     """A load, store or atomic touched memory outside the tensors passed to the launch; nothing was accessed."""
+
+
+class Deadlock(EmulationError):
+    """Every program under way spins, and there are as many as a GPU surely runs side by side."""
+
+    def __init__(self, under_way: int, *, unstarted: int) -> None:
+        if unstarted:
+            whom = "a program that was not started"
+            rest = f"{under_way} are under way, {unstarted} more cannot start before one of these ends"
+        else:
+            whom, rest = "each other", f"all {under_way} that have not ended are under way"
+        super().__init__(f"deadlock: programs wait for {whom} ({rest})")
 
 
 class Unsupported(EmulationError):

@@ -5,17 +5,23 @@
 (`kernel_source.py`), arguments and grids (`launching.py`), autotuning (`tuning.py`), `libdevice` and the driver. It
 works on Triton 3.6 and 3.7, whose stock loops over a dynamic `range` fail with numpy 2.4 in the former.
 
-Not covered: programs run one after another, so races and deadlocks are invisible but for elements that two programs
-gave different values; no limit on registers or shared memory; nothing is timed. Gluon, inline assembly, `dot_scaled`
-and rare `libdevice` functions raise `Unsupported`. Meant for a one-shot, single-threaded process.
+Programs run one after another in the order of the grid; with an `order_seed` in random order and interleaved
+(`program_order.py`). Either way `bounds.py` looks for races.
+
+Not covered: registers and shared memory have no limit, a store is seen by all programs at once, and nothing is timed.
+Gluon, inline assembly, `dot_scaled` and rare `libdevice` functions raise `Unsupported`. Meant for a one-shot process
+in which one thread launches.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 import itertools
+import math
+import random
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, Protocol
 
@@ -30,6 +36,7 @@ from triton.runtime.jit import JITFunction
 
 from triton_agent.tools.emulate.bounds import Memory
 from triton_agent.tools.emulate.faults import (
+    Deadlock,
     EmulationError,
     KernelError,
     OutOfBounds,
@@ -41,12 +48,22 @@ from triton_agent.tools.emulate.interpreter_driver import InterpretedKernel, Int
 from triton_agent.tools.emulate.kernel_source import KernelLanguage, rewrite
 from triton_agent.tools.emulate.launching import bind, resolve_grid
 from triton_agent.tools.emulate.memory import GuardedBuilder
+from triton_agent.tools.emulate.program_order import PROGRAMS_PER_MULTIPROCESSOR, Interleaving, ThreadStarter
 from triton_agent.tools.emulate.reduction import associative_scan, reduce
 from triton_agent.tools.emulate.targets import parse_target
 from triton_agent.tools.emulate.tuning import tuned_run
 from triton_agent.tools.errors import InstrumentError
 
-__all__ = ["EmulationError", "Interpreter", "KernelError", "Launch", "OutOfBounds", "Unsupported", "install"]
+__all__ = [
+    "Deadlock",
+    "EmulationError",
+    "Interpreter",
+    "KernelError",
+    "Launch",
+    "OutOfBounds",
+    "Unsupported",
+    "install",
+]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +81,9 @@ class Launch:
     contested: tuple[str, ...]
     """Parameters with an element to which two programs stored different values: on a GPU, a race. Only looked for
     until the launch's first atomic, which may be a lock."""
+    read_beside_stores: tuple[str, ...]
+    """Parameters with an element that one program stored and another one read, before or after: a race as well. Not
+    counted: stores of the value that was there, volatile loads, and what follows the launch's first atomic."""
 
 
 class Owners(Protocol):
@@ -87,6 +107,10 @@ class Interpreter:
         """When True a launch does nothing at all: an answer that stays right did not come from the kernels."""
         self.owners: Owners | None = None
         """Who tells a candidate's kernels from others, which run silenced or not and are not in the record."""
+        self._side_by_side = parse_target(target).multiprocessors * PROGRAMS_PER_MULTIPROCESSOR
+        self._order_seed: int | None = None
+        self._randomness = random.Random()
+        self._starter: ThreadStarter | None = None
         self._builder = GuardedBuilder(parse_target(target).gpu_target())
         self._semantic = TritonSemantic(self._builder)
         self._language = KernelLanguage(self._semantic)
@@ -94,6 +118,24 @@ class Interpreter:
         self._is_running = False
         self._is_recording = True
         self._last: Memory | None = None
+
+    @property
+    def order_seed(self) -> int | None:
+        """Decides the order of programs in all launches that follow its setting; None stands for the grid's order.
+
+        Set by the caller, not from within a kernel file: it starts a thread, which lasts until None is set.
+        """
+        return self._order_seed
+
+    @order_seed.setter
+    def order_seed(self, seed: int | None) -> None:
+        self._order_seed = seed
+        if self._starter is not None and (seed is None or not self._starter.is_usable()):
+            self._starter.close()
+            self._starter = None
+        if seed is not None:
+            self._randomness = random.Random(seed)
+            self._starter = self._starter or ThreadStarter()
 
     def launch(self, kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any]) -> None:
         """Runs every program of one launch."""
@@ -140,12 +182,12 @@ class Interpreter:
         self._builder.set_grid_dim(*sizes)
         self._is_running = True
         try:
-            program = self._python(function)
-            with np.errstate(all="ignore"):
-                for x, y, z in itertools.product(*map(range, sizes)):
-                    self._builder.set_grid_idx(x, y, z)
-                    program(**arguments)
-        except MemoryError:
+            program = functools.partial(self._python(function), **arguments)
+            if self._starter is not None and math.prod(sizes) > 1:
+                self._interleave(program, sizes)
+            else:
+                self._run_in_order(program, sizes)
+        except (MemoryError, InstrumentError):
             raise
         except EmulationError as error:
             error.kernel, error.line = function.__name__, line_of(error)
@@ -157,6 +199,27 @@ class Interpreter:
             raise KernelError(_described(error), kernel=function.__name__, line=line) from error
         finally:
             self._is_running = False
+
+    def _run_in_order(self, program: Callable[[], None], sizes: tuple[int, int, int]) -> None:
+        with np.errstate(all="ignore"):
+            for index in itertools.product(*map(range, sizes)):
+                self._builder.set_grid_idx(*index)
+                program()
+
+    def _interleave(self, program: Callable[[], None], sizes: tuple[int, int, int]) -> None:
+        assert self._starter is not None
+        self._builder.interleaving = Interleaving(
+            grid=sizes,
+            program=program,
+            enter=self._builder.set_grid_idx,
+            randomness=self._randomness,
+            side_by_side=self._side_by_side,
+            starter=self._starter,
+        )
+        try:
+            self._builder.interleaving.run()
+        finally:
+            self._builder.interleaving = None
 
     def _python(self, function: Any) -> Callable[..., Any]:
         if function not in self._rewritten:
@@ -255,6 +318,7 @@ def _record(kernel: str, sizes: tuple[int, int, int], memory: Memory) -> Launch:
         bytes_stored=memory.bytes_stored,
         written=tuple((memory.extents[i].start, memory.extents[i].end) for i in sorted(memory.written)),
         contested=tuple(memory.names(memory.contested)),
+        read_beside_stores=tuple(memory.names(memory.read_beside_stores)),
     )
 
 

@@ -70,6 +70,13 @@ class KernelLanguage:
             raise ValueError("a block of values cannot be a condition; use tl.where, or reduce it to one value")
         return value
 
+    def goes_on(self, value: Any) -> Any:
+        """The test of a `while` loop, which may be how a program waits for others."""
+        interleaving = self._semantic.builder.interleaving
+        if interleaving is not None:
+            interleaving.loop_tested()
+        return self.truth(value)
+
     def minimum(self, *values: Any) -> Any:
         return self._extreme(min, tl.minimum, values)
 
@@ -178,7 +185,12 @@ class _Rewriter(ast.NodeTransformer):
         node.test = _call("truth", node.test)
         return node  # type: ignore[no-any-return]
 
-    visit_If = visit_While = visit_IfExp = visit_Assert = _visit_test
+    visit_If = visit_IfExp = visit_Assert = _visit_test
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        self.generic_visit(node)
+        node.test = _call("goes_on", node.test)
+        return node
 
 
 def _call(name: str, *arguments: ast.expr) -> ast.Call:

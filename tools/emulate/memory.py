@@ -15,6 +15,7 @@ import triton.runtime.interpreter as stock
 from triton_agent.tools.emulate.arithmetic import ArithmeticBuilder, Handle, handle_of, numbers
 from triton_agent.tools.emulate.bounds import Memory
 from triton_agent.tools.emulate.floats import Array, round_to_tf32
+from triton_agent.tools.emulate.program_order import Interleaving
 
 ORIGIN = "argument"
 """Key in a handle's attributes: the index of the extent that a pointer came from."""
@@ -25,6 +26,8 @@ class GuardedBuilder(ArithmeticBuilder):
 
     memory: Memory
     """Of the launch that is running; set by the interpreter."""
+    interleaving: Interleaving | None = None
+    """Whose programs take turns at memory operations; None while programs run one after another."""
 
     # access
 
@@ -34,14 +37,26 @@ class GuardedBuilder(ArithmeticBuilder):
     def create_store(self, ptr: Handle, value: Handle, *modifiers: Any) -> Any:
         return self.create_masked_store(ptr, value, None, *modifiers)
 
-    def create_masked_load(self, ptrs: Handle, mask: Any, other: Handle | None, *_: Any, **__: Any) -> Handle:
+    def create_masked_load(
+        self,
+        ptrs: Handle,
+        mask: Any,
+        other: Handle | None,
+        cache_modifier: Any = None,
+        eviction_policy: Any = None,
+        is_volatile: bool = False,
+    ) -> Handle:
         """Masked lanes without `other` read zero: the compiler for NVIDIA clears the register first."""
         element = ptrs.get_element_ty()
         kind = stock._get_np_dtype(element)
         lanes = _lanes(mask, ptrs.data)
         addresses = ptrs.data[lanes]
         if addresses.size:
+            if self.interleaving is not None:
+                self.interleaving.before_access(("load", int(addresses[0]), addresses.size), always=bool(is_volatile))
             origin = self.memory.admit("load", addresses, kind.itemsize, ptrs.attr.get(ORIGIN))
+            if origin is not None and not is_volatile and not self.memory.has_atomics:
+                self.memory.note_load(addresses, kind.itemsize, origin, self._program())
             self.memory.bytes_loaded += addresses.size * kind.itemsize
             self.memory.read.update(range(len(self.memory.extents)) if origin is None else (origin,))
         default = np.zeros(ptrs.data.shape, kind) if other is None else np.broadcast_to(other.data, ptrs.data.shape)
@@ -53,30 +68,49 @@ class GuardedBuilder(ArithmeticBuilder):
         lanes = _lanes(mask, ptrs.data)
         addresses = ptrs.data[lanes]
         if addresses.size:
+            if self.interleaving is not None:
+                self.interleaving.before_access(("store", int(addresses[0]), addresses.size), always=False)
+                self.interleaving.memory_changed()
             origin = self._admit_write("store", addresses, kind.itemsize, ptrs)
             if origin is not None and not self.memory.has_atomics:
                 self.memory.note_store(addresses, data[lanes], origin, self._program())
         return stock._interpreter.store(ptrs.data, data, lanes)
 
     def create_atomic_cas(self, ptr: Handle, cmp: Handle, val: Handle, sem: Any, scope: Any) -> Handle:
-        self._admit_atomic(ptr, None, val)
-        return super().create_atomic_cas(ptr, cmp, val, sem, scope)
+        lanes = self._admit_atomic("compare and swap", ptr, None, val)
+        before = super().create_atomic_cas(ptr, cmp, val, sem, scope)
+        self._note_atomic(ptr, lanes, before)
+        return before
 
     def create_atomic_rmw(self, op: Any, ptr: Handle, val: Handle, mask: Any, sem: Any, scope: Any) -> Handle:
-        lanes = self._admit_atomic(ptr, mask, val)
+        lanes = self._admit_atomic(str(op), ptr, mask, val)
         if op == stock._ir.ATOMIC_OP.FADD and val.dtype.scalar in (tl.float16, tl.bfloat16):
-            return self._add_half_precision(ptr, val, lanes)
-        return super().create_atomic_rmw(op, ptr, val, mask, sem, scope)
+            before = self._add_half_precision(ptr, val, lanes)
+        else:
+            before = super().create_atomic_rmw(op, ptr, val, mask, sem, scope)
+        self._note_atomic(ptr, lanes, before)
+        return before
 
-    def _admit_atomic(self, ptr: Handle, mask: Any, val: Handle) -> Array:
+    def _admit_atomic(self, action: str, ptr: Handle, mask: Any, val: Handle) -> Array:
         lanes = _lanes(mask, ptr.data)
         addresses = ptr.data[lanes]
+        if self.interleaving is not None and addresses.size:
+            self.interleaving.before_access((action, int(addresses[0]), addresses.size), always=True)
         self.memory.has_atomics = True
         if addresses.size:
             origin = self._admit_write("atomic", addresses, val.data.itemsize, ptr)
             self.memory.bytes_loaded += addresses.size * val.data.itemsize
             self.memory.read.update(range(len(self.memory.extents)) if origin is None else (origin,))
         return lanes
+
+    def _note_atomic(self, ptr: Handle, lanes: Array, before: Handle) -> None:
+        """A lock that was not taken and a counter that was only read leave memory as it was."""
+        if self.interleaving is not None and lanes.any():
+            old = np.ascontiguousarray(np.broadcast_to(before.data, ptr.data.shape)[lanes])
+            old = old.view(f"u{old.itemsize}")
+            new = stock._interpreter.load(ptr.data[lanes], np.ones(old.shape, bool), old, old.dtype)
+            if (new != old).any():
+                self.interleaving.memory_changed()
 
     def _admit_write(self, action: str, addresses: Array, item_bytes: int, ptr: Handle) -> int | None:
         origin = self.memory.admit(action, addresses, item_bytes, ptr.attr.get(ORIGIN))

@@ -86,6 +86,10 @@ TARGETS: dict[str, Target] = {target.name: target for target in _ALL}
 """Every target by the name that `parse_target` accepts."""
 
 
+DEFAULT_TARGET = "cuda:90"
+"""What stands for a GPU where no target is named."""
+
+
 def parse_target(text: str) -> Target:
     """`cuda:90` or `gfx942` as a `Target`; `hip:gfx942` is accepted, too."""
     name = text.strip().lower().removeprefix("hip:")
