@@ -1,0 +1,41 @@
+"""The check that a kernel's text is Triton's language and nothing else.
+
+What passes may be executed as Python, since Triton's interpreter does that with a kernel. So everything is refused that
+is not listed: kinds of statements and expressions, names (`language_names.py`), attributes, and what may be called.
+`function_check.py` has the rules.
+
+Not covered: how long a kernel runs and how much memory it takes. Constants that a text spells out are bounded, but
+arithmetic on constexpr arguments is not, and loops may be endless: processes that compile or run kernels need limits.
+"""
+
+from __future__ import annotations
+
+from triton_agent.tools.tape.constant_function_check import ConstantFunctionCheck
+from triton_agent.tools.tape.function_check import FunctionCheck
+from triton_agent.tools.tape.kernel_errors import NotKernelLanguage
+from triton_agent.tools.tape.kernel_values import bare, check_constant_or_function
+from triton_agent.tools.tape.kernels import FunctionReference, KernelSet, Value
+
+__all__ = ["NotKernelLanguage", "check", "check_value"]
+
+
+def check(kernels: KernelSet) -> None:
+    """Raise `NotKernelLanguage` unless every function of the set may be compiled and run."""
+    _checked(kernels)
+
+
+def check_value(value: Value, kernels: KernelSet) -> None:
+    """Raise `ValueError` unless the value may be a constexpr argument in a launch of one of the kernels.
+
+    Raise `NotKernelLanguage` if the value is a function and the kernels do not pass `check`.
+    """
+    check_constant_or_function(value, _checked(kernels) if isinstance(bare(value), FunctionReference) else {})
+
+
+def _checked(kernels: KernelSet) -> dict[str, frozenset[str]]:
+    """Check all functions; return the parameters that each calls as functions."""
+    called: dict[str, frozenset[str]] = {}
+    for identity, function in kernels.ordered():
+        checker = FunctionCheck if function.kind == "jit" else ConstantFunctionCheck
+        called[identity] = checker(function, kernels, called).check()
+    return called
