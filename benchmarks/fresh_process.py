@@ -1,10 +1,10 @@
 """One candidate judged by a process of its own that starts from nothing: what the evaluator is compared with.
 
 As lean as the same checks allow, to be fair to it: torch is imported once, then children are forked that import triton
-side by side, one with the interpreter and one with the compiler (on a GPU one that runs kernels), while this process
-loads the problem and makes the plan. There are no zygotes to start, and no sandbox, scratch mounts or limits to set up;
-nothing is torn down in order. What is judged, by what code and under what settings, is what the evaluator's checker
-does. Triton's cache is empty, as it is for every candidate of the evaluator.
+side by side, a tracer, an executor and a compile worker, while this process loads the problem and makes the plan. There
+are no zygotes to start, and no sandbox, scratch mounts or limits to set up; nothing is torn down in order. What is
+judged, by what code and under what settings, is what the evaluator's checker does. Triton's cache is empty, as it is
+for every candidate of the evaluator.
 
     python benchmarks/fresh_process.py problem.py candidate.py      prints the verdict as one line of JSON
 """
@@ -12,6 +12,7 @@ does. Triton's cache is empty, as it is for every candidate of the evaluator.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import shutil
@@ -20,7 +21,10 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from triton_agent.tools.isolate.wire import Channel
 
 VERDICT_TIMEOUT_S = 300.0
 
@@ -47,53 +51,69 @@ def judge(options: argparse.Namespace, scratch: str, children: list[int]) -> dic
     os.environ.update(QUIET)
     import torch  # noqa: F401  imported before the forks, so once
 
-    from triton_agent.tools.evaluator import EvaluatorSettings, checker_settings, needed_modes
+    from triton_agent.tools.crew import COMPILER, GPU, INTERPRETER, TRACER
+    from triton_agent.tools.evaluator import EvaluatorSettings, checker_settings
     from triton_agent.tools.isolate.wire import Channel
     from triton_agent.tools.problem import parse_problem
 
     settings = EvaluatorSettings(confine=False, device=options.device)
-    ours, theirs = Channel.pair()
-    fds = [_fork_worker(mode, settings.target or "", scratch, children) for mode in needed_modes(settings)]
+    kinds = (TRACER, GPU if options.device == "cuda" else INTERPRETER, COMPILER)
+    forked = [_fork(kind, settings.target or "", scratch, children) for kind in kinds]
 
     from triton_agent.tools.verify.checker import Checker
 
+    ours, theirs = Channel.pair()
     checker = Checker(theirs, checker_settings(parse_problem(str(options.problem)), settings))
     prepared = checker.prepare()
     if "facts" not in prepared:
         sys.exit(f"the problem could not be prepared: {prepared}")
-    threading.Thread(
-        target=checker.judge, args=({"job": 1, "source": options.candidate.read_text()}, fds), daemon=True
-    ).start()
+    cache = os.path.join(scratch, "kernels") if options.device == "cuda" else ""
+    for channel, _ in forked:
+        channel.send(
+            {"facts": prepared["card"], "target": prepared["facts"]["target"] or settings.target, "cache": cache}
+        )
+    message = {
+        "job": 1,
+        "source": options.candidate.read_text(),
+        "roles": [{"kind": kind, "warm": False} for kind in kinds],
+    }
+    threading.Thread(target=checker.judge, args=(message, [fd for _, fd in forked]), daemon=True).start()
     while True:
-        message, _ = ours.receive(VERDICT_TIMEOUT_S)
-        if "stage" not in message:
-            return message
+        answer, _ = ours.receive(VERDICT_TIMEOUT_S)
+        if "stage" not in answer:
+            return answer
 
 
-def _fork_worker(mode: str, target: str, scratch: str, children: list[int]) -> int:
-    """The descriptor of a channel to a worker that is still importing triton."""
+def _fork(kind: str, target: str, scratch: str, children: list[int]) -> tuple[Channel, int]:
+    """A process that is still importing triton: where it waits to be told of the card, and its channel's descriptor."""
     from triton_agent.tools.isolate.wire import Channel
 
+    telling, told = Channel.pair()
     ours, theirs = Channel.pair()
     pid = os.fork()
     if pid == 0:
+        telling.sock.close()
         ours.sock.close()
-        _become_worker(mode, target, os.path.join(scratch, mode), theirs)
+        _become(kind, target, scratch, told, theirs)
+    told.sock.close()
     theirs.sock.close()
     children.append(pid)
-    return ours.sock.detach()
+    return telling, ours.sock.detach()
 
 
-def _become_worker(mode: str, target: str, scratch: str, channel: Any) -> NoReturn:
-    from triton_agent.tools.isolate.zygote import MODES
+def _become(kind: str, target: str, scratch: str, told: Channel, channel: Channel) -> NoReturn:
+    """Import what this kind of process needs, wait for the facts of the card, serve."""
+    from triton_agent.tools.crew import COMPILER, ROLES, TRACER
+    from triton_agent.tools.isolate import zygote
 
     try:
-        os.mkdir(scratch)
-        os.environ.update(MODES[mode], TRITON_CACHE_DIR=os.path.join(scratch, "triton"))
-        from triton_agent.tools.isolate import worker
-
-        settings = {"scratch": scratch, "mode": mode, "target": target, "confinement": None}
-        worker.main(channel, settings)
+        folder = os.path.join(scratch, kind)
+        os.mkdir(folder)
+        os.environ.update(zygote.MODES[kind], TRITON_CACHE_DIR=os.path.join(folder, "triton"))
+        role = importlib.import_module(zygote.ROLES[ROLES[kind]])
+        role.warm_up(*{TRACER: (), COMPILER: (target,)}.get(kind, (kind, target)))
+        about, _ = told.receive()
+        role.main(channel, {"scratch": folder, "mode": kind, "confinement": None, **about})
     finally:
         os._exit(1)
 

@@ -55,16 +55,23 @@ def spoken(outcome: Evaluation | TritonAgentError) -> str:
 
 
 def specimen(path: Path, problem: Path | None = None) -> Specimen:
+    """A file whose docstring names its problem, or that belongs to the given one."""
     docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
     header = dict(re.findall(r"^(problem|expect|where|mode|needs): *(\S+)", docstring, re.MULTILINE))
     return Specimen(
         path=path,
-        problem=problem or HERE / "cheats" / "problems" / f"{header['problem']}.py",
+        problem=problem or _problem(path.parent, header["problem"]),
         expected=tuple(header.get("expect", "passed").split("|")),
         where=header.get("where", "both"),
         allow_library=header.get("mode") == "allow-library",
         needs=header.get("needs", ""),
     )
+
+
+def _problem(folder: Path, name: str) -> Path:
+    """Of a folder's own problems, or of those that cheats and honest oddities share."""
+    own = folder / "problems" / f"{name}.py"
+    return own if own.exists() else HERE / "cheats" / "problems" / f"{name}.py"
 
 
 def corpus() -> list[Specimen]:
@@ -84,6 +91,11 @@ def cheats() -> list[Specimen]:
 
 def honest() -> list[Specimen]:
     return [specimen(path) for path in sorted((HERE / "honest").glob("*.py")) if path.stem != "__init__"]
+
+
+def habits() -> list[Specimen]:
+    """Kernel files as people and models write them, over many problems; all honest."""
+    return [specimen(path) for path in sorted((HERE / "habits").glob("*.py")) if path.stem != "__init__"]
 
 
 def grade(

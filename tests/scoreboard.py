@@ -2,6 +2,7 @@
 
     python -m tests.scoreboard [--no-screen] [--device cuda] [--only NAME] [--json FILE]
     python -m tests.scoreboard --corpus --rounds 10     ordinary kernels, ten times: is a verdict left to chance?
+    python -m tests.scoreboard --habits                 honest files as people and models write them
 
 Seeds are secret, and new in every round. Exit code 0 when every cheat was caught with a status of the decision table
 and no honest kernel refused. A kernel that needs a module this machine lacks is not tried, and counts as neither.
@@ -23,7 +24,7 @@ from benchmarks.rows import provenance
 from rich.console import Console
 from rich.table import Table
 
-from tests.grading import Specimen, cheats, corpus, grade, honest, spoken
+from tests.grading import Specimen, cheats, corpus, grade, habits, honest, spoken
 from triton_agent.tools.evaluator import EvaluatorSettings
 
 CALL_TIMEOUT_S, TOTAL_TIMEOUT_S = 10.0, 60.0
@@ -59,7 +60,7 @@ def main() -> int:
     arguments = _arguments()
     console = Console(highlight=False, width=160)
     places = ("both", "gpu") if arguments.device == "cuda" else ("both", "cpu")
-    everything = corpus() if arguments.corpus else [*cheats(), *honest()]
+    everything = specimens(arguments)
     asked = [item for item in everything if item.where in places and arguments.only in item.name]
     rows = [Row(item=item, missing=name) for item in asked if (name := missing(item.needs))]
     for row in rows:
@@ -80,6 +81,12 @@ def main() -> int:
         _write(Path(arguments.json), about, rows)
     console.print(_table(rows, arguments.screen))
     return 1 if any(row.ok is False for row in rows) else 0
+
+
+def specimens(arguments: argparse.Namespace) -> list[Specimen]:
+    """The collections that were asked for; cheats and honest oddities where none was."""
+    asked = [*(corpus() if arguments.corpus else ()), *(habits() if arguments.habits else ())]
+    return asked or [*cheats(), *honest()]
 
 
 @functools.cache
@@ -110,6 +117,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--no-screen", dest="screen", action="store_false", help="leave out the reading of the text")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--corpus", action="store_true", help="ordinary kernels, right and wrong, in place of cheats")
+    parser.add_argument("--habits", action="store_true", help="files as people and models write them, all honest")
     parser.add_argument("--rounds", type=int, default=1, help="how many times each is judged, with new seeds")
     parser.add_argument("--only", default="", help="part of a name")
     parser.add_argument("--jobs", type=int, default=2)
@@ -129,7 +137,8 @@ def _table(rows: Sequence[Row], screen: bool) -> Table:
     families: dict[str, list[Row]] = {}
     for row in rows:
         path = row.item.path
-        family = "honest" if path.parent.name == "honest" else path.stem.split("_")[0]
+        whole = path.parent.name in ("honest", "habits")
+        family = path.parent.name if whole else path.stem.split("_")[0]
         families.setdefault(family, []).append(row)
     for family, members in [*sorted(families.items()), ("all", rows)]:
         tried = [row.got for row in members if row.got is not None]

@@ -1,13 +1,12 @@
-"""The candidate workers as their driver sees them: forked, handed to the checker, ended; some of them ahead of time.
+"""The processes that one candidate needs, as their driver sees them: forked, handed to the checker, kept or ended.
 
-A worker is used for one candidate and never again. On a GPU it makes its context before it says READY, so spares are
-forked while earlier candidates run, as many as were asked for at once. Ending a context keeps the GPU's driver busy as
-well, so it happens behind the verdict's back, and never under the clock.
+A tracer runs a candidate's Python, so it is used once. Compile workers, and executors on a GPU, run nothing of a
+candidate but checked kernels: they serve one candidate after another, unless something went wrong in them. An executor
+without a GPU runs kernels as Python, if checked Python, and is used once.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import dataclasses
 import os
@@ -15,7 +14,7 @@ import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from triton_agent.tools.errors import WorkerLost
@@ -28,183 +27,157 @@ from triton_agent.tools.isolate.wire import Channel
 from triton_agent.tools.results import Finding, to_json
 from triton_agent.tools.timing.lease import Mode, lease
 
-COMPILER = "compiler"
+TRACER, COMPILER, INTERPRETER, GPU = "tracer", "compiler", "interpreter", "gpu"
+"""Kinds of process, and the modes of the zygotes that they are forked from."""
+ROLES = {TRACER: "tracer", COMPILER: "compiler", INTERPRETER: "executor", GPU: "executor"}
+REUSED = frozenset({COMPILER, GPU})
 COMPILERS_OF_ONE = 4
 """For one candidate at most: it is compiled for several sizes, of which few need other kernels."""
-SPARES_AT_MOST = 8
-"""Each holds some 400 MB of the GPU; more of them only stand in line for the driver."""
-UNDERTAKERS = 4
-FILES_A_VETERAN_RUNS = 200
-"""Compiled kernels are never unloaded from a context."""
+CANDIDATES_OF_ONE = 200
+"""That a process serves: compiled kernels are never unloaded from a context."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CrewSettings:
-    """What every worker of one evaluator is given."""
+    """What every process of one evaluator is given."""
 
-    modes: tuple[str, ...]
-    """Of the workers that one candidate needs; the one that runs it first."""
+    executor: str
+    """`interpreter` or `gpu`."""
+    compiles: bool
+    """Whether kernels are compiled in processes of their own."""
     target: str
+    facts: dict[str, object]
+    """What host code is told of the GPU."""
     folder: Path
     memory_bytes: int
     """What a candidate may use on the host."""
     copies_bytes: int
-    """What we ourselves put into a worker, beside that."""
+    """What we ourselves put into an executor, beside that."""
     cpu_s: int
     confine: bool = True
     gpu: str = ""
-    """UUID of the GPU that workers make contexts on; empty where they make none."""
-    compilers: int = 0
-    """Processes that may compile ahead for candidates on that GPU, all together."""
+    """UUID of the GPU that executors make contexts on; empty where they make none."""
+    compilers: int = 1
+    """Processes that may compile, all together."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Team:
-    """The workers of one candidate."""
+    """The processes of one candidate."""
 
-    judged: list[Worker]
-    """What happens to these is the candidate's doing."""
-    compilers: list[Worker]
-    """Without a GPU: they fill the candidate's own cache of compiled kernels, before it has its turn on one."""
+    workers: list[Worker]
 
     def descriptors(self) -> tuple[int, ...]:
-        return tuple(worker.channel.fileno() for worker in (*self.judged, *self.compilers))
+        return tuple(worker.channel.fileno() for worker in self.workers)
+
+    def roles(self) -> list[dict[str, object]]:
+        """What they are, in the order of their descriptors."""
+        return [{"kind": worker.kind, "warm": worker.is_warm} for worker in self.workers]
 
     def let_go(self) -> None:
-        """Of the sockets, which are another's now."""
-        for worker in (*self.judged, *self.compilers):
-            worker.channel.sock.close()
+        """Of the sockets that are another's now."""
+        for worker in self.workers:
+            if worker.kind not in REUSED:
+                worker.channel.sock.close()
+
+    def keep(self, kept: Sequence[str]) -> None:
+        """Those that came through this candidate well, `new` or `warm`, may serve another."""
+        for worker, state in zip(self.workers, kept):
+            worker.is_sound = bool(state)
+            worker.is_warm = worker.is_warm or state == "warm"
 
 
 class Crew:
-    """All workers of one evaluator. Every method may be called from any thread."""
+    """All processes of one evaluator. Every method may be called from any thread."""
 
     def __init__(self, zygotes: dict[str, Zygote], settings: CrewSettings, lent: Lent = nothing) -> None:
-        """`lent`: the files in memory that the checker hands to workers."""
+        """`lent`: the files in memory that the checker hands out."""
         self._zygotes = zygotes
         self._settings = settings
         self._lent = lent
-        self._spares: list[Worker] = []
-        self._veterans: list[Worker] = []
-        self._busy = 0
+        self._idle: dict[str, list[Worker]] = {kind: [] for kind in REUSED}
         self._at_work = 0
-        self._wanted = 0
         self._closed = False
         self._lock = threading.Lock()
-        self._undertaking = concurrent.futures.ThreadPoolExecutor(UNDERTAKERS, thread_name_prefix="undertaker")
 
     @contextlib.contextmanager
     def team(self) -> Iterator[Team]:
-        """Fresh workers for one candidate, one of each mode; ended with the block at the latest."""
-        with self._lock:
-            self._busy += 1
-            self._wanted = min(max(self._wanted, self._busy), SPARES_AT_MOST if self._settings.gpu else 0)
-        workers: list[Worker] = []
-        try:
-            workers += [self._spare(mode) for mode in self._settings.modes]
-            self._top_up()
-            with self._compilers(workers[0], COMPILERS_OF_ONE) as compilers:
-                yield Team(judged=workers, compilers=compilers)
-        finally:
-            with self._lock:
-                self._busy -= 1
-            for worker in workers:
-                self._dismiss(worker)
-
-    @contextlib.contextmanager
-    def veteran(self) -> Iterator[Team]:
-        """A worker that may have run other files of a trusted author; another's next, unless it is found `spoiled`."""
-        with self._lock:
-            worker = self._veterans.pop() if self._veterans else None
-        worker = worker or self._fork(self._settings.modes[0])
-        try:
-            with self._compilers(worker, 1) as compilers:
-                yield Team(judged=[worker], compilers=compilers)
-        except BaseException:
-            worker.spoiled = True
-            raise
-        finally:
-            worker.files_run += 1
-            if worker.spoiled or worker.files_run >= FILES_A_VETERAN_RUNS or self._closed:
-                self._dismiss(worker)
-            else:
-                with self._lock:
-                    self._veterans.append(worker)
-
-    @contextlib.contextmanager
-    def _compilers(self, of: Worker, at_most: int) -> Iterator[list[Worker]]:
-        """The candidate's share of those that compile ahead; ended with the block."""
+        """The processes for one candidate; what cannot be kept is ended with the block."""
         with self._lock:
             self._at_work += 1
-            share = min(at_most, self._settings.compilers // self._at_work)
-        compilers: list[Worker] = []
+            share = max(1, min(COMPILERS_OF_ONE, self._settings.compilers // self._at_work))
+        kinds = [TRACER, self._settings.executor, *([COMPILER] * share if self._settings.compiles else ())]
+        workers: list[Worker] = []
         try:
-            compilers += [self._fork(COMPILER, of=of) for _ in range(share)]
-            yield compilers
+            for kind in kinds:
+                workers.append(self._take(kind))
+            yield Team(workers=workers)
         finally:
             with self._lock:
                 self._at_work -= 1
-            for worker in compilers:
-                worker.end()
+            for worker in workers:
+                self._give_back(worker)
 
-    def _spare(self, mode: str) -> Worker:
+    def _take(self, kind: str) -> Worker:
         with self._lock:
-            spare = self._spares.pop(0) if self._spares else None
-        return spare or self._fork(mode)
+            idle = self._idle.get(kind)
+            worker = idle.pop() if idle else None
+        if worker is None:
+            worker = Worker(self._zygotes[kind], kind, self._settings, self._lent)
+        worker.is_sound = False
+        return worker
 
-    def _top_up(self) -> None:
+    def _give_back(self, worker: Worker) -> None:
+        worker.served += 1
         with self._lock:
-            missing = 0 if self._closed else self._wanted - len(self._spares)
-            self._spares += [self._fork(self._settings.modes[0]) for _ in range(missing)]
+            keeps = worker.kind in REUSED and worker.is_sound and worker.child is not None and not self._closed
+            if keeps and worker.served < CANDIDATES_OF_ONE:
+                self._idle[worker.kind].append(worker)
+                return
+        self._end(worker)
 
-    def _fork(self, mode: str, of: Worker | None = None) -> Worker:
-        return Worker(self._zygotes[mode], mode, self._settings, self._lent, of)
-
-    def _dismiss(self, worker: Worker) -> None:
-        """End it: at once, or behind our back where that takes the GPU's driver a while."""
-        if not self._settings.gpu:
+    def _end(self, worker: Worker) -> None:
+        """Ending a context keeps the GPU's driver busy, so it never happens under the clock."""
+        if worker.kind != GPU or worker.child is None:
             worker.end()
-        elif worker.child is not None:
-            self._undertaking.submit(self._bury, worker)
-
-    def _bury(self, worker: Worker) -> None:
-        with lease(self._settings.gpu, what="triton-agent: ending a worker", mode=Mode.SHARED):
+            return
+        with lease(self._settings.gpu, what="triton-agent: ending a process", mode=Mode.SHARED):
             worker.end()
 
     def close(self) -> None:
-        """End those that stand by, and wait until the last worker has ended."""
+        """End those that stand by."""
         with self._lock:
             self._closed = True
-            idle = [*self._spares, *self._veterans]
-            self._spares, self._veterans = [], []
+            idle = [worker for workers in self._idle.values() for worker in workers]
+            for workers in self._idle.values():
+                workers.clear()
         for worker in idle:
-            self._undertaking.submit(self._bury, worker)
-        self._undertaking.shutdown(wait=True)
+            self._end(worker)
 
 
 class Worker:
-    """One candidate worker: its end of the channel, its scratch folder, its end."""
+    """One process: its end of the channel, its scratch folder, its end."""
 
-    def __init__(
-        self, zygote: Zygote, mode: str, settings: CrewSettings, lent: Lent = nothing, of: Worker | None = None
-    ) -> None:
-        """One that compiles ahead is `of` the worker in whose folder the kernels are kept."""
+    def __init__(self, zygote: Zygote, kind: str, settings: CrewSettings, lent: Lent = nothing) -> None:
+        self.kind = kind
         self.status: int | None = None
         """How it ended; this and the next two are known after `end`."""
         self.out_of_memory = False
         self.last_words = ""
-        self.files_run = 0
-        self.spoiled = False
-        """Something went wrong in it, so it runs nothing more."""
+        self.served = 0
+        """Candidates."""
+        self.is_sound = False
+        """Whether it came through the last one well."""
+        self.is_warm = False
+        """Whether it has said that it is ready."""
         self.watch: Watch | None = None
         with contextlib.ExitStack() as stack:
-            self.scratch: str = tempfile.mkdtemp(prefix=f"{mode}-", dir=of.scratch if of else settings.folder)
-            self._reach = of.scratch if of else self.scratch
+            self.scratch: str = tempfile.mkdtemp(prefix=f"{kind}-", dir=settings.folder)
             stack.callback(shutil.rmtree, self.scratch, ignore_errors=True)
             self.box = _box(settings, stack)
             self.channel, theirs = Channel.pair()
             stack.callback(self.channel.sock.close)
-            self.child: Child | None = zygote.fork("worker", theirs, self._told(mode, settings, lent))
+            self.child: Child | None = zygote.fork(ROLES[kind], theirs, self._told(settings, lent))
             stack.callback(self._reap)
             if self.box is None:
                 limit = settings.memory_bytes + settings.copies_bytes
@@ -212,19 +185,26 @@ class Worker:
                 self.watch = stack.enter_context(watching)
             self._stack = stack.pop_all()
 
-    def _told(self, mode: str, settings: CrewSettings, lent: Lent) -> dict[str, object]:
+    def _told(self, settings: CrewSettings, lent: Lent) -> dict[str, object]:
         mapped = MAPPINGS_AT_ONCE * sum(lent().values())
+        cache = str(settings.folder / "kernels") if settings.gpu and self.kind in REUSED else ""
+        if cache:
+            os.makedirs(cache, exist_ok=True)
+        cpu_s = settings.cpu_s * (CANDIDATES_OF_ONE if self.kind in REUSED else 1)
         confinement = Confinement(
-            scratch=self._reach,
-            gpu=mode == "gpu",
-            limits=Limits(memory_bytes=settings.memory_bytes, mapped_bytes=mapped, cpu_s=settings.cpu_s),
+            scratch=self.scratch,
+            writable=(cache,) if cache else (),
+            gpu=self.kind == GPU,
+            limits=Limits(memory_bytes=settings.memory_bytes, mapped_bytes=mapped, cpu_s=cpu_s),
             cgroup=str(self.box.path) if self.box else "",
         )
         return {
             "scratch": self.scratch,
-            "mode": mode,
+            "mode": self.kind,
             "target": settings.target,
-            "gpu": settings.gpu if mode != COMPILER else "",
+            "facts": settings.facts,
+            "cache": cache,
+            "gpu": settings.gpu if self.kind == GPU else "",
             "confinement": to_json(confinement) if settings.confine else None,
         }
 
@@ -270,7 +250,8 @@ def how_it_died(message: str, workers: list[Worker]) -> tuple[Finding, str]:
     if code == -signal.SIGXCPU:
         return Finding.TOO_SLOW, f"{message}: its processor time was used up"
     how = f"by signal {signal.Signals(-code).name}" if code and code < 0 else f"with exit status {code}"
-    tail = "\n".join(line for line in workers[0].last_words.splitlines()[-4:])
+    words = workers[0].last_words if workers else ""
+    tail = "\n".join(words.splitlines()[-4:])
     return Finding.CRASHED, f"{message}, {how}, without a verdict" + (f"\nits last words: {tail[:300]}" if tail else "")
 
 

@@ -14,14 +14,14 @@ import hashlib
 import importlib.metadata
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
 from triton_agent.tools import workspace
-from triton_agent.tools.crew import COMPILER, Crew, CrewSettings, Worker, how_it_died
+from triton_agent.tools.crew import COMPILER, GPU, INTERPRETER, TRACER, Crew, CrewSettings, Team, Worker, how_it_died
 from triton_agent.tools.distrust import cell_for, require_layers
-from triton_agent.tools.emulate.targets import TARGETS
+from triton_agent.tools.emulate.targets import DEFAULT_TARGET, TARGETS
 from triton_agent.tools.errors import InstrumentError, NotJudgeableHere, WorkerNeverReady
 from triton_agent.tools.isolate.conditions import Conditions
 from triton_agent.tools.isolate.cores import CORES_LEFT
@@ -33,8 +33,6 @@ from triton_agent.tools.results import DECISIONS, Environment, Evaluation, Findi
 from triton_agent.tools.timing.opponents import OPPONENTS
 from triton_agent.tools.verdict import Sketch, evaluation_from, sketch_from
 
-DEFAULT_TARGET = "cuda:90"
-"""What the interpreter pretends to be where no target is named."""
 COPIES_IN_A_WORKER = 4
 """Of inputs and outputs where they travel as bytes: as sent, as received, as tensors, and once more outbound."""
 CPU_SLACK_S = 30
@@ -43,7 +41,7 @@ CORES_TO_COMPILE_AHEAD = 4
 CALL_TIMEOUT_S = 20.0
 """One call in the interpreter takes a second or two; longer than this is a loop without an end."""
 COMPILE_TIMEOUT_S = 60.0
-GRADER = "7"
+GRADER = "8"
 """Version of the rules by which verdicts are reached; raised whenever an old verdict could come out otherwise."""
 
 
@@ -150,6 +148,18 @@ class ProblemFacts:
         return f"{self.device} {self.gpu}".strip()
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Emission:
+    """A Python file written from a candidate's tapes."""
+
+    text: str
+    """Empty where none can be written."""
+    message: str = ""
+    """Why that is so."""
+    forms: tuple[dict[str, Any], ...] = ()
+    """The calls that it has plans for, as plain data."""
+
+
 class Evaluator:
     """Use as a context manager; `close` leaves no process and no file behind."""
 
@@ -187,32 +197,37 @@ class Evaluator:
         )
         self._stack.callback(self._referee.close)
         self._referee.begin()
-        zygotes = {mode: self._nursery.mode(mode, target) for mode in needed_modes(self.settings)}
-        ahead = self.settings.device == "cuda" and _cores() >= CORES_TO_COMPILE_AHEAD
-        if ahead:
-            self._nursery.mode(COMPILER, target)  # most likely the one: its imports go on meanwhile
-        self.facts = _facts(self._referee.facts())
+        on_gpu = self.settings.device == "cuda"
+        kinds = (TRACER, GPU if on_gpu else INTERPRETER)
+        zygotes = {kind: self._nursery.mode(kind, target) for kind in kinds}
+        compiles = (on_gpu and _cores() >= CORES_TO_COMPILE_AHEAD) or (not on_gpu and self.settings.target is not None)
+        if compiles:
+            zygotes[COMPILER] = self._nursery.mode(COMPILER, target)  # most likely the one: its imports go on meanwhile
+        reported = self._referee.facts()
+        card_facts = reported.pop("card")
+        self.facts = _facts(reported)
         if card and self.facts.gpu != card:
             raise InstrumentError(f"asked for the card {card}, and found {self.facts.gpu or 'none'} in its place")
-        if ahead and self.facts.target in TARGETS:
-            zygotes[COMPILER] = self._nursery.mode(COMPILER, self.facts.target)
-        compilers = _cores() - CORES_LEFT if ahead and COMPILER in zygotes else 0
-        chosen = dataclasses.replace(self._crew_settings(target), compilers=compilers)
+        if on_gpu and compiles and self.facts.target in TARGETS:
+            target = self.facts.target
+            zygotes[COMPILER] = self._nursery.mode(COMPILER, target)
+        elif on_gpu:
+            compiles = False
+        chosen = CrewSettings(
+            executor=kinds[1],
+            compiles=compiles,
+            target=target,
+            facts=card_facts,
+            folder=self._folder,
+            memory_bytes=self.settings.memory_bytes,
+            copies_bytes=COPIES_IN_A_WORKER * self.facts.floor_bytes_main,
+            cpu_s=int(self.settings.total_timeout_s) + CPU_SLACK_S,
+            confine=self.settings.confine,
+            gpu=self.facts.gpu,
+            compilers=_cores() - CORES_LEFT if on_gpu else 1,
+        )
         self._crew = Crew(zygotes, chosen, lent=lambda: self._referee.lent)
         self._stack.callback(self._crew.close)
-
-    def _crew_settings(self, target: str) -> CrewSettings:
-        chosen = self.settings
-        return CrewSettings(
-            modes=needed_modes(chosen),
-            target=target,
-            folder=self._folder,
-            memory_bytes=chosen.memory_bytes,
-            copies_bytes=COPIES_IN_A_WORKER * self.facts.floor_bytes_main,
-            cpu_s=int(chosen.total_timeout_s) + CPU_SLACK_S,
-            confine=chosen.confine,
-            gpu=self.facts.gpu,
-        )
 
     def _checker_settings(self) -> dict[str, Any]:
         told = checker_settings(self.spec, self.settings)
@@ -234,34 +249,38 @@ class Evaluator:
 
     # -- evaluation ------------------------------------------------------------------------------------------------
 
-    async def evaluate_async(self, source: str, on_stage: Callable[[str], None] | None = None) -> Evaluation:
+    async def evaluate_async(
+        self, source: str, on_stage: Callable[[str], None] | None = None, *, as_given: bool = False, file: str = ""
+    ) -> Evaluation:
         """`evaluate` for callers in an event loop."""
-        return await asyncio.to_thread(self.evaluate, source, on_stage)
+        return await asyncio.to_thread(self.evaluate, source, on_stage, as_given=as_given, file=file)
 
     def evaluate(
-        self, source: str, on_stage: Callable[[str], None] | None = None, *, as_given: bool = False
+        self,
+        source: str,
+        on_stage: Callable[[str], None] | None = None,
+        *,
+        as_given: bool = False,
+        file: str = "",
     ) -> Evaluation:
         """The verdict on one candidate; raises `InstrumentError` where none could be reached.
 
-        `as_given` asks at the problem's own sizes only, as for a file that steps aside at others.
+        `as_given` asks at the problem's own sizes only, as for a file that steps aside at others. `file` is for who
+        ships: a text of our own writing with the same kernels, which is imported, checked and timed in their place.
         """
         try:
-            return self._evaluate(source, on_stage, as_given)
+            return self._evaluate(source, on_stage, as_given, file)
         except WorkerNeverReady:  # before it saw the candidate, so nothing of the candidate's; once in a thousand
-            return self._evaluate(source, on_stage, as_given)
+            return self._evaluate(source, on_stage, as_given, file)
 
-    def _evaluate(self, source: str, on_stage: Callable[[str], None] | None, as_given: bool) -> Evaluation:
+    def _evaluate(self, source: str, on_stage: Callable[[str], None] | None, as_given: bool, file: str) -> Evaluation:
         with self._referee.job() as job, self._crew.team() as team:
-            job.hand_over(source, team.descriptors(), as_given=as_given)
-            team.let_go()
+            job.hand_over(source, team, as_given=as_given, file=file)
             try:
-                verdict = job.verdict(on_stage)
+                verdict = job.verdict(team, on_stage)
             except WorkerNeverReady as error:
-                raise _in_its_own_words(error, team.judged) from error
-            if verdict["worker_died"]:
-                for worker in team.judged:
-                    worker.end(gently=True)
-            return self._conclude(source, verdict, team.judged)
+                raise _in_its_own_words(error, team.workers) from error
+            return self._conclude(source, verdict, team)
 
     @property
     def sketches(self) -> bool:
@@ -271,18 +290,24 @@ class Evaluator:
     def sketch(self, source: str) -> Sketch:
         """A quick look at a variant of a trusted author's, for sorting: right once, and a short race.
 
-        Runs in a worker that has run others, so it proves nothing: what looks best goes through `evaluate`.
+        It proves little: what looks best goes through `evaluate`.
         """
         if not self.sketches:
             raise NotJudgeableHere("without a GPU there is nothing to sort by", remedy="evaluate the candidates")
-        with self._referee.job() as job, self._crew.veteran() as team:
-            worker = team.judged[0]
-            job.hand_over(source, team.descriptors(), sort=True, warm=worker.files_run > 0)
-            verdict = job.verdict(None)
-            worker.spoiled = verdict["finding"] is not None
-            return sketch_from(verdict, candidate=candidate_id(source))
+        with self._referee.job() as job, self._crew.team() as team:
+            job.hand_over(source, team, sort=True)
+            return sketch_from(job.verdict(team, None), candidate=candidate_id(source))
 
-    def _conclude(self, source: str, verdict: dict[str, Any], workers: list[Worker]) -> Evaluation:
+    def emitted(self, source: str, forms: Sequence[dict[str, Any]] = ()) -> Emission:
+        """A file that does what the candidate does in the calls of the problem's own sizes; it holds its kernels, and
+        none of its other Python. `forms` are those of other sets of inputs, which get plans in the same file.
+        """
+        with self._referee.job() as job, self._crew.team() as team:
+            job.hand_over(source, team, emit=True, as_given=True, forms=list(forms))
+            reply = job.verdict(team, None)
+            return Emission(text=reply["text"], message=reply["message"], forms=tuple(reply["forms"]))
+
+    def _conclude(self, source: str, verdict: dict[str, Any], team: Team) -> Evaluation:
         environment = Environment(
             mode="gpu" if self.settings.device == "cuda" else "interpreter",
             device=self.facts.device,
@@ -301,7 +326,10 @@ class Evaluator:
             workspace.require_room(self._folder)
         message = verdict["message"]
         if verdict["worker_died"]:
-            finding, message = how_it_died(message, workers)
+            dead = [worker for worker in team.workers if not worker.is_sound]
+            for worker in dead:
+                worker.end(gently=True)
+            finding, message = how_it_died(message, dead)
         return evaluation_from(
             verdict,
             candidate=candidate_id(source),
@@ -316,13 +344,6 @@ class Evaluator:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0))
-
-
-def needed_modes(settings: EvaluatorSettings) -> tuple[str, ...]:
-    """The kinds of worker a candidate needs, the one that runs it first."""
-    if settings.device == "cuda":
-        return ("gpu",)
-    return ("interpreter", "compiler") if settings.target else ("interpreter",)
 
 
 def checker_settings(spec: ProblemSpec, chosen: EvaluatorSettings) -> dict[str, Any]:

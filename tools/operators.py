@@ -174,6 +174,7 @@ ARITHMETIC = _words(
     _validate_compressed_sparse_indices sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor
     _grid_sampler_2d_cpu_fallback _make_per_channel_quantized_tensor _empty_per_channel_affine_quantized
     sparse_coo_tensor resize_as_sparse copy_sparse_to_sparse _copy_from _copy_from_and_resize _nested_from_padded
+    _neg_view_copy _conj_copy
     _nested_from_padded_tensor _nested_from_padded_and_nested_example _nested_tensor_from_mask
     _nested_tensor_from_mask_left_aligned _jagged_to_padded_dense_forward _padded_dense_to_jagged_forward
     """
@@ -229,6 +230,19 @@ PASSES: dict[str, int] = {
 }
 """How many elementary operators a compound one stands for, as a module would have it that spells it out."""
 
+_TAKEN_APART: dict[str, str] = {
+    **dict.fromkeys(_words("softmax special_softmax"), "_softmax"),
+    **dict.fromkeys(_words("log_softmax special_log_softmax cross_entropy_loss"), "_log_softmax"),
+    **dict.fromkeys(_words("layer_norm instance_norm"), "native_layer_norm"),
+    **dict.fromkeys(_words("batch_norm _batch_norm_impl_index"), "native_batch_norm"),
+    **dict.fromkeys(_words("cosine_similarity cosine_embedding_loss pairwise_distance"), "renorm"),
+    "group_norm": "native_group_norm",
+    "rms_norm": "_fused_rms_norm",
+    "log_sigmoid": "log_sigmoid_forward",
+    "special_expit": "sigmoid",
+}
+"""Compound operators that torch takes apart before anybody sees them, except in inference mode: what they come to."""
+
 _LIGHT_LINALG = frozenset({"linalg_cross", "linalg_vander"})
 
 _HEAVY_PARTS = ("convolution", "conv1d", "conv2d", "conv3d", "linear", "matmul", "attention", "attn", "gemm", "lstm")
@@ -249,6 +263,7 @@ def functional_name(name: str) -> str:
 def passes_of(operator: str) -> int:
     """Over its largest tensor, counted in elementary operators."""
     name = functional_name(bare_name(operator)).removeprefix("_foreach_")
+    name = _TAKEN_APART.get(name, name)
     return PASSES.get(name, PASSES.get(name.removesuffix("_backward"), 1))
 
 

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from triton_agent.tools.crew import Team
 from triton_agent.tools.errors import InstrumentError, WorkerLost
 from triton_agent.tools.isolate.holdings import File
 from triton_agent.tools.isolate.processes import Child, Nursery
@@ -70,8 +71,7 @@ class Referee:
         with self._lock:
             self._lost = ""
         threading.Thread(target=self._listen, args=(self._channel,), daemon=True).start()
-        facts: Message = reply["facts"]
-        return facts
+        return {**reply["facts"], "card": reply["card"]}
 
     def close(self) -> None:
         with self._lock:
@@ -154,14 +154,17 @@ class Job:
         self.answers: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._referee = referee
 
-    def hand_over(self, source: str, fds: tuple[int, ...], **how: bool) -> None:
-        """The candidate, and the sockets of its workers."""
-        self._referee.send({"op": "judge", "job": self.number, "source": source, **how}, fds)
+    def hand_over(self, source: str, team: Team, **how: Any) -> None:
+        """The candidate, and the sockets of its processes."""
+        message = {"op": "judge", "job": self.number, "source": source, "roles": team.roles(), **how}
+        self._referee.send(message, team.descriptors())
+        team.let_go()
 
-    def verdict(self, on_stage: Callable[[str], None] | None) -> Message:
+    def verdict(self, team: Team, on_stage: Callable[[str], None] | None) -> Message:
         """Plain data; what kept the checker from reaching one is raised."""
         while True:
             message = self._referee.await_answer(self.answers)
+            team.keep(message.get("kept", ()))
             raise_reported(message)
             if "verdict" in message:
                 verdict: Message = message["verdict"]

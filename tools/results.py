@@ -65,6 +65,10 @@ class Finding(enum.StrEnum):
     TAMPERED = "tampered"
     FALSE_CLOCK = "false_clock"
     DISGUISED_TENSOR = "disguised_tensor"
+    KERNEL_LANGUAGE = "kernel_language"
+    READS_VALUES = "reads_values"
+    NOT_RECORDED = "not_recorded"
+    RETAINED_INPUT = "retained_input"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,9 +83,12 @@ DECISIONS: dict[Finding, Decision] = {
     Finding.NO_MODEL: Decision(Status.NO_ANSWER, "the text holds no class ModelNew"),
     Finding.SYNTAX: Decision(Status.COMPILE_ERROR, "the file is not valid Python"),
     Finding.COMPILE: Decision(Status.COMPILE_ERROR, "a kernel does not compile for the target"),
+    Finding.KERNEL_LANGUAGE: Decision(Status.COMPILE_ERROR, "a kernel uses what is not part of Triton's language"),
     Finding.IMPORT: Decision(Status.RUNTIME_ERROR, "the file raised while it was imported"),
     Finding.CONSTRUCT: Decision(Status.RUNTIME_ERROR, "ModelNew could not be made or did not take the parameters"),
     Finding.RAISED: Decision(Status.RUNTIME_ERROR, "forward, or a launch in it, raised"),
+    Finding.READS_VALUES: Decision(Status.RUNTIME_ERROR, "host code reads values of a tensor"),
+    Finding.NOT_RECORDED: Decision(Status.RUNTIME_ERROR, "host code does something that a tape cannot hold"),
     Finding.OUT_OF_BOUNDS: Decision(Status.RUNTIME_ERROR, "a kernel touched memory outside its tensors"),
     Finding.CRASHED: Decision(Status.RUNTIME_ERROR, "the process died while the candidate ran, without a verdict"),
     Finding.TOO_SLOW: Decision(Status.TIMEOUT, "a stage ran past its time limit"),
@@ -103,6 +110,7 @@ DECISIONS: dict[Finding, Decision] = {
     Finding.STALE_OUTPUT: Decision(
         Status.CHEATED, "the answer to earlier contents came back after the input was overwritten"
     ),
+    Finding.RETAINED_INPUT: Decision(Status.CHEATED, "a call uses what an earlier call computed from its inputs"),
     Finding.STALE_PARAMETER: Decision(Status.WRONG_VALUES, "a parameter's new value was not taken up"),
     Finding.UNWRITTEN_OUTPUT: Decision(Status.WRONG_VALUES, "part of an output was never written"),
     Finding.STATE: Decision(Status.WRONG_VALUES, "buffers after the call differ from the original's"),

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import threading
 
 from triton_agent.tools.idle_code import without_idle_code
+from triton_agent.tools.parsing import parse
 from triton_agent.tools.results import Finding
 
 ALLOWED_MODULES = frozenset(
@@ -42,6 +42,9 @@ FORBIDDEN_PREFIXES = (
     *("triton.runtime.interpreter", "triton.backends", "triton._C", "triton.compiler"),
 )
 """Parts of torch and triton that reach files, other processes, or the machinery that watches the candidate."""
+
+ALLOWED_ALL_THE_SAME = frozenset({"torch.jit.ignore", "torch.jit.unused", "torch.jit.export", "torch.jit.is_scripting"})
+"""Marks for torch's own compilers, which do nothing to a function that is called as it is."""
 
 FORBIDDEN_CALLS = frozenset(
     {"eval", "exec", "compile", "open", "__import__", "input", "breakpoint", "globals", "locals", "memoryview"}
@@ -79,10 +82,6 @@ SOURCE_LIMIT_BYTES = 512 * 1024
 """A hand-written kernel file has a hundredth of this; the parser is not exercised with more."""
 
 
-_PARSER = threading.Lock()
-"""CPython 3.11 counts the depth of a syntax tree in one place for all threads: two at once end in a SystemError."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Objection:
     """Why a text is refused."""
@@ -99,8 +98,7 @@ def screen(source: str, *, strict: bool = True) -> Objection | None:
     if not source.strip():
         return _objection(Finding.NO_MODEL, 0, "the file is empty")
     try:
-        with _PARSER:
-            tree = ast.parse(source)
+        tree = parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", 0) or 0
         text = (getattr(error, "text", "") or "").strip()
@@ -179,6 +177,8 @@ def _module_complaint(path: str) -> str:
         return ""
     if path.split(".")[0] not in ALLOWED_MODULES:
         return f"a kernel file may import torch, triton and math, not `{path.split('.')[0]}`"
+    if path in ALLOWED_ALL_THE_SAME or path == "torch.jit":
+        return ""
     if any(path == prefix or path.startswith(prefix + ".") for prefix in FORBIDDEN_PREFIXES):
         return f"`{path}` has no place in a kernel file"
     return ""

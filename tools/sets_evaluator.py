@@ -20,7 +20,7 @@ from typing import Self
 
 from triton_agent.tools import merged_sets
 from triton_agent.tools.errors import InstrumentError, ProblemError
-from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluator import Emission, Evaluator, EvaluatorSettings
 from triton_agent.tools.input_sets import InputSet
 from triton_agent.tools.isolate.processes import Nursery, own_nursery
 from triton_agent.tools.problem import ProblemSpec
@@ -77,9 +77,11 @@ class SetsEvaluator:
 
     # -- evaluation ------------------------------------------------------------------------------------------------
 
-    async def evaluate_async(self, source: str, on_stage: Callable[[str], None] | None = None) -> Evaluation:
+    async def evaluate_async(
+        self, source: str, on_stage: Callable[[str], None] | None = None, *, as_given: bool = False, file: str = ""
+    ) -> Evaluation:
         """`evaluate` for callers in an event loop."""
-        return await asyncio.to_thread(self.evaluate, source, on_stage)
+        return await asyncio.to_thread(self.evaluate, source, on_stage, as_given=as_given, file=file)
 
     def evaluate(
         self,
@@ -87,18 +89,29 @@ class SetsEvaluator:
         on_stage: Callable[[str], None] | None = None,
         *,
         as_given: bool = False,
+        file: str = "",
         names: Collection[str] | None = None,
     ) -> Evaluation:
         """The verdict on one candidate, at all sets or those named; raises `InstrumentError` where there is none.
 
-        `as_given` as for one evaluator.
+        `as_given` and `file` as for one evaluator.
         """
         judges = [
-            (item, functools.partial(one.evaluate, as_given=as_given))
+            (item, functools.partial(one.evaluate, as_given=as_given, file=file))
             for item, one in self._at
             if names is None or item.name in names
         ]
         return judged_at_all(judges, source, problem=self.spec.digest, on_stage=on_stage)
+
+    def emitted(self, source: str, names: Collection[str] | None = None) -> Emission:
+        """One file with plans for all sets, or for those named."""
+        found = Emission(text="", message="there is no set of that name")
+        for item, one in self._at:
+            if names is None or item.name in names:
+                found = one.emitted(source, found.forms)
+                if not found.text:
+                    break
+        return found
 
     @property
     def sketches(self) -> bool:

@@ -244,14 +244,43 @@ class _RowKernel:
         (argument,) = found.arguments
         assert isinstance(argument, int)
         value = self._filled(argument, IDENTITY[function])
-        return self._reduced(function, value)
+        return self._reduced(function, value, passes_nan=self._passes_nan(found))
 
-    def _reduced(self, function: str, value: Text) -> str:
+    def _passes_nan(self, found: Node) -> bool:
+        """Whether NaN has to come out of it: of what is compared with its own maximum it comes out anyway."""
+        (argument,) = found.arguments
+        assert isinstance(argument, int)
+        nodes = self.kernel.nodes
+        if nodes[argument].dtype not in FLOATS:
+            return False
+        place = next(i for i, node in enumerate(nodes) if node is found)
+        stored = any(root.node == place for root in self.kernel.roots)
+        compared = any(
+            node.kind == "point"
+            and node.function == "sub"
+            and node.inputs[:1] == (argument,)
+            and self._rests_on(i, place)
+            for i, node in enumerate(nodes)
+        )
+        return stored or not compared
+
+    def _rests_on(self, node: int, other: int) -> bool:
+        waiting, seen = [node], {node}
+        while waiting:
+            inputs = set(self.kernel.nodes[waiting.pop()].inputs) - seen
+            seen |= inputs
+            waiting.extend(inputs)
+        return other in seen
+
+    def _reduced(self, function: str, value: Text, *, passes_nan: bool = False) -> str:
         axis = self._axis()
         if self.serial:
             return value.text
         if function == "sum":
             return f"tl.sum({value.text}, {axis})"
+        if function in ("max", "min") and passes_nan:
+            self.body.helpers.add(SCANS[function].function)
+            return f"tl.reduce({value.text}, combine_fn={SCANS[function].function}, {axis})"
         if function in ("max", "min"):
             return f"tl.{function}({value.text}, {axis})"
         if function in ("any", "all"):
@@ -412,7 +441,8 @@ class _RowKernel:
         elif function == "prod":
             body.line(f"{name} *= {value.within(Binding.PRODUCT)}")
         elif function in ("max", "min"):
-            body.line(f"{name} = tl.{function}imum({name}, {value.text})")
+            both = SCANS[function].both if self._passes_nan(found) else f"tl.{function}imum({{0}}, {{1}})"
+            body.line(f"{name} = {both.format(name, value.text)}")
         elif function in ("any", "all"):
             sign = "|" if function == "any" else "&"
             body.line(f"{name} = {name} {sign} {value.within(Binding.ATOM)}.to(tl.int32)")
@@ -439,7 +469,8 @@ class _RowKernel:
             body.line(f"{name} = tl.{'max' if function == 'any' else 'min'}({name}, {self._axis()}) != 0")
         else:
             wide = ".to(tl.int64)" if self._counted(found) is not None else ""
-            body.line(f"{name} = {self._reduced(function, Text(name))}{wide}")
+            passes_nan = function in ("max", "min") and self._passes_nan(found)
+            body.line(f"{name} = {self._reduced(function, Text(name), passes_nan=passes_nan)}{wide}")
 
     def _last_pass(self, roots: list[int]) -> None:
         live, nodes = self.kernel.live(), self.kernel.nodes

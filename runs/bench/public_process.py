@@ -43,14 +43,36 @@ def main() -> None:
     device = sys.argv[1]
     mode = "gpu" if device == "cuda" else "interpreter"
     os.environ.update(QUIET | MODES[mode])
-    import torch  # noqa: F401 - paid once, before the forks
-
-    from triton_agent.tools.isolate.worker import warm_up
-
-    warm_up(mode, "cuda:90")
+    _warm_up(device)
     for line in sys.stdin:
         job = json.loads(line)
         print(json.dumps(_answer(job, device), allow_nan=False), flush=True)
+
+
+def _warm_up(device: str) -> None:
+    """Pay for imports and first uses once, before the forks. Never touches CUDA."""
+    import torch
+    import triton.runtime.jit
+
+    from triton_agent.tools.emulate import interpreter
+
+    if device == "cuda":
+        _build_driver()
+    else:
+        interpreter.install()
+    sandbox.prepare()
+    some = torch.zeros(2).add_(1)
+    some.sum().item()  # operator tables are built at first use
+    triton.runtime.jit.mangle_type(some)  # imports Gluon at first use
+    torch.set_num_threads(1)
+
+
+def _build_driver() -> None:
+    """Compile and load Triton's own C module, so that no confined child has to run a C compiler."""
+    from triton.backends.nvidia.driver import CudaUtils
+
+    CudaUtils()
+    CudaUtils.__init__ = lambda this: None
 
 
 def _answer(job: dict[str, Any], device: str) -> dict[str, Any]:

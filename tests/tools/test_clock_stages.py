@@ -29,6 +29,7 @@ from triton_agent.tools.verify.late_clock import LateClock
 from triton_agent.tools.verify.looks import LOOKS, Looks
 from triton_agent.tools.verify.plan import Case, Plan, Trial
 from triton_agent.tools.verify.session import Failed
+from triton_agent.tools.verify.tracing import Programs
 
 
 class Gpu:
@@ -131,7 +132,7 @@ def _answers_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
             return
 
     monkeypatch.setattr(clock_stages, "enter_clock", asked)
-    monkeypatch.setattr(clock_stages, "_check_answers_again", asked)
+    monkeypatch.setattr(clock_stages, "_check_answers", asked)
 
 
 def silent(channel: Channel) -> None:
@@ -144,13 +145,14 @@ def job_at(clock: LateClock[Any], gpu: Gpu) -> Iterator[tuple[Job, list[str]]]:
     with played_by(silent) as runner:
         place = Place(gpu, waiting=runner.off_its_time)
         nothing = Payload()
-        trial = Trial(variant="", packed_init=nothing, outline=nothing, build_seed=0, states=(), cases=())
+        trial = Trial(variant="", packed_init=nothing, build_seed=0, states=(), cases=())
         plan = Plan(trials=(trial,), main=0, work=(), timing_sets=(), facts={})
         yield (
             Job(
                 source="",
                 plan=plan,
                 settings=JudgeSettings(),
+                programs=Programs("", {}, runner),
                 runner=runner,
                 compiler=None,
                 on_stage=said.append,
@@ -165,7 +167,7 @@ def job_at(clock: LateClock[Any], gpu: Gpu) -> Iterator[tuple[Job, list[str]]]:
 
 def case_called(name: str) -> Case:
     nothing: Any = None
-    fields = {"variant": "", "distribution": "", "train": False, "version": 0, "overwrite": False}
+    fields = {"variant": "", "distribution": "", "train": False, "version": 0}
     return Case(name=name, expectation=nothing, **fields)
 
 
@@ -204,15 +206,13 @@ def test_the_forerunner_is_through_once_it_was_raced_or_waits_for_the_clock(monk
             assert time.monotonic() - began < 5
 
 
-def test_no_look_is_taken_twice_and_none_is_left_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_look_is_taken_twice_and_none_is_left_over() -> None:
     gpu = Gpu()
     played = PlayedClock(gpu)
     looked_at = played.looked_at
-    monkeypatch.setattr(clock_stages, "_check_answers_again", lambda job, _, unseen=(): looked_at.extend(unseen))
-    monkeypatch.setattr(clock_stages, "look_in_silence", lambda _, case, *others: looked_at.append(case))
     with job_at(LateClock(lambda: played), gpu) as (job, _):
         trial = job.plan.trials[0]
-        cases = tuple(map(case_called, "abcdefg"))
+        cases = tuple(map(case_called, "abcde"))
         job.plan = dataclasses.replace(job.plan, trials=(dataclasses.replace(trial, looks=cases),))
         race_original(job)
         race_compiled(job)

@@ -21,6 +21,7 @@ from typing import TypeVar
 
 import pytest
 
+from triton_agent.tools.crew import INTERPRETER, TRACER
 from triton_agent.tools.errors import InstrumentError, WorkerLost
 from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
 from triton_agent.tools.isolate.processes import Nursery
@@ -77,11 +78,15 @@ ENDLESS = KERNEL.replace("y = torch.empty_like(x)", "while True:\n            y 
 
 DAEMONS = KERNEL.replace(
     "y = torch.empty_like(x)",
-    "loader = torch.utils.data.DataLoader(torch.arange(8), num_workers=3, persistent_workers=True)\n"
-    "        self.batches = iter(loader)\n"
+    "import os, time\n"
+    "        for _ in range(3):\n"
+    "            if os.fork() == 0:\n"
+    "                os.setsid()\n"
+    "                time.sleep(600)\n"
+    "        time.sleep(0.5)\n"
     "        y = torch.empty_like(x)",
 )
-"""The processes are torch's, and meant to stay for as long as somebody holds the iterator."""
+"""The processes are meant to outlive everything."""
 
 DRIVER = """
 import sys
@@ -106,7 +111,8 @@ def inherit_orphans() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
     with Nursery(str(tmp_path_factory.mktemp("nursery") / "zygote.log")) as shared:
-        shared.mode("interpreter", TARGET).await_ready()
+        for mode in (TRACER, INTERPRETER):
+            shared.mode(mode, TARGET).await_ready()
         yield shared
 
 
@@ -131,7 +137,7 @@ def test_close_leaves_no_process_and_no_file_behind(spec: ProblemSpec) -> None:
     evaluator = Evaluator(spec, QUICK)
     folder = evaluator._folder
     assert evaluator.evaluate(KERNEL).status is Status.PASSED
-    assert not eventually(lambda: len(living() - before) != 3)  # the zygote, the mode's zygote, the checker
+    assert not eventually(lambda: len(living() - before) != 4)  # the zygote, two for modes, the checker
     evaluator.close()
     assert not left_over(before)
     assert not folder.exists()
@@ -164,7 +170,7 @@ def test_processes_that_a_candidate_starts_end_with_its_verdict(spec: ProblemSpe
             while not waiting.done():
                 most = max(most, len(living() - idle))
         waiting.result()
-        assert most >= 1 + 3  # the worker and what it started: else this test tests nothing
+        assert most >= 2 + 3  # the candidate's own and what it started: else this test tests nothing
         assert not left_over(idle)
     assert not left_over(before)
 
@@ -176,10 +182,10 @@ def test_killing_the_driver_ends_everything_within_seconds(spec: ProblemSpec, tm
     argv = [sys.executable, "-c", DRIVER, spec.path, str(candidate)]
     driver = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)})
     assert driver.stdout is not None
-    while driver.stdout.readline().strip() != "first":
-        assert driver.poll() is None
+    while driver.stdout.readline().strip() != "trace":
+        assert driver.poll() is None, "it ended before"
     time.sleep(0.5)  # into the endless loop
-    assert len(living() - before) >= 5  # the driver, two zygotes, the checker, the worker
+    assert len(living() - before) >= 7  # the driver, three zygotes, the checker, the tracer, the executor
     driver.kill()
     driver.wait()
     driver.stdout.close()
@@ -242,7 +248,7 @@ def test_a_candidate_that_does_not_end_holds_up_no_other(evaluator: Evaluator) -
     before = living()
     begun = threading.Event()
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(evaluator.evaluate, ENDLESS, lambda stage: begun.set() if stage == "first" else None)
+        waiting = pool.submit(evaluator.evaluate, ENDLESS, lambda stage: begun.set() if stage == "trace" else None)
         assert begun.wait(20)
         assert evaluator.evaluate(KERNEL).status is Status.PASSED
         assert not waiting.done()
@@ -262,7 +268,7 @@ def test_a_checker_that_dies_loses_its_verdict_and_the_next_finds_a_new_one(
         (checker,) = living() - before
         begun = threading.Event()
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(evaluator.evaluate, ENDLESS, lambda stage: begun.set() if stage == "first" else None)
+            waiting = pool.submit(evaluator.evaluate, ENDLESS, lambda stage: begun.set() if stage == "trace" else None)
             assert begun.wait(20)
             os.kill(checker, signal.SIGKILL)
             with pytest.raises(WorkerLost):

@@ -10,20 +10,23 @@ import pytest
 import torch
 from tests.tools.played_workers import played_by
 
+from triton_agent.tools.executor.program import Run
+from triton_agent.tools.executor.stopwatch import TimedCall
 from triton_agent.tools.isolate.answers import hand_over
-from triton_agent.tools.isolate.conditions import DEFAULT
 from triton_agent.tools.isolate.payloads import received
-from triton_agent.tools.isolate.stopwatch import TimedCall
 from triton_agent.tools.isolate.wire import Channel, ChannelClosed
 from triton_agent.tools.problem import parse_problem
 from triton_agent.tools.results import Finding
+from triton_agent.tools.tape.outline import tensors_in
 from triton_agent.tools.timing.renewal import renew
-from triton_agent.tools.verify.looks import Looks, look_in_silence
+from triton_agent.tools.verify.looks import Looks
 from triton_agent.tools.verify.plan import Case, PlanSettings
 from triton_agent.tools.verify.prepare import prepare_plan
 from triton_agent.tools.verify.session import Failed
 
 RELU = Path(__file__).parents[1] / "cheats" / "problems" / "relu.py"
+TREE = {"tensor": 0}
+"""One tensor, as the tracer describes what forward returns."""
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +80,11 @@ def test_renewing_leaves_no_sign_on_a_version_counter() -> None:
 def test_a_timed_call_that_is_looked_at_gets_other_inputs_in_the_same_tensors() -> None:
     addresses: list[int] = []
 
-    class Double(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            addresses.append(x.data_ptr())
-            return 2 * x
+    def double(x: torch.Tensor) -> torch.Tensor:
+        addresses.append(x.data_ptr())
+        return 2 * x
 
-    call = TimedCall(Double(), [torch.randn(50)], DEFAULT, renewed=True)
+    call = TimedCall(Answering(double), [torch.randn(50)], renewed=True)
     asked = torch.randn(50)
     call.refresh()
     call()
@@ -111,8 +113,8 @@ def worker(answer: Callable[[torch.Tensor], torch.Tensor], asked: list[int]) -> 
                 channel.send({"samples": [{} for _ in message["turns"]]})
                 continue
             asked.append(message["later"])
-            call = TimedCall(Answering(answer), inputs[0], DEFAULT, renewed=False)
-            call.take(inputs[0])
+            call = TimedCall(Answering(answer), tensors_in(inputs[0]), renewed=False)
+            call.take(tensors_in(inputs[0]))
             call.refresh()
             call()
             hand_over(channel, *call.shown({"samples": [{}], "launches": []}))
@@ -120,13 +122,17 @@ def worker(answer: Callable[[torch.Tensor], torch.Tensor], asked: list[int]) -> 
     return play
 
 
-class Answering(torch.nn.Module):
+class Answering:
+    """In place of a program: answers as told."""
+
     def __init__(self, answer: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        super().__init__()
         self.answer = answer
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.answer(x)
+    def bound(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+        return inputs
+
+    def call(self, inputs: list[torch.Tensor], run: Run) -> list[torch.Tensor]:
+        return [self.answer(*inputs)]
 
 
 def looks_after(
@@ -150,7 +156,7 @@ def test_both_kinds_of_call_are_looked_at_in_the_first_series_and_one_of_them_la
     looks = looks_after(5, torch.relu, cases, asked)
     assert [look.case for look in looks.taken] == list(reversed(cases))
     assert sorted(asked[:2]) == [0, 1] and len(asked) == 3
-    looks.judge("cpu")
+    looks.judge(TREE, "cpu")
 
 
 def test_a_series_of_one_sample_has_one_look(cases: tuple[Case, ...]) -> None:
@@ -169,27 +175,14 @@ def test_a_race_that_is_run_again_is_looked_at_again_and_both_are_judged(cases: 
             race.ask(session, [0, 1])
     assert sorted(asked) == [0, 0, 1, 1] and len(looks.taken) == 4
     with pytest.raises(Failed):
-        looks.judge("cpu")
+        looks.judge(TREE, "cpu")
 
 
 def test_a_file_that_is_wrong_only_while_the_clock_runs_lied_to_the_clock(cases: tuple[Case, ...]) -> None:
     with pytest.raises(Failed) as failed:
-        looks_after(3, torch.zeros_like, cases).judge("cpu")
+        looks_after(3, torch.zeros_like, cases).judge(TREE, "cpu")
     assert failed.value.finding is Finding.FALSE_CLOCK
 
 
 def test_without_cases_nothing_is_looked_at() -> None:
     assert looks_after(2, torch.relu, ()).taken == []
-
-
-def test_what_is_right_in_silence_was_not_made_by_kernels(cases: tuple[Case, ...]) -> None:
-    with played_by(worker(torch.zeros_like, [])) as session:
-        look_in_silence(session, cases[0], cases[1:], "cpu")
-    with played_by(worker(torch.relu, [])) as session, pytest.raises(Failed) as failed:
-        look_in_silence(session, cases[0], cases[1:], "cpu")
-    assert failed.value.finding is Finding.DEAD_KERNEL
-
-
-def test_silence_says_nothing_where_an_older_answer_would_be_right_as_well(cases: tuple[Case, ...]) -> None:
-    with played_by(worker(torch.relu, [])) as session:
-        look_in_silence(session, cases[0], cases[:1], "cpu")

@@ -45,7 +45,7 @@ def answer_to(
     judge.plan = plan_of(1)
     monkeypatch.setattr(judge, "_verdict", lambda *_: {"verdict": {"finding": finding, "measured": measured}})
     monkeypatch.setattr(checker, "memory_was_taken", taken)
-    thread = threading.Thread(target=judge.judge, args=({"job": 7, "source": ""}, []))
+    thread = threading.Thread(target=judge.judge, args=({"job": 7, "source": "", "roles": []}, []))
     thread.start()
     told, _ = driver.receive(20)
     thread.join()

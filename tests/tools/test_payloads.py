@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 import torch
 from tests.tools.played_workers import descriptors, filler, honest, of_every_dtype, of_every_form, played_by
+from tests.tools.tape.tapes import Writing
 
-from triton_agent.tools.crew import CrewSettings, Worker
+from triton_agent.tools.crew import INTERPRETER, CrewSettings, Worker
 from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
 from triton_agent.tools.isolate import cgroup, memory_files, payloads
 from triton_agent.tools.isolate.conditions import DEFAULT
@@ -26,6 +27,8 @@ from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.isolate.tensors import row
 from triton_agent.tools.problem import parse_problem
 from triton_agent.tools.results import Finding, Status
+from triton_agent.tools.tape.kernels import KernelSet
+from triton_agent.tools.tape.tape import Tape, encode
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.session import Failed, Session
 
@@ -131,89 +134,93 @@ def test_announced_payloads_are_the_ones_received() -> None:
 
 # -- with real workers ---------------------------------------------------------------------------------------------
 
-CANDIDATE = """
-import torch
-
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        {work}
-"""
-
 
 @contextlib.contextmanager
 def working(
-    nursery: Nursery, folder: Path, work: str, payloads: list[Payload], memory_bytes: int = 1 << 30
+    nursery: Nursery, folder: Path, tape: Tape, payloads: list[Payload], memory_bytes: int = 1 << 30
 ) -> Iterator[tuple[Worker, Session]]:
-    """A confined worker that holds a candidate; `payloads` are those that it will be sent."""
+    """A confined executor that holds a tape; `payloads` are those that it will be sent."""
     settings = CrewSettings(
-        modes=("interpreter",),
+        executor=INTERPRETER,
+        compiles=False,
         target="cuda:90",
+        facts={},
         folder=folder,
         memory_bytes=memory_bytes,
         copies_bytes=sum(payload.size_bytes for payload in payloads),  # an answer holds the inputs afterwards
         cpu_s=60,
     )
     lent = {payload.identity()[:2]: payload.size_bytes for payload in payloads if payload.file is not None}
-    worker = Worker(nursery.mode("interpreter", "cuda:90"), "interpreter", settings, lambda: lent)
+    worker = Worker(nursery.mode(INTERPRETER, "cuda:90"), INTERPRETER, settings, lambda: lent)
     session = Session(worker.channel, call_timeout_s=60, deadline=time.monotonic() + 60)
     try:
         session.await_ready()
-        session.ask("load", source=CANDIDATE.format(work=work), conditions=dataclasses.asdict(DEFAULT))
-        session.ask("build", [pack(([], {}))], model="m", seed=0, silenced=False)
+        session.ask(
+            "program",
+            [pack(([], {}))],
+            name="m",
+            tape=encode(tape),
+            kernels=KernelSet().to_json(),
+            seed=0,
+            conditions=dataclasses.asdict(DEFAULT),
+        )
         yield worker, session
     finally:
         worker.end()
 
 
-def call(session: Session, payload: Payload, slot: int = 0, overwrite: int | None = None) -> checks.Answer:
-    told = {
-        "train": False,
-        "silenced": False,
-        "salt": 0,
-        "prove": False,
-        "measure": False,
-        "noted": False,
-        "apart": False,
-    }
-    size = 2 * payload.size_bytes
-    reply, rows = session.ask("call", [payload], expected_bytes=size, model="m", slot=slot, overwrite=overwrite, **told)
-    return checks.read_answer(reply, rows)
+def call(session: Session, payload: Payload) -> checks.Answer:
+    told = {"silenced": False, "salt": 0, "seed": 0, "order": 0, "measure": False}
+    reply, rows = session.ask("call", [payload], expected_bytes=2 * payload.size_bytes, name="m", **told)
+    return checks.read_answer({"tuple": [{"tensor": 0}]}, reply, rows)
+
+
+def added(number: int, *, times: int = 1) -> Tape:
+    """`x` changed in place, then a copy of it."""
+    writing = Writing()
+    x = writing.input(filler())
+    for _ in range(times):
+        writing.operate("aten.add_.Tensor", x, number, result=x)
+    return writing.tape(writing.operate("aten.clone.default", x))
+
+
+def copied() -> Tape:
+    return added(0, times=0)
 
 
 def test_a_workers_writes_reach_neither_us_nor_the_next_worker(nursery: Nursery, tmp_path: Path) -> None:
     payload = pack([filler()])
     for _ in range(2):
-        with working(nursery, tmp_path, "return x.add_(1).clone()", [payload]) as (_, session):
+        with working(nursery, tmp_path, added(1), [payload]) as (_, session):
             answer = call(session, payload)
             assert torch.equal(answer.tensors[0], filler() + 1)
-            assert torch.equal(answer.inputs_after[0], filler() + 1)
+            assert torch.equal(answer.changed[0], filler() + 1)
     assert torch.equal(payload.unpack()[0], filler())
 
 
-def test_overwritten_inputs_hold_the_new_contents_and_the_old_can_be_asked_again(
-    nursery: Nursery, tmp_path: Path
-) -> None:
+def test_every_call_of_a_worker_has_the_inputs_that_were_sent_for_it(nursery: Nursery, tmp_path: Path) -> None:
     one, other = pack([filler()]), pack([filler() * 3])
-    with working(nursery, tmp_path, "return x.clone()", [one, other]) as (_, session):
-        first = call(session, one)
-        second = call(session, other, slot=1, overwrite=0)
-        again = call(session, one, slot=2)
-        _, held = session.ask("read", slot=0, of="outputs", pieces=[None])
-    assert torch.equal(first.tensors[0], filler())
-    assert torch.equal(second.tensors[0], filler() * 3)
-    assert torch.equal(again.tensors[0], filler())
-    assert checks.same_bytes(first.data, held)
+    with working(nursery, tmp_path, added(2), [one, other]) as (_, session):
+        answers = [call(session, payload).tensors[0] for payload in (one, other, one)]
+    assert torch.equal(answers[0], filler() + 2) and torch.equal(answers[2], answers[0])
+    assert torch.equal(answers[1], filler() * 3 + 2)
+
+
+def test_inputs_that_are_only_read_do_not_come_back(nursery: Nursery, tmp_path: Path) -> None:
+    payload = pack([filler()])
+    with working(nursery, tmp_path, copied(), [payload]) as (_, session):
+        assert call(session, payload).changed == {}
 
 
 def test_a_worker_keeps_no_descriptor_of_what_it_was_sent(nursery: Nursery, tmp_path: Path) -> None:
     payload = pack([filler()])
-    with working(nursery, tmp_path, "return x.clone()", [payload]) as (worker, session):
+    with working(nursery, tmp_path, copied(), [payload]) as (worker, session):
         call(session, payload)
         assert worker.child is not None
         family = Family(worker.child.pid).members()
         maps = [line for pid in family for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
         files = [os.readlink(link) for pid in family for link in Path(f"/proc/{pid}/fd").iterdir()]
-    assert {line.split()[1] for line in maps if "memfd:payload" in line} == {"rw-p"}
+    assert {line.split()[1] for line in maps if "memfd:payload" in line} <= {"rw-p"}
     assert not [line for line in maps if "memfd:answer" in line]
     assert files and not [file for file in files if "memfd:" in file]
 
@@ -235,16 +242,23 @@ def test_three_hundred_megabytes_cost_a_worker_nothing_until_it_writes_to_them(
     nursery: Nursery, tmp_path: Path
 ) -> None:
     payload = pack([torch.arange(75_000_000, dtype=torch.int32)])
-    with working(nursery, tmp_path, "return x[:: x.numel() - 1].clone()", [payload], 128 * MIB) as (worker, session):
-        answer = call(session, payload)
-        assert answer.tensors[0].tolist() == [0, 74_999_999]
-        assert torch.equal(answer.inputs_after[0], payload.unpack()[0])
-        assert torch.equal(call(session, payload, slot=1).data[0], answer.data[0])  # mapped twice over now
+    writing = Writing()
+    x = writing.input(payload.unpack()[0])
+    ends = dataclasses.replace(x, shape=(2,), strides=(74_999_999,))
+    tape = writing.tape(writing.operate("aten.clone.default", ends, shape=(2,)))
+    with working(nursery, tmp_path, tape, [payload], 128 * MIB) as (worker, session):
+        assert call(session, payload).tensors[0].tolist() == [0, 74_999_999]
+        assert call(session, payload).tensors[0].tolist() == [0, 74_999_999]  # mapped anew
         time.sleep(0.3)  # several looks of the watchdog
-        session.ask("state", model="m")
+        session.ask("state", name="m")
     assert not worker.out_of_memory
-    greedy = "y = x.clone()\n        for _ in range(1000): x.add_(y)\n        return x"
-    with working(nursery, tmp_path, greedy, [payload], 128 * MIB) as (worker, session), pytest.raises(Failed) as failed:
+    greedy = Writing()
+    x = greedy.input(payload.unpack()[0])
+    y = greedy.operate("aten.clone.default", x)
+    for _ in range(200):
+        greedy.operate("aten.add_.Tensor", x, y, result=x)
+    working_greedily = working(nursery, tmp_path, greedy.tape(x), [payload], 128 * MIB)
+    with working_greedily as (worker, session), pytest.raises(Failed) as failed:
         call(session, payload)
     assert failed.value.worker_died
     assert worker.out_of_memory
@@ -277,6 +291,7 @@ def double(x_ptr, y_ptr, count, BLOCK: tl.constexpr):
 
 class ModelNew(nn.Module):
     def forward(self, x):
+        x = x.contiguous()
         y = torch.empty_like(x)
         double[(triton.cdiv(x.numel(), 1 << 14),)](x, y, x.numel(), BLOCK=1 << 14)
         return y

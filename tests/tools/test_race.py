@@ -1,16 +1,11 @@
-"""What a race says, from readings that are given: which are contradicted, and which short race a long one follows."""
+"""What a race says, from readings that are given, and which short race a long one follows."""
 
 from __future__ import annotations
-
-import contextlib
-import dataclasses
 
 import pytest
 
 from triton_agent.tools.timing.samples import HIDDEN_FLOOR_MS, Overheads, PairedSamples, Sample, contradiction
-from triton_agent.tools.timing.vigil import Disturbed
-from triton_agent.tools.verify.session import Failed
-from triton_agent.tools.verify.speed import Race, may_win, settle_doubt
+from triton_agent.tools.verify.speed import Race, may_win
 
 OVERHEADS = Overheads(event_ms=0.002, round_trip_ms=0.005)
 
@@ -53,39 +48,6 @@ def test_a_host_that_wakes_late_for_all_contradicts_nobody() -> None:
 def test_no_more_is_excused_by_others_than_is_excused_anyhow() -> None:
     hidden = tuple(sample(0.004, waits_ms=2.5 * HIDDEN_FLOOR_MS) for _ in range(12))
     assert "longer" in contradiction(hidden, OVERHEADS, beside_ms=100.0)
-
-
-def held_up(original_ms: float, candidate_ms: float) -> PairedSamples:
-    """Calls of four microseconds, for which the host waits that long without a reason."""
-    return dataclasses.replace(
-        paired([0.004] * 8, [0.004] * 8),
-        baseline=tuple(sample(0.004, waits_ms=original_ms) for _ in range(8)),
-        candidate=tuple(sample(0.004, waits_ms=candidate_ms) for _ in range(8)),
-    )
-
-
-QUIET, LIE, BUSY = held_up(0.0, 0.0), held_up(0.0, 0.2), held_up(0.15, 0.2)
-
-
-@pytest.mark.parametrize(
-    ("first", "later", "raised", "readings"),
-    [
-        (QUIET, [], None, 0),
-        (LIE, [QUIET], None, 1),
-        (LIE, [LIE, QUIET], None, 2),
-        (LIE, [LIE, LIE], Failed, 2),
-        (BUSY, [BUSY, BUSY], Disturbed, 2),
-        (BUSY, [BUSY, LIE], Failed, 2),
-    ],
-)
-def test_who_contradicts_the_clock_lies_if_it_does_so_again_while_the_host_is_at_ease(
-    first: PairedSamples, later: list[PairedSamples], raised: type[Exception] | None, readings: int
-) -> None:
-    left = list(later)
-    with pytest.raises(raised) if raised else contextlib.nullcontext():
-        believed = settle_doubt(first, OVERHEADS, lambda: left.pop(0), pause_s=0.0)
-        assert believed is QUIET, "what is doubted was reported"
-    assert len(later) - len(left) == readings
 
 
 def test_a_race_tells_of_the_device_and_of_a_call() -> None:

@@ -34,13 +34,14 @@ def double(x, y, size, BLOCK: tl.constexpr):
     tl.store(y + at, 2 * tl.load(x + at, mask=at < size), mask=at < size)
 class ModelNew(nn.Module):
     def forward(self, x):
+        x = x.contiguous()
         y = torch.empty_like(x)
         size = {size}
         double[(triton.cdiv(size, 64),)](x, y, size, BLOCK=64)
         return y
 """
 RIGHT = KERNEL.format(size="x.numel()")
-RIGHT_WHERE_SHORT = KERNEL.format(size="min(x.numel(), 300)")
+RIGHT_WHERE_SHORT = KERNEL.format(size="min(x.numel(), 1500)")
 """Sizes around the main set are within what it can do."""
 
 
@@ -48,7 +49,7 @@ RIGHT_WHERE_SHORT = KERNEL.format(size="min(x.numel(), 300)")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> ProblemSpec:
     path = tmp_path_factory.mktemp("double") / "double.py"
     path.write_text(DOUBLE)
-    return parse_problem(f"{path}:Double", sets=parse_sets(["f32[5,20]@3", "f32[1,7]", "wide=f32[3,200]"]))
+    return parse_problem(f"{path}:Double", sets=parse_sets(["f32[5,20]@3", "f32[1,7]", "wide=f32[3,700]"]))
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +100,7 @@ def test_facts_tell_of_every_set_and_the_main_one_stands_for_all(evaluator: AnyE
     assert "wide: as given" in facts.variants and facts.digest == spec.digest
     assert len(facts.numbers) == len(facts.graphs)
     shapes = [tuple(next(iter(graph["inputs"].values()))["shape"]) for graph in facts.graphs]
-    assert shapes[0] == (5, 20) and {(1, 7), (3, 200)} <= set(shapes)
+    assert shapes[0] == (5, 20) and {(1, 7), (3, 700)} <= set(shapes)
 
 
 def test_a_set_that_the_original_does_not_take_is_named(tmp_path: Path, nursery: Nursery) -> None:

@@ -84,25 +84,25 @@ def unpack(description: dict[str, Any], data: torch.Tensor) -> torch.Tensor:
     return data.view(dtype).reshape(shape)
 
 
-def flatten(value: Any, on_tensor: Callable[[torch.Tensor], Any]) -> Any:
-    """`value` as plain data in which each tensor became what `on_tensor` made of it."""
-    if type(value) in (torch.Tensor, torch.nn.Parameter):
+def flatten(value: Any, on_tensor: Callable[[torch.Tensor], Any], kinds: tuple[type, ...] = ()) -> Any:
+    """`value` as plain data in which each tensor became what `on_tensor` made of it; `kinds` are tensors, too."""
+    if type(value) in (torch.Tensor, torch.nn.Parameter, *kinds):
         return {"tensor": on_tensor(value)}
     if value is None or type(value) in (bool, int, str):
         return {"value": value}
     if type(value) is float:
         return {"float": repr(value)}
     if isinstance(value, dict):
-        return {"dict": [[_key(key), flatten(item, on_tensor)] for key, item in dict.items(value)]}
+        return {"dict": [[_key(key), flatten(item, on_tensor, kinds)] for key, item in dict.items(value)]}
     if isinstance(value, list):
-        return {"list": [flatten(item, on_tensor) for item in list.__iter__(value)]}
+        return {"list": [flatten(item, on_tensor, kinds) for item in list.__iter__(value)]}
     if isinstance(value, tuple):
-        return {"tuple": [flatten(item, on_tensor) for item in tuple.__iter__(value)]}
+        return {"tuple": [flatten(item, on_tensor, kinds) for item in tuple.__iter__(value)]}
     if isinstance(value, torch.Tensor):
         raise Foreign(f"a tensor subclass ({type(value).__name__})")
     fields = getattr(value, "__dataclass_fields__", None)
     if fields is not None and not isinstance(value, type):
-        return {"dict": [[name, flatten(_field(value, name), on_tensor)] for name in dict.__iter__(fields)]}
+        return {"dict": [[name, flatten(_field(value, name), on_tensor, kinds)] for name in dict.__iter__(fields)]}
     raise Foreign(f"a {type(value).__name__}")
 
 

@@ -26,7 +26,9 @@ from triton_agent.tools.isolate.wire import Channel, ChannelClosed, error_to_jso
 
 ROLES = {
     "checker": "triton_agent.tools.verify.checker",
-    "worker": "triton_agent.tools.isolate.worker",
+    "tracer": "triton_agent.tools.tape.tracer",
+    "compiler": "triton_agent.tools.executor.compiler",
+    "executor": "triton_agent.tools.executor.worker",
 }
 """Role -> module whose `main(channel, settings)` the forked child runs."""
 
@@ -35,6 +37,7 @@ CHECKERS = "checkers"
 
 MODES: dict[str, dict[str, str]] = {
     "interpreter": {"TRITON_INTERPRET": "1"},
+    "tracer": {"TRITON_INTERPRET": "0", "CUDA_VISIBLE_DEVICES": ""},
     "compiler": {"TRITON_INTERPRET": "0"},
     "gpu": {"TRITON_INTERPRET": "0", "CUDA_DEVICE_MAX_CONNECTIONS": "1"},
     CHECKERS: {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"},
@@ -126,8 +129,12 @@ def _become_mode_zygote(mode: str, target: str, channel: Channel) -> int:
     if mode == CHECKERS:
         importlib.import_module("triton_agent.tools.verify.checker")
         importlib.import_module("triton_agent.tools.verify.baselines").import_compiler()
+    elif mode == "tracer":
+        importlib.import_module("triton_agent.tools.tape.tracer").warm_up()
+    elif mode == "compiler":
+        importlib.import_module("triton_agent.tools.executor.compiler").warm_up(target)
     else:
-        importlib.import_module("triton_agent.tools.isolate.worker").warm_up(mode, target)
+        importlib.import_module("triton_agent.tools.executor.worker").warm_up(mode, target)
     serve(channel)
     return 0
 

@@ -17,7 +17,8 @@ and errs exactly as the original does. Where that rounds on the way as well, as 
 the largest error is two roundings.
 
 Integers and booleans must equal the truth, the original, or what random rounding makes of them, one by one; where such
-flips are rare accidents, a few more of the same size are let pass.
+flips are rare accidents, a few more of the same size are let pass. Where a value jumps within the original's own error
+(a rounding, a cast, a tie), whatever lies between the two sides is right, in floats as well (`jumps.py`).
 An element that magnifies rounding widens the limit for its whole output in that case; others are there to see the rest.
 Not covered: whether two different answers are both right (ties beyond first-index, sets); that takes a verifier.
 """
@@ -72,7 +73,7 @@ def _nothing_to_measure() -> Judgement:
 
 
 def _judge_floats(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
-    got, truth, limits = candidate.double(), yard.truth.double(), yard.limits
+    got, truth, limits = yard.decided(candidate.double()), yard.truth.double(), yard.limits
     if limits is not None and limits.whole:
         *errors, finite = limits.measure(got, truth).tolist()
         if finite:
@@ -160,6 +161,8 @@ def _judge_exact(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
     if flips.count:
         for other in yard.alternatives():
             wrong &= candidate != other
+    if yard.span is not None:
+        wrong &= ~yard.may_stand(candidate.double())
     error, allowed = float(wrong.sum()), _allowed_mismatches(candidate, yard)
     judgement = Judgement(
         metric="mismatches",

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from triton_agent.tools.dispatch_modes import UncompiledMode
-from triton_agent.tools.isolate.watch import memory_of
 from triton_agent.tools.verify.input_tensors import tensors_in
+from triton_agent.tools.verify.operator_watch import memory_of
 
 
 class AllowanceSpent(BaseException):

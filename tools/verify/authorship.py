@@ -1,81 +1,59 @@
-"""Is it the candidate's own Triton kernels that do the work? Decided by what ran, not by what the text says.
+"""Is it the candidate's own Triton kernels that do the work? Read off the tape.
 
-Three observations: kernels of the file's own that were launched; operators that torch dispatched beside them, with the
-elements they touched; and what is still right when the kernels are silenced. In `own-kernels` mode heavy operators
-(matmul, convolution, attention, ...) and kernels of others may not do the work, and torch's light arithmetic may touch
-at most half of what the original's operators touch: a compound operator, such as a norm, as often as the elementary
-ones it stands for. Where the original only moves data, that is what counts. With `--allow-library` one live kernel is
-enough.
+In `own-kernels` mode heavy operators of torch (matmul, convolution, attention, ...) may not be on the tape. What other
+operators do is measured in bytes, those they read and those they write, against the bytes that the candidate's kernels
+move; where the reference computes anything, movement is allowed more than arithmetic. With `--allow-library` one kernel
+that the result depends on is enough. Kernels whose results nobody uses are not on the tape (`tape/slicing.py`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from triton_agent.tools.isolate.watch import TO_WHOLE, UNSEEN
+from triton_agent.tools.isolate.tensors import DTYPES
 from triton_agent.tools.operators import bare_name, functional_name, kind_of, passes_of
 from triton_agent.tools.results import Finding
+from triton_agent.tools.tape.kernels import KernelSet
+from triton_agent.tools.tape.tape import Launch, Operate, Place, Step, Tape, View, buffers_in, views_in
+from triton_agent.tools.verify.operator_watch import makes_whole
 from triton_agent.tools.verify.session import Failed
 
 ARITHMETIC = frozenset({"arithmetic", "reduction", "random", "index"})
-TORCH_SHARE = 0.5
-"""Most of the original's work that torch may do in own-kernels mode: over half is no longer a kernel's work."""
-
-
-READ_BY_PYTHON = "aten._local_scalar_dense"
-NUMBERS_READ = 64
-"""That a call may read in any case: lengths, offsets, a scale for each head."""
-SHARE_READ = 0.05
-"""Of all elements of inputs and outputs: beyond that Python does the work."""
-
+ARITHMETIC_SHARE = 0.5
+"""Bytes of torch's arithmetic over bytes of the kernels; at half of theirs it is no longer a detail."""
+MOVEMENT_SHARE = 4.0
+"""The same for copies: a kernel that wants its operands in another order has them copied, which reads and writes each
+once, while the kernel may only read them."""
+ELEMENTS_SHARE = 0.5
+"""Elements that torch's arithmetic touches over those that the reference's operators touch."""
 FILLS = frozenset({"fill", "zero"})
 """Movements out of nowhere: they get memory ready for a kernel."""
-
-SUSPECT = ("aten._embedding_bag", "aten.embedding_bag", UNSEEN)
-"""Lookups that are matrix products in disguise, and registered operators that nobody could look into."""
+BETWEEN_BOUNDS = frozenset({"linspace", "logspace"})
+"""Allocations that compute where their bounds are tensors."""
+SUSPECT = ("aten._embedding_bag", "aten.embedding_bag")
+"""Lookups that are matrix products in disguise."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What was dispatched during one call, summed up."""
+    """What torch does on a tape."""
 
     heavy: tuple[str, ...]
     light: tuple[str, ...]
+    """Operators that do arithmetic."""
     light_elements: int
+    light_bytes: int
     moved_elements: int
+    moved_bytes: int
     rounded_elements: int
     """Made whole numbers by copying."""
-    numbers_read: int
-    """Single values that went over to Python, as `item()` takes them."""
-
-    @classmethod
-    def of(cls, reply: Mapping[str, Any]) -> Work:
-        """What a worker's reply tells of a call."""
-        operators: dict[str, list[int]] = {**reply["operators"]}
-        rounded = operators.pop(TO_WHOLE, [0, 0])
-        kinds = {name: kind_of(name) for name in operators}
-        light = [name for name, kind in kinds.items() if kind in ARITHMETIC]
-        inside = [name.replace("::", ".") for name in reply["inside"]]
-        heavy = [name for name in (*operators, *inside) if kind_of(name) == "heavy" or name.startswith(SUSPECT)]
-        return cls(
-            heavy=tuple(dict.fromkeys(heavy)),
-            light=tuple(light),
-            light_elements=sum(passes_of(name) * int(operators[name][1]) for name in light),
-            moved_elements=sum(int(operators[name][1]) for name, kind in kinds.items() if moves(name, kind)),
-            rounded_elements=int(rounded[1]),
-            numbers_read=_calls(reply, READ_BY_PYTHON) + int(reply["numbers"]),
-        )
-
-
-def moves(name: str, kind: str) -> bool:
-    return kind == "movement" and functional_name(bare_name(name)) not in FILLS
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OriginalWork:
-    """What the original does in one call, in elements."""
+    """What the reference does in one call, in elements."""
 
     arithmetic: int
     """A multiply-add counts as one."""
@@ -85,43 +63,139 @@ class OriginalWork:
     """Made whole numbers by copying."""
 
 
-def check_record(reply: Mapping[str, Any]) -> None:
-    """The watch and the witness agree: nothing ran out of sight, and neither was stopped."""
-    unseen = [name for name in reply["unseen"] if kind_of(name) in ARITHMETIC | {"heavy"}]
-    if unseen:
-        raise Failed(Finding.TAMPERED, f"operators of torch ran out of sight of the log: {', '.join(unseen[:4])}")
-    lost = [name for name, calls in _dotted(reply["shown"]).items() if _calls(reply, name) < calls]
-    if lost:
-        raise Failed(Finding.TAMPERED, f"operators of torch were taken out of the log: {', '.join(lost[:4])}")
-    if not reply["complete"]:
-        raise Failed(Finding.TAMPERED, "the record of torch's operators was stopped during the call")
+def work_of(tape: Tape) -> Work:
+    """What torch does in a call. What is prepared from parameters counts where the results depend on nothing else."""
+    steps: Sequence[Step] = tape.steps if _depends_on_inputs(tape) else (*tape.prologue, *tape.steps)
+    operators = [step for step in steps if isinstance(step, Operate)]
+    prepared = [step for step in tape.prologue if isinstance(step, Operate)]
+    kinds = [(step, kind_of(step.operator)) for step in operators]
+    light = [step for step, kind in kinds if kind in ARITHMETIC or (kind == "allocation" and _takes_bounds(step))]
+    moving = [step for step, kind in kinds if moves(step.operator, kind) or (kind == "movement" and _fills(step))]
+    narrowest = _narrowest(tape)
+    heavy = [step.operator for step in (*operators, *prepared) if _is_heavy(step.operator)]
+    return Work(
+        heavy=tuple(dict.fromkeys(map(_plain_name, heavy))),
+        light=tuple(dict.fromkeys(_plain_name(step.operator) for step in light)),
+        light_elements=sum(passes_of(_plain_name(step.operator)) * _largest(step, narrowest) for step in light),
+        light_bytes=sum(passes_of(_plain_name(step.operator)) * _bytes_of(step) for step in light),
+        moved_elements=sum(_largest(step, narrowest) for step in moving),
+        moved_bytes=sum(map(_bytes_of, moving)),
+        rounded_elements=sum(map(_rounded, moving)),
+    )
 
 
-def _dotted(shown: Mapping[str, Any]) -> dict[str, int]:
-    return {str(name).replace("::", "."): int(calls) for name, calls in shown.items()}
+def _depends_on_inputs(tape: Tape) -> bool:
+    return any(tape.buffers[number].place is Place.INPUT for step in tape.steps for number in _touched(step))
 
 
-def _calls(reply: Mapping[str, Any], name: str) -> int:
-    return int(reply["operators"].get(name, (0,))[0])
+def _touched(step: Step) -> set[int]:
+    if isinstance(step, Operate):
+        values: Iterable[Any] = (*step.args, *(value for _, value in step.kwargs))
+    elif isinstance(step, Launch):
+        values = [value for choice in step.choices for _, value in choice.arguments]
+    else:
+        values = ()
+    return {number for value in values for number in buffers_in(value)}
 
 
-def check_launches(launched: int, *, empty_outputs: bool) -> None:
-    """At least one kernel ran, unless there was nothing to compute."""
-    if launched == 0 and not empty_outputs:
-        raise Failed(Finding.NO_LAUNCH, "forward launched no Triton kernel")
+def moves(name: str, kind: str) -> bool:
+    """Whether an operator copies values from one place to another."""
+    return kind == "movement" and functional_name(bare_name(name)) not in FILLS
 
 
-def check_kernels_of_others(names: Sequence[str], *, allow_library: bool) -> None:
-    """A kernel that came with torch, called by the candidate itself, is a library's as much as an operator is."""
-    if names and not allow_library:
+def _is_heavy(operator: str) -> bool:
+    return kind_of(operator) == "heavy" or operator.startswith(SUSPECT)
+
+
+def _plain_name(operator: str) -> str:
+    """Without its overload."""
+    return operator.rpartition(".")[0]
+
+
+def _views(step: Operate) -> list[View]:
+    given = [view for value in (*step.args, *(value for _, value in step.kwargs)) for view in views_in(value)]
+    return [*given, *(view for view in step.results if view is not None)]
+
+
+def _largest(step: Operate, narrowest: Mapping[int, int]) -> int:
+    return max((_elements(view, narrowest[view.buffer]) for view in _views(step)), default=0)
+
+
+def _elements(view: View, item_bytes: int) -> int:
+    """As many as the memory holds for whoever sees it in its narrowest type: several may be packed into one number."""
+    return view.elements * (DTYPES[view.dtype].itemsize // item_bytes)
+
+
+def _narrowest(tape: Tape) -> dict[int, int]:
+    """Bytes of an element, by buffer, in the narrowest type in which anybody sees it."""
+    found: dict[int, int] = {}
+    steps = (*tape.prologue, *tape.steps)
+    launched = [value for step in steps if isinstance(step, Launch) for _, value in step.choices[0].arguments]
+    operated = [view for step in steps if isinstance(step, Operate) for view in _views(step)]
+    for view in (*tape.inputs, *tape.outputs, *operated, *(view for value in launched for view in views_in(value))):
+        item_bytes = DTYPES[view.dtype].itemsize
+        found[view.buffer] = min(found.get(view.buffer, item_bytes), item_bytes)
+    return found
+
+
+def _fills(step: Operate) -> bool:
+    """Whether a fill takes its value from another tensor, and so copies it."""
+    if functional_name(bare_name(step.operator)) not in FILLS:
+        return False
+    return any(True for value in (*step.args[1:], *(value for _, value in step.kwargs)) for _ in views_in(value))
+
+
+def _takes_bounds(step: Operate) -> bool:
+    """Whether it makes numbers between bounds that come out of tensors, and so computes on these."""
+    if functional_name(bare_name(step.operator)) not in BETWEEN_BOUNDS:
+        return False
+    return any(True for value in step.args[:2] for _ in views_in(value))
+
+
+def _bytes_of(step: Operate) -> int:
+    return sum(view.elements * DTYPES[view.dtype].itemsize for view in _views(step))
+
+
+def _rounded(step: Operate) -> int:
+    """Elements that a copy takes from floats to whole numbers."""
+    given = [view for value in step.args for view in views_in(value)]
+    results = [view for view in step.results if view is not None]
+    if not given or not results:
+        return 0
+    source = given[-1] if step.operator.startswith("aten.copy_") else given[0]
+    return results[0].elements if makes_whole(DTYPES[source.dtype], DTYPES[results[0].dtype]) else 0
+
+
+def foreign_kernels(kernels: KernelSet, source: str) -> list[str]:
+    """Names of the functions whose text does not stand in the candidate's file: a library's, or made by code."""
+    lines = "\n".join(line.strip() for line in source.splitlines())
+    return [
+        function.name
+        for function in kernels.functions.values()
+        if "\n".join(line.strip() for line in function.source.strip().splitlines()) not in lines
+    ]
+
+
+def check_kernels(kernels: KernelSet, source: str, *, allow_library: bool) -> None:
+    """In own-kernels mode every kernel is written in the candidate's file."""
+    names = [] if allow_library else foreign_kernels(kernels, source)
+    if names:
         raise Failed(
             Finding.LIBRARY_WORK,
-            f"kernels that are not this file's were launched: {', '.join(names[:4])}; write them, or allow libraries",
+            f"kernels whose text does not stand in this file were launched: {', '.join(names[:4])}; write them there, "
+            "or allow libraries",
         )
 
 
+def check_launches(tape: Tape, *, empty_outputs: bool) -> None:
+    """At least one kernel runs for the results, unless there is nothing to compute."""
+    if not any(tape.launches()) and not empty_outputs:
+        dead = "no Triton kernel runs whose results forward returns"
+        raise Failed(Finding.NO_LAUNCH, dead)
+
+
 def check_library(work: Work, original: OriginalWork, *, allow_library: bool) -> None:
-    """In own-kernels mode torch must not do the kernels' work."""
+    """In own-kernels mode torch must not do the kernels' work, measured against the reference's."""
     if allow_library:
         return
     if work.heavy:
@@ -136,27 +210,47 @@ def check_library(work: Work, original: OriginalWork, *, allow_library: bool) ->
         what = f"arithmetic ({', '.join(names[:6])})"
     else:
         moved = work.moved_elements + work.light_elements  # what is gathered is moved, too
-        share, what = moved / max(1, original.moved), "copying, and the original does nothing else"
-    if share >= TORCH_SHARE and (original.arithmetic or original.moved):
+        share, what = moved / max(1, original.moved), "copying, and the reference does nothing else"
+    if share >= ELEMENTS_SHARE and (original.arithmetic or original.moved):
         raise Failed(
             Finding.LIBRARY_WORK,
             f"torch operators do {100 * share:.0f}% of the {what}; own kernels must do the larger part",
         )
 
 
-def check_host(work: Work, elements: int) -> None:
-    """Python must not do the kernels' work, number by number."""
-    if work.numbers_read > max(NUMBERS_READ, SHARE_READ * elements):
+def check_bytes(work: Work, kernel_bytes: int, original: OriginalWork, *, allow_library: bool) -> None:
+    """In own-kernels mode torch must not move more than a share of what the kernels move."""
+    if allow_library:
+        return
+    rounding = max(0, work.rounded_elements - original.rounded)
+    if work.light_bytes + 4 * rounding > ARITHMETIC_SHARE * kernel_bytes:
+        names = ", ".join(work.light[:6]) or "copies to whole numbers"
         raise Failed(
             Finding.LIBRARY_WORK,
-            f"Python reads {work.numbers_read} single numbers out of tensors in one call; kernels must do that work",
+            f"torch's arithmetic ({names}) moves {work.light_bytes:,} bytes, the kernels {kernel_bytes:,}; own kernels "
+            "must do the larger part",
+        )
+    if work.moved_bytes > MOVEMENT_SHARE * kernel_bytes:
+        raise Failed(
+            Finding.LIBRARY_WORK,
+            f"torch copies {work.moved_bytes:,} bytes, the kernels move {kernel_bytes:,}; own kernels must do the "
+            "larger part",
         )
 
 
-def check_alive(still_right: list[str], outputs: int, *, allow_library: bool) -> None:
-    """With kernels silenced no output may still be right (with libraries allowed: not all of them)."""
+def bytes_of_arguments(tape: Tape) -> int:
+    """Bytes of all tensors that launches are given: what kernels move where nobody counts it."""
+    total = 0
+    for launch in tape.launches():
+        views = {view for _, value in launch.choices[0].arguments for view in views_in(value)}
+        total += sum(view.elements * DTYPES[view.dtype].itemsize for view in views)
+    return total
+
+
+def check_alive(still_right: Sequence[str], outputs: int, *, allow_library: bool) -> None:
+    """With launches left out no output may still be right (with libraries allowed: not all of them)."""
     if still_right and (not allow_library or len(still_right) == outputs):
         raise Failed(
             Finding.DEAD_KERNEL,
-            f"{', '.join(still_right)} came out right with every kernel silenced: the kernels launched do not make it",
+            f"{', '.join(still_right)} came out right with every kernel left out: the kernels launched do not make it",
         )

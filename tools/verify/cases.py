@@ -6,7 +6,10 @@ Computed from the original alone, once per problem, with seeds that are drawn he
 from __future__ import annotations
 
 import contextlib
+import copy
+import dataclasses
 import functools
+import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,11 +18,11 @@ from typing import Any
 import torch
 
 from triton_agent.tools import problem_source
-from triton_agent.tools.emulate.uncomputed import outline
 from triton_agent.tools.errors import ProblemError
-from triton_agent.tools.graph import extract
+from triton_agent.tools.graph import OperatorGraph, extract
 from triton_agent.tools.isolate.payloads import Payload, pack
 from triton_agent.tools.isolate.tensors import nested_tensors
+from triton_agent.tools.verify.directed import DIRECTED, NOT_FINITE, SHARE_JUDGED, Directed, directed
 from triton_agent.tools.verify.distributions import (
     BLANK,
     DISTRIBUTIONS,
@@ -38,8 +41,10 @@ from triton_agent.tools.verify.expectation import (
     OriginalFailed,
     scales_of,
     state_of,
+    with_free_places,
 )
 from triton_agent.tools.verify.input_tensors import map_tensors, own_copy
+from triton_agent.tools.verify.layouts import LAYOUTS, relaid
 from triton_agent.tools.verify.looks import LOOKS
 from triton_agent.tools.verify.original_runs import OriginalRuns
 from triton_agent.tools.verify.plan import (
@@ -64,6 +69,16 @@ LARGE_BYTES = 32 << 20
 TOO_LARGE_BYTES = 4 << 30
 """Between these, inputs are kept to be changed: smaller ones are soon drawn anew, larger ones take too much memory."""
 LARGE_BASES = 2
+ALONE = 2
+"""Parameters, or running statistics, that are changed without any other; which ones is drawn."""
+ALONE_BYTES_AT_MOST = 64 << 20
+"""Of a state: each version of it is kept and sent."""
+REFUSALS = 3
+"""So often the original is asked for less before a case is given up."""
+MOVING = ("view", "movement", "allocation", "metadata")
+AFTER_OTHERS = "as given, after other calls"
+CALLS_BEFORE = 2
+"""After which a module that keeps a state is called once more."""
 
 
 def make_trial(
@@ -78,7 +93,6 @@ def make_trial(
     trial = Trial(
         variant=name,
         packed_init=pack(reference.told_arguments()),
-        outline=pack(outline(maker.last)),
         build_seed=build_seed,
         states=tuple(pack(state_of(model)) for model in models),
         cases=tuple(cases),
@@ -98,8 +112,24 @@ def _versions(reference: Reference, build_seed: int, settings: PlanSettings, *, 
         for model, (_, seed) in zip(models, seeds):
             randomise(model, seed)
     if len(models) > 1:
-        _change_one_of_each(models[-1], torch.Generator().manual_seed(secret_seed()))
+        generator = torch.Generator().manual_seed(secret_seed())
+        _change_one_of_each(models[-1], generator)
+        models += _changed_alone(models[-1], generator)
     return models
+
+
+def _changed_alone(model: torch.nn.Module, generator: torch.Generator) -> list[torch.nn.Module]:
+    """Versions in each of which one parameter or running statistic differs from the version before, and no other."""
+    named = [*model.named_parameters(), *((n, b) for n, b in model.named_buffers() if "running_" in n)]
+    names = [name for name, value in named if value.is_floating_point() and value.numel() and 0 not in value.stride()]
+    if sum(value.nbytes for value in state_of(model).values()) > ALONE_BYTES_AT_MOST:
+        return []
+    found = [model]
+    for index in torch.randperm(len(names), generator=generator)[:ALONE].tolist():
+        found.append(copy.deepcopy(found[-1]))
+        value = dict([*found[-1].named_parameters(), *found[-1].named_buffers()])[names[index]]
+        value.data.mul_((0.5 + torch.rand(value.shape, generator=generator)).to(value))
+    return found[1:]
 
 
 def _change_one_of_each(model: torch.nn.Module, generator: torch.Generator) -> None:
@@ -120,7 +150,6 @@ def make_verifier_trial(reference: Reference, name: str) -> Trial:
     return Trial(
         variant=name,
         packed_init=pack(reference.told_arguments()),
-        outline=pack(outline(draw(reference, AS_GIVEN, secret_seed()))),
         build_seed=secret_seed(),
         states=(pack({}),),
         cases=tuple(_verifier_case(reference, name, draw_number, verify) for draw_number in range(3)),
@@ -145,7 +174,6 @@ def _verifier_case(reference: Reference, name: str, number: int, verify: Verify)
         distribution=AS_GIVEN,
         train=False,
         version=0,
-        overwrite=number == 1,
         expectation=expectation,
         verify=verify,
     )
@@ -203,17 +231,112 @@ class _CaseMaker:
     def main_cases(self) -> list[Case]:
         cases = [self._first_case()]
         if self.settings.remedies:
-            self._try(cases, ONE_CHANGED, self.modes[0], overwrite=True)
+            self._try(cases, ONE_CHANGED, self.modes[0])
         names = [name for name in DISTRIBUTIONS[1:] if self.settings.remedies and self._tells(name, cases[0])]
         last_version = len(self.models) - 1
         for i, name in enumerate(names):
             version = min(i, last_version)
-            self._try(cases, name, self.modes[0], version=version, overwrite=i % 2 == 0)
-        for train in self.modes[1:]:
+            self._try(cases, name, self.modes[0], version=version)
+        if self.settings.remedies:
+            self._ask_where_operators_are_special(cases, last_version)
+            for layout in LAYOUTS if self._computes() else ():
+                self._try_layout(cases, layout, last_version)
+        for train in self.modes[1:]:  # the last, since buffers that a call changes stay changed
             self._try(cases, AS_GIVEN, train)  # where the original's modes agree, a candidate's have to as well
             if self.settings.remedies and not self.modes_agree:
                 self._try(cases, EXTREMES, train, version=last_version)
+        if self.settings.remedies:
+            self._call_after_others(cases)
         return cases
+
+    @functools.cached_property
+    def _graph(self) -> OperatorGraph | None:
+        """What the original runs on inputs as given; None where that cannot be followed."""
+        refused = (ProblemError, NotImplementedError, RuntimeError, TypeError, LookupError, ValueError)
+        with contextlib.suppress(*refused), self.reference.running("forward"):
+            return extract(self.models[0].train(self.modes[0]), self._fresh())
+        return None
+
+    def _computes(self) -> bool:
+        """Whether the original does more than move elements, which a candidate may leave to `contiguous()` then."""
+        return self._graph is None or any(node.kind not in MOVING for node in self._graph.nodes)
+
+    def _ask_where_operators_are_special(self, cases: list[Case], version: int) -> None:
+        """Cases directed by the original's operators, as far as it stays defined in them."""
+        if self._graph is None:
+            return
+        asked = directed(self._graph, self._fresh(), state_of(self.models[version]))
+        for name in DIRECTED:
+            if name in asked.feeds:
+                self._try_directed(cases, asked, name, version)
+
+    def _try_directed(self, cases: list[Case], asked: Directed, name: str, version: int) -> None:
+        """The first form of it that the original does not refuse, and in which most of the answer can be judged."""
+        model, given = self.models[version].train(self.modes[0]), cases[0].expectation
+        for refused in range(REFUSALS):
+            inputs, generator = self._fresh(), torch.Generator().manual_seed(secret_seed())
+            plain = pack(inputs) if name == NOT_FINITE and asked.picks else None
+            try:
+                if name == NOT_FINITE:
+                    asked.plant(inputs, self._plantable(model, asked, refused), generator)
+                else:
+                    asked.change(name, inputs, generator, refused)
+                expectation = self.runs.expect(model, inputs, self.scales)
+                if plain is not None or asked.orders:
+                    expectation = with_free_places(model, expectation, plain)
+            except (OriginalFailed, RuntimeError, IndexError, ValueError):
+                continue
+            sound = name == NOT_FINITE or _non_finite_share(expectation) <= _non_finite_share(given)
+            if sound and _judged_share(expectation) >= SHARE_JUDGED * _judged_share(given):
+                cases.append(self._case_of(expectation, name, self.modes[0], version=version))
+                return
+
+    def _plantable(self, model: torch.nn.Module, asked: Directed, refused: int) -> list[float]:
+        """NaN, and the infinities of which the original makes no NaN: what it makes is a matter of its formula then.
+
+        Where elements are put in order NaN has no place, and where they are added up an infinity need not last.
+        """
+        nan, infinities = [] if asked.orders else [math.nan], []
+        for value in () if asked.sums or refused == REFUSALS - 1 else (math.inf, -math.inf):
+            inputs = self._fresh()
+            asked.plant(inputs, [value], torch.Generator().manual_seed(secret_seed()))
+            outputs = self.runs.behaviour(model, pack(inputs)).outputs
+            if not any(bool(torch.isnan(output).any()) for output in outputs if output.is_floating_point()):
+                infinities.append(value)
+        return [*nan, *infinities]
+
+    def _try_layout(self, cases: list[Case], name: str, version: int) -> None:
+        inputs = relaid(name, self._fresh())
+        if inputs is None:
+            return
+        with contextlib.suppress(OriginalFailed, RuntimeError):
+            model = self.models[version].train(self.modes[0])
+            expectation = self.runs.expect(model, inputs, self.scales)
+            if self._goes_by_order:
+                expectation = with_free_places(model, expectation)
+            if _non_finite_share(expectation) <= _non_finite_share(cases[0].expectation):
+                cases.append(self._case_of(expectation, name, self.modes[0], version=version))
+
+    def _call_after_others(self, cases: list[Case]) -> None:
+        """Where a call changes buffers, one more from where the original's first calls leave them."""
+        stateful = next((case for case in cases if case.expectation.state_after), None)
+        if stateful is None:
+            return
+        model = copy.deepcopy(self.models[-1]).train(stateful.train)
+        with contextlib.suppress(OriginalFailed, RuntimeError):
+            for _ in range(CALLS_BEFORE):
+                self.reference.call(model, self._fresh())
+            expectation = self.runs.expect(model, self._fresh(), self.scales)
+            self.models.append(model)
+            version = len(self.models) - 1
+            case = self._case_of(expectation, AFTER_OTHERS, stateful.train, version=version)
+            cases.append(dataclasses.replace(case, stale=None))  # what is new there is a state, not a parameter
+
+    def _fresh(self) -> list[Any]:
+        """Inputs as given, for nobody else: of large ones a copy."""
+        if self._bases:
+            return [map_tensors(value, _copied) for value in self._bases[-1]]
+        return self._moved(self.reference.make_inputs_on(self.settings.device, secret_seed()))
 
     def _tells(self, distribution: str, given: Case) -> bool:
         """Whether a distribution asks anything: equal elements are ties, and where indices count, all are right."""
@@ -258,12 +381,10 @@ class _CaseMaker:
             self._try(more, SHUFFLED if changed else AS_GIVEN, self.modes[0])
         return more[1:]
 
-    def _try(
-        self, cases: list[Case], distribution: str, train: bool, *, version: int = 0, overwrite: bool = False
-    ) -> None:
+    def _try(self, cases: list[Case], distribution: str, train: bool, *, version: int = 0) -> None:
         """Add a case where the original can serve in it; else say why not."""
         try:
-            case = self._case(distribution, train, version=version, overwrite=overwrite)
+            case = self._case(distribution, train, version=version)
         except OriginalFailed as error:
             self.notes.append(f"distribution {distribution!r} was not used: {error}")
             return
@@ -272,14 +393,12 @@ class _CaseMaker:
             return
         cases.append(case)
 
-    def _case(self, distribution: str, train: bool, *, version: int = 0, overwrite: bool = False) -> Case:
+    def _case(self, distribution: str, train: bool, *, version: int = 0) -> Case:
         model = self.models[version].train(train)
         expectation = self._expected(model, distribution)
-        return self._case_of(expectation, distribution, train, version=version, overwrite=overwrite)
+        return self._case_of(expectation, distribution, train, version=version)
 
-    def _case_of(
-        self, expectation: Expectation, distribution: str, train: bool, *, version: int = 0, overwrite: bool = False
-    ) -> Case:
+    def _case_of(self, expectation: Expectation, distribution: str, train: bool, *, version: int = 0) -> Case:
         if not expectation.lifted:
             self.notes.append("the original does not run in float64; its own outputs serve as the truth")
         packed, stale = expectation.packed_inputs, None
@@ -291,7 +410,6 @@ class _CaseMaker:
             distribution=distribution,
             train=train,
             version=version,
-            overwrite=overwrite,
             expectation=expectation,
             stale=stale,
         )
@@ -367,6 +485,13 @@ def _off_the_diagonal(shape: Sequence[int], generator: torch.Generator) -> tuple
             index = (index + 1) % size
         where.append(index)
     return tuple(where)
+
+
+def _judged_share(expectation: Expectation) -> float:
+    """Of the elements of all outputs, those that an answer is held to."""
+    yards = [output.yard for output in expectation.outputs]
+    total = sum(yard.truth.numel() for yard in yards)
+    return sum(yard.judged_share * yard.truth.numel() for yard in yards) / total if total else 1.0
 
 
 def _non_finite_share(expectation: Expectation) -> float:

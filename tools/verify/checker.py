@@ -8,6 +8,7 @@ unpickled or executed here.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import os
 import platform
@@ -20,7 +21,10 @@ from typing import Any
 
 import torch
 
+from triton_agent.tools.card_facts import facts_of_device, facts_of_target
 from triton_agent.tools.ceilings import known as ceilings_known
+from triton_agent.tools.crew import GPU, REUSED
+from triton_agent.tools.emulate.targets import DEFAULT_TARGET, TARGETS
 from triton_agent.tools.errors import InstrumentError, ProblemError, TritonAgentError, WorkerLost
 from triton_agent.tools.hardware import uuid_of
 from triton_agent.tools.isolate import sandbox
@@ -33,7 +37,7 @@ from triton_agent.tools.timing.clock_room import ClockRoom, Place
 from triton_agent.tools.timing.forerunner import Forerunner
 from triton_agent.tools.timing.lease import Mode, awaited, lease
 from triton_agent.tools.timing.opponents import COMPILED
-from triton_agent.tools.verify import sorting
+from triton_agent.tools.verify import emitting, sorting
 from triton_agent.tools.verify.compiled_beforehand import CompiledBeforehand
 from triton_agent.tools.verify.job import Job, JudgeSettings
 from triton_agent.tools.verify.late_clock import LateClock
@@ -43,8 +47,9 @@ from triton_agent.tools.verify.prepare import prepare_plan
 from triton_agent.tools.verify.reference import load
 from triton_agent.tools.verify.room import SHORT_OF_MEMORY, memory_was_taken
 from triton_agent.tools.verify.second_reader import SecondReader
-from triton_agent.tools.verify.session import Session
+from triton_agent.tools.verify.session import Failed, Session
 from triton_agent.tools.verify.timekeeper import Timekeeper
+from triton_agent.tools.verify.tracing import Programs
 from triton_agent.tools.verify.worth import assay
 
 
@@ -68,6 +73,8 @@ def main(channel: Channel, settings: dict[str, Any]) -> None:
             raise InstrumentError(f"the checker does not know {message['op']!r}")
 
 
+FORGET_TIMEOUT_S = 10.0
+"""Memory is given back; longer means that a kernel is still running."""
 SWITCH_INTERVAL_S = 0.0001
 """A fiftieth of Python's own: the clock's thread waits that long for those that judge others, often in a reading."""
 RECORDED = (
@@ -114,6 +121,7 @@ class Checker:
         except BaseException as error:
             return reported(error)
         return {
+            "card": self._card_facts(),
             "lent": [payload.identity() for payload in self.plan.payloads() if payload.file is not None],
             "facts": {
                 **to_json(self.plan.facts),
@@ -124,6 +132,12 @@ class Checker:
                 "target": _target(self.planning.device),
             },
         }
+
+    def _card_facts(self) -> dict[str, Any]:
+        """What host code is told of the GPU."""
+        name = _target(self.planning.device) or self.judging.target or DEFAULT_TARGET
+        target = TARGETS.get(name) or TARGETS[DEFAULT_TARGET]
+        return facts_of_device(target) if self.planning.device == "cuda" else facts_of_target(target)
 
     def _begin_clock(
         self, plan: Plan, beforehand: CompiledBeforehand, second: SecondReader | None
@@ -204,28 +218,25 @@ class Checker:
     def judge(self, message: dict[str, Any], fds: list[int]) -> None:
         """One candidate, start to verdict; whatever happens, one answer goes back."""
         job_id = message["job"]
-        sessions = [
-            Session(
-                Channel.from_fd(fd),
-                call_timeout_s=self.judging.call_timeout_s,
-                deadline=time.monotonic() + self.judging.total_timeout_s,
-                ready=bool(message.get("warm")),
-            )
-            for fd in fds
-        ]
+        kinds = [str(role["kind"]) for role in message["roles"]]
+        sessions = [self._session(fd, warm=bool(role["warm"])) for fd, role in zip(fds, message["roles"])]
+        kept: list[str] = []
         try:
             try:
-                answer = self._verdict(message, sessions)
+                answer = self._verdict(message, kinds, sessions)
             finally:
-                for session in sessions:  # a worker that sorts goes on to another candidate
-                    session.channel.let_go() if message.get("sort") else session.channel.close()
+                kept = [let_go(kind, session) for kind, session in zip(kinds, sessions)]
             self._require_memory(answer["verdict"])
         except BaseException as error:
             answer = reported(behind(error))
         with contextlib.suppress(ChannelClosed):  # the driver is gone, and with it whoever wanted to know
-            self.reply({"job": job_id, **answer})
+            self.reply({"job": job_id, "kept": kept, **answer})
         if "error" in answer or "bug" in answer:
             end_if_broken()
+
+    def _session(self, fd: int, *, warm: bool) -> Session:
+        deadline = time.monotonic() + self.judging.total_timeout_s
+        return Session(Channel.from_fd(fd), call_timeout_s=self.judging.call_timeout_s, deadline=deadline, ready=warm)
 
     def _require_memory(self, verdict: dict[str, Any]) -> None:
         """A verdict of too little memory does not stand where others had taken it; a call's own need was measured."""
@@ -235,25 +246,30 @@ class Checker:
             if taken is not None:
                 raise taken
 
-    def _verdict(self, message: dict[str, Any], sessions: list[Session]) -> dict[str, Any]:
+    def _verdict(self, message: dict[str, Any], kinds: list[str], sessions: list[Session]) -> dict[str, Any]:
         assert self.plan is not None
-        place = Place(self._gpu, waiting=sessions[0].off_its_time, overdue=lambda: self._clock_room.is_overdue)
+        tracer, runner, *compilers = sessions
+        place = Place(self._gpu, waiting=runner.off_its_time, overdue=lambda: self._clock_room.is_overdue)
         on_gpu = self.judging.device == "cuda"
         job = Job(
             source=message["source"],
             plan=as_given(self.plan) if message.get("as_given") else self.plan,
             settings=self.judging,
-            runner=sessions[0],
-            compiler=sessions[1] if len(sessions) > 1 and not on_gpu else None,
-            ahead=sessions[1:] if on_gpu else [],
+            programs=Programs(message["source"], dataclasses.asdict(self.judging.conditions), tracer),
+            runner=runner,
+            file=str(message.get("file", "")),
+            compiler=compilers[0] if compilers and not on_gpu else None,
+            ahead=compilers if on_gpu else [],
             gpu=place,
-            forerunner=self._forerunner if self._times and not message.get("sort") else None,
+            forerunner=self._forerunner if self._times and not (message.get("sort") or message.get("emit")) else None,
             clock=self.clock,
             on_stage=lambda stage: self.reply({"job": message["job"], "stage": stage}),
         )
         if job.forerunner is not None:
             job.forerunner.sets_out(job, message["job"])
         try:
+            if message.get("emit"):
+                return self._emission(job, message["forms"])
             run(job, sorting.STAGES if message.get("sort") else STAGES)
         finally:
             place.leave()
@@ -267,9 +283,36 @@ class Checker:
                 "message": failure.message if failure else "",
                 "worker_died": bool(failure and failure.worker_died),
                 "measured": bool(failure and failure.measured),
-                "layers": list(job.runner.layers),
+                "layers": list(tracer.layers),
             }
         }
+
+    def _emission(self, job: Job, earlier: list[dict[str, Any]]) -> dict[str, Any]:
+        """A file written from the candidate's tapes, or what keeps us from writing it."""
+        made: dict[str, Any] = {"text": "", "forms": []}
+
+        def write(job: Job) -> None:
+            made.update(emitting.emitted(job, self.spec, earlier))
+
+        run(job, (*emitting.STAGES, ("emit", write)))
+        return {"verdict": {**made, "message": job.failure.message if job.failure else "", "finding": None}}
+
+
+def let_go(kind: str, session: Session) -> str:
+    """What may become of a process: `new` or `warm` if it may serve another candidate; else its connection is ended."""
+    if kind in REUSED and session.is_sound:
+        if session.phase == "start":  # it was not asked, and may not be ready yet
+            session.channel.let_go()
+            return "new"
+        try:
+            if kind == GPU:
+                session.ask("forget", timeout_s=FORGET_TIMEOUT_S)
+            session.channel.let_go()
+            return "warm"
+        except (Failed, InstrumentError):
+            pass
+    session.channel.close()
+    return ""
 
 
 def reported(error: BaseException) -> dict[str, Any]:

@@ -1,24 +1,35 @@
-"""Judging one call of a candidate against what the original did: a function per question, in the order of asking.
+"""Judging one call of a candidate against what the reference did: a function per question, in the order of asking.
 
-Each takes the reply of the worker and raises `Failed` with the finding, or adds to the record. The bytes of the outputs
-are what counts; what else the worker says (aliases, launches) can only speak against the candidate, never for it.
+Each raises `Failed` with the finding, or adds to the record. Values come from the executor, which runs no Python of a
+candidate; what shares memory with what is read off the tape.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from triton_agent.tools.isolate import pieces
-from triton_agent.tools.isolate.tensors import DTYPES, Malformed, is_expanded, leaves, row, shape_of, unflatten, unpack
-from triton_agent.tools.isolate.watch import POISON
+from triton_agent.tools.executor.memory import poisoned
+from triton_agent.tools.extents import Part, distinct, touched
+from triton_agent.tools.graph_values import TensorMeta
+from triton_agent.tools.isolate.tensors import (
+    DTYPES,
+    Malformed,
+    is_expanded,
+    leaves,
+    nested_tensors,
+    row,
+    shape_of,
+    unflatten,
+    unpack,
+)
 from triton_agent.tools.results import CaseAccuracy, Finding
+from triton_agent.tools.tape.tape import Tape, View
 from triton_agent.tools.verify.accuracy import Judgement, judge
-from triton_agent.tools.verify.condense import condense
 from triton_agent.tools.verify.expectation import Expectation
 from triton_agent.tools.verify.near import near
 from triton_agent.tools.verify.plan import Case, Verify
@@ -27,68 +38,32 @@ from triton_agent.tools.verify.yardstick import Yardstick
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """Tensors of an earlier call as they were found later, in pieces; see `isolate/pieces.py`."""
-
-    described: list[dict[str, Any]]
-    numbers: list[pieces.Numbers]
-    rows: list[torch.Tensor]
-
-    def is_still(self, index: int, wanted: torch.Tensor) -> bool:
-        """Whether that one is what it was, as far as the pieces show."""
-        try:
-            described, found = self.described[index], self.rows[index]
-            alike = described["shape"] == list(wanted.shape) and DTYPES[described["dtype"]] == wanted.dtype
-        except (IndexError, KeyError, TypeError):  # it could not be read any more
-            return False
-        return alike and _same_row(pieces.of(row(wanted), self.numbers[index]), found.to(wanted.device))
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The outputs of one call, rebuilt from bytes."""
+    """The outputs of one call, and what the call left behind."""
 
     tree: Any
     tensors: tuple[torch.Tensor, ...]
-    data: tuple[torch.Tensor, ...]
+    data: tuple[torch.Tensor, ...] = ()
     """The outputs as they came, each a row of bytes."""
-    inputs_after: tuple[torch.Tensor, ...]
-    """Where they came along."""
-    aliases: frozenset[tuple[int, str]]
-    inputs_seen: Seen | None = None
-    """Where they were looked at afterwards."""
-    kept: frozenset[int] = frozenset()
-    """Outputs in memory that was there before the call."""
-    expanded: frozenset[int] = frozenset()
-    """Outputs several elements of which are one in memory."""
+    changed: Mapping[int, torch.Tensor] = dataclasses.field(default_factory=dict)
+    """Inputs that are no longer what they were, by their number."""
 
 
-def read_answer(reply: dict[str, Any], blobs: list[torch.Tensor], device: str = "cpu") -> Answer:
-    """Outputs and inputs as the worker handed them back; anything odd is the candidate's doing."""
-    if "foreign" in reply:
-        raise Failed(Finding.DISGUISED_TENSOR, f"forward returned {reply['foreign']}; plain tensors are expected")
-    if "strayed" in reply:
-        raise Failed(Finding.DEVICE, f"an output is on {reply['strayed']}, the inputs are not")
+def read_answer(tree: Any, reply: dict[str, Any], blobs: list[torch.Tensor], device: str = "cpu") -> Answer:
+    """Outputs and changed inputs as the executor handed them back."""
     try:
-        described, inputs = list(reply["tensors"]), list(reply["inputs"])
+        described, inputs, numbers = list(reply["tensors"]), list(reply["inputs"]), list(reply["changed"])
         if len(blobs) != len(described) + len(inputs):
             raise Malformed(f"{len(blobs)} rows of bytes for {len(described)} outputs and {len(inputs)} inputs")
         tensors = [near(unpack(item, blob), device) for item, blob in zip(described, blobs)]
         after = [near(unpack(item, blob), device) for item, blob in zip(inputs, blobs[len(described) :])]
-        aliases = frozenset((int(i), str(name)) for i, name in reply["aliases"])
-        kept = frozenset(int(i) for i in reply["kept"])
-        expanded = frozenset(i for i, it in enumerate(described) if is_expanded(it["shape"], it["strides"]))
-        leaves(reply["tree"])
     except (Malformed, KeyError, TypeError, ValueError) as error:
-        raise Failed(Finding.TAMPERED, f"the worker's answer contradicts itself ({error})") from error
+        raise Failed(Finding.TAMPERED, f"the executor's answer contradicts itself ({error})") from error
     return Answer(
-        tree=reply["tree"],
+        tree=tree,
         tensors=tuple(tensors),
         data=tuple(blobs[: len(tensors)]),
-        inputs_after=tuple(after),
-        aliases=aliases,
-        kept=kept - {i for i, _ in aliases},
-        expanded=expanded,
+        changed={int(number): tensor for number, tensor in zip(numbers, after)},
     )
 
 
@@ -183,89 +158,102 @@ def _precision_hint(dtype: torch.dtype) -> str:
     )
 
 
-def poisoned(tensor: torch.Tensor) -> torch.Tensor:
-    """Which elements still hold what fresh memory was filled with."""
-    pattern = POISON.get(tensor.dtype)
-    if pattern is None or tensor.numel() == 0:
-        return torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
-    as_type, value = pattern
-    return tensor.view(as_type) == value
-
-
-def check_faults(case: Case, faults: list[dict[str, Any]]) -> None:
-    """A kernel that touched foreign memory fails even if its author's `except` hid it: on a GPU nothing would."""
-    for fault in faults:
-        condensed = condense(fault)
-        if condensed.finding is Finding.OUT_OF_BOUNDS:
-            raise Failed(Finding.OUT_OF_BOUNDS, f"case {case.name}: {condensed.message}")
-
-
 def check_races(case: Case, launches: list[dict[str, Any]]) -> None:
     """Programs of a launch run in any order on a GPU; where they disagree, so will the answers."""
     for launch in launches:
-        if launch["contested"]:
-            names = ", ".join(launch["contested"])
-            raise Failed(
-                Finding.RACE,
-                f"case {case.name}: programs of {launch['kernel']} store different values in one element of {names}",
-            )
+        for names, what in (
+            (launch["contested"], "store different values in one element of"),
+            (launch["read_beside_stores"], "read what others of the same launch store in"),
+        ):
+            if names:
+                raise Failed(
+                    Finding.RACE, f"case {case.name}: programs of {launch['kernel']} {what} {', '.join(names)}"
+                )
 
 
 def check_inputs(case: Case, answer: Answer) -> None:
-    """Inputs afterwards as the original leaves them."""
-    wanted, seen = case.expectation.inputs_after, answer.inputs_seen
-    found: Sequence[Any] = answer.inputs_after if seen is None else seen.described
-    if len(wanted) != len(found):
-        raise Failed(Finding.MUTATED_INPUT, f"case {case.name}: tensors were put into the inputs or taken from them")
-    for i, want in enumerate(wanted):
-        left = _same_bits(want, answer.inputs_after[i]) if seen is None else seen.is_still(i, want)
-        if not left:
-            raise Failed(
-                Finding.MUTATED_INPUT, f"case {case.name}: input {i} was changed; the original leaves it as it was"
-            )
+    """Inputs afterwards as the reference leaves them."""
+    wanted = case.expectation.inputs_after
+    for i in sorted(answer.changed.keys() | mutated_inputs(case)):
+        if i not in answer.changed or i >= len(wanted) or not _same_bits(wanted[i], answer.changed[i]):
+            what = "was changed" if i in answer.changed else "was left as it was; the reference changes it"
+            raise Failed(Finding.MUTATED_INPUT, f"case {case.name}: input {i} {what}")
+
+
+@functools.lru_cache(maxsize=512)
+def mutated_inputs(case: Case) -> frozenset[int]:
+    """Numbers of the inputs that the reference writes into."""
+    before = nested_tensors(case.expectation.packed_inputs.unpack())
+    pairs = enumerate(zip(before, case.expectation.inputs_after))
+    return frozenset(i for i, (one, other) in pairs if not _same_bits(one, other))
 
 
 def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype and _same_row(row(a), row(b).to(a.device))
 
 
-def check_aliases(case: Case, answer: Answer) -> None:
-    """No output may share memory with something the original's does not share it with."""
-    extra = answer.aliases - case.expectation.aliases
+def check_aliases(case: Case, tape: Tape) -> None:
+    """No output shares memory with something that the reference's does not share it with; it lies as that one does."""
+    expectation = case.expectation
+    known = {(i, name.removeprefix("parameter ").removeprefix("buffer ")) for i, name in expectation.aliases}
+    extra = aliases_of(tape) - known
     if extra:
         index, other = sorted(extra)[0]
-        name = case.expectation.outputs[index].name if index < len(case.expectation.outputs) else f"output {index}"
+        name = expectation.outputs[index].name if index < len(expectation.outputs) else f"output {index}"
         raise Failed(
             Finding.ALIASED_OUTPUT, f"case {case.name}: {name} shares memory with {other}; return fresh memory"
         )
-    for index in sorted(answer.expanded - case.expectation.expanded) if case.verify is None else ():
-        name = case.expectation.outputs[index].name
-        what = (
-            "is expanded: several of its elements are one in memory, where the original's can be written to one by one"
-        )
-        raise Failed(Finding.ALIASED_OUTPUT, f"case {case.name}: {name} {what}")
+    for index, view in enumerate(tape.outputs):
+        if case.verify is None and _overlaps_itself(view) and index not in expectation.expanded:
+            what = "overlaps itself: several of its elements are one in memory, where the reference's are not"
+            raise Failed(Finding.ALIASED_OUTPUT, f"case {case.name}: {expectation.outputs[index].name} {what}")
 
 
-def check_held(earlier: Case, outputs: Sequence[torch.Tensor], now: Seen) -> None:
-    """The outputs of an earlier call must outlast a later one, but for those that are views in the original, too."""
-    views = {index for index, _ in earlier.expectation.aliases}
-    if not all(now.is_still(i, output) for i, output in enumerate(outputs) if i not in views):
-        raise Failed(
-            Finding.SHARED_OUTPUT,
-            f"the outputs of case {earlier.name} changed when forward was called again; allocate outputs anew per call",
-        )
+def aliases_of(tape: Tape) -> frozenset[tuple[int, str]]:
+    """Outputs by number, each with the name of something whose memory it shares."""
+    found: set[tuple[int, str]] = set()
+    for i, output in enumerate(tape.outputs):
+        if not output.elements:
+            continue
+        found |= {(i, f"input {j}") for j, view in enumerate(tape.inputs) if view.buffer == output.buffer}
+        found |= {(i, name) for name, view in tape.state if view.buffer == output.buffer}
+        others = enumerate(tape.outputs[:i])
+        found |= {(i, f"output {j}") for j, other in others if other.elements and overlap(output, other)}
+    return frozenset(found)
 
 
-def check_own_memory(answers: Sequence[Answer]) -> None:
-    """An output that changes from call to call needs memory of its own; what is kept for it, some call writes over."""
-    for i in sorted(frozenset().union(*(answer.kept for answer in answers))):
-        first, *others = (answer.data[i] for answer in answers if i in answer.kept)
-        if any(not _same_row(first, data) for data in others):
-            raise Failed(
-                Finding.SHARED_OUTPUT,
-                f"output {i} comes in memory that was there before the call, and that some later call will write over; "
-                "allocate outputs anew per call",
-            )
+def overlap(one: View, other: View) -> bool:
+    """Whether two views have an element in common, exactly."""
+    if one.buffer != other.buffer:
+        return False
+    if DTYPES[one.dtype].itemsize != DTYPES[other.dtype].itemsize:
+        (start, end), (low, high) = _reach(one), _reach(other)
+        return start < high and low < end
+    parts = [Part(layout=_layout(it)) for it in (one, other)]
+    return touched(parts) < touched(parts[:1]) + touched(parts[1:])
+
+
+def _overlaps_itself(view: View) -> bool:
+    """Whether several elements are one in memory: expanded, or windows that slide by less than their width."""
+    if is_expanded(view.shape, view.strides):
+        return True
+    steps = sorted((stride, size) for size, stride in zip(view.shape, view.strides) if size > 1)
+    reach = 1
+    for stride, size in steps:
+        if stride < reach:  # dimensions that interlock need not overlap, so it takes counting
+            return distinct(_layout(view)) < view.elements
+        reach += stride * (size - 1)
+    return False
+
+
+def _layout(view: View) -> TensorMeta:
+    return TensorMeta(dtype=view.dtype, shape=view.shape, strides=view.strides, offset=view.offset)
+
+
+def _reach(view: View) -> tuple[int, int]:
+    last = sum((size - 1) * stride for size, stride in zip(view.shape, view.strides))
+    item_bytes = DTYPES[view.dtype].itemsize
+    return view.offset * item_bytes, (view.offset + last + 1) * item_bytes
 
 
 def same_bytes(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> bool:
@@ -308,15 +296,9 @@ def check_state(case: Case, reply: dict[str, Any], blobs: list[torch.Tensor], de
 
 
 def explain_wrong(
-    failure: Failed, case: Case, answer: Answer, earlier: Answer | None, other: Callable[[], Expectation | None] | None
+    failure: Failed, case: Case, answer: Answer, other: Callable[[], Expectation | None] | None
 ) -> Failed:
-    """Wrong values after an overwrite may be the right answer to what is no longer asked."""
-    anything = any(row.numel() for row in answer.data)
-    if earlier is not None and case.overwrite and anything and same_bytes(answer.data, earlier.data):
-        return Failed(
-            Finding.STALE_OUTPUT,
-            f"case {case.name}: the inputs were overwritten in place and the answer to the earlier contents came back",
-        )
+    """Wrong values after a parameter changed may be the right answer to its old value."""
     stale = other() if other is not None else None
     if stale is not None and _answers(answer, stale):
         return Failed(
@@ -351,27 +333,6 @@ def ask_verifier(case: Case, verify: Verify, answer: Answer) -> tuple[list[CaseA
     if right:
         return [row], None
     return [row], Failed(Finding.VALUES, f"case {case.name}: the problem's own verify() does not accept the outputs")
-
-
-@functools.lru_cache(maxsize=256)
-def tells(case: Case, *others: Case) -> bool:
-    """Whether none of the others' answers would do for this case: then one left over from them cannot be right.
-
-    That is so for all candidates, and found out once.
-    """
-    if case.verify is not None:
-        return False
-    known = [other.expectation.outputs for other in others]
-    return any(
-        not any(_would_do(outputs[i].yard.original, output.yard) for outputs in known if i < len(outputs))
-        for i, output in enumerate(case.expectation.outputs)
-        if output.yard.original.numel()
-    )
-
-
-def _would_do(other: torch.Tensor, yard: Yardstick) -> bool:
-    form = other.shape, other.dtype
-    return form == (yard.original.shape, yard.original.dtype) and judge(other, yard).ok
 
 
 def still_right(case: Case, answer: Answer) -> list[str]:

@@ -6,7 +6,7 @@ original. What was timed is checked once more afterwards: it has to be what was 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,35 +15,17 @@ from triton_agent.tools.results import AHEAD, Determinism, Finding, Interval, Ke
 from triton_agent.tools.timing.lease import Mode
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.job import Job
-from triton_agent.tools.verify.looks import (
-    AFTER_FIRST_RACE,
-    IN_FIRST_RACE,
-    IN_SECOND_RACE,
-    IN_SILENCE,
-    Looks,
-    look_in_silence,
-)
-from triton_agent.tools.verify.plan import Case
+from triton_agent.tools.verify.looks import IN_FIRST_RACE, IN_SECOND_RACE, Looks
 from triton_agent.tools.verify.profiling import condensed
-from triton_agent.tools.verify.questions import (
-    SOON_FORGOTTEN,
-    by_kernel,
-    call,
-    judge,
-    refuse_remembered_answers,
-    set_parameters,
-)
-from triton_agent.tools.verify.remembering import launched_less
+from triton_agent.tools.verify.questions import call, judge, program_of
 from triton_agent.tools.verify.session import Failed
+from triton_agent.tools.verify.shipped_file import NAME
 from triton_agent.tools.verify.speed import Race
 from triton_agent.tools.verify.timekeeper import Timekeeper
 
 KINDS_OF_TIME = 2
 """Timings for each opponent: of the device, and of a call."""
 SAME_CALLS = 3
-SAME_AGAIN = 20_000
-AFTER_THE_CLOCK = 10_000
-"""Slots of calls that no other call is compared with."""
 SMALL_BYTES = 1 << 20
 """Of device memory; what an original takes below this is no measure for anybody."""
 PROFILED_CALLS = 5
@@ -61,10 +43,9 @@ def repeat_call(job: Job) -> None:
     replies = []
     answers: list[tuple[torch.Tensor, ...]] = []
     with job.gpu(Mode.SHARED):
-        for number in range(SAME_CALLS):
-            set_parameters(job, job.runner, trial, case.version)
-            answer, reply = call(job, trial, case, slot=SAME_AGAIN + number, measure=True)
-            judge(job, case, answer)
+        for _ in range(SAME_CALLS):
+            answer, reply = call(job, trial, case, measure=True)
+            judge(job, trial, case, answer)
             answers.append(answer.data)
             replies.append(reply)
         job.roofline = clock.roofline()
@@ -108,7 +89,7 @@ def race_original(job: Job) -> None:
             races = clock.race(job.runner, looks)
         job.is_raced()
         job.timings = timings_of(races)
-        _check_answers_again(job, looks, cases[AFTER_FIRST_RACE])
+        _check_answers(job, looks)
 
 
 def race_compiled(job: Job) -> None:
@@ -121,11 +102,6 @@ def race_compiled(job: Job) -> None:
         job.on_stage(ahead_by(job.timings))
         _race_latecomers(job, clock, raced)
     job.notes += clock.notes
-    trial = job.plan.trials[job.plan.main]
-    for case in trial.looks[IN_SILENCE]:
-        others = [other for other in (*trial.cases, *trial.looks) if other is not case]
-        with job.gpu(Mode.SHARED):
-            look_in_silence(job.runner, case, others, job.settings.device)
 
 
 def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
@@ -146,7 +122,7 @@ def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
             return
         races = clock.race(job.runner, looks, since=raced)
     job.timings += timings_of(races)
-    _check_answers_again(job, looks)
+    _check_answers(job, looks)
 
 
 def _await_compiled(job: Job, clock: Timekeeper, tell: Callable[[], None]) -> None:
@@ -177,21 +153,12 @@ def _least(timings: list[Timing]) -> Interval:
     return min((timing.speedup for timing in timings), key=lambda ratio: ratio.low)
 
 
-def _check_answers_again(job: Job, looks: Looks, unseen: Sequence[Case] = ()) -> None:
-    """What was timed has to be what was checked; who knows again what was checked may be right in that alone."""
+def _check_answers(job: Job, looks: Looks) -> None:
+    """What was timed has to be what was checked."""
     trial = job.plan.trials[job.plan.main]
+    tree = job.programs.of(trial, trial.cases[0]).tape.tree
     with job.gpu(Mode.SHARED):
-        looks.judge(job.settings.device)
-        for launches in looks.launches:
-            kernel = launched_less(by_kernel(launches), job.called)
-            if kernel:
-                raise Failed(Finding.FALSE_CLOCK, f"while the clock runs it does less in {kernel} than in any check")
-        set_parameters(job, job.runner, trial, 0)
-        asked = [case for case in trial.cases if case.version == 0][:SOON_FORGOTTEN]
-        for slot, case in enumerate([*unseen, *asked]):
-            answer, _ = call(job, trial, case, slot=AFTER_THE_CLOCK + slot)
-            judge(job, case, answer)
-        refuse_remembered_answers(job, trial, asked)
+        looks.judge(tree, job.settings.device)
 
 
 def profile(job: Job) -> None:
@@ -204,8 +171,7 @@ def profile(job: Job) -> None:
             reply, _ = job.runner.ask(
                 "profile",
                 [trial.cases[0].expectation.packed_inputs],
-                model=trial.variant,
-                train=trial.cases[0].train,
+                name=program_of(job, trial, trial.cases[0]).name,
                 calls=PROFILED_CALLS,
                 timeout_s=PROFILE_TIMEOUT_S,
             )
@@ -236,7 +202,6 @@ def enter_clock(job: Job, clock: Timekeeper) -> None:
         clock.enter(
             job.runner,
             list(job.plan.timing_sets),
-            model=trial.variant,
-            train=trial.cases[0].train,
+            name=NAME if job.file else program_of(job, trial, trial.cases[0]).name,
             renewed=trial.order_is_free,
         )

@@ -19,8 +19,18 @@ import torch
 from triton_agent.tools.isolate.payloads import Payload, pack
 from triton_agent.tools.isolate.tensors import Foreign, aliases, flatten, is_expanded, leaves, nested_tensors
 from triton_agent.tools.verify.index_bounds import WildIndex, refusing_on_gpu
+from triton_agent.tools.verify.jumps import (
+    AtJumps,
+    Operands,
+    Span,
+    anything_where,
+    decided_calls,
+    joined,
+    margins,
+    span_between,
+)
 from triton_agent.tools.verify.near import near
-from triton_agent.tools.verify.random_rounding import DoublesSeen, Nudge, TieBreak
+from triton_agent.tools.verify.random_rounding import DoublesSeen, Moved, Nudge, TieBreak
 from triton_agent.tools.verify.tensor_cores import Around
 from triton_agent.tools.verify.truth import run_lifted
 from triton_agent.tools.verify.yardstick import RARE_FLIPS, Yardstick, left_to_chance
@@ -118,12 +128,16 @@ def expect(
     `around` are the surroundings that the user runs it in; `coarse` others that are right there, too, and err more.
     """
     with contextlib.closing(Given(args)) as given:
-        doubles = _computes_in_double(model, given, around)
+        doubles, operands = _computes_in_double(model, given, around)
         seen = _observed(model, given, around)
         names = [name for name, leaf in leaves(seen.tree) if "tensor" in leaf]
-        exact = _lifted(model, given.values, seen)
-        nudged = _nudged(model, given.values, seen, exact, doubles=doubles) if exact else []
+        jumps = _Jumps(operands)
+        exact = _lifted(model, given.values, seen, jumps.watch())
+        nudged = _nudged(model, given.values, seen, exact, jumps, doubles=doubles) if exact else []
         yards, of_state = _yardsticks(names, seen, exact, nudged, scales or {})
+        if exact is not None and jumps.margins(doubles=doubles):
+            sides = [_lifted(model, given.values, seen, jumps.moved(sign)) for sign in (1.0, -1.0)]
+            yards, of_state = _with_sides(yards, of_state, [side for side in sides if side is not None])
         if coarse is not None:
             yards, of_state = _with_coarse(yards, of_state, model, given, coarse)
         kept = list(nested_tensors(seen.args))
@@ -317,7 +331,57 @@ class _Lifted:
     """The buffers that the original changes."""
 
 
-def _lifted(model: torch.nn.Module, args: list[Any], seen: _Observed, nudge: Nudge | None = None) -> _Lifted | None:
+class _Jumps:
+    """What decides where the original's answer jumps, gathered over the runs of one case."""
+
+    def __init__(self, original: list[torch.Tensor]) -> None:
+        self._original = original
+        self._watched: list[AtJumps] = []
+        self._margins: dict[int, torch.Tensor] = {}
+
+    def watch(self, inner: Moved | None = None) -> Moved | None:
+        """Surroundings for a run in float64, moved by `inner`; the first run is the exact one."""
+        if not self._original:
+            return inner
+        decided = decided_calls(self._original, self._watched[0].seen) if self._watched else {}
+        self._watched.append(AtJumps(inner=inner or Moved(), decided=decided))
+        return self._watched[-1]
+
+    def margins(self, *, doubles: bool) -> dict[int, torch.Tensor]:
+        """By call, how far an honest kernel's operand may be off; empty where all of them are decided."""
+        if self._watched:
+            exact, *others = [run.seen for run in self._watched]
+            decided = decided_calls(self._original, exact)
+            self._margins = margins(exact, [self._original, *others], decided, NUDGE_DOUBLE if doubles else NUDGE)
+        return self._margins
+
+    def moved(self, sign: float) -> Moved:
+        """All operands that are not decided moved by as much; those computed from them follow."""
+        return AtJumps(shifts={call: sign * margin for call, margin in self._margins.items()})
+
+
+def _with_sides(
+    outputs: list[Yardstick], buffers: dict[str, Yardstick], sides: list[_Lifted]
+) -> tuple[list[Yardstick], dict[str, Yardstick]]:
+    """What is not decided may be what either of these runs makes of it, or anything between."""
+
+    def beside(yard: Yardstick, others: list[torch.Tensor]) -> Yardstick:
+        if yard.original.is_complex() or any(other.shape != yard.truth.shape for other in others):
+            return yard
+        span = span_between(yard.truth, others, yard.original.dtype)
+        moved = () if span is not None else tuple(other.clone() for other in others)
+        return dataclasses.replace(yard, span=span, nudged=(*yard.nudged, *moved))
+
+    return (
+        [beside(yard, [side.outputs[i] for side in sides]) for i, yard in enumerate(outputs)],
+        {
+            name: beside(yard, [side.changed[name.removeprefix("buffer ")] for side in sides])
+            for name, yard in buffers.items()
+        },
+    )
+
+
+def _lifted(model: torch.nn.Module, args: list[Any], seen: _Observed, nudge: Moved | None = None) -> _Lifted | None:
     run = run_lifted(model, args, nudge=nudge)
     if run is None:
         return None
@@ -326,7 +390,7 @@ def _lifted(model: torch.nn.Module, args: list[Any], seen: _Observed, nudge: Nud
 
 
 def _nudged(
-    model: torch.nn.Module, args: list[Any], seen: _Observed, exact: _Lifted, *, doubles: bool
+    model: torch.nn.Module, args: list[Any], seen: _Observed, exact: _Lifted, jumps: _Jumps, *, doubles: bool
 ) -> list[_Lifted]:
     """The original in arithmetic that rounds either way: twice, and more often where those two leave much to chance.
 
@@ -338,8 +402,10 @@ def _nudged(
     def run(draw: int) -> _Lifted | None:
         moved = None
         if not doubles:
-            moved = _lifted(model, args, seen, Nudge(relative=relative, draw=draw, everywhere=True))
-        return moved or _lifted(model, args, seen, Nudge(relative=relative, draw=draw, everywhere=False))
+            moved = _lifted(model, args, seen, jumps.watch(Nudge(relative=relative, draw=draw, everywhere=True)))
+        if moved is None:
+            moved = _lifted(model, args, seen, jumps.watch(Nudge(relative=relative, draw=draw, everywhere=False)))
+        return moved
 
     runs = [moved for moved in map(run, range(2)) if moved is not None]
     originals, truth = [*seen.tensors, *seen.changed.values()], _in_a_row(exact)
@@ -358,20 +424,20 @@ def _in_a_row(run: _Lifted) -> list[torch.Tensor]:
     return [*run.outputs, *run.changed.values()]
 
 
-def _computes_in_double(model: torch.nn.Module, given: Given, around: Around) -> bool:
-    """Also where nobody could look: then nothing but what is known is rounded.
+def _computes_in_double(model: torch.nn.Module, given: Given, around: Around) -> tuple[bool, list[torch.Tensor]]:
+    """Also where nobody could look: then nothing but what is known is rounded. And the operands at which it jumps.
 
     The first run of all: on a GPU it is the one that meets an index past its table, and raises `OriginalFailed`.
     """
-    seen, args = DoublesSeen(), given.copies()
+    seen, operands, args = DoublesSeen(), Operands({}, {}), given.copies()
     try:
-        with around(), refusing_on_gpu(args), seen:
+        with around(), refusing_on_gpu(args), seen, operands:
             _run(copy.deepcopy(model), args)
     except OriginalFailed as error:
         if isinstance(error.__cause__, WildIndex):
             raise
-        return True
-    return seen.any
+        return True, []
+    return seen.any, operands.seen
 
 
 def _yardsticks(
@@ -426,6 +492,43 @@ def hinges_on_ties(model: torch.nn.Module, expectation: Expectation) -> bool:
         for output, other in zip(expectation.outputs, nested_tensors(run[0]))
         if not output.yard.truth.is_floating_point() and other.shape == output.yard.truth.shape
     )
+
+
+def with_free_places(
+    model: torch.nn.Module, expectation: Expectation, inputs: list[Any] | Payload | None = None
+) -> Expectation:
+    """The same, leaving open what depends on which of equal elements was met first.
+
+    With `inputs`, integers that the original makes otherwise of those are left open, too.
+    """
+    given = Given(expectation.packed_inputs)
+    runs = [run_lifted(model, given.values, nudge=TieBreak(draw=draw)) for draw in range(TIE_BREAKS)]
+    others = [nested_tensors(run[0]) for run in runs if run is not None]
+    plain = run_lifted(model, Given(inputs).values) if inputs is not None else None
+    elsewhere = nested_tensors(plain[0]) if plain is not None else []
+
+    def opened(i: int, output: Output) -> Output:
+        yard = output.yard
+        truth, apart = yard.truth, torch.zeros_like(yard.truth, dtype=torch.bool)
+        if truth.is_complex():
+            return output
+        for other in [run[i] for run in others if len(run) > i and run[i].shape == truth.shape]:
+            apart |= _are_apart(near(other), truth)
+        if not truth.is_floating_point() and len(elsewhere) > i and elsewhere[i].shape == truth.shape:
+            apart |= near(elsewhere[i]) != truth
+        span: Span | None = joined(yard.span, anything_where(apart, truth))
+        return dataclasses.replace(output, yard=dataclasses.replace(yard, span=span))
+
+    outputs = tuple(opened(i, output) for i, output in enumerate(expectation.outputs))
+    return dataclasses.replace(expectation, outputs=outputs)
+
+
+def _are_apart(other: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
+    """By more than next to nothing."""
+    if not truth.is_floating_point():
+        return other != truth
+    rms = truth.nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt()
+    return (other - truth).abs() > 1e-6 * (truth.abs() + rms)
 
 
 def scales_of(expectation: Expectation) -> dict[str, float]:

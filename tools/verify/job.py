@@ -22,6 +22,7 @@ from triton_agent.tools.verify.late_clock import LateClock
 from triton_agent.tools.verify.plan import Plan
 from triton_agent.tools.verify.session import Failed, Session
 from triton_agent.tools.verify.timekeeper import Timekeeper
+from triton_agent.tools.verify.tracing import Programs
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +51,18 @@ class Job:
     source: str
     plan: Plan
     settings: JudgeSettings
+    programs: Programs
+    """Its tapes."""
     runner: Session
+    """The executor."""
+    file: str = ""
+    """Text of a shipped file with the same kernels, which is timed in place of the tapes; empty for candidates."""
     compiler: Session | None
     """Without a GPU: compiles for the named target, and what fails there is the candidate's failure."""
     ahead: list[Session] = dataclasses.field(default_factory=list)
-    """For a GPU: compile into the candidate's cache before it has its turn; nothing depends on them."""
+    """For a GPU: compile into the executor's cache; nothing depends on them."""
+    prepared: dict[str, int | None] = dataclasses.field(default_factory=dict)
+    """Tapes that the executor has, with the version of the parameters that it was given for each."""
     on_stage: Callable[[str], None]
     accuracy: list[CaseAccuracy] = dataclasses.field(default_factory=list)
     resources: list[KernelResources] = dataclasses.field(default_factory=list)
@@ -64,8 +72,6 @@ class Job:
     notes: list[str] = dataclasses.field(default_factory=list)
     stages: list[StageTime] = dataclasses.field(default_factory=list)
     timings: list[Timing] = dataclasses.field(default_factory=list)
-    called: list[dict[str, KernelLaunch]] = dataclasses.field(default_factory=list)
-    """What each call at the main sizes that was checked launched, by kernel."""
     determinism: Determinism = Determinism.NOT_MEASURED
     peak_bytes: int | None = None
     original_peak_bytes: int | None = None
@@ -78,8 +84,6 @@ class Job:
     """Of the candidates of a checker that times them."""
     clock: LateClock[Timekeeper] | None = None
     """What times candidates; None where nothing does."""
-    misfit: str = ""
-    """Parameters that did not find their namesake; explains wrong values."""
 
     def let_forerunner_ahead(self) -> None:
         """That is not on the candidate's time."""

@@ -1,8 +1,8 @@
 """Looks at what timed calls return, at turns that nobody can foresee.
 
-A candidate that finds out whether it is checked or timed may be right in the one and quick in the other. So some of the
-calls that the clock times get inputs of ours in place of the renewed ones that the others get, none of which was seen
-before. Their answers are taken there and then, and judged like any other once the clock has stopped.
+Fresh memory is not filled while the clock runs, so a kernel might tell a timed call from a checked one, and leave an
+answer where it already lies. So some of the calls that the clock times get inputs of ours in place of the renewed ones
+that the others get. Their answers are taken there and then, and judged like any other once the clock has stopped.
 """
 
 from __future__ import annotations
@@ -20,15 +20,12 @@ from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.plan import Case
 from triton_agent.tools.verify.session import Failed, Reply, Session
 
-IN_FIRST_RACE, AFTER_FIRST_RACE, IN_SILENCE, IN_SECOND_RACE = slice(0, 3), slice(3, 4), slice(4, 5), slice(5, 7)
-"""Which of a trial's looks are for what. None is for two things: what was asked before may be known, and what was
-answered before lie about in memory."""
+IN_FIRST_RACE, IN_SECOND_RACE = slice(0, 3), slice(3, 5)
+"""Which of a trial's looks are for what. None is for two things: what was answered before may lie about in memory."""
 LOOKS: int = IN_SECOND_RACE.stop
 """In all; each costs the original a few runs, once."""
 KINDS_OF_CALL = (0, 1)
 """A sample has a call for the device time, for which the stream is kept busy, and one after it for the latency."""
-TURNS = 1000
-"""Of which any may be a silent one."""
 _CHANCE = random.SystemRandom()
 
 
@@ -88,59 +85,35 @@ class Looks:
         self._asked += 1
         if not due:
             return list(session.ask("time", turns=[turn])[0]["samples"])
-        self.taken.append(_look(session, turn, self._cases.pop(), self._due[number], silenced=False))
+        self.taken.append(_look(session, turn, self._cases.pop(), self._due[number]))
         return list(self.taken[-1].reply["samples"])
 
-    def judge(self, device: str) -> None:
-        """All that were taken; raises Failed for the first that is not what the original gives."""
+    def judge(self, tree: Any, device: str) -> None:
+        """All that were taken; raises Failed for the first that is not what the reference gives."""
         for look in self.taken:
-            failure = _failure(look, device)
+            failure = _failure(look, tree, device)
             if failure is not None:
                 what = f"right whenever it is checked, and wrong while the clock runs: {failure.message}"
                 raise Failed(Finding.FALSE_CLOCK, what)
 
-    @property
-    def launches(self) -> list[list[dict[str, Any]]]:
-        """Of each sample that was looked at."""
-        return [list(look.reply["launches"]) for look in self.taken]
 
-
-def look_in_silence(session: Session, case: Case, others: Sequence[Case], device: str) -> None:
-    """One timed call more, for which no kernel runs; what is right all the same, something else has made.
-
-    Fresh memory may hold answers to the `others`. The last that is asked of a candidate: after answers without sense
-    its process may be good for nothing.
-    """
-    if not checks.tells(case, *others):
-        return
-    try:
-        look = _look(session, secrets.randbelow(TURNS), case, secrets.choice(KINDS_OF_CALL), silenced=True)
-    except Failed:  # host code that stumbles over missing results depends on them
-        return
-    if _failure(look, device) is None:
-        what = "while the clock runs it is right with every kernel silenced: something else does the work"
-        raise Failed(Finding.DEAD_KERNEL, what)
-
-
-def _look(session: Session, turn: int, case: Case, kind: int, *, silenced: bool) -> Look:
+def _look(session: Session, turn: int, case: Case, kind: int) -> Look:
     reply, rows = session.ask(
         "time",
         [case.expectation.packed_inputs],
         expected_bytes=case.expectation.answer_bytes,
         turns=[turn],
         later=kind,
-        silenced=silenced,
     )
     return Look(case=case, reply=reply, rows=rows)
 
 
-def _failure(look: Look, device: str) -> Failed | None:
-    said: dict[str, Any] = {**look.reply, "inputs": [], "aliases": [], "kept": []}
+def _failure(look: Look, tree: Any, device: str) -> Failed | None:
+    said: dict[str, Any] = {**look.reply, "inputs": [], "changed": []}
     try:
-        answer = checks.read_answer(Reply(said), look.rows, device)
+        answer = checks.read_answer(tree, Reply(said), look.rows, device)
         checks.check_structure(look.case, answer)
         checks.check_form(look.case, answer)
-        checks.check_aliases(look.case, answer)  # whether it is expanded; nobody asked what it shares
     except Failed as failed:
         return failed
     return checks.measure(look.case, answer)[1]

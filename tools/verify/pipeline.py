@@ -1,13 +1,15 @@
 """The stages a candidate goes through, as values in a list: cheap ones first, one boundary for failures.
 
     screen    its text: is it Python, is there a ModelNew, does it reach for what no kernel file needs
-    compile   ahead of time for the named target, by tracing its own host code; registers, spills, shared memory
-    first     one call on the cheapest case; are its kernels launched, and does the answer depend on them (where not:
+    trace     its Python runs on tensors without values, once for every form of call; out come tapes
+    compile   ahead of time for the named target, or into the executor's cache; registers, spills, shared memory
+    first     one call on the cheapest case; do the results depend on its kernels, and do these do the work (where not:
               the same at the main sizes)
     check     every case of the plan
+    file      of a shipped file: the file itself on the cases at the main sizes; other candidates have none
     repeat    on a GPU: the same call again, for equal bits, memory, and what its kernels need
-    time      on a GPU: paired with the original, the GPU held alone
-    compiled  on a GPU: the same against what torch's compiler was still making of the original
+    time      on a GPU: paired with the reference, the GPU held alone
+    compiled  on a GPU: the same against what torch's compiler was still making of the reference
     profile   on a GPU and on request: where the device time goes
 
 Each stage takes the job and either returns (go on) or raises `Failed` (the verdict is in). Those of the clock, from
@@ -16,42 +18,32 @@ Each stage takes the job and either returns (go on) or raises `Failed` (the verd
 
 from __future__ import annotations
 
-import secrets
 import time
 import traceback
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from triton_agent.tools.results import Finding, KernelResources, StageTime
+from triton_agent.tools.results import Finding, StageTime
 from triton_agent.tools.screen import screen
 from triton_agent.tools.timing.lease import Mode
 from triton_agent.tools.verify import checks
-from triton_agent.tools.verify.ahead import fill_cache
 from triton_agent.tools.verify.authorship import (
-    Work,
+    bytes_of_arguments,
     check_alive,
-    check_host,
-    check_kernels_of_others,
+    check_bytes,
+    check_kernels,
     check_launches,
     check_library,
-    check_record,
+    work_of,
 )
 from triton_agent.tools.verify.clock_stages import profile, race_compiled, race_original, repeat_call
+from triton_agent.tools.verify.compiling import compile_for_target, fill_cache
 from triton_agent.tools.verify.job import Job
-from triton_agent.tools.verify.plan import ONE_CHANGED, Case, Trial
-from triton_agent.tools.verify.questions import (
-    bring_to_life,
-    by_kernel,
-    call,
-    judge,
-    launch_counts,
-    look_again,
-    refuse_remembered_answers,
-    refuse_spoiled_answer,
-    right_in_silence,
-    set_parameters,
-)
+from triton_agent.tools.verify.layouts import LAYOUTS
+from triton_agent.tools.verify.plan import Case, Trial
+from triton_agent.tools.verify.questions import call, judge, launch_counts, right_in_silence
 from triton_agent.tools.verify.session import Failed
+from triton_agent.tools.verify.shipped_file import check_file
 
 Stage = tuple[str, Callable[[Job], None]]
 
@@ -77,29 +69,21 @@ def screen_text(job: Job) -> None:
         raise Failed(objection.finding, objection.message)
 
 
+def trace_calls(job: Job) -> None:
+    """A tape for every call that is going to be asked for."""
+    for trial in job.plan.trials:
+        for case in trial.cases:
+            job.programs.of(trial, case)
+
+
 def compile_ahead(job: Job) -> None:
-    """Every launch of one call on the main trial's inputs compiles for the target."""
+    """Every launch of the main trial's first call compiles for the target; for a GPU, those of all tapes."""
     if job.ahead:
-        fill_cache(job.source, job.plan.trials, job.ahead, job.settings.conditions)
-    if job.compiler is None:
-        return
-    trial = job.plan.trials[job.plan.main]
-    bring_to_life(job, job.compiler, trial)
-    reply, _ = job.compiler.ask(
-        "compile",
-        [trial.cases[0].expectation.packed_inputs],
-        model=trial.variant,
-        train=trial.cases[0].train,
-        timeout_s=job.settings.compile_timeout_s,
-    )
-    job.resources = [KernelResources(**kernel) for kernel in reply["kernels"]]
-    failure = reply["failure"]
-    if failure:
-        where = f"line {failure['line']}: " if failure.get("line") else ""
-        raise Failed(Finding.COMPILE, f"{where}kernel {failure['kernel']}: {failure['cause']}")
-    raised = reply["raised_in_host_code"]
-    if raised and not job.resources:
-        job.notes.append(f"host code raised before any kernel compiled ahead of time: {raised['kind']}")
+        fill_cache(job.programs.all(), job.ahead)
+    if job.compiler is not None:
+        trial = job.plan.trials[job.plan.main]
+        program = job.programs.of(trial, trial.cases[0])
+        job.resources = compile_for_target(program, job.compiler, job.settings.compile_timeout_s)
 
 
 def first_call(job: Job) -> None:
@@ -107,129 +91,85 @@ def first_call(job: Job) -> None:
     job.runner.await_ready()  # it may wait for the GPU itself, so not with the GPU in our hands
     job.let_forerunner_ahead()
     with job.gpu(Mode.SHARED):
-        _first_call(job)
-
-
-def _first_call(job: Job) -> None:
-    try:
-        _prove(job, 0)
-    except Failed as failed:
-        if job.plan.main == 0 or failed.finding not in (Finding.NO_LAUNCH, Finding.LIBRARY_WORK, Finding.DEAD_KERNEL):
-            raise
-        _prove(job, job.plan.main)  # a file may leave small sizes to torch
+        try:
+            _prove(job, 0)
+        except Failed as failed:
+            elsewhere = (Finding.NO_LAUNCH, Finding.LIBRARY_WORK, Finding.DEAD_KERNEL)
+            if job.plan.main == 0 or failed.finding not in elsewhere:
+                raise
+            _prove(job, job.plan.main)  # a file may leave small sizes to torch
 
 
 def _prove(job: Job, index: int) -> None:
     """That its kernels do the work in the first case of a trial."""
     trial = job.plan.trials[index]
-    bring_to_life(job, job.runner, trial)
-    answer, reply = call(job, trial, trial.cases[0], slot=0, prove=True)
-    judge(job, trial.cases[0], answer)
-    _record_first(job, reply)
-    if reply["unjoined"]:
-        raise Failed(Finding.FALSE_CLOCK, str(reply["unjoined"]))
-    _check_authorship(job, index, trial.cases[0], reply)
+    case = trial.cases[0]
+    answer, reply = call(job, trial, case)
+    judge(job, trial, case, answer)
+    job.launches = launch_counts(reply["launches"])
+    work = work_of(job.programs.of(trial, case).tape)
+    job.torch_operators = [*work.heavy, *work.light]
+    _check_authorship(job, index, case, reply)
     right = _right_when_silenced(job, trial)
-    if job.settings.device == "cuda":
-        bring_to_life(job, job.runner, trial, afresh=True)
-    check_alive(right, len(trial.cases[0].expectation.outputs) or 1, allow_library=job.settings.allow_library)
+    check_alive(right, len(case.expectation.outputs) or 1, allow_library=job.settings.allow_library)
 
 
 def check_all(job: Job) -> None:
-    """Every case of every trial; the first trial's first case is done."""
+    """Every case of every trial, the main one first."""
     with job.gpu(Mode.SHARED):
-        _check_all(job)
+        for index in [job.plan.main, *(i for i in range(len(job.plan.trials)) if i != job.plan.main)]:
+            _run_trial(job, index)
 
 
-def _check_all(job: Job) -> None:
-    order = [job.plan.main, *(i for i in range(len(job.plan.trials)) if i != job.plan.main)]
-    for index in order:
-        trial = job.plan.trials[index]
-        if index != 0:
-            bring_to_life(job, job.runner, trial)
-        _run_trial(job, trial, done=1 if index == 0 and index != job.plan.main else 0)
-
-
-def _run_trial(job: Job, trial: Trial, *, done: int) -> None:
-    version, earlier = 0, None
-    noted = _noted(trial, done) if trial is job.plan.trials[job.plan.main] else None
-    held: list[tuple[int, Case, checks.Answer]] = []
-    looked_at_whole = done + secrets.randbelow(max(1, len(trial.cases) - done))
-    for slot, case in enumerate(trial.cases):
-        if slot < done:
-            continue
+def _run_trial(job: Job, index: int) -> None:
+    trial = job.plan.trials[index]
+    for case in trial.cases:
         job.gpu.pause()
-        stateful = bool(case.expectation.state_after)
-        if case.version != version or stateful:
-            set_parameters(job, job.runner, trial, case.version)
-        version = case.version
-        over = slot - 1 if case.overwrite and earlier else None
-        whole = slot == looked_at_whole
-        answer, called = call(job, trial, case, slot=slot, overwrite=over, noted=slot == noted, whole=whole)
-        judge(job, case, answer, earlier and earlier[1])
-        if slot == noted:
-            refuse_spoiled_answer(job, trial, slot)
-        if trial is job.plan.trials[job.plan.main]:  # at other sizes an honest file may step aside
-            _check_authorship(job, job.plan.main, case, called)
-        if stateful or slot == 0:
-            size = case.expectation.state_bytes
-            reply, blobs = job.runner.ask("state", model=trial.variant, expected_bytes=size)
-            checks.check_state(case, reply, blobs, job.settings.device)
-        earlier = (case, answer)
-        held.append((slot, case, answer))
-    for slot, case, answer in held[:-1]:
-        look_again(job, case, answer, slot, whole=slot == looked_at_whole)
-    checks.check_own_memory([answer for _, _, answer in held])
-    if trial is job.plan.trials[job.plan.main]:
-        refuse_remembered_answers(job, trial, [case for case in trial.cases if case.version == version])
-
-
-def _noted(trial: Trial, done: int) -> int | None:
-    """The last call with parameters that the one before had already: what is made of them is there by then."""
-    cases = trial.cases
-    slots = [slot for slot in range(done + 1, len(cases)) if cases[slot].version == cases[slot - 1].version]
-    return None if any(case.expectation.state_after for case in cases) else max(slots, default=None)
-
-
-def _record_first(job: Job, reply: dict[str, Any]) -> None:
-    """What the diagnosis reports: the kernels of one call, and torch's operators beside them."""
-    job.launches = launch_counts(reply["launches"])
-    work = Work.of(reply)
-    job.torch_operators = [*work.heavy, *work.light]
+        answer, reply = call(job, trial, case)
+        judge(job, trial, case, answer)
+        checks.check_races(case, reply["launches"])
+        # at other sizes an honest file may step aside, and inputs that lie otherwise it may have copied
+        if index == job.plan.main and case.distribution not in LAYOUTS:
+            _check_authorship(job, index, case, reply)
+        program = job.programs.of(trial, case)
+        if case.expectation.state_after or case is trial.cases[0] or program.writes_state:
+            state, blobs = job.runner.ask("state", name=program.name, expected_bytes=case.expectation.state_bytes)
+            checks.check_state(case, state, blobs, job.settings.device)
 
 
 def _check_authorship(job: Job, trial: int, case: Case, reply: dict[str, Any]) -> None:
     """Kernels were launched in this call, and torch did not do their work."""
     empty = case.verify is None and all(output.yard.original.numel() == 0 for output in case.expectation.outputs)
-    check_record(reply)
-    check_launches(len(reply["launches"]), empty_outputs=empty)
-    work = Work.of(reply)
-    check_host(work, case.expectation.elements)
-    check_kernels_of_others(reply["others"], allow_library=job.settings.allow_library)
-    check_library(work, job.plan.work[trial], allow_library=job.settings.allow_library)
+    allowed = job.settings.allow_library
+    program = job.programs.of(job.plan.trials[trial], case)
+    tape = program.tape
+    check_launches(tape, empty_outputs=empty)
+    check_kernels(program.kernel_set, job.source, allow_library=allowed)
+    work = work_of(tape)
+    check_library(work, job.plan.work[trial], allow_library=allowed)
+    if not empty:
+        counted = [(launch["bytes_loaded"], launch["bytes_stored"]) for launch in reply["launches"]]
+        known = all(None not in pair for pair in counted)
+        moved = sum(map(sum, counted)) if known else bytes_of_arguments(tape)
+        check_bytes(work, moved, job.plan.work[trial], allow_library=allowed)
     checks.check_races(case, reply["launches"])
-    if trial == job.plan.main and case.distribution != ONE_CHANGED:  # which a memory of rows knows but for one
-        job.called.append(by_kernel(reply["launches"]))
 
 
 def _right_when_silenced(job: Job, trial: Trial) -> list[str]:
-    """Outputs that are right although no kernel runs, whatever fresh memory was filled with.
-
-    On other inputs than before, where there are some: an answer left from the last call is no sign of a dead kernel.
-    """
-    case = next((case for case in trial.cases[1:] if case.version == 0), trial.cases[0])
+    """Outputs that are right although no kernel runs."""
+    case = trial.cases[0]
     if case.verify is None and not any(output.yard.original.numel() for output in case.expectation.outputs):
         return []
-    if job.settings.device == "cuda":  # a graph captured before would replay unseen: start from nothing, in silence
-        bring_to_life(job, job.runner, trial, silenced=True)
     return right_in_silence(job, trial, case)
 
 
 STAGES: tuple[Stage, ...] = (
     ("screen", screen_text),
+    ("trace", trace_calls),
     ("compile", compile_ahead),
     ("first", first_call),
     ("check", check_all),
+    ("file", check_file),
     ("repeat", repeat_call),
     ("time", race_original),
     ("compiled", race_compiled),

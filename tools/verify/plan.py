@@ -1,8 +1,8 @@
 """Which cases a candidate has to pass: variants of the problem x distributions x parameter versions x modes.
 
-The first trial runs every distribution, partly on fresh tensors and partly by writing over the tensors of the call
-before, and changes the parameters twice: all of them, then one element of each. Other variants get the inputs as given
-and planted extremes. The cases are made in `cases.py`, once per problem, from the original alone.
+The first trial runs every distribution and changes the parameters: all of them, one element of each, one alone. Other
+variants get the inputs as given and planted extremes. The cases are made in `cases.py`, once per problem, from the
+reference alone.
 """
 
 from __future__ import annotations
@@ -38,8 +38,6 @@ class Case:
     train: bool
     version: int
     """Which version of the parameters holds."""
-    overwrite: bool
-    """Write these inputs over the tensors of the previous call instead of passing fresh ones."""
     expectation: Expectation
     stale: Callable[[], Expectation | None] | None = None
     """The same inputs under the parameters before they were changed, to recognise an answer to those."""
@@ -53,8 +51,6 @@ class Trial:
 
     variant: str
     packed_init: Payload
-    outline: Payload
-    """The inputs of a call without their values."""
     build_seed: int
     states: tuple[Payload, ...]
     cases: tuple[Case, ...]
@@ -86,7 +82,7 @@ class Plan:
         """All that is sent to candidates."""
         yield from self.timing_sets
         for trial in self.trials:
-            yield from (trial.packed_init, trial.outline)
+            yield trial.packed_init
             yield from trial.states
             yield from (case.expectation.packed_inputs for case in (*trial.cases, *trial.looks))
 

@@ -11,7 +11,6 @@ import torch
 
 from triton_agent.tools.errors import NotJudgeableHere, ProblemError
 from triton_agent.tools.isolate.payloads import Payload
-from triton_agent.tools.isolate.watch import TO_WHOLE, OperatorWatch
 from triton_agent.tools.operators import kind_of
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.verify.authorship import ARITHMETIC, OriginalWork, moves
@@ -28,6 +27,7 @@ from triton_agent.tools.verify.facts import (
 from triton_agent.tools.verify.flop_meter import FlopMeter
 from triton_agent.tools.verify.footprint import TooLarge, prove
 from triton_agent.tools.verify.input_tensors import leading_size
+from triton_agent.tools.verify.operator_watch import TO_WHOLE, OperatorWatch
 from triton_agent.tools.verify.plan import Plan, PlanSettings, Trial, secret_seed
 from triton_agent.tools.verify.reference import Reference, load
 from triton_agent.tools.verify.second_reader import AtGpu, SecondReader, timing_sets

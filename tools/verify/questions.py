@@ -1,4 +1,4 @@
-"""Questions to a candidate in its worker, and the first look at each answer.
+"""Questions to a candidate's tapes in the executor, and the first look at each answer.
 
 What is asked in which order is the stages' affair (`pipeline.py`, `clock_stages.py`, `sorting.py`).
 """
@@ -7,115 +7,75 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from triton_agent.tools.isolate import pieces
-from triton_agent.tools.results import Finding, KernelLaunch
+from triton_agent.tools.results import KernelLaunch
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.job import Job
 from triton_agent.tools.verify.plan import Case, Trial
-from triton_agent.tools.verify.remembering import MEMORY, launched_less
 from triton_agent.tools.verify.session import Failed, Session
+from triton_agent.tools.verify.tracing import Program
 
-ASKED_BEFORE, ASKED_AGAIN = 30_000, 30_001
-"""Slots of calls that no other call is compared with."""
-SOON_FORGOTTEN = 3
-"""Calls after which no buffer holds the first answer any more."""
+ORDERS = 1 << 30
+"""Seeds of the order in which the interpreter runs programs."""
 
 
-def bring_to_life(job: Job, session: Session, trial: Trial, *, silenced: bool = False, afresh: bool = False) -> None:
-    """The candidate made for one variant: file, module, parameters.
+def program_of(job: Job, trial: Trial, case: Case) -> Program:
+    """The tape of a call, in the executor and with the parameters of the case."""
+    program = job.programs.of(trial, case)
+    if program.name not in job.prepared:
+        send_program(job, job.runner, program)
+        job.prepared[program.name] = None
+    if job.prepared[program.name] != case.version or case.expectation.state_after:
+        job.runner.ask("parameters", [trial.states[case.version]], name=program.name)
+        job.prepared[program.name] = case.version
+    return program
 
-    `afresh`: as new, in a worker that may have run others.
-    """
-    session.await_ready()
-    if session.phase == "ready" or silenced or afresh:
-        reply, _ = session.ask("load", source=job.source, conditions=dataclasses.asdict(job.settings.conditions))
-        if "no_model" in reply:
-            raise Failed(Finding.NO_MODEL, "ModelNew is not a subclass of torch.nn.Module")
-    session.ask("build", [trial.packed_init], model=trial.variant, seed=trial.build_seed, silenced=silenced)
-    set_parameters(job, session, trial, 0)
+
+def send_program(job: Job, session: Session, program: Program) -> None:
+    """Make a tape known to an executor."""
+    session.ask(
+        "program",
+        [program.init],
+        name=program.name,
+        tape=program.encoded,
+        kernels=program.kernels,
+        seed=program.seed,
+        conditions=dataclasses.asdict(job.settings.conditions),
+    )
 
 
 def ask_once(job: Job, trial: Trial, case: Case) -> dict[str, Any]:
-    """One question, its answer judged; what the worker reported."""
-    answer, reply = call(job, trial, case, slot=0)
-    judge(job, case, answer)
+    """One question, its answer judged; what the executor reported."""
+    answer, reply = call(job, trial, case)
+    judge(job, trial, case, answer)
     return reply
 
 
-def set_parameters(job: Job, session: Session, trial: Trial, version: int) -> None:
-    reply, _ = session.ask("parameters", [trial.states[version]], model=trial.variant)
-    if reply["misfits"]:
-        raise Failed(
-            Finding.CONSTRUCT, f"parameters have other shapes than the original's: {', '.join(reply['misfits'])}"
-        )
-    if reply["missing"]:
-        job.misfit = f"ModelNew has no parameter or buffer named {', '.join(reply['missing'][:6])}"
-
-
 def call(
-    job: Job,
-    trial: Trial,
-    case: Case,
-    *,
-    slot: int,
-    overwrite: int | None = None,
-    silenced: bool = False,
-    salt: int | None = None,
-    prove: bool = False,
-    measure: bool = False,
-    noted: bool = False,
-    whole: bool = False,
+    job: Job, trial: Trial, case: Case, *, silenced: bool = False, salt: int | None = None, measure: bool = False
 ) -> tuple[checks.Answer, dict[str, Any]]:
-    """One question and its answer, and what the worker says beside it.
+    """One question and its answer, and what the executor says beside it.
 
-    `whole`: every byte of the inputs is looked at afterwards, however large they are. `salt`: what fresh memory is
-    filled with; drawn, so that no byte of an answer is there by itself in every case.
+    `salt`: what fresh memory is filled with; drawn, so that no byte of an answer is there by itself in every case.
     """
-    apart = silenced or pieces.are_long(case.expectation.inputs_bytes)
+    program = program_of(job, trial, case)
     reply, blobs = job.runner.ask(
         "call",
         [case.expectation.packed_inputs],
         expected_bytes=case.expectation.answer_bytes,
-        model=trial.variant,
-        slot=slot,
-        overwrite=overwrite,
-        train=case.train,
+        name=program.name,
         silenced=silenced,
         salt=secrets.randbelow(2) if salt is None else salt,
-        prove=prove,
+        seed=secrets.randbits(48),
+        order=secrets.randbelow(ORDERS),
         measure=measure,
-        noted=noted,
-        apart=apart,
     )
-    checks.check_faults(case, reply["faults"])
-    answer = checks.read_answer(reply, blobs, job.settings.device)
-    if apart and not silenced:  # in silence nobody asks what became of them
-        seen = _look_back(job, slot, case.expectation.inputs_bytes, "inputs", whole=whole)
-        answer = dataclasses.replace(answer, inputs_seen=seen)
-    return answer, reply
+    return checks.read_answer(program.tape.tree, reply, blobs, job.settings.device), reply
 
 
-def look_again(job: Job, earlier: Case, answer: checks.Answer, slot: int, *, whole: bool) -> None:
-    """An answer must outlast the calls that came after it."""
-    sizes_bytes = [tensor.nbytes for tensor in answer.tensors]
-    checks.check_held(earlier, answer.tensors, _look_back(job, slot, sizes_bytes, "outputs", whole=whole))
-
-
-def _look_back(job: Job, slot: int, sizes_bytes: Sequence[int], of: str, *, whole: bool) -> checks.Seen:
-    """What became of the inputs or the outputs of a call, in pieces that are chosen now."""
-    numbers = [None if whole else pieces.draw(size) for size in sizes_bytes]
-    expected_bytes = sum(map(pieces.size_bytes, sizes_bytes, numbers))
-    reply, rows = job.runner.ask("read", slot=slot, of=of, pieces=numbers, expected_bytes=expected_bytes)
-    described = reply["tensors"]
-    if not isinstance(described, list):
-        raise Failed(Finding.TAMPERED, "the worker's answer contradicts itself (no list of tensors)")
-    return checks.Seen(described=described, numbers=numbers, rows=rows)
-
-
-def judge(job: Job, case: Case, answer: checks.Answer, earlier: checks.Answer | None = None) -> None:
+def judge(job: Job, trial: Trial, case: Case, answer: checks.Answer) -> None:
     """All questions about one answer, in order."""
     if case.verify is None:
         checks.check_structure(case, answer)
@@ -125,12 +85,12 @@ def judge(job: Job, case: Case, answer: checks.Answer, earlier: checks.Answer | 
         rows, failure = checks.ask_verifier(case, case.verify, answer)
     job.accuracy += rows
     if failure is not None:
-        failure = checks.explain_wrong(failure, case, answer, earlier, case.stale)
-        if job.misfit:
-            failure = Failed(failure.finding, f"{failure.message}\nlikely cause: {job.misfit}")
+        failure = checks.explain_wrong(failure, case, answer, case.stale)
+        if job.programs.misfit:
+            failure = Failed(failure.finding, f"{failure.message}\nlikely cause: {job.programs.misfit}")
         raise failure
     checks.check_inputs(case, answer)
-    checks.check_aliases(case, answer)
+    checks.check_aliases(case, job.programs.of(trial, case).tape)
 
 
 def right_in_silence(job: Job, trial: Trial, case: Case) -> list[str]:
@@ -138,11 +98,11 @@ def right_in_silence(job: Job, trial: Trial, case: Case) -> list[str]:
     right: set[str] = set()
     for salt in (0, 1):
         try:
-            answer, _ = call(job, trial, case, slot=-1 - salt, silenced=True, salt=salt)
+            answer, _ = call(job, trial, case, silenced=True, salt=salt)
         except Failed as failure:
-            if failure.worker_died or failure.finding is Finding.TOO_SLOW:
+            if failure.worker_died:
                 raise
-            return []  # host code that stumbles over missing results depends on them
+            return []  # an operator that fails on what no kernel has written needs the kernels
         found = set(checks.still_right(case, answer))
         right = found if salt == 0 else right & found
         if not right:
@@ -150,49 +110,8 @@ def right_in_silence(job: Job, trial: Trial, case: Case) -> list[str]:
     return sorted(right)
 
 
-def refuse_remembered_answers(job: Job, trial: Trial, asked: Sequence[Case]) -> None:
-    """These cases were called in this order, and the parameters are those they came with.
-
-    Asked the last of them again at once, a file launches what it launches for any other. Asked the first, which any
-    buffer has forgotten by now, it has no answer while its kernels are silenced.
-    """
-    first, last = asked[0], asked[-1]
-    _, reply = call(job, trial, last, slot=ASKED_BEFORE)
-    kernel = launched_less(by_kernel(reply["launches"]), job.called)
-    if kernel:
-        raise Failed(Finding.FALSE_CLOCK, f"asked the same again, it does less in {kernel} than ever before: {MEMORY}")
-    if len(asked) < SOON_FORGOTTEN or not checks.tells(first, *asked[1:]):
-        return
-    right = right_in_silence(job, trial, first)
-    if right and len(right) == (len(first.expectation.outputs) or 1):
-        raise Failed(Finding.DEAD_KERNEL, f"with kernels silenced {', '.join(right)} came out right: {MEMORY}")
-
-
-def refuse_spoiled_answer(job: Job, trial: Trial, slot: int) -> None:
-    """What the noted call of this slot left behind may hold its answer only to be written once more.
-
-    See `isolate/keepsakes.py`.
-    """
-    case = trial.cases[slot]
-    others = [other for other in trial.cases[:slot] if other.version == case.version]
-    if not checks.tells(case, *others):
-        return
-    reply, _ = job.runner.ask("spoil", slot=slot)
-    if not int(reply["places"]):
-        return
-    answer, _ = call(job, trial, case, slot=ASKED_AGAIN)
-    try:
-        judge(job, case, answer)
-    except Failed as failure:
-        what = f"it keeps its last answer, and once that is spoiled it is wrong ({failure.message}): {MEMORY}"
-        raise Failed(Finding.FALSE_CLOCK, what) from failure
-
-
-def by_kernel(launches: list[dict[str, Any]]) -> dict[str, KernelLaunch]:
-    return {item.kernel: item for item in launch_counts(launches)}
-
-
 def launch_counts(launches: list[dict[str, Any]]) -> list[KernelLaunch]:
+    """Launches by kernel."""
     names = list(dict.fromkeys(launch["kernel"] for launch in launches))
     return [_counted(name, [launch for launch in launches if launch["kernel"] == name]) for name in names]
 

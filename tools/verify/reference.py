@@ -106,6 +106,12 @@ class Reference:
             )
         return model
 
+    def forward_parameters(self) -> tuple[str, ...]:
+        """Names of what `forward` takes, in order."""
+        if self._model_class is None:
+            return ()
+        return tuple(inspect.signature(self._model_class.forward).parameters)[1:]
+
     def make_inputs_on(self, device: str, seed: int) -> list[Any]:
         """Such inputs, and other numbers for the same seed, made on this device where they are large.
 

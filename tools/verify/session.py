@@ -1,4 +1,4 @@
-"""The checker's end of one candidate worker: requests with deadlines, and what its failures mean.
+"""The checker's end of a tracer, a compile worker or an executor: requests with deadlines, and what failures mean.
 
 Whatever goes wrong on the other side becomes one `Failed` with a finding of the decision table. A worker that dies
 before READY, or whose harness (not its candidate) raised, is an `InstrumentError` instead.
@@ -20,6 +20,26 @@ from triton_agent.tools.isolate.wire import Channel, ChannelClosed, ChannelGarbl
 from triton_agent.tools.results import Finding
 from triton_agent.tools.verify.condense import condense
 
+ENDINGS = {
+    "reads_values": (
+        Finding.READS_VALUES,
+        "values of a tensor are read in Python (.item(), .tolist(), nonzero, a condition on a tensor); pass the tensor "
+        "to the kernel and read it there",
+    ),
+    "not_on_tape": (
+        Finding.NOT_RECORDED,
+        "forward runs once without data, and what it does is recorded; leave out what cannot be",
+    ),
+    "retained": (
+        Finding.RETAINED_INPUT,
+        "a call uses what an earlier call computed from its inputs; compute everything from the inputs of the call",
+    ),
+    "foreign": (Finding.DISGUISED_TENSOR, "forward returns something else than plain tensors and values"),
+    "kernel": (Finding.KERNEL_LANGUAGE, "a kernel uses something that is not part of Triton's language"),
+}
+"""What keeps a candidate from having a tape: its finding, and what to tell the author."""
+ANSWERED_BY_CANDIDATE = frozenset({"load", "trace"})
+"""Requests to the process in which a candidate's Python runs; its reply may say anything."""
 READY_TIMEOUT_S = 60.0
 """A zygote forks in milliseconds; a minute means a machine in trouble."""
 
@@ -53,6 +73,8 @@ class Session:
         self.deadline = deadline
         self.layers: tuple[str, ...] = ()
         self.phase = "ready" if ready else "start"
+        self.is_sound = True
+        """Whether every request so far was answered, if only by what the candidate did wrong."""
 
     @contextlib.contextmanager
     def off_its_time(self) -> Iterator[None]:
@@ -93,6 +115,7 @@ class Session:
         began = time.monotonic()
         limit_s = min(timeout_s or self.call_timeout_s, max(0.05, self.deadline - began))
         kinds, blobs, files = announced(payloads)
+        self.is_sound = False
         try:
             self.channel.send({"op": op, **kinds, **fields}, blobs, tuple(files))
             reply, data = self.channel.receive(limit_s)
@@ -104,17 +127,21 @@ class Session:
             raise Failed(Finding.TOO_SLOW, f"{op} took longer than {limit_s:.0f} s") from error
         except ChannelGarbled as error:
             raise Failed(Finding.TAMPERED, f"the verdict channel was written to ({error})") from error
-        if reply.get("violations"):
-            raise Failed(Finding.FORBIDDEN_ACCESS, f"the candidate reached for {reply['violations'][0]}")
-        if reply.get("broken_seal"):
-            raise Failed(Finding.TAMPERED, f"the candidate replaced {reply['broken_seal']}")
+        self.is_sound = True
         if reply.get("raised"):
-            self._raise(reply["raised"])
+            try:
+                self._raise(reply["raised"])
+            except (AttributeError, LookupError, TypeError, ValueError) as error:  # no report that `report_of` writes
+                raise Failed(Finding.TAMPERED, f"the report of a failure contradicts itself ({error})") from error
         return Reply(reply), rows
 
     def _raise(self, report: dict[str, Any]) -> None:
+        ending = ENDINGS.get(str(report.get("ending", "")))
+        if ending is not None:
+            where = f"line {report['lines'][-1]['line']}: " if report.get("lines") else ""
+            raise Failed(ending[0], f"{where}{str(report.get('text', ''))[:300]}\nlikely cause: {ending[1]}")
         condensed = condense(report)
-        if report.get("unsupported"):
+        if report.get("unsupported") and self.phase not in ANSWERED_BY_CANDIDATE:
             raise NotJudgeableHere(
                 f"the kernel uses what cannot be run without a GPU: {condensed.message}",
                 remedy="evaluate it on a machine with a GPU",

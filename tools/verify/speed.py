@@ -1,9 +1,7 @@
-"""How fast is a candidate that is right: paired with the original, each in its own process, with the GPU to themselves.
+"""How fast a candidate is that is right: paired with the reference, each in its own process, the GPU held alone.
 
-The checker times the original, the worker times the candidate, turn by turn (`timing/pairing.py`). The worker's word is
-bounded three ways: by batches of calls that are timed from here, where no candidate reaches; by the floor, the fewest
-bytes over the measured bandwidth; and by its own two figures, which have to agree. No timed call is given what an
-earlier one was given, and outputs made while the clock ran are read and judged like any other (`looks.py`).
+The checker times the reference, the executor times the tape, turn by turn (`timing/pairing.py`). No timed call is given
+what an earlier one was given, and outputs made while the clock ran are read and judged like any other (`looks.py`).
 
 A short measurement sorts; only what it finds ahead is measured further.
 """
@@ -14,8 +12,7 @@ import dataclasses
 import functools
 import secrets
 import statistics
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -26,34 +23,17 @@ from triton_agent.tools.results import Finding, Timing
 from triton_agent.tools.timing.clock import Clock, ClockSettings
 from triton_agent.tools.timing.intervals import pairs_won
 from triton_agent.tools.timing.pairing import LEAST_PAIRS, PairingSettings, take_turns
-from triton_agent.tools.timing.samples import Overheads, PairedSamples, Sample, contradiction, hidden_ms
+from triton_agent.tools.timing.samples import PairedSamples, Sample
 from triton_agent.tools.timing.subject import Subject
-from triton_agent.tools.timing.vigil import Disturbed
 from triton_agent.tools.verify.looks import Looks
 from triton_agent.tools.verify.session import Failed, Session
 
-BATCH_MS = 10.0
-"""A batch takes about this long, so that the way to the worker and back does not count."""
-BATCH_AT_MOST = 1000
-BATCHES = 3
-"""The quickest counts: a busy machine holds up one or another, a lie holds up all."""
-ROUND_TRIP_MS = 1.0
-"""Of a request to a worker; generous, for what is bounded is lies by a factor."""
 WARM_UP_CALLS = 3
 """After waiting for the GPU; caches are cold by design, but clocks and queues should not be."""
-FALSE_FACTOR = 1.5
-"""A batch may take this much longer a call than claimed: clocks step, a caller's cache is not a batch's."""
 PAIRS_WON = 1 / 3
 """A candidate that is faster by the margin wins at least every other pair by it, in the long run."""
 SAMPLES_OF_A_PAIR = 2
 """Of each side."""
-FLOOR_SHARE = 0.5
-"""Claims under half the floor are impossible; the other half is for outputs that stay in the cache."""
-RACED_AGAIN = 2
-PAUSE_S = 0.25
-"""Before each: what holds up a host lasts for a while."""
-HELD_UP_ALIKE = 0.5
-"""Where the original waits for half as long without a reason, the host is no witness against anybody."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +81,8 @@ class Race:
 class Racetrack:
     """The checker's clock and the opponents, made once per problem under the GPU's exclusive lease."""
 
-    def __init__(self, settings: SpeedSettings, floor_ms: float, conditions: Conditions = DEFAULT) -> None:
+    def __init__(self, settings: SpeedSettings, conditions: Conditions = DEFAULT) -> None:
         self.settings = settings
-        self.floor_ms = floor_ms
         self.conditions = conditions
         self.clock = Clock("cuda", ClockSettings(cold_l2=settings.cold_l2, linger=False))
         self.opponents: list[Opponent] = []
@@ -120,7 +99,7 @@ class Racetrack:
         """The opponent before once more under another name: it does exactly the same, and is not measured again."""
         self.opponents.append(dataclasses.replace(self.opponents[-1], name=name, namesake=True))
 
-    def enter(self, session: Session, packed_sets: list[Payload], *, model: str, train: bool, renewed: bool) -> None:
+    def enter(self, session: Session, packed_sets: list[Payload], *, name: str, renewed: bool) -> None:
         """Bring the candidate to the start: compiled and warm. Others may use the GPU meanwhile.
 
         Its clock is calibrated as this one is, whose word on that can be taken. `renewed`: inputs are changed before
@@ -131,21 +110,19 @@ class Racetrack:
             "time",
             packed_sets,
             sets=len(packed_sets),
-            model=model,
-            train=train,
+            name=name,
             renewed=renewed,
             calibration=calibration,
         )
 
     def race(self, session: Session, looks: Looks, since: int = 0) -> list[Race]:
-        """Against each opponent from that one on, with the GPU alone; raises Failed for a clock that lies."""
+        """Against each opponent from that one on, with the GPU alone."""
         session.ask("time", batch=WARM_UP_CALLS)
         races: list[Race] = []
         for opponent in self.opponents[since:]:
             if not opponent.namesake:  # else what was measured of the one before holds
                 with opponent.conditions.settled():
-                    samples = self._believed(opponent, session, self._turns(opponent, session, looks))
-                    self._bound(session, samples)
+                    samples = self._turns(opponent, session, looks)
             races.append(Race(opponent=opponent.name, samples=samples))
         return races
 
@@ -187,68 +164,12 @@ class Racetrack:
             before=before,
         )
 
-    def _believed(self, opponent: Opponent, session: Session, samples: PairedSamples) -> PairedSamples:
-        """These, or a race run again, where they contradict themselves and that one does not."""
-        race_again = functools.partial(self._turns, opponent, session, Looks())
-        return settle_doubt(samples, self.clock.overheads, race_again)
-
-    def _bound(self, session: Session, samples: PairedSamples) -> None:
-        """Refuse claims that the trusted clock or the floor contradict."""
-        claimed = statistics.median(sample.device_ms for sample in samples.candidate)
-        latency = statistics.median(sample.host_ms for sample in samples.candidate)
-        calls = max(3, min(BATCH_AT_MOST, int(BATCH_MS / max(latency, 1e-3))))
-        batches_ms: list[float] = []
-        while len(batches_ms) < BATCHES and not any(ms <= FALSE_FACTOR * latency + 0.05 for ms in batches_ms):
-            batches_ms.append(_batch_ms(session, calls))
-        trusted = min(batches_ms)
-        if trusted > FALSE_FACTOR * latency + 0.05:
-            raise Failed(
-                Finding.FALSE_CLOCK,
-                f"claimed {latency:.4f} ms a call; {calls} calls timed from outside took {trusted:.4f} ms each",
-            )
-        if claimed < FLOOR_SHARE * self.floor_ms:
-            raise Failed(
-                Finding.FALSE_CLOCK, f"claimed {claimed:.4f} ms; moving the bytes alone takes {self.floor_ms:.4f} ms"
-            )
-
-
-def settle_doubt(
-    samples: PairedSamples, overheads: Overheads, race_again: Callable[[], PairedSamples], pause_s: float = PAUSE_S
-) -> PairedSamples:
-    """The first of these and up to two races more that does not contradict itself: what is doubted is not reported.
-
-    A host that was held up is not again, and a lie is; where it holds up the original as well, nobody can tell.
-    `overheads`: of the clock that reads the original.
-    """
-    for _ in range(RACED_AGAIN):
-        if not _doubt(samples, overheads):
-            return samples
-        time.sleep(pause_s)
-        samples = race_again()
-    doubt, beside_ms = _doubt(samples, overheads), hidden_ms(samples.baseline, overheads)
-    if not doubt:
-        return samples
-    if beside_ms >= HELD_UP_ALIKE * hidden_ms(samples.candidate, samples.overheads):
-        raise Disturbed(f"the host was held up; {beside_ms:.4f} ms of the original's call nothing explains either")
-    raise Failed(Finding.FALSE_CLOCK, f"{doubt} ({beside_ms:.4f} ms for the original meanwhile)")
-
-
-def _doubt(samples: PairedSamples, overheads: Overheads) -> str:
-    return contradiction(samples.candidate, samples.overheads, hidden_ms(samples.baseline, overheads))
-
 
 def may_win(samples: PairedSamples) -> bool:
     """Whether a short race leaves a win by the margin possible, as it does not where hardly a pair was won by it."""
     original, candidate = samples.times_ms("device")
     won = pairs_won(original, candidate)
     return statistics.median(candidate) < statistics.median(original) and won >= PAIRS_WON * len(original)
-
-
-def _batch_ms(session: Session, calls: int) -> float:
-    """A call's share of a batch, by the clock of this process."""
-    began = time.perf_counter()
-    session.ask("time", batch=calls)
-    return ((time.perf_counter() - began) * 1e3 - ROUND_TRIP_MS) / calls
 
 
 def _call(model: Any, args: list[Any], conditions: Conditions) -> Any:

@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 
-from triton_agent.tools.ceilings import ceilings
 from triton_agent.tools.isolate.conditions import Conditions
 from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.isolate.tensors import nested_tensors
@@ -116,9 +115,9 @@ class Timekeeper:
                 self._roofline = least_time(self._reference, self._plan, self._conditions)
             return self._roofline
 
-    def enter(self, session: Session, packed_sets: list[Payload], *, model: str, train: bool, renewed: bool) -> None:
+    def enter(self, session: Session, packed_sets: list[Payload], *, name: str, renewed: bool) -> None:
         """Bring a candidate to the start; needs no exclusive lease."""
-        self._track.enter(session, packed_sets, model=model, train=train, renewed=renewed)
+        self._track.enter(session, packed_sets, name=name, renewed=renewed)
 
     def race(self, session: Session, looks: Looks, since: int = 0) -> list[Race]:
         """Against each opponent there is, from that one on, while nothing disturbed."""
@@ -154,8 +153,7 @@ class Timekeeper:
 
     def _make_track(self, reference: Reference, plan: Plan, baselines: tuple[str, ...]) -> Racetrack:
         """The clock, and the opponents that are there at once: the original as it is, and under other conditions."""
-        floor = plan.facts["floor_bytes_main"] / ceilings("cuda").copy_bytes_per_s * 1e3
-        track = Racetrack(SpeedSettings(), floor, self._conditions)
+        track = Racetrack(SpeedSettings(), self._conditions)
         self._sets = sets = [[_to_gpu(value) for value in packed.unpack()] for packed in plan.timing_sets]
         original = original_on_gpu(reference, plan)
         mode = precision_mode(self._conditions)

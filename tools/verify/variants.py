@@ -1,10 +1,10 @@
 """The shape family of a problem: other sizes at which the same module has to be right.
 
 A kernel with a shape written into it passes at that shape and nowhere else, so the family holds sizes that no block
-size divides: a batch of one more, of one, prime feature sizes. Each is proven: the original was run there, its shapes
-really differ, and its outputs are as finite as before. Variants never change what a candidate cannot be told. Those at
-which the module calls other functions (it loops over a size, or asks for one) come last: each is a program of its own,
-and a kernel's file need not hold them all.
+size divides: a batch of one more, of one, prime feature sizes, and one up to four times as large. Each is proven: the
+original was run there, its shapes really differ, and its outputs are as finite as before. Variants never change what a
+candidate cannot be told. Those at which the module calls other functions (it loops over a size, or asks for one) come
+last: each is a program of its own, and a kernel's file need not hold them all.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ __all__ = [
 
 MOST_VARIANTS = 5
 """Beside the first. Each costs a candidate a compile and a few calls."""
+GROWN_LOAD, GROWN_WORK = 0.5, 10.0
+"""Of the limits, and times the given size, which a larger one may take: two sizes three times as large."""
 ENOUGH = 2
 """So many at which the same functions are called, and no others are asked for."""
 
@@ -43,7 +45,7 @@ def family(
     base: Variant = AS_GIVEN,
     device: str = "cpu",
 ) -> list[Variant]:
-    """`base` first (it is not run here if it is beyond the limits), then up to four proven variants of it."""
+    """`base` first (it is not run here if it is beyond the limits), then up to six proven variants of it."""
     trials = Trials(spec, seed, limits, device)
     anchor = base
     if not trials.fits(base):
@@ -75,7 +77,19 @@ def _around(trials: Trials, anchor: Variant) -> list[Variant]:
             continue
         sizes.accepted(variant)
         found.append(variant)
-    return found + others[: max(0, ENOUGH - len(found))]
+    grown = next((variant for variant in sizes.grown() if _is_larger(trials, variant, proven, shapes)), None)
+    return found + ([grown] if grown is not None else []) + others[: max(0, ENOUGH - len(found))]
+
+
+def _is_larger(trials: Trials, variant: Variant, proven: Footprint, shapes: set[object]) -> bool:
+    """Whether the original runs there, by the same functions, and it is cheap enough and new."""
+    real = None if trials.out_of_time else trials.prove(variant)
+    return (
+        real is not None
+        and real.load(trials.limits) <= min(GROWN_LOAD, GROWN_WORK * proven.load(trials.limits))
+        and (real.finite, real.calls) == (proven.finite, proven.calls)
+        and _shapes(real) not in shapes
+    )
 
 
 def _shapes(footprint: Footprint) -> object:
@@ -116,6 +130,17 @@ class _Neighbours:
         if LEADING in self.at and not self._taken:
             for value in (odd_above(self.at[LEADING]), 1, odd_below(self.at[LEADING])):
                 yield self._variant({LEADING: value})
+
+    def grown(self) -> Iterator[Variant]:
+        """All sizes about three times as large, else one of them four, three or two times, the last one first."""
+        lengths, features = self._kinds()
+        keys = [*lengths, *features]
+        for times in (3, 2) if len(keys) > 1 else ():
+            yield self._variant({key: times * self.at[key] + 1 for key in keys})
+        for times in (4, 3, 2):
+            for key in reversed(keys):
+                yield self._variant({key: times * self.at[key] + 1})
+                yield self._variant({key: times * self.at[key]})
 
     def _kinds(self) -> tuple[list[str], list[str]]:
         """Lengths change the inputs and leave the parameters alone; features change the parameters."""

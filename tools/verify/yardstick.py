@@ -90,12 +90,15 @@ class Yardstick:
     """Root mean square of this output on the inputs as given; 0 where unknown."""
     coarse: tuple[torch.Tensor, ...] = ()
     """What the original makes of it in the coarsest way that the user allows, where that is not how it was run."""
+    span: tuple[torch.Tensor, torch.Tensor] | None = None
+    """The lowest and the highest value that may stand in place of the truth where it is not decided (see `jumps.py`);
+    both are the truth elsewhere."""
 
     @functools.cached_property
     def as_real(self) -> Yardstick:
         """Of a complex output, with real and imaginary parts side by side."""
         real = self._each(lambda tensor: torch.view_as_real(tensor.to(torch.complex128)))
-        return dataclasses.replace(real, original=torch.view_as_real(self.original))
+        return dataclasses.replace(real, original=torch.view_as_real(self.original), span=None)
 
     def brought_near(self) -> Yardstick:
         """Where answers are held against it."""
@@ -108,6 +111,7 @@ class Yardstick:
             original=made(self.original),
             nudged=tuple(map(made, self.nudged)),
             coarse=tuple(map(made, self.coarse)),
+            span=None if self.span is None else (made(self.span[0]), made(self.span[1])),
         )
 
     @functools.cached_property
@@ -117,12 +121,35 @@ class Yardstick:
         if not bool(settled.any()):
             return None
         nudged, coarse = (
-            [torch.where(torch.isfinite(other.double()), other.double(), truth)[settled] for other in others]
+            [
+                self.decided(torch.where(torch.isfinite(other.double()), other.double(), truth))[settled]
+                for other in others
+            ]
             for others in (self.nudged, self.coarse)
         )
-        fields = [self.original.double()[settled], *nudged, *coarse]
+        fields = [self.decided(self.original.double())[settled], *nudged, *coarse]
         found = _limits(truth[settled], fields, len(nudged), self.scale, self.original.dtype)
         return dataclasses.replace(found, whole=bool(settled.all()))
+
+    def decided(self, values: torch.Tensor) -> torch.Tensor:
+        """These values, in float64, with the truth in place of those that may stand for it where it is not decided."""
+        return values if self.span is None else torch.where(self.may_stand(values), self.truth.double(), values)
+
+    def may_stand(self, values: torch.Tensor) -> torch.Tensor:
+        """Which of these values, in float64, lie within a span."""
+        assert self.span is not None
+        low, high = self.span
+        return (low < high) & (low <= values) & (values <= high)
+
+    @property
+    def judged_share(self) -> float:
+        """Of its elements, those that an answer is held to."""
+        if not self.truth.numel():
+            return 1.0
+        left = torch.ones_like(self.truth, dtype=torch.bool) if self.span is None else self.span[0] >= self.span[1]
+        if self.original.is_floating_point():
+            left = left & self.settled()
+        return float(left.double().mean())
 
     def settled(self) -> torch.Tensor:
         """Where the original and the truth are both finite, and so everybody has to be."""

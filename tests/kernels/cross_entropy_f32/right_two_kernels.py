@@ -16,17 +16,20 @@ def row_losses(logit_ptr, target_ptr, loss_ptr, rows, classes, BLOCK_R: tl.const
     top = tl.max(logits, axis=1)
     total = tl.sum(tl.exp(logits - top[:, None]), axis=1)
     target = tl.load(target_ptr + row, mask=row < rows, other=0)
-    chosen = tl.load(logit_ptr + row * classes + target, mask=row < rows, other=0.0)
-    tl.store(loss_ptr + row, tl.log(total) - (chosen - top), mask=row < rows)
+    counts = (row < rows) & (target != -100)
+    chosen = tl.load(logit_ptr + row * classes + target, mask=counts, other=0.0)
+    tl.store(loss_ptr + row, tl.where(counts, tl.log(total) - (chosen - top), 0.0), mask=row < rows)
 
 
 @triton.jit
-def mean_loss(loss_ptr, out_ptr, rows, BLOCK: tl.constexpr):
+def mean_loss(loss_ptr, target_ptr, out_ptr, rows, BLOCK: tl.constexpr):
     total = tl.zeros((BLOCK,), tl.float32)
+    count = tl.zeros((BLOCK,), tl.float32)
     for start in range(0, rows, BLOCK):
         row = start + tl.arange(0, BLOCK)
         total += tl.load(loss_ptr + row, mask=row < rows, other=0.0)
-    tl.store(out_ptr, tl.sum(total, axis=0) / rows)
+        count += (tl.load(target_ptr + row, mask=row < rows, other=-100) != -100).to(tl.float32)
+    tl.store(out_ptr, tl.sum(total, axis=0) / tl.sum(count, axis=0))
 
 
 class ModelNew(nn.Module):
@@ -37,5 +40,5 @@ class ModelNew(nn.Module):
         out = torch.empty((), dtype=logits.dtype, device=logits.device)
         block_c = triton.next_power_of_2(classes)
         row_losses[(triton.cdiv(rows, 16),)](logits, targets, losses, rows, classes, BLOCK_R=16, BLOCK_C=block_c)
-        mean_loss[(1,)](losses, out, rows, BLOCK=128)
+        mean_loss[(1,)](losses, targets, out, rows, BLOCK=128)
         return out

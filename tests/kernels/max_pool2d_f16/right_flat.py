@@ -19,7 +19,7 @@ def max_pool(x_ptr, y_ptr, count, h_in, w_in, h_out, w_out, WINDOW: tl.constexpr
             w = column * 2 - 1 + j
             inside = (target < count) & (h >= 0) & (h < h_in) & (w >= 0) & (w < w_in)
             x = tl.load(x_ptr + (plane * h_in + h) * w_in + w, mask=inside, other=-float("inf"))
-            top = tl.maximum(top, x.to(tl.float32))
+            top = tl.maximum(top, x.to(tl.float32), propagate_nan=tl.PropagateNan.ALL)
     tl.store(y_ptr + target, top.to(tl.float16), mask=target < count)
 
 

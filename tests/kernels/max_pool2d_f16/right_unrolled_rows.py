@@ -18,7 +18,7 @@ def max_pool(x_ptr, y_ptr, h_in, w_in, h_out, w_out, BLOCK_H: tl.constexpr, BLOC
         for j in tl.static_range(3):
             w = tl.minimum(tl.maximum(column * 2 - 1 + j, 0), w_in - 1)
             x = tl.load(x_ptr + (plane * h_in + h) * w_in + w, mask=inside, other=-float("inf"))
-            top = tl.maximum(top, x)
+            top = tl.maximum(top, x, propagate_nan=tl.PropagateNan.ALL)
     tl.store(y_ptr + (plane * h_out + row) * w_out + column, top, mask=inside)
 
 

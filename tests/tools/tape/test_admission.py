@@ -1,0 +1,311 @@
+"""Tapes that contradict themselves, or reach for what no tape may have, are refused before anything is run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from tests.tools.tape.tapes import Writing
+
+from triton_agent.tools.isolate.tensors import Malformed
+from triton_agent.tools.tape.admission import NotAdmitted, UnknownOption, admit
+from triton_agent.tools.tape.outline import Outline, outline
+from triton_agent.tools.tape.tape import (
+    Address,
+    Allocate,
+    Buffer,
+    Choice,
+    Constant,
+    Named,
+    Operate,
+    Place,
+    Tape,
+    View,
+    decode,
+    encode,
+)
+
+X, SHIFT, WEIGHT = torch.zeros(4, 8), torch.zeros(8), torch.zeros(8)
+CALL, CONSTRUCTOR = outline([X]), outline(((SHIFT,), {}))
+STATE = {"weight": (8,)}
+KERNEL = "0" * 32
+
+
+def honest(change: Callable[[Writing, View], Any] = lambda writing, x: None) -> Tape:
+    """What a tracer would send; `change` adds steps before the last."""
+    writing = Writing()
+    x, shift = writing.input(X), writing.argument(SHIFT)
+    weight = writing.parameter("weight", WEIGHT)
+    packed = writing.operate("aten.add.Tensor", weight, shift, prepared=True)
+    made = writing.operate("aten.mul.Tensor", x, packed)
+    change(writing, x)
+    y = writing.allocate(4, 8)
+    writing.launch(KERNEL, x_ptr=made, y_ptr=y, n=32, options=(("num_warps", 4),))
+    return writing.tape(y, made)
+
+
+def admitted(tape: Tape, call: Outline = CALL) -> None:
+    found = decode(encode(tape))
+    assert found == tape
+    admit(found, call, CONSTRUCTOR, STATE)
+
+
+def test_an_honest_tape_is_admitted() -> None:
+    admitted(honest())
+
+
+def refused(tape: Tape, why: str) -> None:
+    with pytest.raises(NotAdmitted, match=why):
+        admitted(tape)
+
+
+def changed(tape: Tape, number: int, **changes: Any) -> Tape:
+    """The tape with another step of this number."""
+    steps = list(tape.steps)
+    steps[number] = dataclasses.replace(steps[number], **changes)
+    return dataclasses.replace(tape, steps=tuple(steps))
+
+
+BEYOND = {
+    "longer": {"shape": (5, 8)},
+    "further": {"offset": 1},
+    "wider steps": {"strides": (9, 1)},
+    "wider elements": {"dtype": "float64"},
+    "huge": {"shape": (1 << 40, 1 << 20)},
+}
+
+
+@pytest.mark.parametrize("change", BEYOND.values(), ids=BEYOND)
+def test_no_view_reaches_beyond_its_buffer(change: dict[str, Any]) -> None:
+    tape = honest()
+    far = dataclasses.replace(tape.outputs[0], **change)
+    refused(dataclasses.replace(tape, outputs=(far, tape.outputs[1])), "beyond its buffer")
+    refused(changed(tape, 0, args=(far, 2.0)), "beyond its buffer")
+    refused(changed(tape, 0, results=(far,)), "beyond its buffer")
+
+
+def test_an_empty_view_reaches_nowhere() -> None:
+    tape = honest()
+    nothing = dataclasses.replace(tape.outputs[0], shape=(0, 8), offset=1 << 40)
+    admitted(dataclasses.replace(tape, outputs=(nothing, tape.outputs[1])))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"buffer": 99}, "a buffer that is not there"),
+        ({"dtype": "float31"}, "a dtype"),
+        ({"strides": (8,)}, "different length"),
+    ],
+)
+def test_a_view_names_a_buffer_a_dtype_and_a_stride_for_each_size(change: dict[str, Any], why: str) -> None:
+    tape = honest()
+    refused(dataclasses.replace(tape, outputs=(dataclasses.replace(tape.outputs[0], **change),) * 2), why)
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        *("aten.from_file.default", "aten.set_.source_Tensor", "aten.resize_.default", "aten.item.default"),
+        *(
+            "aten.record_stream.default",
+            "aten._print.default",
+            "aten.equal.default",
+            "aten._local_scalar_dense.default",
+        ),
+        *("mine.twice.default", "aten.no_such_thing.default", "aten.add.NoOverload", "aten.add", "os.system.default"),
+        *("aten.__class__.default", "aten.overloads.default"),
+    ],
+)
+def test_only_operators_of_torch_that_compute_on_tensors_are_admitted(operator: str) -> None:
+    refused(changed(honest(), 0, operator=operator), "operator")
+
+
+def test_an_operator_gets_no_address() -> None:
+    tape = honest()
+    refused(changed(tape, 0, args=(tape.inputs[0], Address(buffer=0, offset=0))), "only a launch takes")
+    refused(changed(tape, 0, args=((tape.inputs[0], (Address(buffer=0, offset=0),)),)), "only a launch takes")
+
+
+def test_memory_is_made_before_it_is_used() -> None:
+    tape = honest()
+    refused(dataclasses.replace(tape, steps=tape.steps[::-1]), "nothing made")
+    refused(dataclasses.replace(tape, steps=()), "nothing made")
+    ahead = changed(tape, 0, args=(tape.outputs[0], 2.0))
+    refused(ahead, "nothing made")
+
+
+def test_memory_from_outside_is_not_made_anew() -> None:
+    tape = honest()
+    for step in (Allocate(buffer=0), Constant(buffer=2, data=b"")):
+        refused(dataclasses.replace(tape, steps=(step, *tape.steps)), "made anew")
+
+
+def test_the_prologue_touches_no_input() -> None:
+    tape = honest()
+    moved = dataclasses.replace(tape, prologue=(*tape.prologue, tape.steps[0]), steps=tape.steps[1:])
+    refused(moved, "touches an input")
+    pointed = Choice(kernel=KERNEL, grid=(1, 1, 1), arguments=(("x", Address(buffer=0, offset=0)),), options=())
+    writing_launch = dataclasses.replace(tape.steps[-1], choices=(pointed,))  # type: ignore[arg-type]
+    refused(dataclasses.replace(tape, prologue=(writing_launch,)), "touches an input")
+
+
+def test_a_constant_fits_into_its_buffer_and_names_buffers_that_are_there() -> None:
+    def constant(data: bytes, *relocations: tuple[int, Address]) -> Tape:
+        def add(writing: Writing, x: View) -> None:
+            table = writing.fresh(2, dtype="int64")
+            writing.steps.append(Constant(buffer=table.buffer, data=data, relocations=relocations))
+
+        return honest(add)
+
+    admitted(constant(bytes(16), (8, Address(buffer=0, offset=4))))
+    refused(constant(bytes(17)), "more values")
+    refused(constant(bytes(16), (9, Address(buffer=0, offset=0))), "an address that is none")
+    refused(constant(bytes(16), (0, Address(buffer=99, offset=0))), "an address that is none")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (("extern_libs", "/tmp/evil.bc"),),
+        (("extern_libs", (("libdevice", "/tmp/evil.bc"),)),),
+        (("num_warps", "4"),),
+        (("num_warps", 3),),
+        (("num_warps", 64),),
+        (("ptx_options", "--evil"),),
+        (("ir_override", "/tmp/evil.ttir"),),
+        (("grid", 3),),
+        (("num_stages", 2.5),),
+    ],
+)
+def test_compiler_options_are_known_numbers(options: tuple[tuple[str, Any], ...]) -> None:
+    tape = honest()
+    launch = tape.steps[-1]
+    choice = dataclasses.replace(launch.choices[0], options=options)  # type: ignore[union-attr]
+    with pytest.raises(UnknownOption):
+        admitted(changed(tape, len(tape.steps) - 1, choices=(choice,)))
+
+
+@pytest.mark.parametrize("grid", [(0, 1, 1), (1, 65536, 1), (1 << 31, 1, 1), (1 << 30, 1 << 10, 1 << 10)])
+def test_grids_are_those_that_a_gpu_takes(grid: tuple[int, int, int]) -> None:
+    tape = honest()
+    choice = dataclasses.replace(tape.steps[-1].choices[0], grid=grid)  # type: ignore[union-attr]
+    refused(changed(tape, len(tape.steps) - 1, choices=(choice,)), "grid")
+
+
+def test_no_argument_of_a_launch_is_given_twice() -> None:
+    tape = honest()
+    choice = tape.steps[-1].choices[0]  # type: ignore[union-attr]
+    twice = dataclasses.replace(choice, arguments=(*choice.arguments, choice.arguments[0]))
+    refused(changed(tape, len(tape.steps) - 1, choices=(twice,)), "given twice")
+
+
+def test_arguments_lie_as_they_were_given() -> None:
+    tape = honest()
+    (x,) = tape.inputs
+    refused(dataclasses.replace(tape, inputs=(x, x)), "other arguments")
+    refused(dataclasses.replace(tape, inputs=()), "other arguments")
+    refused(dataclasses.replace(tape, inputs=(dataclasses.replace(x, shape=(2, 16)),)), "lies otherwise")
+    refused(dataclasses.replace(tape, inputs=(dataclasses.replace(x, buffer=tape.outputs[0].buffer),)), "other memory")
+    longer = (dataclasses.replace(tape.buffers[0], size_bytes=256), *tape.buffers[1:])
+    refused(dataclasses.replace(tape, buffers=longer), "another size")
+
+
+def test_arguments_share_memory_where_they_did_and_nowhere_else() -> None:
+    both = outline([X, X[:2]])
+    apart = outline([X, torch.zeros(4, 8)[:2]])
+    tape = honest()
+    (x,) = tape.inputs
+    part = dataclasses.replace(x, shape=(2, 8))
+    shared = dataclasses.replace(tape, inputs=(x, part))
+    admitted(shared, both)
+    with pytest.raises(NotAdmitted, match="share memory"):
+        admitted(shared, apart)
+    two = (*tape.buffers, Buffer(place=Place.INPUT, size_bytes=128))
+    separate = dataclasses.replace(tape, buffers=two, inputs=(x, dataclasses.replace(part, buffer=len(tape.buffers))))
+    admitted(separate, apart)
+    with pytest.raises(NotAdmitted, match="share memory"):
+        admitted(separate, both)
+
+
+def test_state_is_the_references() -> None:
+    tape = honest()
+    ((_, weight),) = tape.state
+    refused(dataclasses.replace(tape, state=(("other", weight),)), "no parameter")
+    refused(dataclasses.replace(tape, state=(("weight", tape.inputs[0]),)), "other memory")
+    refused(dataclasses.replace(tape, rebound=(("other", weight),)), "replaced")
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"tensor": 0},
+        {"tuple": [{"tensor": 1}, {"tensor": 0}]},
+        {"tuple": [{"tensor": 0}, {"tensor": 0}]},
+        {"tuple": [{"tensor": 0}, {"tensor": 1}, {"tensor": 2}]},
+        {"tuple": 3},
+        None,
+        3,
+    ],
+)
+def test_the_nesting_names_every_output_once(tree: Any) -> None:
+    with pytest.raises(NotAdmitted):
+        admitted(dataclasses.replace(honest(), tree=tree))
+
+
+def test_no_buffer_is_without_bounds() -> None:
+    tape = honest()
+    huge = (*tape.buffers[:-1], dataclasses.replace(tape.buffers[-1], size_bytes=1 << 50))
+    refused(dataclasses.replace(tape, buffers=huge), "without bounds")
+
+
+# -- what `decode` refuses -------------------------------------------------------------------------------------------
+
+FORGED: dict[str, Any] = {
+    "an unknown record": {"is": "Popen", "args": ["true"]},
+    "a field too many": {"is": "Allocate", "buffer": 0, "more": 1},
+    "a field too few": {"is": "View", "buffer": 0},
+    "a negative number": {"is": "Allocate", "buffer": -1},
+    "a true number": {"is": "Allocate", "buffer": True},
+    "a number as text": {"is": "Allocate", "buffer": "0"},
+    "a negative stride": {
+        **{"is": "View", "buffer": 0, "dtype": "float32", "shape": [4], "strides": [-1], "offset": 3},
+    },
+    "a huge number": {"is": "Buffer", "place": "fresh", "size_bytes": 1 << 70},
+    "no such place": {"is": "Buffer", "place": "mine", "size_bytes": 8},
+    "no base64": {"is": "bytes", "data": "%%%"},
+    "no float": {"is": "float", "data": "a lot"},
+    "a plain nest as an argument": {
+        **{"is": "Operate", "operator": "aten.add.Tensor", "args": [{"is": "plain", "data": {}}], "kwargs": []},
+        "results": [],
+    },
+    "a step that is none": {**encode(honest()), "steps": [{"is": "Address", "buffer": 0, "offset": 0}]},
+    "a launch without a choice": {"is": "Launch", "choices": [], "line": 1},
+    "a grid of two": {"is": "Choice", "kernel": "k", "grid": [1, 1], "arguments": [], "options": []},
+}
+
+
+@pytest.mark.parametrize("data", FORGED.values(), ids=FORGED)
+def test_what_no_tracer_writes_is_malformed(data: Any) -> None:
+    with pytest.raises(Malformed):
+        decode(data)
+
+
+def test_a_nest_without_end_and_a_tape_without_end_are_malformed() -> None:
+    nest: Any = []
+    for _ in range(100_000):
+        nest = [nest]
+    with pytest.raises(Malformed):
+        decode(nest)
+    with pytest.raises(Malformed):
+        decode([0] * 2_000_001)
+
+
+def test_everything_on_a_tape_survives_json() -> None:
+    values = (None, True, 3, -0.0, float("inf"), "x", Named(kind="dtype", name="float16"), (1, (2.5,)))
+    step = Operate(operator="aten.add.Tensor", args=values, kwargs=(("alpha", 2),), results=(None,))
+    assert decode(encode(step)) == step
+    assert str(decode(encode(step)).args[3]) == "-0.0"

@@ -1,0 +1,297 @@
+"""A file written from tapes does what the tapes say, and says so in plain code.
+
+Texts are only run by the evaluator or in processes of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.grading import HERE, Specimen, honest, specimen, spoken
+
+from triton_agent.tools.evaluator import Emission, Evaluator, EvaluatorSettings
+from triton_agent.tools.input_sets import parse_sets
+from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.problem import ProblemSpec, parse_problem
+from triton_agent.tools.screen import screen
+from triton_agent.tools.sets_evaluator import SetsEvaluator
+
+SETTINGS = EvaluatorSettings(target=None, shapes="given")
+QUICK = ("online_softmax_attention", "weights_packed_at_first_use", "autotuned_add")
+MORE = (
+    *("host_tensor_descriptors", "complex_numbers_as_pairs", "own_running_statistics", "running_statistics_in_kernel"),
+    *("buffer_of_constants", "scratch_kept_between_calls", "split_k_in_turn", "folded_batch_norm", "transposed_buffer"),
+    *("views_around_kernel", "weight_layout_follows_version", "three_chained_kernels", "dataclass_returned"),
+    *("library_convolution_own_bias", "device_tensor_descriptors", "rotary_table_grows"),
+)
+HABITS = ("bias_gelu_seeded_dropout", "gqa_flash", "row_moments_dictionary", "int4_two_dots", "lstm_step_named_tuple")
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"TRITON_INTERPRET": "1"}
+
+LINEAR_PROBLEM = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
+        self.register_buffer("calls", torch.zeros(1))
+    def forward(self, batch, factor):
+        return {"y": self.layers(batch["x"]) * factor}
+
+def get_inputs():
+    return [{"x": torch.randn(4, 8)}, 2.0]
+"""
+LINEAR_KERNEL = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def linear_kernel(x_ptr, wt_ptr, b_ptr, y_ptr, scale, RELU: tl.constexpr, N: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, N)
+    x = tl.load(x_ptr + row * N + at)
+    wt = tl.load(wt_ptr + at[:, None] * N + at[None, :])
+    y = tl.sum(x[:, None] * wt, 0) + tl.load(b_ptr + at)  # the author's own words
+    if RELU:
+        y = tl.maximum(y, 0.0)
+    tl.store(y_ptr + row * N + at, y * scale)
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
+        self.register_buffer("calls", torch.zeros(1))
+        self.packed = None
+    def forward(self, batch, factor):
+        x = batch["x"]
+        if self.packed is None or self.version != self.layers[0].weight._version:
+            self.packed, self.version = self.layers[0].weight.t().contiguous(), self.layers[0].weight._version
+        hidden, y = torch.empty_like(x), torch.empty_like(x)
+        linear_kernel[(x.shape[0],)](x, self.packed, self.layers[0].bias, hidden, 1.0, RELU=True, N=8)
+        wt = self.layers[2].weight.t().contiguous()
+        linear_kernel[(x.shape[0],)](hidden, wt, self.layers[2].bias, y, factor, RELU=False, N=8, num_warps=2)
+        return {"y": y}
+"""
+
+
+def specimens() -> list[object]:
+    found = {item.path.stem: item for item in honest()}
+    habits = HERE / "habits"
+    for name in HABITS:
+        path = habits / f"{name}.py"
+        problem = re.search(r"^problem: *(\S+)", path.read_text(), re.MULTILINE)
+        assert problem is not None
+        found[name] = specimen(path, habits / "problems" / f"{problem[1]}.py")
+    quick = [pytest.param(found[name], id=name) for name in QUICK]
+    return quick + [pytest.param(found[name], id=name, marks=pytest.mark.slow) for name in (*MORE, *HABITS)]
+
+
+@pytest.mark.parametrize("item", specimens())
+def test_the_emitted_file_passes_and_has_the_same_tape(item: Specimen, nursery: Nursery) -> None:
+    """Emitting the file once more gives the same text, so its calls have the same tapes."""
+    spec = parse_problem(str(item.problem))
+    settings = EvaluatorSettings(target=None, shapes="given", allow_library=item.allow_library)
+    with Evaluator(spec, settings, nursery=nursery) as evaluator:
+        found = evaluator.emitted(item.path.read_text())
+        assert found.text, found.message
+        assert screen(found.text) is None
+        verdict = evaluator.evaluate(found.text, as_given=True)
+        assert spoken(verdict) == "passed", verdict.message
+        assert evaluator.emitted(found.text).text == found.text
+
+
+@pytest.fixture(scope="module")
+def linear(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> tuple[ProblemSpec, Emission]:
+    folder = tmp_path_factory.mktemp("linear")
+    (folder / "problem.py").write_text(LINEAR_PROBLEM)
+    spec = parse_problem(str(folder / "problem.py"))
+    with Evaluator(spec, SETTINGS, nursery=nursery) as evaluator:
+        found = evaluator.emitted(LINEAR_KERNEL)
+    (folder / "emitted.py").write_text(found.text)
+    return spec, found
+
+
+def run_python(spec: ProblemSpec, code: str) -> str:
+    """In a process that finds torch and triton, the problem and the emitted file, but not this project."""
+    hide = "import sys; sys.modules['triton_agent'] = None\nimport torch, problem, emitted\n"
+    done = subprocess.run(
+        [sys.executable, "-c", hide + code], cwd=Path(spec.path).parent, env=ENVIRONMENT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+BOTH = """
+model, fast = problem.Model(), emitted.ModelNew()
+print(fast.load_state_dict(model.state_dict()), list(fast.state_dict()) == list(model.state_dict()))
+def same():
+    with torch.no_grad():
+        given = [{"x": torch.randn(4, 8)}, 2.0]
+        return torch.allclose(model(*given)["y"], fast(*given)["y"], atol=1e-5)
+"""
+
+
+def test_the_file_stands_alone_and_takes_the_references_state(linear: tuple[ProblemSpec, Emission]) -> None:
+    assert run_python(linear[0], f"{BOTH}\nprint(same())") == "<All keys matched successfully> True\nTrue\n"
+
+
+def test_what_was_prepared_is_made_anew_when_a_parameter_changes(linear: tuple[ProblemSpec, Emission]) -> None:
+    said = run_python(
+        linear[0],
+        f"""{BOTH}
+fast({{"x": torch.ones(4, 8)}}, 2.0); first = fast._prepared
+fast({{"x": torch.ones(4, 8)}}, 2.0); print(fast._prepared is first)
+with torch.no_grad():
+    for one in (model, fast):
+        one.get_parameter("layers.0.weight").mul_(3.0)
+print(same())
+other = problem.Model()
+model.load_state_dict(other.state_dict())
+for name, parameter in other.named_parameters():
+    owner, _, leaf = name.rpartition(".")
+    fast.get_submodule(owner)._parameters[leaf] = parameter
+print(same())
+""",
+    )
+    assert said.split()[-3:] == ["True", "True", "True"]
+
+
+def test_a_call_of_another_form_names_the_known_ones(linear: tuple[ProblemSpec, Emission]) -> None:
+    said = run_python(
+        linear[0],
+        f"""{BOTH}
+for given in ([{{"x": torch.ones(3, 8)}}, 2.0], [{{"x": torch.ones(4, 8)}}, 3.0], [{{"x": torch.ones(8, 4).t()}}, 2.0]):
+    try:
+        fast(*given)
+    except NotImplementedError as error:
+        print("(4, 8), torch.float32, (8, 1)" in str(error))
+""",
+    )
+    assert said.split()[-3:] == ["True", "True", "True"]
+
+
+def test_the_text_is_laid_out_as_ruff_does_it_and_keeps_comments(linear: tuple[ProblemSpec, Emission]) -> None:
+    text = linear[1].text
+    assert "# the author's own words" in text
+    assert "linear_kernel[(4,)](y, wt_2, layers_2_bias, y_2, 2.0, RELU=False, N=8, num_warps=2)" in text
+    ruff = Path(sys.executable).with_name("ruff")
+    if not ruff.exists():
+        pytest.skip("ruff is not installed")
+    config = Path(__file__).parents[3] / "pyproject.toml"
+    whole = subprocess.run(
+        [ruff, "format", "--config", str(config), "--stdin-filename", "emitted.py", "-"],
+        input=text[text.index("\ndef _fact") :].lstrip("\n"),
+        capture_output=True,
+        text=True,
+    )
+    assert whole.stdout == text[text.index("\ndef _fact") :].lstrip("\n")
+
+
+RELU_PROBLEM = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+"""
+TUNED = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.autotune([triton.Config({"BLOCK": 32}, num_warps=1), triton.Config({"BLOCK": 64}, num_warps=2)], key=["n"])
+@triton.jit
+def relu_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    tl.static_assert(BLOCK == 64)
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(y_ptr + at, tl.where(x < 0, 0.0, x), mask=at < n)
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        x = x.contiguous()
+        y = torch.empty_like(x)
+        relu_kernel[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, y, x.numel())
+        return y
+"""
+
+
+def test_sets_of_inputs_share_a_file_and_choices_are_frozen(tmp_path: Path, nursery: Nursery) -> None:
+    (tmp_path / "problem.py").write_text(RELU_PROBLEM)
+    sets = parse_sets(["small=f32[10,10]", "long=f32[40,10]"])
+    spec = parse_problem(f"{tmp_path / 'problem.py'}:Model", sets=sets)
+    with SetsEvaluator(spec, SETTINGS, nursery=nursery) as evaluator:
+        found = evaluator.emitted(TUNED)
+        assert "autotune" not in found.text
+        assert "[(2,)](x, y, 100, BLOCK=64, num_warps=2" in found.text  # the first configuration cannot be compiled
+        assert "[(7,)](x, y, 400, BLOCK=64, num_warps=2" in found.text
+        assert spoken(evaluator.evaluate(found.text, as_given=True)) == "passed"
+        assert "(40, 10)" not in evaluator.emitted(TUNED, names={"small"}).text
+
+
+def test_random_numbers_of_the_constructor_have_no_text(tmp_path: Path, nursery: Nursery) -> None:
+    made = "def __init__(self):\n        super().__init__()\n        self.r = torch.rand(10, 10)\n    def forward"
+    kernel = TUNED.replace("def forward", made)
+    kernel = kernel.replace("return y", "return y + self.r")
+    (tmp_path / "problem.py").write_text(RELU_PROBLEM + "def get_inputs():\n    return [torch.randn(10, 10)]\n")
+    with Evaluator(parse_problem(str(tmp_path / "problem.py")), SETTINGS, nursery=nursery) as evaluator:
+        found = evaluator.emitted(kernel)
+    assert not found.text and "random numbers" in found.message
+
+
+SCALED_PROBLEM = """
+import torch
+ROWS = 4096
+WIDTH = 4096
+class Model(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(width))
+    def forward(self, x):
+        return x * self.weight
+def get_inputs():
+    return [torch.randn(ROWS, WIDTH)]
+def get_init_inputs():
+    return [WIDTH]
+"""
+SCALED_KERNEL = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def scale_kernel(x_ptr, w_ptr, y_ptr, width, BLOCK: tl.constexpr):
+    at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    here = tl.program_id(0) * width + at
+    inside = at < width
+    tl.store(y_ptr + here, tl.load(x_ptr + here, mask=inside) * tl.load(w_ptr + at, mask=inside), mask=inside)
+
+class ModelNew(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(width))
+    def forward(self, x):
+        x = x.contiguous()
+        y = torch.empty_like(x)
+        scale_kernel[(x.shape[0], triton.cdiv(x.shape[1], 256))](x, self.weight, y, x.shape[1], BLOCK=256)
+        return y
+"""
+
+
+def test_a_problem_that_is_scaled_down_for_the_check_gets_plans_at_its_own_sizes(
+    tmp_path: Path, nursery: Nursery
+) -> None:
+    (tmp_path / "problem.py").write_text(SCALED_PROBLEM)
+    with Evaluator(parse_problem(str(tmp_path / "problem.py")), SETTINGS, nursery=nursery) as evaluator:
+        assert evaluator.facts.scaled
+        found = evaluator.emitted(SCALED_KERNEL)
+    assert "scale_kernel[(4096, 16)](x, weight, y, 4096, BLOCK=256)" in found.text, found.message

@@ -1,0 +1,165 @@
+"""Traces small files in a process of its own, since the tracer patches torch for good.
+
+    python tracing_process.py < requests.json > replies.json
+
+A request has `source`, the `inputs` of a call as an expression (or a `problem`, whose they are), and may have the
+constructor's `arguments`, the names of parameters that are `given`, `train`, the numeric `conditions` and the `target`.
+Every file is traced in a fork, so none sees another. Tests call `traced`, which decodes the replies.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from triton_agent.tools.tape.kernels import KernelSet
+from triton_agent.tools.tape.tape import Launch, Operate, Tape, decode
+
+ROOT = Path(__file__).parents[3]
+TARGET = "cuda:90"
+HEADER = """
+import torch
+import triton
+import triton.language as tl
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Traced:
+    """What came of one file."""
+
+    reply: dict[str, Any]
+    """As the tracer gave it."""
+
+    @property
+    def tape(self) -> Tape:
+        assert "tape" in self.reply, self.reply
+        found = decode(self.reply["tape"])
+        assert isinstance(found, Tape)
+        return found
+
+    @property
+    def kernels(self) -> KernelSet:
+        return KernelSet.from_json(self.reply["kernels"])
+
+    @property
+    def raised(self) -> dict[str, Any]:
+        assert "raised" in self.reply, self.reply
+        found: dict[str, Any] = self.reply["raised"]
+        return found
+
+    @property
+    def ending(self) -> str:
+        return str(self.raised["ending"])
+
+    def kernel_names(self) -> list[str]:
+        """Of the launches of a call, in order; the first choice of each."""
+        functions = self.kernels.functions
+        return [functions[launch.choices[0].kernel].name for launch in self.tape.launches()]
+
+    def outline(self) -> list[str]:
+        """The steps of a call: operators and kernels by name, anything else by its kind."""
+        return [self._name(step) for step in self.tape.steps]
+
+    def prologue(self) -> list[str]:
+        """The steps of the prologue, likewise."""
+        return [self._name(step) for step in self.tape.prologue]
+
+    def _name(self, step: Any) -> str:
+        if isinstance(step, Operate):
+            return step.operator
+        if isinstance(step, Launch):
+            return self.kernels.functions[step.choices[0].kernel].name
+        return type(step).__name__
+
+
+def traced(requests: Mapping[str, dict[str, Any]]) -> dict[str, Traced]:
+    """All of them in one process; `torch`, `triton` and `tl` are imported at the head of each file."""
+    from triton_agent.tools.isolate.zygote import MODES, QUIET
+
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TRITON_")}
+    environment |= QUIET | MODES["tracer"] | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    asked = [{**request, "source": HEADER + request["source"]} for request in requests.values()]
+    done = subprocess.run(
+        [sys.executable, __file__],
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    replies = json.loads(done.stdout.splitlines()[-1])
+    return {name: Traced(reply=reply) for name, reply in zip(requests, replies, strict=True)}
+
+
+def main() -> None:
+    """Answer every request from a fork of a warm process."""
+    from triton_agent.tools.tape import tracer
+
+    tracer.warm_up()
+    replies = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, request in enumerate(json.load(sys.stdin)):
+            answer = Path(folder) / f"{number}.json"
+            pid = os.fork()
+            if pid == 0:
+                _trace(request, answer)
+            os.waitpid(pid, 0)
+            replies.append(json.loads(answer.read_text()) if answer.exists() else {"died": True})
+    print(json.dumps(replies))
+
+
+def _arguments(request: dict[str, Any]) -> tuple[Any, Any]:
+    """Those of the constructor and of a call; of a whole problem without values, since they may be large."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    if "problem" not in request:
+        constructor = eval(request.get("arguments", "()"), {"torch": torch})
+        return (constructor, {}), list(eval(request["inputs"], {"torch": torch}))
+    from triton_agent.tools.problem import parse_problem
+    from triton_agent.tools.verify.reference import load
+
+    reference = load(parse_problem(request["problem"]))
+    with FakeTensorMode():
+        return reference.init_arguments(), reference.make_inputs(0)
+
+
+def _trace(request: dict[str, Any], answer: Path) -> None:
+    """In a fork: write the reply, end."""
+    from triton_agent.tools.card_facts import facts_of_target
+    from triton_agent.tools.emulate.targets import TARGETS
+    from triton_agent.tools.isolate.payloads import pack
+    from triton_agent.tools.tape import tracer
+    from triton_agent.tools.tape.outline import outline
+
+    try:
+        scratch = answer.with_suffix("")
+        scratch.mkdir()
+        made = tracer.Tracer(str(scratch), facts_of_target(TARGETS[request.get("target", TARGET)]))
+        init, call = map(outline, _arguments(request))
+        load = {"op": "load", "source": request["source"], "conditions": request.get("conditions", {})}
+        trace = {"op": "trace", "seed": 7, "train": request.get("train", False), "given": request.get("given", [])}
+        try:
+            reply = made.handle(load, [])
+            if "ok" in reply:
+                reply = made.handle(trace, [pack(init), pack(call)])
+        except tracer.CandidateRaised as error:
+            reply = {"raised": error.report}
+        answer.write_text(json.dumps(reply))
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

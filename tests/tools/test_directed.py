@@ -1,0 +1,250 @@
+"""Inputs directed by the reference's operators, other layouts, and elements that no answer can be held to."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from triton_agent.tools.graph import extract
+from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.verify.accuracy import judge
+from triton_agent.tools.verify.cases import AFTER_OTHERS
+from triton_agent.tools.verify.directed import LIMITS, NOT_FINITE, NUMBERS, OFFSET, TIES, Directed, directed
+from triton_agent.tools.verify.expectation import expect, with_free_places
+from triton_agent.tools.verify.layouts import LAYOUTS, SHARED, STEPPED, TRANSPOSED, relaid
+from triton_agent.tools.verify.plan import Plan, PlanSettings, Trial
+from triton_agent.tools.verify.prepare import prepare_plan
+
+HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nROWS, COLUMNS = 24, 70\n"
+
+
+class Does(nn.Module):
+    """A module that calls one function."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        return self.function(*inputs)
+
+
+def asked(function: Any, *inputs: torch.Tensor) -> Directed:
+    return directed(extract(Does(function), list(inputs)), list(inputs), {})
+
+
+def changed(function: Any, case: str, *inputs: torch.Tensor) -> list[torch.Tensor]:
+    copies = [tensor.clone() for tensor in inputs]
+    asked(function, *inputs).change(case, copies, torch.Generator().manual_seed(3), 0)
+    return copies
+
+
+def main_trial(folder: Path, forward: str, inputs: str) -> Trial:
+    text = f"{HEAD}class Model(nn.Module):\n    def forward(self, x, *more):\n        return {forward}\n"
+    (folder / "problem.py").write_text(f"{text}def get_inputs():\n    return {inputs}\n")
+    plan: Plan = prepare_plan(parse_problem(str(folder / "problem.py")), PlanSettings(family=False))
+    return plan.trials[plan.main]
+
+
+X = torch.randn(24, 70, generator=torch.Generator().manual_seed(1))
+WHOLE = torch.randint(1, 90, (24, 70), generator=torch.Generator().manual_seed(2))
+
+
+def test_the_graph_says_what_is_asked() -> None:
+    assert set(asked(torch.relu, X).feeds) == {NOT_FINITE}
+    assert set(asked(lambda x: x.var(-1), X).feeds) == {NOT_FINITE, OFFSET, LIMITS}
+    assert TIES in asked(lambda x: x.argmax(-1), X).feeds
+    assert set(asked(lambda a: torch.div(a, 3, rounding_mode="floor"), WHOLE).feeds) == {NUMBERS}
+    assert NOT_FINITE not in asked(lambda x: x @ x.T, X).feeds
+    assert NOT_FINITE not in asked(lambda x: x.to(torch.int32), X).feeds
+
+
+def test_nan_and_infinities_are_planted_in_different_rows_and_columns() -> None:
+    (x,) = inputs = [X.clone()]
+    values = [float("nan"), float("inf"), -float("inf")]
+    asked(torch.relu, X).plant(inputs, values, torch.Generator().manual_seed(0))
+    where = (~torch.isfinite(x)).nonzero()
+    assert len(where) == 3 == len(set(where[:, 0].tolist())) == len(set(where[:, 1].tolist()))
+
+
+def test_halves_are_planted_behind_a_known_scale() -> None:
+    (x,) = changed(lambda x: torch.round(x * 4.0), TIES, X)
+    doubled = x * 8.0
+    assert 0.2 < float((doubled == doubled.round()).float().mean()) < 0.6
+    assert bool(((doubled - doubled.round()).abs() < 1e-4).all())
+
+
+def test_a_scale_taken_from_the_largest_becomes_one() -> None:
+    (x,) = changed(lambda x: torch.round(x / (x.abs().amax(-1, keepdim=True) / 127)), TIES, X)
+    assert bool((x.abs().amax(-1) == 127).all()) and torch.equal(2 * x, (2 * x).round())
+
+
+def test_numbers_below_zero_and_beyond_32_bits_are_asked_of_arithmetic_only() -> None:
+    (a,) = changed(lambda a: torch.div(a, 7, rounding_mode="floor"), NUMBERS, WHOLE)
+    assert 0.2 < float((a < 0).float().mean()) < 0.5
+    (b,) = changed(lambda b: b.sum(-1), NUMBERS, WHOLE)
+    assert int(b.abs().max()) > 2**31
+    table = torch.randn(90, 4)
+    _, numbers = changed(lambda table, numbers: F_embedding(numbers, table), NUMBERS, table, WHOLE)
+    assert int(numbers.min()) >= 1 and int(numbers.max()) < 90 and numbers.unique().numel() < WHOLE.numel()
+
+
+def F_embedding(numbers: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    return nn.functional.embedding(numbers, table)
+
+
+def test_ignored_labels_are_asked_of_a_cross_entropy() -> None:
+    labels = torch.randint(0, 70, (24,))
+    _, y = changed(lambda x, y: nn.functional.cross_entropy(x, y, ignore_index=-7), NUMBERS, X, labels)
+    assert bool((y == -7).any()) and bool((y != -7).any())
+
+
+def test_offsets_become_uneven_between_the_same_ends() -> None:
+    offsets = torch.arange(0, 97, 12)
+    _, drawn = changed(lambda x, o: x.cumsum(0)[o], NUMBERS, torch.randn(97), offsets)
+    assert drawn.shape == offsets.shape
+
+
+def test_far_from_zero_the_spread_stays() -> None:
+    (x,) = changed(lambda x: nn.functional.layer_norm(x, (70,)), OFFSET, X)
+    assert float(x.mean()) > 500 and abs(float(x.std()) - float(X.std())) < 0.01
+
+
+def test_rows_at_their_limits_leave_most_rows_alone() -> None:
+    (x,) = changed(lambda x: torch.softmax(x, -1), LIMITS, X)
+    assert int((x != X).any(-1).sum()) == 4 and bool((x == 0).all(-1).any())
+
+
+def test_layouts_keep_shape_and_values() -> None:
+    a, b = X.clone(), X.clone()
+    for name in (TRANSPOSED, STEPPED):
+        got = relaid(name, [a, b])
+        assert got is not None
+        assert all(torch.equal(new, X) and not new.is_contiguous() for new in got)
+    shared = relaid(SHARED, [a, b])
+    assert shared is not None and shared[0] is shared[1]
+    alone = relaid(SHARED, [a])
+    assert alone is not None and alone[0].stride(0) == 0 and alone[0].shape == X.shape
+    assert relaid(SHARED, [a, a]) is None, "they share memory already"
+
+
+def test_cases_are_few_and_keep_their_layouts(tmp_path: Path) -> None:
+    trial = main_trial(tmp_path, "torch.softmax(x, -1)", "[torch.randn(ROWS, COLUMNS)]")
+    names = [case.distribution for case in trial.cases]
+    assert [name for name in names if name in (NOT_FINITE, TIES, NUMBERS, OFFSET, LIMITS)] == [
+        NOT_FINITE,
+        OFFSET,
+        LIMITS,
+    ]
+    laid = {case.distribution: case for case in trial.cases if case.distribution in LAYOUTS}
+    assert laid[TRANSPOSED].expectation.packed_inputs.unpack()[0].stride() == (1, 24)
+    assert laid[STEPPED].expectation.packed_inputs.unpack()[0].stride() == (140, 2)
+
+
+def test_what_only_moves_elements_is_not_asked_for_layouts(tmp_path: Path) -> None:
+    trial = main_trial(tmp_path, "x.transpose(0, 1).contiguous()", "[torch.randn(ROWS, COLUMNS)]")
+    assert not {case.distribution for case in trial.cases} & set(LAYOUTS)
+
+
+def test_a_case_in_which_nothing_could_be_judged_is_left_out(tmp_path: Path) -> None:
+    trial = main_trial(tmp_path, "x.mean()", "[torch.randn(ROWS, COLUMNS)]")
+    assert NOT_FINITE not in {case.distribution for case in trial.cases}
+
+
+def test_infinities_of_which_the_reference_makes_nan_are_not_planted(tmp_path: Path) -> None:
+    trial = main_trial(tmp_path, "x - torch.relu(x)", "[torch.randn(ROWS, COLUMNS)]")
+    (case,) = (case for case in trial.cases if case.distribution == NOT_FINITE)
+    (x,) = case.expectation.packed_inputs.unpack()
+    assert bool(torch.isnan(x).any()) and not bool((x == float("inf")).any()) and bool((x == -float("inf")).any())
+
+
+def test_a_state_is_carried_over_calls(tmp_path: Path) -> None:
+    text = """class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+    def forward(self, x):
+        if self.training:
+            self.calls += 1
+        return x * self.calls
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS)]
+"""
+    (tmp_path / "problem.py").write_text(HEAD + text)
+    plan = prepare_plan(parse_problem(str(tmp_path / "problem.py")), PlanSettings(family=False))
+    (case,) = (case for case in plan.trials[plan.main].cases if case.distribution == AFTER_OTHERS)
+    assert case.expectation.state_before["calls"] == 2 and case.stale is None
+
+
+def test_one_version_changes_one_parameter_alone(tmp_path: Path) -> None:
+    text = """class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(COLUMNS)
+    def forward(self, x):
+        return self.norm(x)
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS)]
+"""
+    (tmp_path / "problem.py").write_text(HEAD + text)
+    plan = prepare_plan(parse_problem(str(tmp_path / "problem.py")), PlanSettings(family=False))
+    states = [packed.unpack() for packed in plan.trials[plan.main].states]
+    for before, after in itertools.pairwise(states[2:]):
+        assert sum(not torch.equal(before[name], after[name]) for name in before) == 1
+    assert {case.version for case in plan.trials[plan.main].cases} == set(range(len(states)))
+
+
+# -- elements that no answer can be held to ----------------------------------------------------------------------------
+
+
+def quantise(x: torch.Tensor) -> torch.Tensor:
+    hidden = nn.functional.silu(x)
+    return torch.round(hidden / (hidden.abs().amax(-1, keepdim=True) / 127)).to(torch.int8)
+
+
+def otherwise(x: torch.Tensor) -> torch.Tensor:
+    """The same in another order of roundings."""
+    hidden = x * (1 / (1 + torch.exp2(-x * 1.4426950408889634)))
+    return torch.round(hidden * (127 / hidden.abs().amax(-1, keepdim=True))).to(torch.int8)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_honest_kernel_is_refused_for_a_rounding_that_nobody_can_decide(seed: int) -> None:
+    x = torch.randn(256, 512, generator=torch.Generator().manual_seed(seed))
+    yard = expect(Does(quantise), [x]).outputs[0].yard
+    assert judge(otherwise(x), yard).ok and yard.judged_share > 0.99
+    one_off = otherwise(x)
+    one_off[7, 9] += 3
+    assert not judge(one_off, yard).ok
+
+
+def test_halves_that_nothing_was_rounded_before_are_decided() -> None:
+    x = torch.arange(-40, 40, dtype=torch.float32) / 2
+    yard = expect(Does(torch.round), [x]).outputs[0].yard
+    assert judge(torch.round(x), yard).ok and not judge(torch.floor(x + 0.5), yard).ok
+    fake = expect(Does(lambda x: torch.round(x) * 0.25), [x]).outputs[0].yard
+    assert judge(torch.round(x) * 0.25, fake).ok and not judge(torch.floor(x + 0.5) * 0.25, fake).ok
+
+
+def test_of_equal_elements_put_in_order_any_will_do_and_values_must_be_right() -> None:
+    x = torch.randn(20, 12, generator=torch.Generator().manual_seed(4))
+    x[3, 4] = x[3, 8] = 9.0
+    model = Does(lambda x: tuple(torch.topk(x, 2)))
+    values, places = with_free_places(model, expect(model, [x])).outputs
+    swapped = places.yard.truth.clone()
+    swapped[3] = swapped[3].flip(0)
+    assert judge(swapped, places.yard).ok and judge(values.yard.original, values.yard).ok
+    swapped[5] = swapped[5].flip(0)
+    assert not judge(swapped, places.yard).ok
+
+
+def test_the_first_of_equal_largest_elements_is_promised() -> None:
+    x = torch.zeros(4, 9)
+    yard = expect(Does(lambda x: x.argmax(-1)), [x]).outputs[0].yard
+    assert judge(torch.zeros(4, dtype=torch.int64), yard).ok
+    assert not judge(torch.full((4,), 8), yard).ok

@@ -1,0 +1,130 @@
+"""The compile worker: compiles the kernels of tapes for a target, without a GPU, and reports what they need.
+
+No Python of a candidate runs here. For a GPU in this machine it fills the cache in which the executor finds kernels.
+For a named target it tells registers, spills and shared memory, and what does not compile. A kernel that keeps ptxas
+busy for too long is for whoever waits to give up on: the process is then ended.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import os
+import tempfile
+from typing import Any
+
+from triton_agent.tools.executor.kernels import Kernels
+from triton_agent.tools.isolate import sandbox
+from triton_agent.tools.isolate.cores import leave_cores_to_the_clock
+from triton_agent.tools.isolate.output import own_output
+from triton_agent.tools.isolate.tensors import DTYPES
+from triton_agent.tools.isolate.wire import Channel
+from triton_agent.tools.tape.tape import Address, Choice, Constexpr, Descriptor, Launch, Tape, View, decode
+
+ALIGNED = 1 << 20
+"""An address like that of fresh memory, as far as compilers look at it."""
+
+
+def warm_up(target: str) -> None:
+    """Pay for imports in the process that compile workers are forked from."""
+    importlib.import_module("triton_agent.tools.emulate.aot").warm_up(target)
+    importlib.import_module("triton_agent.tools.executor.arguments")
+    sandbox.prepare()
+
+
+def main(channel: Channel, settings: dict[str, Any]) -> None:
+    """Confine this process, say READY, then compile until the checker hangs up."""
+    scratch = settings["scratch"]
+    own_output(os.path.join(scratch, "output.txt"))
+    os.chdir(scratch)
+    leave_cores_to_the_clock()
+    layers = sandbox.enter(sandbox.confinement_from_json(settings["confinement"])) if settings["confinement"] else ()
+    if settings.get("cache"):
+        os.environ["TRITON_CACHE_DIR"] = settings["cache"]
+    compiler = Compiler(scratch, settings["target"], fills_cache=bool(settings.get("cache")))
+    channel.send({"ready": True, "layers": list(layers)})
+    while True:
+        message, _ = channel.receive()
+        channel.send(compiler.compile(message))
+
+
+class Compiler:
+    """Compiles for one target."""
+
+    def __init__(self, scratch: str, target: str, *, fills_cache: bool) -> None:
+        self._scratch = scratch
+        self._target = target
+        self._aot = importlib.import_module("triton_agent.tools.emulate.aot")
+        self._aot.install(target)
+        if fills_cache:
+            self._aot.build_launchers()
+
+    def compile(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Every launch of a tape; the first choice that does not compile is a failure unless there are others."""
+        compilation = self._aot.install(self._target)
+        kernels = Kernels.load(message["kernels"], tempfile.mkdtemp(dir=self._scratch))
+        failure: dict[str, Any] | None = None
+        tape: Tape = decode(message["tape"])
+        for step in (*tape.prologue, *tape.steps):
+            if isinstance(step, Launch) and failure is None:
+                failure = self._compile_any(step, kernels)
+        found = zip(compilation.kernels, compilation.constants)
+        told = [{**dataclasses.asdict(kernel), "constants": constants} for kernel, constants in found]
+        return {"kernels": told, "failure": failure}
+
+    def _compile_any(self, step: Launch, kernels: Kernels) -> dict[str, Any] | None:
+        """None if at least one choice compiles."""
+        failures = [self._compile_one(choice, kernels) for choice in step.choices]
+        return failures[0] if all(failures) else None
+
+    def _compile_one(self, choice: Choice, kernels: Kernels) -> dict[str, Any] | None:
+        passed = {name: _stand_in(value, kernels) for name, value in choice.arguments}
+        try:
+            kernels.functions[choice.kernel].run(**passed, grid=choice.grid, warmup=False, **dict(choice.options))
+        except Exception as error:
+            explained = self._aot.explain(error, kernels.path)
+            if explained is not None:
+                line = kernels.line_of(explained.line or 0)
+                return {"kernel": explained.kernel, "line": line, "cause": explained.cause}
+            report = kernels.report(error)
+            return {
+                "kernel": kernels.functions[choice.kernel].__name__,
+                "line": 0,
+                "cause": f"{report['kind']}: {report['text']}",
+            }
+        return None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Memory:
+    """In place of a tensor: what a compiler asks of one."""
+
+    dtype: Any
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    address: int
+
+    def data_ptr(self) -> int:
+        return self.address
+
+    def ptr_range(self) -> int:
+        return 0
+
+    def stride(self) -> tuple[int, ...]:
+        return self.strides
+
+
+def _stand_in(value: Any, kernels: Kernels) -> Any:
+    arguments = importlib.import_module("triton_agent.tools.executor.arguments")
+    if isinstance(value, View):
+        dtype = DTYPES[value.dtype]
+        return _Memory(dtype, value.shape, value.strides, ALIGNED + value.offset * dtype.itemsize)
+    if isinstance(value, Descriptor):
+        return arguments.descriptor_over(_stand_in(value.view, kernels), value)
+    if isinstance(value, Address):
+        return ALIGNED + value.offset
+    if isinstance(value, tuple):
+        return tuple(_stand_in(item, kernels) for item in value)
+    if isinstance(value, Constexpr):
+        return arguments.as_passed(value, kernels)
+    return value

@@ -1,0 +1,119 @@
+"""Kernels of a tape on a GPU: compiled by Triton, mostly found in the cache that the compile workers filled.
+
+A step is specialised once. From then on it is launched by the compiled kernel's own launcher, without Triton's binding
+of arguments.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import triton
+from triton.runtime.driver import driver
+
+from triton_agent.tools.emulate.compile_trace import constants_of
+from triton_agent.tools.emulate.resources import resources_of
+from triton_agent.tools.executor.arguments import as_passed
+from triton_agent.tools.executor.kernels import Kernels
+from triton_agent.tools.executor.memory import Block
+from triton_agent.tools.executor.program import Launching
+from triton_agent.tools.tape.tape import Choice
+
+REGISTER_BYTES = 4
+LAUNCHES_KEPT = 4096
+UNSEEN: dict[str, Any] = {"contested": [], "read_beside_stores": []}
+"""Races, which a GPU does not tell."""
+TRIALS = 5
+"""Readings of each configuration of an autotuned launch; the median counts."""
+
+
+class GpuLauncher:
+    """Launches on the current stream of the first GPU."""
+
+    def __init__(self, kernels: Kernels) -> None:
+        self._kernels = kernels
+        self._launched: collections.deque[tuple[Any, int]] = collections.deque(maxlen=LAUNCHES_KEPT)
+        triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
+
+    def begin(self, order: int | None = None) -> None:
+        """Forget what was launched so far."""
+        self._launched.clear()
+
+    def constant(self, value: Any) -> Any:
+        return as_passed(value, self._kernels)
+
+    def prepare(self, choice: Choice, given: list[Any]) -> Launching:
+        function = self._kernels.functions[choice.kernel]
+        passed = dict(zip((name for name, _ in choice.arguments), given))
+        kernel = function.run(**passed, grid=choice.grid, warmup=True, **dict(choice.options))
+        run, handle, packed = kernel.run, kernel.function, kernel.packed_metadata
+        stream_of, device = driver.active.get_current_stream, driver.active.get_current_device()
+        x, y, z = choice.grid
+        noted, record = self._launched, (kernel, x * y * z)
+
+        def launch(given: list[Any]) -> None:
+            run(x, y, z, stream_of(device), handle, packed, None, None, None, *given)
+            noted.append(record)
+
+        return launch
+
+    def choose(self, launches: Sequence[Callable[[], None]], restored: Callable[[], None]) -> int:
+        """The fastest configuration among those that the card can run."""
+        best, best_ms = 0, float("inf")
+        for number, launch in enumerate(launches):
+            try:
+                reading_ms = self._reading_ms(launch)
+            except (triton.runtime.errors.OutOfResources, triton.runtime.errors.PTXASError, triton.CompilationError):
+                continue
+            finally:
+                restored()
+            if reading_ms < best_ms:
+                best, best_ms = number, reading_ms
+        self.begin()
+        return best
+
+    def _reading_ms(self, launch: Callable[[], None]) -> float:
+        launch()
+        readings: list[float] = []
+        for _ in range(TRIALS):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+            start.record()
+            launch()
+            end.record()
+            end.synchronize()
+            readings.append(start.elapsed_time(end))
+        return statistics.median(readings)
+
+    def reveal(self, block: Block) -> None:
+        """On a GPU an address is enough."""
+
+    def launches(self) -> list[dict[str, Any]]:
+        """Those since `begin`."""
+        return [
+            {"kernel": kernel.name, "programs": programs, "bytes_loaded": None, "bytes_stored": None, **UNSEEN}
+            for kernel, programs in self._launched
+        ]
+
+    def is_unsupported(self) -> bool:
+        return False
+
+    def resources(self) -> list[dict[str, Any]]:
+        """What the kernels launched since `begin` need of the GPU, each once."""
+        return [_resources(kernel) for kernel in dict.fromkeys(kernel for kernel, _ in self._launched)]
+
+
+def _resources(kernel: Any) -> dict[str, Any]:
+    """Registers as loaded; what the driver calls local memory holds what is spilled, and arrays if there are any."""
+    target = kernel.metadata.target
+    told = resources_of(kernel, target=f"{target.backend}:{target.arch}", compile_ms=0.0)
+    return {
+        **dataclasses.asdict(told),
+        "registers": int(kernel.n_regs),
+        "spill_bytes": REGISTER_BYTES * int(kernel.n_spills),
+        "constants": constants_of(kernel.src),
+    }

@@ -1,0 +1,85 @@
+"""Kernels of a tape, run by Triton's interpreter: launches, what they moved, and where they contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from triton_agent.tools.emulate import addresses
+from triton_agent.tools.emulate.faults import KernelError, StaticAssertionFailed, Unsupported
+from triton_agent.tools.emulate.interpreter import Interpreter
+from triton_agent.tools.executor.arguments import as_passed
+from triton_agent.tools.executor.kernels import Kernels
+from triton_agent.tools.executor.memory import Block
+from triton_agent.tools.executor.program import Launching
+from triton_agent.tools.tape.tape import Choice
+
+
+class InterpretedLauncher:
+    """Launches in this process, on CPU tensors."""
+
+    def __init__(self, interpreter: Interpreter, kernels: Kernels) -> None:
+        self._interpreter = interpreter
+        self._kernels = kernels
+
+    def begin(self, order: int | None = None) -> None:
+        """Forget what was launched so far; from here on programs run in this order."""
+        self._interpreter.order_seed = order
+        self._interpreter.launches.clear()
+        self._interpreter.faults.clear()
+
+    def constant(self, value: Any) -> Any:
+        return as_passed(value, self._kernels)
+
+    def prepare(self, choice: Choice, given: list[Any]) -> Launching:
+        kernel = self._kernels.functions[choice.kernel]
+        names = [name for name, _ in choice.arguments]
+        options = dict(choice.options)
+
+        def launch(given: list[Any]) -> None:
+            self._interpreter.launch(kernel, (), choice.grid, {**dict(zip(names, given)), **options})
+
+        return launch
+
+    def choose(self, launches: Sequence[Callable[[], None]], restored: Callable[[], None]) -> int:
+        """The first configuration that no static assertion refuses: no speed can be known here."""
+        for number, launch in enumerate(launches):
+            try:
+                launch()
+            except KernelError as error:
+                if isinstance(error.__cause__, StaticAssertionFailed) and number + 1 < len(launches):
+                    continue
+                raise
+            finally:
+                restored()
+                self._interpreter.launches.clear()
+                self._interpreter.faults.clear()
+            return number
+        return 0
+
+    def reveal(self, block: Block) -> None:
+        """A kernel may reach this memory by its address alone."""
+        addresses.note(block.tensor(torch.uint8, (block.size_bytes or block.storage.nbytes(),), (1,), 0))
+
+    def launches(self) -> list[dict[str, Any]]:
+        """Those since `begin`."""
+        return [
+            {
+                "kernel": launch.kernel,
+                "programs": launch.programs,
+                "bytes_loaded": launch.bytes_loaded,
+                "bytes_stored": launch.bytes_stored,
+                "contested": list(launch.contested),
+                "read_beside_stores": list(launch.read_beside_stores),
+            }
+            for launch in self._interpreter.launches
+        ]
+
+    def is_unsupported(self) -> bool:
+        """Whether something was launched that cannot be run without a GPU."""
+        return any(isinstance(fault, Unsupported) for fault in self._interpreter.faults)
+
+    def resources(self) -> list[dict[str, Any]]:
+        return []

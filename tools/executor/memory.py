@@ -1,0 +1,97 @@
+"""Fresh memory for tapes: filled with values that cannot pass for an answer, with guards at both ends.
+
+A kernel that leaves part of its output unwritten is found by the fill, one that writes beyond its buffers by the
+guards. Neither is there while the clock runs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+
+POISON: dict[torch.dtype, tuple[torch.dtype, int]] = {
+    torch.float64: (torch.int64, 0x7FF8DEADDEADDEAD),
+    torch.float32: (torch.int32, 0x7FC0DEAD),
+    torch.float16: (torch.int16, 0x7E5A),
+    torch.bfloat16: (torch.int16, 0x7FDA),
+    torch.int64: (torch.int64, 0x0DEADBEEF0DEAD01),
+    torch.int32: (torch.int32, 0x0DEADBEE),
+    torch.int16: (torch.int16, 0x0DEA),
+}
+"""Fresh memory by dtype: NaNs with a payload no arithmetic produces, integers no small test expects. Seen as the
+dtype's integer twin."""
+POISON_BYTES = (0x65, 0x9A)
+"""For types of one byte: no value is out of place there, but an answer cannot be both."""
+GUARD_BYTES = 4096
+"""On either side of fresh memory while it is checked; a multiple of every alignment."""
+GUARD = 0xA5
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Fresh:
+    """How fresh memory is made."""
+
+    device: str
+    salt: int | None = None
+    """Which fill is used for types of one byte; None leaves memory as it is."""
+    guarded: bool = False
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Block:
+    """Memory of one buffer."""
+
+    storage: torch.UntypedStorage
+    start_bytes: int = 0
+    """Where the buffer begins in it, behind the guard."""
+    size_bytes: int = 0
+
+    def tensor(self, dtype: torch.dtype, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> torch.Tensor:
+        """A part of it."""
+        made = torch.empty(0, dtype=dtype, device=self.storage.device)
+        return made.set_(self.storage, offset + self.start_bytes // dtype.itemsize, shape, strides)
+
+    def guards_hold(self) -> bool:
+        """Whether nobody wrote beyond the buffer."""
+        if not self.start_bytes:
+            return True
+        row = torch.empty(0, dtype=torch.uint8, device=self.storage.device).set_(self.storage)
+        before, after = row[: self.start_bytes], row[self.start_bytes + self.size_bytes :]
+        return bool((before == GUARD).all()) and bool((after == GUARD).all())
+
+
+def make_block(size_bytes: int, dtype: torch.dtype, fresh: Fresh) -> Block:
+    """Memory for a buffer that holds values of this dtype, mostly."""
+    padded = -(-max(size_bytes, 1) // 16) * 16
+    guard = GUARD_BYTES if fresh.guarded else 0
+    row = torch.empty(padded + 2 * guard, dtype=torch.uint8, device=fresh.device)
+    if guard:
+        row[:guard].fill_(GUARD)
+        row[guard + size_bytes :].fill_(GUARD)
+    if fresh.salt is not None:
+        whole = size_bytes - size_bytes % dtype.itemsize
+        poison(row[guard : guard + whole].view(dtype), fresh.salt)
+    return Block(storage=row.untyped_storage(), start_bytes=guard, size_bytes=size_bytes)
+
+
+def poison(tensor: torch.Tensor, salt: int) -> None:
+    """Fill with values that cannot pass for an answer; bytes, which could, differ with the salt."""
+    if tensor.numel() == 0:
+        return
+    pattern = POISON.get(tensor.dtype)
+    if pattern is not None:
+        tensor.view(pattern[0]).fill_(pattern[1])
+    elif tensor.is_complex():
+        tensor.fill_(complex("nan"))
+    else:
+        tensor.view(torch.uint8).fill_(POISON_BYTES[salt % 2] & (1 if tensor.dtype is torch.bool else 0xFF))
+
+
+def poisoned(tensor: torch.Tensor) -> torch.Tensor:
+    """Which elements still hold what fresh memory was filled with."""
+    pattern = POISON.get(tensor.dtype)
+    if pattern is None or tensor.numel() == 0:
+        return torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
+    as_type, value = pattern
+    return tensor.view(as_type) == value

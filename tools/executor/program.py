@@ -1,0 +1,415 @@
+"""A tape made ready to run on one device, as often as wanted.
+
+    program = Program(tape, launcher, device="cuda")
+    program.set_state(values)
+    outputs = program.call(inputs, Run(fresh=Fresh(device="cuda")))
+
+Steps become a list of functions over a table of tensors, one for each view on the tape, so that a call costs the host
+little more than its launches. The same list runs while answers are checked and while the clock runs; what differs is
+how fresh memory is made.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+
+from triton_agent.tools.executor.arguments import Described
+from triton_agent.tools.executor.memory import Block, Fresh, make_block
+from triton_agent.tools.executor.operators import stand_in_for
+from triton_agent.tools.isolate.tensors import DTYPES
+from triton_agent.tools.tape.slicing import operator_of
+from triton_agent.tools.tape.tape import (
+    Address,
+    Allocate,
+    Choice,
+    Constant,
+    Descriptor,
+    Launch,
+    Named,
+    Operate,
+    Place,
+    Step,
+    Tape,
+    View,
+    views_in,
+)
+
+Launching = Callable[[list[Any]], None]
+"""Launches a kernel with these arguments, in the order of its signature."""
+
+
+class OutOfPlace(Exception):
+    """A kernel wrote beyond its buffers; the text says beyond which."""
+
+
+class Launcher(Protocol):
+    """Runs kernels: by the interpreter or on a GPU."""
+
+    def constant(self, value: Any) -> Any:
+        """An argument that is the same in every call, as the kernel gets it."""
+
+    def prepare(self, choice: Choice, given: list[Any]) -> Launching:
+        """A launch, specialised for arguments such as these."""
+
+    def choose(self, launches: Sequence[Callable[[], None]], restored: Callable[[], None]) -> int:
+        """Which configuration of an autotuned launch is to be used. `restored` undoes what a launch wrote."""
+
+    def begin(self, order: int | None = None) -> None:
+        """Forget what was launched so far; from here on the interpreter runs programs in this order."""
+
+    def reveal(self, block: Block) -> None:
+        """A kernel may reach this memory by its address alone."""
+
+    def launches(self) -> list[dict[str, Any]]:
+        """Those since `begin`."""
+
+    def is_unsupported(self) -> bool:
+        """Whether something was launched that cannot be run here."""
+
+    def resources(self) -> list[dict[str, Any]]:
+        """What the kernels launched since `begin` need, each once."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """How a call is made."""
+
+    fresh: Fresh
+    silenced: bool = False
+    """Launches do nothing."""
+    seed: int | None = None
+    """For random operators."""
+
+
+@dataclasses.dataclass(slots=True)
+class _Frame:
+    """What one run of the steps works on."""
+
+    run: Run
+    tensors: list[Any]
+    """By the number of the view."""
+    blocks: dict[int, Block]
+    """By the number of the buffer; a buffer with a single view may have none."""
+
+
+Thunk = Callable[[_Frame], None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Bound:
+    """Inputs of a call, entered into a frame once."""
+
+    frame: _Frame
+
+
+class Program:
+    """One tape on one device."""
+
+    def __init__(
+        self, tape: Tape, launcher: Launcher, *, device: str, arguments: Sequence[torch.Tensor] = (), seed: int = 0
+    ) -> None:
+        self.tape = tape
+        self.device = device
+        self.launcher = launcher
+        self.chosen: dict[int, int] = {}
+        """The configuration of each autotuned launch, by the number of its step; the prologue's come first."""
+        self._seed = seed
+        self._numbers: dict[View, int] = {}
+        self._views: dict[int, list[tuple[int, View]]] = {}
+        for view in _all_views(tape):
+            if view not in self._numbers:
+                self._numbers[view] = len(self._numbers)
+                self._views.setdefault(view.buffer, []).append((self._numbers[view], view))
+        self._kept = _Frame(Run(fresh=Fresh(device=device)), [None] * len(self._numbers), {})
+        """Memory that outlasts a call: state, constructor's arguments, what the prologue made."""
+        self._bind(self._kept, tape.arguments, arguments)
+        for number, buffer in enumerate(tape.buffers):
+            if buffer.place is Place.STATE:
+                self._make(self._kept, number)
+        self._is_prepared = not tape.prologue
+        thunks = [self._thunk(number, step) for number, step in enumerate((*tape.prologue, *tape.steps))]
+        self._prologue, self._steps = thunks[: len(tape.prologue)], thunks[len(tape.prologue) :]
+        self._ends = self._last_uses()
+        self._outputs = [self._numbers[view] for view in tape.outputs]
+
+    def set_state(self, values: Mapping[str, torch.Tensor]) -> None:
+        """New values of parameters and buffers; what depends on them is prepared anew before the next call."""
+        with torch.no_grad():
+            for name, tensor in self.state().items():
+                if name in values:
+                    tensor.copy_(values[name])
+        self._is_prepared = not self.tape.prologue
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Parameters and buffers as they are now."""
+        return {name: self._kept.tensors[self._numbers[view]] for name, view in self.tape.state}
+
+    def bound(self, inputs: Sequence[torch.Tensor]) -> Bound:
+        """Inputs for several calls."""
+        self._prepare()
+        frame = _Frame(self._kept.run, self._kept.tensors.copy(), dict(self._kept.blocks))
+        self._bind(frame, self.tape.inputs, inputs)
+        return Bound(frame=frame)
+
+    def call(self, inputs: Sequence[torch.Tensor] | Bound, run: Run) -> list[torch.Tensor]:
+        """The outputs of one call."""
+        with torch.no_grad():
+            base = (inputs if isinstance(inputs, Bound) else self.bound(inputs)).frame
+            frame = _Frame(run, base.tensors.copy(), base.blocks.copy())
+            if run.seed is not None:
+                torch.manual_seed(run.seed)
+            tensors = frame.tensors
+            for thunk, ended in zip(self._steps, self._ends):
+                thunk(frame)
+                for number in ended:
+                    tensors[number] = None
+            outputs = [tensors[number] for number in self._outputs]
+            for name, view in self.tape.rebound:
+                self.state()[name].copy_(tensors[self._numbers[view]])
+            if run.fresh.guarded:
+                self._check_guards(frame)
+            return outputs
+
+    def _prepare(self) -> None:
+        if not self._is_prepared:
+            with torch.no_grad(), torch.random.fork_rng(devices=[]):
+                torch.manual_seed(self._seed)
+                for thunk in self._prologue:
+                    thunk(self._kept)
+            self._is_prepared = True
+
+    def _check_guards(self, frame: _Frame) -> None:
+        for number, block in frame.blocks.items():
+            if not block.guards_hold():
+                view = self._views[number][0][1]
+                raise OutOfPlace(f"memory beyond a buffer of {view.dtype}{list(view.shape)} was written")
+
+    # -- memory ----------------------------------------------------------------------------------------------------
+
+    def _bind(self, frame: _Frame, views: Sequence[View], tensors: Sequence[torch.Tensor]) -> None:
+        """Memory from outside: each view's buffer is the memory that its tensor lies in."""
+        for view, tensor in zip(views, tensors, strict=True):
+            if view.buffer not in frame.blocks:
+                self._enter(frame, view.buffer, Block(storage=tensor.untyped_storage()))
+            frame.tensors[self._numbers[view]] = tensor
+
+    def _make(self, frame: _Frame, number: int) -> None:
+        """Fresh memory for a buffer."""
+        views = self._views.get(number, [])
+        dtype = DTYPES[views[0][1].dtype] if views else torch.uint8
+        fresh = frame.run.fresh
+        if len(views) == 1 and fresh.salt is None and not fresh.guarded and views[0][1].offset == 0:
+            index, view = views[0]
+            frame.tensors[index] = torch.empty_strided(view.shape, view.strides, dtype=dtype, device=self.device)
+            return
+        self._enter(frame, number, make_block(self.tape.buffers[number].size_bytes, dtype, fresh))
+
+    def _enter(self, frame: _Frame, number: int, block: Block) -> None:
+        frame.blocks[number] = block
+        for index, view in self._views.get(number, ()):
+            frame.tensors[index] = block.tensor(DTYPES[view.dtype], view.shape, view.strides, view.offset)
+
+    def _last_uses(self) -> list[list[int]]:
+        """For each step, the views that nobody asks for afterwards."""
+        kept = {view.buffer for view in (*self.tape.outputs, *(view for _, view in self.tape.rebound))}
+        kept |= {number for number, buffer in enumerate(self.tape.buffers) if buffer.place is not Place.FRESH}
+        kept |= {number for step in self.tape.steps for number in _addressed(step)}
+        last = {view: at for at, step in enumerate(self.tape.steps) for view in _views_of(step)}
+        ends: list[list[int]] = [[] for _ in self.tape.steps]
+        for view, at in last.items():
+            if view.buffer not in kept:
+                ends[at].append(self._numbers[view])
+        return ends
+
+    # -- steps -----------------------------------------------------------------------------------------------------
+
+    def _thunk(self, number: int, step: Step) -> Thunk:
+        if isinstance(step, Allocate):
+            buffer = step.buffer
+            return lambda frame: self._make(frame, buffer)
+        if isinstance(step, Constant):
+            return self._constant(step)
+        return self._operation(step) if isinstance(step, Operate) else self._launch(number, step)
+
+    def _constant(self, step: Constant) -> Thunk:
+        values = torch.frombuffer(bytearray(step.data), dtype=torch.uint8) if step.data else None
+
+        def fill(frame: _Frame) -> None:
+            size_bytes = self.tape.buffers[step.buffer].size_bytes
+            block = make_block(size_bytes, torch.uint8, Fresh(device=self.device))
+            if values is not None:
+                row = values.clone()
+                for at, address in step.relocations:
+                    words = torch.tensor([self._address(frame, address)], dtype=torch.int64)
+                    row[at : at + 8] = words.view(torch.uint8)
+                block.tensor(torch.uint8, (len(row),), (1,), 0).copy_(row)
+            self._enter(frame, step.buffer, block)
+
+        return fill
+
+    def _operation(self, step: Operate) -> Thunk:
+        operator = stand_in_for(step.operator, self.device) or operator_of(step.operator)
+
+        def operate(frame: _Frame) -> None:
+            args = [self._value(frame, value) for value in step.args]
+            result = operator(*args, **{name: self._value(frame, value) for name, value in step.kwargs})
+            for view, tensor in zip(step.results, _items(result)):
+                if view is not None:
+                    self._take(frame, view, tensor)
+
+        return operate
+
+    def _take(self, frame: _Frame, view: View, tensor: torch.Tensor) -> None:
+        """A result of an operator becomes the contents of its buffer, in the layout that the tape says."""
+        number = self._numbers[view]
+        held = frame.tensors[number]
+        if held is not None and held.untyped_storage()._cdata == tensor.untyped_storage()._cdata:
+            return
+        as_said = tuple(tensor.shape) == view.shape and tensor.stride() == view.strides
+        if as_said and not tensor.storage_offset() and not view.offset:
+            self._enter(frame, view.buffer, Block(storage=tensor.untyped_storage()))
+            frame.tensors[number] = tensor
+            return
+        size_bytes = self.tape.buffers[view.buffer].size_bytes
+        self._enter(frame, view.buffer, make_block(size_bytes, tensor.dtype, Fresh(device=self.device)))
+        frame.tensors[number].copy_(tensor)
+
+    def _launch(self, number: int, step: Launch) -> Thunk:
+        plans = [_Arguments.of(choice, self._numbers, self.launcher) for choice in step.choices]
+        ready: list[tuple[_Arguments, Launching]] = []
+
+        def launch(frame: _Frame) -> None:
+            if frame.run.silenced:
+                return
+            if not ready:
+                if len(plans) > 1 and number not in self.chosen:
+                    self.chosen[number] = self._choose(step, plans, frame)
+                at = self.chosen.get(number, 0)
+                given = plans[at].given(self, frame)
+                ready.append((plans[at], self.launcher.prepare(step.choices[at], given)))
+            plan, launching = ready[0]
+            launching(plan.given(self, frame))
+
+        return launch
+
+    def _choose(self, step: Launch, plans: Sequence[_Arguments], frame: _Frame) -> int:
+        """Try every configuration; each finds the memory as the launch itself will."""
+        storages = {
+            storage._cdata: storage
+            for _, value in step.choices[0].arguments
+            for view in views_in(value)
+            for storage in [frame.tensors[self._numbers[view]].untyped_storage()]
+        }
+        copies = [(storage, storage.clone()) for storage in storages.values()]
+
+        def trial(choice: Choice, plan: _Arguments) -> Callable[[], None]:
+            ready: list[Launching] = []
+
+            def run() -> None:
+                given = plan.given(self, frame)
+                if not ready:
+                    ready.append(self.launcher.prepare(choice, given))
+                ready[0](given)
+
+            return run
+
+        def restored() -> None:
+            for storage, copy in copies:
+                storage.copy_(copy)
+
+        return self.launcher.choose([trial(*pair) for pair in zip(step.choices, plans)], restored)
+
+    def _value(self, frame: _Frame, value: Any) -> Any:
+        """An argument as an operator or a kernel gets it in this call."""
+        if isinstance(value, View):
+            return frame.tensors[self._numbers[value]]
+        if isinstance(value, tuple):
+            return [self._value(frame, item) for item in value]
+        if isinstance(value, Address):
+            return self._address(frame, value)
+        if isinstance(value, Descriptor):
+            return Described(frame.tensors[self._numbers[value.view]], value)
+        if isinstance(value, Named):
+            return _constant_of_torch(value, self.device)
+        return value
+
+    def _address(self, frame: _Frame, address: Address) -> int:
+        """The number that a kernel is given for a place in memory."""
+        block = frame.blocks.get(address.buffer)
+        if block is None:
+            storage = frame.tensors[self._views[address.buffer][0][0]].untyped_storage()
+            block = Block(storage=storage, size_bytes=storage.nbytes())
+        self.launcher.reveal(block)
+        return block.storage.data_ptr() + block.start_bytes + address.offset
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Arguments:
+    """The arguments of a launch: what never changes, and what every call fills in."""
+
+    constant: list[Any]
+    tensors: tuple[tuple[int, int], ...]
+    """Positions, each with the number of the view that goes there."""
+    others: tuple[tuple[int, Any], ...]
+
+    @classmethod
+    def of(cls, choice: Choice, numbers: Mapping[View, int], launcher: Launcher) -> _Arguments:
+        values = [value for _, value in choice.arguments]
+        tensors = [(at, numbers[value]) for at, value in enumerate(values) if isinstance(value, View)]
+        others = [(at, value) for at, value in enumerate(values) if isinstance(value, (tuple, Address, Descriptor))]
+        changing = {at for at, _ in (*tensors, *others)}
+        constant = [None if at in changing else launcher.constant(value) for at, value in enumerate(values)]
+        return cls(constant=constant, tensors=tuple(tensors), others=tuple(others))
+
+    def given(self, program: Program, frame: _Frame) -> list[Any]:
+        given = self.constant.copy()
+        for at, number in self.tensors:
+            given[at] = frame.tensors[number]
+        for at, value in self.others:
+            given[at] = program.launcher.constant(program._value(frame, value))
+        return given
+
+
+def _items(result: Any) -> Iterable[Any]:
+    if isinstance(result, (list, tuple)):
+        return [item for part in result for item in _items(part)]
+    return [result]
+
+
+def _constant_of_torch(named: Named, device: str) -> Any:
+    if named.kind == "device":
+        return torch.device(device)
+    found = getattr(torch, named.name)
+    if not isinstance(found, (torch.dtype, torch.layout, torch.memory_format)):
+        raise ValueError(f"torch.{named.name} is no constant")
+    return found
+
+
+def _all_views(tape: Tape) -> Iterator[View]:
+    yield from (*tape.inputs, *tape.arguments, *(view for _, view in tape.state), *tape.outputs)
+    yield from (view for _, view in tape.rebound)
+    for step in (*tape.prologue, *tape.steps):
+        yield from _views_of(step)
+
+
+def _addressed(step: Step) -> Iterator[int]:
+    """Buffers that a step passes on by address: nobody can tell for how long they are used."""
+    if isinstance(step, Constant):
+        yield from (address.buffer for _, address in step.relocations)
+    elif isinstance(step, Launch):
+        for choice in step.choices:
+            yield from (value.buffer for _, value in choice.arguments if isinstance(value, Address))
+
+
+def _views_of(step: Step) -> Iterator[View]:
+    if isinstance(step, Operate):
+        for value in (*step.args, *(value for _, value in step.kwargs), *step.results):
+            yield from views_in(value)
+    elif isinstance(step, Launch):
+        for choice in step.choices:
+            for _, value in choice.arguments:
+                yield from views_in(value)

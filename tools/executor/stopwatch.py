@@ -1,0 +1,112 @@
+"""The executor's side of the clock: set up once with several sets of inputs, then asked for one reading at a time.
+
+Inputs are renewed before every call; now and then they come from the checker, who then wants to see what that call
+returned.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+
+from triton_agent.tools.executor.file_program import FileProgram
+from triton_agent.tools.executor.memory import Fresh
+from triton_agent.tools.executor.program import Program, Run
+from triton_agent.tools.isolate.tensors import describe, refill, row
+from triton_agent.tools.timing.clock import Calibration, Clock, ClockSettings
+from triton_agent.tools.timing.renewal import renew
+from triton_agent.tools.timing.subject import Subject
+
+AS_SHIPPED = Run(fresh=Fresh(device="cuda"))
+
+
+class Stopwatch:
+    """One program and the clock that reads it."""
+
+    def __init__(self) -> None:
+        self._clock: Clock | None = None
+        self._subject: Subject | None = None
+        self._calls: list[TimedCall] = []
+
+    def set_up(
+        self,
+        program: Program | FileProgram,
+        sets: list[list[torch.Tensor]],
+        calibration: dict[str, Any],
+        *,
+        renewed: bool,
+    ) -> None:
+        """Warm the program up. Calibrated elsewhere: while others are at work here nothing could be calibrated."""
+        self._calls = [TimedCall(program, inputs, renewed=renewed) for inputs in sets]
+        self._subject = Subject(self._calls, refresh=self._refresh)
+        self._clock = Clock("cuda", ClockSettings(warm_up_s=0.02, linger=False), Calibration.from_json(calibration))
+        self._clock.warm_up(self._subject)
+
+    def answer(
+        self, message: dict[str, Any], inputs: list[list[torch.Tensor]]
+    ) -> tuple[dict[str, Any], list[list[torch.Tensor]]]:
+        """A sample for each turn, or a batch of calls to warm up.
+
+        With `inputs` the first sample's call for the device time, or the one after it for the latency, gets these, and
+        what it returned goes back with the sample.
+        """
+        assert self._clock is not None and self._subject is not None
+        if "batch" in message:
+            return self._batch(int(message["batch"])), []
+        turns = [int(turn) for turn in message["turns"]]
+        looked_at = self._calls[(turns[0] + int(message.get("later", 0))) % len(self._calls)]
+        for tensors in inputs:
+            looked_at.take(tensors)
+        samples = [dataclasses.asdict(sample) for sample in self._clock.read(self._subject, turns)]
+        return looked_at.shown({"samples": samples}) if inputs else ({"samples": samples}, [])
+
+    def _refresh(self, turn: int) -> None:
+        self._calls[turn % len(self._calls)].refresh()
+
+    def _batch(self, calls: int) -> dict[str, Any]:
+        for call in self._calls:
+            call.refresh()
+        for turn in range(calls):
+            self._calls[turn % len(self._calls)]()
+        torch.cuda.synchronize()
+        return {"done": calls}
+
+
+class TimedCall:
+    """One call without arguments, for the clock."""
+
+    def __init__(self, program: Program | FileProgram, inputs: list[torch.Tensor], *, renewed: bool) -> None:
+        self._program = program
+        self._inputs = inputs
+        self._bound: Any = program.bound(inputs)
+        self._renewed = renewed
+        self._due: list[torch.Tensor] | None = None
+        self._keeps = False
+        self._kept: list[torch.Tensor] = []
+
+    def __call__(self) -> list[torch.Tensor]:
+        outputs = self._program.call(self._bound, AS_SHIPPED)
+        if self._keeps:
+            self._kept = outputs
+        return outputs
+
+    def take(self, inputs: list[torch.Tensor]) -> None:
+        """The next call has these inputs, and its result is kept."""
+        self._due = inputs
+
+    def refresh(self) -> None:
+        """Before each call. What was kept stays: a call is repeated where the clock could not read it."""
+        self._keeps, due, self._due = self._due is not None, self._due, None
+        with torch.no_grad():
+            if due is not None:
+                self._inputs = [refill(old, new) for old, new in zip(self._inputs, due)]
+                self._bound = self._program.bound(self._inputs)
+            elif self._renewed:
+                renew(self._inputs)
+
+    def shown(self, reply: dict[str, Any]) -> tuple[dict[str, Any], list[list[torch.Tensor]]]:
+        """The reply with what was kept, in the form in which every call's answer goes back."""
+        outputs, self._kept = self._kept, []
+        return {**reply, "tensors": [describe(tensor) for tensor in outputs]}, [[row(tensor) for tensor in outputs]]

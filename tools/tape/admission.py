@@ -1,0 +1,209 @@
+"""Whether a tape may be run: every number on it is checked against every other before anything is done with it.
+
+A tape comes from the process in which the candidate's Python ran, so all of it may be forged. What is admitted cannot
+reach memory outside its buffers by an operator of torch, runs operators of torch's own that touch nothing but tensors,
+and gets compiler options that are numbers. Kernels are checked in `kernel_language.py`, and what they reach at run time
+by the executor. Admission says nothing about whether the tape is right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+import torch
+
+from triton_agent.tools.isolate.tensors import DTYPES, Malformed, leaves, shape_of
+from triton_agent.tools.operators import kind_of
+from triton_agent.tools.tape.outline import Outline
+from triton_agent.tools.tape.slicing import schema_of
+from triton_agent.tools.tape.tape import (
+    BUFFER_BYTES_AT_MOST,
+    Address,
+    Allocate,
+    Buffer,
+    Choice,
+    Constant,
+    Constexpr,
+    Descriptor,
+    Launch,
+    Operate,
+    Place,
+    Step,
+    Tape,
+    View,
+    buffers_in,
+    views_in,
+)
+
+FORBIDDEN = frozenset(
+    {"from_file", "set", "set_", "resize", "resize_", "resize_as_", "record_stream", "_print", "set_data", "_backward"}
+    | {"requires_grad_", "_local_scalar_dense", "item", "equal", "is_nonzero", "_cufft_clear_plan_cache"}
+    | {"_cufft_set_plan_cache_max_size", "_assert_async", "_assert_scalar", "_assert_tensor_metadata", "_pin_memory"}
+)
+"""Operators that do other things than computing on tensors."""
+SAFE_KINDS = frozenset({"heavy", "arithmetic", "reduction", "movement", "view", "allocation", "random", "index"})
+OPTIONS: Mapping[str, type] = {
+    "num_warps": int,
+    "num_stages": int,
+    "num_ctas": int,
+    "maxnreg": int,
+    "enable_fp_fusion": bool,
+    "launch_cooperative_grid": bool,
+    "launch_pdl": bool,
+    "debug": bool,
+    "sanitize_overflow": bool,
+    "max_num_imprecise_acc_default": int,
+    "waves_per_eu": int,
+    "matrix_instr_nonkdim": int,
+    "kpack": int,
+}
+"""Compiler options that a launch may give, and what they are."""
+WARPS = (1, 2, 4, 8, 16, 32)
+LARGEST_GRID = (2**31 - 1, 65535, 65535)
+
+
+class NotAdmitted(Malformed):
+    """The tape contradicts itself or what it was made for."""
+
+
+class UnknownOption(Exception):
+    """A launch gives a compiler option that no compiler has, or that may not be given."""
+
+
+def admit(tape: Tape, call: Outline, constructor: Outline, state: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise unless the tape can be run on such a call. `state` holds the shapes of the reference's tensors."""
+    for buffer in tape.buffers:
+        _require(buffer.size_bytes <= BUFFER_BYTES_AT_MOST, "a buffer without bounds")
+    _admit_outside(tape, tape.inputs, call, Place.INPUT)
+    _admit_outside(tape, tape.arguments, constructor, Place.ARGUMENT)
+    for name, view in tape.state:
+        _require(name in state, f"{name} is no parameter or buffer of the reference")
+        _within(tape, view)
+        _require(tape.buffers[view.buffer].place is Place.STATE, f"{name} lies in other memory")
+    outside = {view.buffer for view in (*tape.inputs, *tape.arguments, *(view for _, view in tape.state))}
+    made = {number for number in outside if tape.buffers[number].place is not Place.FRESH}
+    _admit_steps(tape, tape.prologue, made, may_touch=(Place.ARGUMENT, Place.STATE, Place.FRESH))
+    _admit_steps(tape, tape.steps, made, may_touch=tuple(Place))
+    for view in (*tape.outputs, *(view for _, view in tape.rebound)):
+        _within(tape, view)
+        _require(view.buffer in made, "an output lies in memory that nothing made")
+    names = {name for name, _ in tape.state}
+    _require(all(name in names for name, _ in tape.rebound), "a buffer that is none was replaced")
+    _admit_tree(tape)
+
+
+def _require(condition: bool, why: str) -> None:
+    if not condition:
+        raise NotAdmitted(why)
+
+
+def _admit_outside(tape: Tape, views: Iterable[View], outline: Outline, place: Place) -> None:
+    """Memory from outside lies as it was described to the tracer."""
+    views = tuple(views)
+    _require(len(views) == len(outline.tensors), "there are other arguments than were given")
+    buffers: dict[int, int] = {}
+    for view, tensor in zip(views, outline.tensors):
+        _within(tape, view)
+        said = (view.dtype, view.shape, view.strides, view.offset)
+        _require(said == (tensor.dtype, tensor.shape, tensor.strides, tensor.offset), "an argument lies otherwise")
+        buffer = tape.buffers[view.buffer]
+        _require(buffer.place is place, "an argument lies in other memory")
+        _require(buffer.size_bytes == outline.storages_bytes[tensor.storage], "an argument's memory has another size")
+        _require(buffers.setdefault(tensor.storage, view.buffer) == view.buffer, "arguments share memory otherwise")
+    _require(len(set(buffers.values())) == len(buffers), "arguments share memory that they did not")
+
+
+def _within(tape: Tape, view: View) -> None:
+    """The view lies in its buffer."""
+    _require(view.buffer < len(tape.buffers), "a buffer that is not there")
+    _require(view.dtype in DTYPES, f"a dtype {view.dtype!r}")
+    _require(len(view.shape) == len(view.strides), "shape and strides of different length")
+    item_bytes = DTYPES[view.dtype].itemsize
+    last = sum((size - 1) * stride for size, stride in zip(view.shape, view.strides)) if view.elements else -1
+    end_bytes = (view.offset + last + 1) * item_bytes
+    _require(view.elements == 0 or end_bytes <= tape.buffers[view.buffer].size_bytes, "a view beyond its buffer")
+
+
+def _admit_steps(tape: Tape, steps: Iterable[Step], made: set[int], may_touch: tuple[Place, ...]) -> None:
+    for step in steps:
+        if isinstance(step, (Allocate, Constant)):
+            _admit_memory(tape, step, made)
+            made.add(step.buffer)
+            continue
+        arguments = _arguments_of(step)
+        for value in arguments:
+            for view in views_in(value):
+                _within(tape, view)
+            for number in buffers_in(value):
+                _require(number < len(tape.buffers) and number in made, "memory is used that nothing made")
+                _require(tape.buffers[number].place in may_touch, "the prologue touches an input")
+        if isinstance(step, Operate):
+            _admit_operator(tape, step, made)
+        else:
+            for choice in step.choices:
+                _admit_choice(choice)
+
+
+def _admit_memory(tape: Tape, step: Allocate | Constant, made: set[int]) -> None:
+    _require(step.buffer < len(tape.buffers), "a buffer that is not there")
+    buffer: Buffer = tape.buffers[step.buffer]
+    _require(buffer.place is Place.FRESH, "memory from outside is made anew")
+    if isinstance(step, Constant):
+        _require(len(step.data) <= buffer.size_bytes, "more values than there is room for")
+        for at, address in step.relocations:
+            _require(at + 8 <= len(step.data) and address.buffer in made, "an address that is none")
+
+
+def _arguments_of(step: Operate | Launch) -> list[object]:
+    if isinstance(step, Operate):
+        return [*step.args, *(value for _, value in step.kwargs)]
+    return [value for choice in step.choices for _, value in choice.arguments]
+
+
+def _admit_operator(tape: Tape, step: Operate, made: set[int]) -> None:
+    """An operator of torch's own that computes on tensors; its results are buffers from here on."""
+    parts = step.operator.split(".")
+    _require(len(parts) == 3 and parts[0] in ("aten", "prims"), f"an operator {step.operator!r}")
+    full_name = f"{parts[0]}::{parts[1]}" + ("" if parts[2] == "default" else f".{parts[2]}")
+    _require(torch._C._dispatch_has_kernel(full_name), f"no operator {step.operator}")
+    _require(parts[1] not in FORBIDDEN and kind_of(step.operator) in SAFE_KINDS, f"the operator {step.operator}")
+    try:
+        schema_of(step.operator)
+    except (AttributeError, ValueError, AssertionError) as error:
+        raise NotAdmitted(f"no operator {step.operator}") from error
+    for value in (*step.args, *(value for _, value in step.kwargs)):
+        _require(not _holds(value, (Address, Descriptor, Constexpr)), "an operator is given what only a launch takes")
+    for view in step.results:
+        if view is not None:
+            _within(tape, view)
+            _require(view.buffer in made or tape.buffers[view.buffer].place is Place.FRESH, "a result lies outside")
+            made.add(view.buffer)
+
+
+def _holds(value: object, kinds: tuple[type, ...]) -> bool:
+    if isinstance(value, tuple):
+        return any(_holds(item, kinds) for item in value)
+    return isinstance(value, kinds)
+
+
+def _admit_choice(choice: Choice) -> None:
+    _require(all(1 <= size <= most for size, most in zip(choice.grid, LARGEST_GRID)), "a grid that no GPU takes")
+    _require(math.prod(choice.grid) < 1 << 40, "a grid without bounds")
+    names = [name for name, _ in choice.arguments]
+    _require(len(set(names)) == len(names), "an argument is given twice")
+    for name, value in choice.options:
+        if name not in OPTIONS or (value is not None and not isinstance(value, OPTIONS[name])):
+            raise UnknownOption(f"Keyword argument {name} was specified but unrecognised")
+        if name == "num_warps" and value not in WARPS:
+            raise UnknownOption(f"num_warps must be a power of two up to 32, not {value}")
+
+
+def _admit_tree(tape: Tape) -> None:
+    """The nesting of the outputs names each output once, and can be compared with another one."""
+    try:
+        found = [leaf["tensor"] for _, leaf in leaves(tape.tree) if "tensor" in leaf]
+        shape_of(tape.tree)
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise NotAdmitted("the outputs have no nesting") from error
+    _require(found == list(range(len(tape.outputs))), "the outputs are nested otherwise than they are listed")

@@ -1,0 +1,231 @@
+"""Triton launches on their way to the record: arguments by parameter, the grid, the configurations of an autotuner.
+
+`record_launches` takes the place of Triton's own launching in this process, for good. Nothing is compiled. A launch
+under `@triton.autotune` is recorded once, with every configuration that is left after pruning as a choice; which of
+them is the best, the executor finds out.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+import triton.language as tl
+from triton.runtime.autotuner import Autotuner
+from triton.runtime.driver import driver
+from triton.runtime.jit import JITFunction
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from triton_agent.tools.emulate.stand_in_driver import REGISTER_FILE
+from triton_agent.tools.tape.recorder import OutOfRecord, Recorder
+from triton_agent.tools.tape.tape import Argument, Choice, Constexpr, Descriptor
+
+CHOICES_AT_MOST = 64
+"""Configurations of one autotuned launch."""
+
+Capture = Callable[[Any], str]
+"""Takes the text of a kernel and gives its identity."""
+CaptureValue = Callable[[Any], Any]
+"""Takes a compile-time value and gives it as plain data."""
+
+
+def record_launches(
+    recorder: Recorder, capture: Capture, capture_value: CaptureValue, facts: Mapping[str, Any]
+) -> None:
+    """Every launch from here on is a step of the record."""
+    bench: list[list[Choice]] = []
+    """The choices collected so far, while an autotuner goes through its configurations."""
+
+    def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        if not warmup:
+            for hook in kernel.pre_run_hooks:
+                hook(*args, **kwargs)
+            choice = _choice(kernel, args, grid, kwargs, recorder, capture, capture_value)
+            if bench:
+                bench[-1].append(choice)
+            elif 0 not in choice.grid:
+                recorder.launched([choice])
+        return LaunchedKernel(run, kernel, kwargs)
+
+    def tuned(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+        tuner.nargs = dict(zip(tuner.arg_names, args))
+        configs = list(tuner.prune_configs(kwargs)) if len(tuner.configs) > 1 else list(tuner.configs)
+        if len(configs) > CHOICES_AT_MOST:
+            configs = configs[:CHOICES_AT_MOST]
+        bench.append([])
+        try:
+            for config in configs:
+                result = _run_config(tuner, config, args, kwargs)
+        finally:
+            choices = bench.pop()
+            tuner.nargs = None
+        tuner.best_config = configs[0]
+        if bench:
+            bench[-1] += choices
+        elif choices and 0 not in choices[0].grid:
+            recorder.launched(choices)
+        return result
+
+    JITFunction.run = run
+    Autotuner.run = tuned
+    driver.set_active(TracingDriver(facts))
+
+
+def _run_config(tuner: Any, config: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    clashes = sorted(kwargs.keys() & config.kwargs.keys())
+    if clashes:
+        raise ValueError(f"Conflicting meta-parameters: {', '.join(clashes)}. They are both passed and autotuned.")
+    if config.pre_hook is not None:
+        config.pre_hook({**tuner.nargs, **kwargs, **config.all_kwargs()})
+    return tuner.fn.run(*args, **kwargs, **config.all_kwargs())
+
+
+def _choice(
+    kernel: Any,
+    args: tuple[Any, ...],
+    grid: Any,
+    kwargs: dict[str, Any],
+    recorder: Recorder,
+    capture: Capture,
+    capture_value: CaptureValue,
+) -> Choice:
+    signature = inspect.signature(kernel.fn)
+    own = {name: value for name, value in kwargs.items() if name in signature.parameters}
+    bound = signature.bind(*args, **own)
+    bound.apply_defaults()
+    host = {name: tl.core._unwrap_if_constexpr(value) for name, value in bound.arguments.items()}
+    constant = {parameter.name for parameter in kernel.params if parameter.is_constexpr}
+    arguments: list[tuple[str, Argument]] = []
+    for name, value in bound.arguments.items():
+        if name in constant:
+            arguments.append((name, Constexpr(value=capture_value(host[name]))))
+        else:
+            arguments.append((name, _argument(value, recorder, capture_value)))
+    options = tuple(
+        (name, recorder.argument(value)) for name, value in kwargs.items() if name not in signature.parameters
+    )
+    return Choice(kernel=capture(kernel), grid=_grid(grid, host), arguments=tuple(arguments), options=options)
+
+
+def _argument(value: Any, recorder: Recorder, capture_value: CaptureValue) -> Argument:
+    if isinstance(value, tuple):
+        return tuple(_argument(item, recorder, capture_value) for item in value)
+    if isinstance(value, TensorDescriptor):
+        base = value.base.as_strided(tuple(value.shape), tuple(value.strides), value.base.storage_offset())
+        return Descriptor(
+            view=recorder.view_of(base),
+            block_shape=tuple(map(int, value.block_shape)),
+            padding=str(getattr(value, "padding", "zero")),
+            round_f32_to_tf32=bool(getattr(value, "round_f32_to_tf32", False)),
+        )
+    if isinstance(value, tl.core.constexpr | tl.core.dtype):
+        return Constexpr(value=capture_value(tl.core._unwrap_if_constexpr(value)))
+    if isinstance(value, torch.dtype | torch.device) or (callable(value) and not isinstance(value, torch.Tensor)):
+        return Constexpr(value=capture_value(value))
+    tensor = getattr(value, "base", None) if type(value).__name__ == "TensorWrapper" else None
+    if tensor is not None:
+        return recorder.view_of(tensor.view(_torch_dtype(value.dtype)))
+    return recorder.argument(value)
+
+
+def _torch_dtype(kind: Any) -> torch.dtype:
+    """What `triton.reinterpret` was asked for."""
+    if isinstance(kind, torch.dtype):
+        return kind
+    names = {"fp8e4nv": "float8_e4m3fn", "fp8e5": "float8_e5m2", "int1": "bool", "fp16": "float16", "bf16": "bfloat16"}
+    name = names.get(str(kind), str(kind).replace("fp", "float"))
+    found = getattr(torch, name, None)
+    if not isinstance(found, torch.dtype):
+        raise OutOfRecord(f"a tensor reinterpreted as {kind}")
+    return found
+
+
+def _grid(grid: Any, host: Mapping[str, Any]) -> tuple[int, int, int]:
+    """As three numbers within a GPU's limits."""
+    if callable(grid):
+        grid = grid(dict(host))
+    if isinstance(grid, int):
+        grid = (grid,)
+    if not 1 <= len(grid) <= 3:
+        raise ValueError(f"a grid has one to three dimensions, not {len(grid)}: {grid!r}")
+    x, y, z = (*(operator.index(size) for size in grid), 1, 1)[:3]
+    for axis, size, largest in zip("xyz", (x, y, z), (2**31 - 1, 65535, 65535)):
+        if not 0 <= size <= largest:
+            raise ValueError(f"the grid's {axis} is {size}, outside 0 to {largest}, so a GPU refuses the launch")
+    return x, y, z
+
+
+class LaunchedKernel:
+    """What a launch or `warmup` returns in place of a compiled kernel; it can be launched again."""
+
+    n_regs = 64
+    n_spills = 0
+    n_max_threads = 1024
+
+    def __init__(self, run: Callable[..., Any], kernel: Any, kwargs: dict[str, Any]) -> None:
+        self._run, self._kernel, self._kwargs = run, kernel, kwargs
+        self.metadata = types.SimpleNamespace(shared=16384, num_warps=kwargs.get("num_warps", 4), num_ctas=1)
+
+    def _init_handles(self) -> None:
+        """A compiled kernel would load its binary."""
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        return lambda *args, **kwargs: self._run(self._kernel, *args, grid=grid, warmup=False, **kwargs)
+
+
+class TracingDriver:
+    """Stands for `triton.runtime.driver.active` while host code is traced: the facts of a card, and nothing to run."""
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        self._facts = facts
+        self.utils = types.SimpleNamespace(get_device_properties=self._properties)
+
+    def get_current_target(self) -> Any:
+        from triton.backends.compiler import GPUTarget
+
+        return GPUTarget("cuda", 10 * int(self._facts["major"]) + int(self._facts["minor"]), 32)
+
+    def get_active_torch_device(self) -> torch.device:
+        return torch.device("cuda", 0)
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def set_current_device(self, device: int) -> None:
+        """There is only one."""
+
+    def get_current_stream(self, device: int = 0) -> int:
+        return 0
+
+    def get_device_capability(self, device: int = 0) -> tuple[int, int]:
+        return int(self._facts["major"]), int(self._facts["minor"])
+
+    def get_device_interface(self) -> Any:
+        return torch.cuda
+
+    def get_benchmarker(self) -> Callable[..., list[float]]:
+        def bench(call: Callable[[], object], quantiles: Any = None, **_: object) -> list[float]:
+            raise OutOfRecord("a time measured on the GPU; host code is run without one")
+
+        return bench
+
+    def get_empty_cache_for_benchmark(self) -> torch.Tensor:
+        return torch.empty(1, dtype=torch.int32, device="cuda:0")
+
+    def clear_cache(self, cache: torch.Tensor) -> None:
+        cache.zero_()
+
+    def _properties(self, device: Any = 0) -> dict[str, int]:
+        return {
+            "max_shared_mem": int(self._facts["shared_memory_per_block_optin"]),
+            "max_num_regs": REGISTER_FILE,
+            "multiprocessor_count": int(self._facts["multi_processor_count"]),
+            "warpSize": 32,
+            "sm_clock_rate": int(self._facts.get("sm_clock_khz", 1_980_000)),
+            "mem_clock_rate": int(self._facts.get("memory_clock_khz", 2_619_000)),
+            "mem_bus_width": int(self._facts.get("memory_bus_bits", 5120)),
+        }

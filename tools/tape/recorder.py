@@ -1,0 +1,324 @@
+"""The record of what a candidate's Python does to tensors without values: operators, launches, memory.
+
+    recorder = Recorder(capture)
+    with recorder:
+        model(x)
+
+Every operator of torch arrives here below Python, whatever name it was called by, and every Triton launch through
+`launched`. What is not recorded has no effect: the executor knows nothing but the steps. Storages become numbered
+buffers, and a tensor is a view of one. Host code that asks for a value of a tensor gets `ReadsValues`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+import types
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
+from torch.utils._mode_utils import no_dispatch
+
+from triton_agent.tools.dispatch_modes import UncompiledMode
+from triton_agent.tools.isolate.tensors import NAMES
+from triton_agent.tools.tape.tape import (
+    BUFFER_BYTES_AT_MOST,
+    Address,
+    Allocate,
+    Argument,
+    Buffer,
+    Choice,
+    Constant,
+    Launch,
+    Named,
+    Operate,
+    Place,
+    Step,
+    View,
+)
+
+ADDRESS_BASE = 0x5A << 48
+"""Addresses given out for fake memory begin here; no size or count of a program is as large."""
+ADDRESS_STEP = 1 << 38
+"""Bytes between the addresses of two buffers."""
+ALLOCATIONS = frozenset(
+    {"aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty", "aten::new_empty_strided"}
+    | {"aten::empty_permuted"}
+)
+LITERALS = frozenset({"aten::lift_fresh", "aten::lift_fresh_copy", "aten::lift"})
+"""How a tensor that Python wrote down, such as `torch.tensor([1, 2])`, enters."""
+CONSTANT_BYTES_AT_MOST = 1 << 20
+STEPS_AT_MOST = 20_000
+LAUNCHER_FILES = ("triton/runtime/", "triton_agent/tools/tape/", "torch/")
+"""Frames of these files are not the candidate's."""
+
+
+class ReadsValues(Exception):
+    """Host code asked for values of a tensor."""
+
+
+class OutOfRecord(Exception):
+    """A tensor or an operation that cannot be put on a tape; the text says which and what to do."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A step, and whether it was made while the module was built or called."""
+
+    step: Step
+    phase: str
+
+
+class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
+    """Records the operators of torch; made once per tracer."""
+
+    def __init__(self, candidate_path: str) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.fake = FakeTensorMode(allow_non_fake_inputs=True)
+        self.buffers: list[Buffer] = []
+        self.entries: list[Entry] = []
+        self.phase = "import"
+        self.captured: list[Entry] | None = None
+        """Where steps go while a CUDA graph is captured."""
+        self.is_dispatching = False
+        """Whether an operator is at work: torch itself then asks for the device that tensors really have."""
+        self._path = candidate_path
+        self._known: dict[int, int] = {}
+        """Number of the buffer by identity of the storage."""
+        self._kept: list[Any] = []
+        """Storages, so that no identity comes to mean another one."""
+        self._native = frozenset(torch._C._dispatch_get_all_op_names())
+        """Operators that came with torch: a candidate has not registered any yet."""
+
+    # -- memory ----------------------------------------------------------------------------------------------------
+
+    def add_storage(self, storage: torch.UntypedStorage, place: Place) -> int:
+        """A new buffer for a storage."""
+        if storage.nbytes() > BUFFER_BYTES_AT_MOST:
+            raise torch.OutOfMemoryError(f"out of memory: a tensor of {storage.nbytes():,} bytes")
+        number = len(self.buffers)
+        self.buffers.append(Buffer(place=place, size_bytes=int(storage.nbytes())))
+        self._known[storage._cdata] = number
+        self._kept.append(storage)
+        return number
+
+    def made_input(self, sizes_bytes: Sequence[int], place: Place) -> list[torch.Tensor]:
+        """Memory handed to the candidate, as rows of bytes."""
+        rows = []
+        for size in sizes_bytes:
+            with self.fake:
+                row = torch.empty(-(-size // 16) * 16, dtype=torch.uint8)
+            self.add_storage(row.untyped_storage(), place)
+            self.buffers[-1] = dataclasses.replace(self.buffers[-1], size_bytes=size)
+            rows.append(row)
+        return rows
+
+    def view_of(self, tensor: torch.Tensor) -> View:
+        """The tensor as a part of a buffer."""
+        with torch._C.DisableTorchFunction():
+            if tensor.layout is not torch.strided or tensor.is_quantized:
+                raise OutOfRecord(f"a {tensor.layout} tensor; use plain strided tensors")
+            if tensor.is_conj() or tensor.is_neg():
+                raise OutOfRecord("a lazily conjugated or negated tensor; call .resolve_conj() or .resolve_neg() first")
+            storage = torch.Tensor.untyped_storage(tensor)
+            number = self._known.get(storage._cdata)
+            if number is None:
+                if isinstance(tensor, FakeTensor):
+                    raise OutOfRecord(
+                        "a tensor that was made out of sight of the record (in a thread, or with modes off)"
+                    )
+                number = self._written_down(tensor)
+            if tensor.dtype not in NAMES:
+                raise OutOfRecord(f"a tensor of dtype {tensor.dtype}")
+            return View(
+                buffer=number,
+                dtype=NAMES[tensor.dtype],
+                shape=tuple(map(int, tensor.shape)),
+                strides=tuple(map(int, torch.Tensor.stride(tensor))),
+                offset=int(torch.Tensor.storage_offset(tensor)),
+            )
+
+    def address_of(self, tensor: torch.Tensor) -> int:
+        """In place of `data_ptr`: a number that stands for the tensor's first byte."""
+        view = self.view_of(tensor)
+        if not view.elements:
+            return 0
+        return ADDRESS_BASE + view.buffer * ADDRESS_STEP + view.offset * tensor.element_size()
+
+    def argument(self, value: Any) -> Argument:
+        """An argument of an operator or a launch as it goes on the tape."""
+        if isinstance(value, torch.Tensor):
+            return self.view_of(value)
+        if isinstance(value, (list, tuple)):
+            return tuple(self.argument(item) for item in value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return self._address(int(value)) or int(value)
+        if value is None or type(value) in (bool, float, str):
+            return value  # type: ignore[no-any-return]
+        for kind, names in (("dtype", torch.dtype), ("layout", torch.layout), ("memory_format", torch.memory_format)):
+            if isinstance(value, names):
+                return Named(kind=kind, name=str(value).removeprefix("torch."))
+        if isinstance(value, torch.device):
+            return Named(kind="device", name="device")
+        if isinstance(value, float):
+            return float(value)
+        raise OutOfRecord(f"an argument that is a {type(value).__name__}")
+
+    def _address(self, value: int) -> Address | None:
+        if value < ADDRESS_BASE:
+            return None
+        buffer, offset = divmod(value - ADDRESS_BASE, ADDRESS_STEP)
+        return Address(buffer=buffer, offset=offset) if buffer < len(self.buffers) else None
+
+    def _written_down(self, tensor: torch.Tensor) -> int:
+        """A real tensor, whose values the candidate's Python wrote down."""
+        storage = torch.Tensor.untyped_storage(tensor)
+        if storage.nbytes() > CONSTANT_BYTES_AT_MOST:
+            raise OutOfRecord(
+                f"{storage.nbytes():,} bytes of values written down in Python; compute them with operators instead"
+            )
+        number = self.add_storage(storage, Place.FRESH)
+        with no_dispatch():
+            data = bytes(torch.tensor([], dtype=torch.uint8).set_(storage).tolist())
+        self._add(Constant(buffer=number, data=data, relocations=tuple(self._addresses_in(tensor.dtype, data))))
+        return number
+
+    def _addresses_in(self, dtype: torch.dtype, data: bytes) -> Iterator[tuple[int, Address]]:
+        if dtype in (torch.int64, getattr(torch, "uint64", torch.int64)):
+            for at in range(0, len(data) - 7, 8):
+                address = self._address(int.from_bytes(data[at : at + 8], sys.byteorder))
+                if address is not None:
+                    yield at, address
+
+    # -- steps -----------------------------------------------------------------------------------------------------
+
+    def _add(self, step: Step) -> None:
+        target = self.entries if self.captured is None or isinstance(step, (Allocate, Constant)) else self.captured
+        target.append(Entry(step=step, phase=self.phase))
+        if len(self.entries) > STEPS_AT_MOST:
+            raise OutOfRecord(f"more than {STEPS_AT_MOST:,} steps; a call has to do with fewer operators and launches")
+
+    def replay(self, entries: Sequence[Entry]) -> None:
+        """The steps of a captured graph once more."""
+        for entry in entries:
+            self._add(entry.step)
+
+    def launched(self, choices: Sequence[Choice]) -> None:
+        """A launch of a kernel, in any of these configurations."""
+        self._add(Launch(choices=tuple(choices), line=self.line()))
+
+    def line(self) -> int:
+        """The line of the candidate's file that is running."""
+        frame: types.FrameType | None = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code.co_filename == self._path:
+                return frame.f_lineno
+            frame = frame.f_back
+        return 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        outer, self.is_dispatching = self.is_dispatching, True
+        try:
+            return self._dispatched(func, args, kwargs or {})
+        finally:
+            self.is_dispatching = outer
+
+    def _dispatched(self, func: Any, args: Any, kwargs: Any) -> Any:
+        if func.namespace == "prim":  # asks a tensor for its device or layout
+            return func(*args, **kwargs)
+        if func.name() not in self._native:
+            return self._inside(func, args, kwargs)
+        name = func._schema.name
+        if name in LITERALS and not isinstance(args[0], FakeTensor):
+            return self._literal(func, args)
+        if name.startswith("aten::set_") or (name == "aten::resize_" and _tensors(args)[0].untyped_storage().nbytes()):
+            raise OutOfRecord(f"{name.replace('::', '.')} gives a tensor other memory; make a new tensor instead")
+        before = [self.view_of(tensor) for tensor in _tensors((args, tuple(kwargs.values())))]
+        del before  # tensors that were written down enter ahead of the step
+        try:
+            result = func(*args, **kwargs)
+        except (DataDependentOutputException, DynamicOutputShapeException) as error:
+            raise ReadsValues(f"{name.replace('::', '.')} needs the values of a tensor") from error
+        return self._noted(func, name, args, kwargs, _in_place(func, args, kwargs, result))
+
+    def _noted(self, func: Any, name: str, args: Any, kwargs: Any, result: Any) -> Any:
+        """The operator as a step, unless it only makes a view."""
+        tensors = _tensors(result)
+        for tensor in tensors:
+            if tensor.layout is not torch.strided:
+                self.view_of(tensor)  # says what to use instead
+        fresh = [tensor for tensor in tensors if torch.Tensor.untyped_storage(tensor)._cdata not in self._known]
+        for tensor in fresh:
+            if torch.Tensor.untyped_storage(tensor)._cdata not in self._known:
+                self.add_storage(torch.Tensor.untyped_storage(tensor), Place.FRESH)
+        if name in ALLOCATIONS:
+            for tensor in fresh:
+                self._add(Allocate(buffer=self.view_of(tensor).buffer))
+        elif fresh or func._schema.is_mutable:
+            self._add(
+                Operate(
+                    operator=str(func),
+                    args=tuple(self.argument(value) for value in args),
+                    kwargs=tuple((key, self.argument(value)) for key, value in kwargs.items()),
+                    results=tuple(self.view_of(it) if isinstance(it, torch.Tensor) else None for it in _items(result)),
+                )
+            )
+        return result
+
+    def _literal(self, func: Any, args: Any) -> torch.Tensor:
+        """A tensor without values in place of one that Python wrote down; small ones can still be asked for theirs."""
+        with torch._C.DisableTorchFunction():
+            with no_dispatch():
+                real = args[0].detach().clone(memory_format=torch.contiguous_format)
+            number = self._written_down(real)
+            fake: torch.Tensor = torch.empty(real.shape, dtype=real.dtype)
+            self._known[fake.untyped_storage()._cdata] = number
+            self._kept.append(fake.untyped_storage())
+            if real.numel() == 1 and isinstance(fake, FakeTensor):
+                fake.constant = real
+        return fake
+
+    def _inside(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """An operator that the candidate registered: what it does inside is recorded in its place."""
+        for kind in ("CUDA", "CompositeExplicitAutograd", "CompositeImplicitAutograd", "CPU"):
+            if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), kind):
+                self.is_dispatching = False
+                with self:
+                    return func._op_dk(getattr(torch._C.DispatchKey, kind), *args, **kwargs)
+        raise OutOfRecord(f"the operator {func.name()}, which has no implementation for CUDA")
+
+    @contextlib.contextmanager
+    def during(self, phase: str) -> Iterator[None]:
+        """Record, and mark what is recorded."""
+        self.phase = phase
+        with self.fake, self:
+            yield
+
+
+def _in_place(func: Any, args: Any, kwargs: Any, result: Any) -> Any:
+    """The argument that an operator in place returns; fake tensors whose value is known return another tensor."""
+    returned = func._schema.returns
+    if len(returned) == 1 and returned[0].alias_info is not None and returned[0].alias_info.is_write:
+        for argument, value in zip(func._schema.arguments, args):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                return value
+    return result
+
+
+def _items(result: Any) -> tuple[Any, ...]:
+    """The results of an operator; those that come as a list are results each."""
+    if isinstance(result, (list, tuple)):
+        return tuple(item for part in result for item in _items(part))
+    return (result,)
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    return [item for item in _items(value) if isinstance(item, torch.Tensor)]

@@ -1,0 +1,354 @@
+"""The tape: everything one call of a candidate does, as plain data.
+
+A tape is a list of steps over numbered buffers. It holds no Python of the candidate, no address and no value of an
+input, so it is a pure function of its inputs and its state. It belongs to one form of call: with other shapes, strides,
+dtypes or plain arguments there is another tape. `encode` and `decode` turn tapes into JSON and back; `decode` checks
+everything, since a tape comes out of the process in which the candidate ran. Whether a tape may be run is decided in
+`admission.py`.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import enum
+from collections.abc import Iterator
+from typing import Any
+
+from triton_agent.tools.isolate.tensors import Malformed
+
+BUFFER_BYTES_AT_MOST = 1 << 40
+"""More than any GPU has."""
+
+
+class Place(enum.StrEnum):
+    """Where a buffer comes from."""
+
+    INPUT = "input"
+    """Memory of a tensor among the arguments of the call."""
+    ARGUMENT = "argument"
+    """Memory of a tensor among the arguments of the constructor."""
+    STATE = "state"
+    """Memory of parameters and buffers that the reference has under the same names."""
+    FRESH = "fresh"
+    """Made by a step."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Buffer:
+    """A piece of memory."""
+
+    place: Place
+    size_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A tensor: part of a buffer, read as a shape of some dtype."""
+
+    buffer: int
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    """In elements."""
+
+    @property
+    def elements(self) -> int:
+        count = 1
+        for size in self.shape:
+            count *= size
+        return count
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """A number that is the address of a byte in a buffer: what `data_ptr` gives."""
+
+    buffer: int
+    offset: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Descriptor:
+    """A host-side tensor descriptor among the arguments of a launch."""
+
+    view: View
+    block_shape: tuple[int, ...]
+    padding: str
+    round_f32_to_tf32: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A constant of torch by its name, such as a dtype or a memory format."""
+
+    kind: str
+    """`dtype`, `layout`, `memory_format`, or `device` for the one device there is."""
+    name: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Constexpr:
+    """A compile-time value of a launch, in the form of `kernel_values.py`."""
+
+    value: Any
+
+
+Argument = None | bool | int | float | str | View | Address | Descriptor | Named | Constexpr | tuple[Any, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Allocate:
+    """Memory that holds nothing yet."""
+
+    buffer: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Constant:
+    """Memory filled with values that the candidate's Python wrote down."""
+
+    buffer: int
+    data: bytes
+    relocations: tuple[tuple[int, Address], ...] = ()
+    """Positions, in bytes, at which an address of eight bytes has to be filled in."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Operate:
+    """One operator of torch."""
+
+    operator: str
+    """With its overload: `aten.add.Tensor`."""
+    args: tuple[Argument, ...]
+    kwargs: tuple[tuple[str, Argument], ...]
+    results: tuple[View | None, ...]
+    """What it returns; None for what is no tensor."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A launch in one configuration."""
+
+    kernel: str
+    """Identity of the kernel among the tape's functions."""
+    grid: tuple[int, int, int]
+    arguments: tuple[tuple[str, Argument], ...]
+    """By parameter, in the order of the signature."""
+    options: tuple[tuple[str, Argument], ...]
+    """Compiler options, such as `num_warps`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A launch of a Triton kernel; several choices where it is autotuned."""
+
+    choices: tuple[Choice, ...]
+    line: int
+    """In the candidate's file; 0 where it is not known."""
+
+
+Step = Allocate | Constant | Operate | Launch
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Tape:
+    """All of one call."""
+
+    buffers: tuple[Buffer, ...]
+    inputs: tuple[View, ...]
+    """Tensors among the arguments of the call, in order."""
+    arguments: tuple[View, ...]
+    """Tensors among the arguments of the constructor, in order."""
+    state: tuple[tuple[str, View], ...]
+    """Parameters and buffers by name, those that the reference has as well."""
+    prologue: tuple[Step, ...]
+    """What is prepared from parameters and constants; repeated when the parameters change."""
+    steps: tuple[Step, ...]
+    tree: Any
+    """The nesting of the outputs, in the form of `tensors.flatten`."""
+    outputs: tuple[View, ...]
+    rebound: tuple[tuple[str, View], ...] = ()
+    """Buffers of the module that the call replaced by another tensor."""
+
+    def launches(self) -> Iterator[Launch]:
+        """Those of one call, without the prologue."""
+        return (step for step in self.steps if isinstance(step, Launch))
+
+    def kernels(self) -> Iterator[str]:
+        """Identities of all kernels that are launched."""
+        for step in (*self.prologue, *self.steps):
+            if isinstance(step, Launch):
+                yield from (choice.kernel for choice in step.choices)
+
+
+def views_in(argument: Any) -> Iterator[View]:
+    """All tensors in an argument."""
+    if isinstance(argument, View):
+        yield argument
+    elif isinstance(argument, Descriptor):
+        yield argument.view
+    elif isinstance(argument, tuple):
+        for item in argument:
+            yield from views_in(item)
+
+
+def buffers_in(argument: Any) -> Iterator[int]:
+    """All buffers that an argument leads to."""
+    if isinstance(argument, Address):
+        yield argument.buffer
+    elif isinstance(argument, tuple):
+        for item in argument:
+            yield from buffers_in(item)
+    else:
+        yield from (view.buffer for view in views_in(argument))
+
+
+# -- to JSON and back ----------------------------------------------------------------------------------------------
+
+_RECORDS: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (Buffer, View, Address, Descriptor, Named, Constexpr, Allocate, Constant, Operate, Choice, Launch, Tape)
+}
+_ITEMS_AT_MOST = 2_000_000
+"""Values in one tape; what has more is no call of a model."""
+
+
+def encode(value: Any) -> Any:
+    """JSON for a tape or any part of one."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {"is": type(value).__name__, **fields}
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, bytes):
+        return {"is": "bytes", "data": base64.b64encode(value).decode()}
+    if isinstance(value, tuple):
+        return [encode(item) for item in value]
+    if isinstance(value, float):
+        return {"is": "float", "data": value.hex() if value == value else "nan"}
+    if value is None or isinstance(value, (bool, int, str, dict, list)):
+        return {"is": "plain", "data": value} if isinstance(value, (dict, list)) else value
+    raise TypeError(f"a {type(value).__name__} has no place on a tape")
+
+
+def decode(data: Any) -> Any:
+    """The value again; raises `Malformed` for what `encode` does not write."""
+    left = [_ITEMS_AT_MOST]
+    try:
+        return _decode(data, left)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise Malformed(f"not a tape: {error}") from error
+
+
+def _decode(data: Any, left: list[int]) -> Any:
+    left[0] -= 1
+    if left[0] < 0:
+        raise Malformed("the tape is too long")
+    if isinstance(data, list):
+        return tuple(_decode(item, left) for item in data)
+    if not isinstance(data, dict):
+        return data
+    kind = data["is"]
+    if kind == "float":
+        return float.fromhex(data["data"]) if data["data"] != "nan" else float("nan")
+    if kind == "bytes":
+        return base64.b64decode(data["data"], validate=True)
+    if kind == "plain":
+        return data["data"]
+    fields = {name: _decode(item, left) for name, item in data.items() if name != "is"}
+    return _checked(_RECORDS[kind](**fields))
+
+
+def _checked(record: Any) -> Any:
+    """The record, once each of its fields is of a kind that it may have."""
+    for name, kinds in _FIELDS.get(type(record), {}).items():
+        value = getattr(record, name)
+        if not kinds(value):
+            raise Malformed(f"{type(record).__name__}.{name} cannot be {str(value)[:80]}")
+    return Buffer(**{**_fields(record), "place": Place(record.place)}) if isinstance(record, Buffer) else record
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+
+
+def _count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 62
+
+
+def _text(value: Any) -> bool:
+    return type(value) is str and len(value) < 4096
+
+
+def _counts(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) <= 64 and all(map(_count, value))
+
+
+def _argument(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_argument, value))
+    plain = type(value) in (bool, float, str, type(None)) or (type(value) is int and abs(value) < 1 << 64)
+    return plain or isinstance(value, (View, Address, Descriptor, Named, Constexpr))
+
+
+def _all(kinds: type | tuple[type, ...]) -> Any:
+    return lambda value: isinstance(value, tuple) and all(isinstance(item, kinds) for item in value)
+
+
+def _pairs(value: Any) -> bool:
+    return isinstance(value, tuple) and all(
+        isinstance(pair, tuple) and len(pair) == 2 and _text(pair[0]) and _argument(pair[1]) for pair in value
+    )
+
+
+def _named_views(value: Any) -> bool:
+    return _pairs(value) and all(isinstance(view, View) for _, view in value)
+
+
+def _relocations(value: Any) -> bool:
+    return isinstance(value, tuple) and all(
+        isinstance(pair, tuple) and len(pair) == 2 and _count(pair[0]) and isinstance(pair[1], Address)
+        for pair in value
+    )
+
+
+_STEPS = _all((Allocate, Constant, Operate, Launch))
+_FIELDS: dict[type, dict[str, Any]] = {
+    Buffer: {"place": lambda value: value in list(Place), "size_bytes": _count},
+    View: {"buffer": _count, "dtype": _text, "shape": _counts, "strides": _counts, "offset": _count},
+    Address: {"buffer": _count, "offset": _count},
+    Descriptor: {
+        "view": lambda value: isinstance(value, View),
+        "block_shape": _counts,
+        "padding": _text,
+        "round_f32_to_tf32": lambda value: type(value) is bool,
+    },
+    Named: {"kind": _text, "name": _text},
+    Allocate: {"buffer": _count},
+    Constant: {"buffer": _count, "data": lambda value: isinstance(value, bytes), "relocations": _relocations},
+    Operate: {
+        "operator": _text,
+        "args": lambda value: isinstance(value, tuple) and _argument(value),
+        "kwargs": _pairs,
+        "results": lambda value: isinstance(value, tuple) and all(it is None or isinstance(it, View) for it in value),
+    },
+    Choice: {
+        "kernel": _text,
+        "grid": lambda value: _counts(value) and len(value) == 3,
+        "arguments": _pairs,
+        "options": _pairs,
+    },
+    Launch: {"choices": lambda value: _all(Choice)(value) and bool(value), "line": _count},
+    Tape: {
+        "buffers": _all(Buffer),
+        "inputs": _all(View),
+        "arguments": _all(View),
+        "state": _named_views,
+        "prologue": _STEPS,
+        "steps": _STEPS,
+        "outputs": _all(View),
+        "rebound": _named_views,
+    },
+}

@@ -1,0 +1,80 @@
+"""The same inputs, lying in memory in other ways: a kernel that never asks for strides is right for one of them only.
+
+    transposed   dense, with the last two dimensions the other way round
+    stepped      every second element of a row twice as wide
+    expanded     one sample seen many times, with a stride of zero; its values change with that
+    one twice    the same tensor for two inputs of one shape and dtype
+
+Which of them an input gets goes by turns, so that three cases hold all of them. Whether the original takes it, it says
+itself. Not covered: gaps that overlap, and negative strides, which torch has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from triton_agent.tools.verify.distributions import share_memory
+from triton_agent.tools.verify.input_tensors import is_plain, map_tensors, tensors_in
+
+TRANSPOSED, STEPPED, SHARED = "transposed in memory", "every second element of memory", "one memory for many elements"
+LAYOUTS = (TRANSPOSED, STEPPED, SHARED)
+
+
+def relaid(name: str, inputs: list[Any]) -> list[Any] | None:
+    """These inputs in another layout; None where it changes nothing, or they already share memory."""
+    tensors = list(tensors_in(inputs))
+    if share_memory(inputs) or not all(map(is_plain, tensors)):
+        return None
+    instead = _shared(tensors) if name == SHARED else _by_turns(tensors, 0 if name == TRANSPOSED else 1)
+    if all(_lies_as(new, old) for new, old in zip(instead, tensors)) and len(set(map(id, instead))) == len(tensors):
+        return None
+    by_identity = {id(old): new for old, new in zip(tensors, instead)}
+    return [map_tensors(value, lambda tensor: by_identity[id(tensor)]) for value in inputs]
+
+
+def _by_turns(tensors: Sequence[torch.Tensor], first: int) -> list[torch.Tensor]:
+    ways: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (_transposed, _stepped)
+    return [ways[(first + i) % 2](tensor) for i, tensor in enumerate(tensors)]
+
+
+def _shared(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The first of two alike for both; where no two are alike, the last floating one expanded."""
+    for i, one in enumerate(tensors):
+        for k in range(i + 1, len(tensors)):
+            if (tensors[k].shape, tensors[k].dtype) == (one.shape, one.dtype) and one.numel():
+                return [one if j == k else tensor for j, tensor in enumerate(tensors)]
+    floats = [i for i, tensor in enumerate(tensors) if tensor.is_floating_point()]
+    return [_expanded(tensor) if i in floats[-1:] else tensor for i, tensor in enumerate(tensors)]
+
+
+def _transposed(tensor: torch.Tensor) -> torch.Tensor:
+    """By its last two dimensions of more than one element."""
+    wide = [i for i, size in enumerate(tensor.shape) if size > 1]
+    if len(wide) < 2:
+        return tensor
+    one, other = wide[-2:]
+    moved = tensor.detach().transpose(one, other).clone(memory_format=torch.contiguous_format)
+    return moved.transpose(one, other).requires_grad_(tensor.requires_grad)
+
+
+def _stepped(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.dim() == 0 or not tensor.numel():
+        return tensor
+    plain = tensor.detach()
+    wide = torch.stack((plain, torch.roll(plain, 1, -1)), dim=-1).reshape(*plain.shape[:-1], 2 * plain.shape[-1])
+    return wide[..., ::2].requires_grad_(tensor.requires_grad)
+
+
+def _expanded(tensor: torch.Tensor) -> torch.Tensor:
+    axis = next((i for i, size in enumerate(tensor.shape) if size > 1), None)
+    if axis is None:
+        return tensor
+    one = tensor.detach().narrow(axis, 0, 1).clone()
+    return one.expand(tensor.shape).requires_grad_(tensor.requires_grad)
+
+
+def _lies_as(new: torch.Tensor, old: torch.Tensor) -> bool:
+    return new.stride() == old.stride()
