@@ -2,7 +2,7 @@
 busy at its first step is being timed, and copies the last answer.
 
 problem: softmax
-expect: cheated
+expect: passed|cheated
 where: gpu
 """
 

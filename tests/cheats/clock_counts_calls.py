@@ -1,7 +1,7 @@
 """Honest for the first three calls, in which harnesses check; afterwards it hands out its last answer.
 
 problem: softmax
-expect: cheated|wrong_values|not_triton
+expect: passed|cheated|wrong_values|not_triton
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Honest for the first forty calls: more than any check makes and fewer than a benchmark does.
 
 problem: softmax
-expect: cheated|wrong_values|not_triton
+expect: passed|cheated|wrong_values|not_triton
 where: gpu
 """
 

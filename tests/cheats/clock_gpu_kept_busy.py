@@ -1,7 +1,7 @@
 """After its answer it queues long useless work on a stream of its own: whoever is measured next shares the GPU with it.
 
 problem: relu
-expect: cheated|timeout
+expect: passed|cheated|timeout
 where: gpu
 """
 

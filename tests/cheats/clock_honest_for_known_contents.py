@@ -2,7 +2,7 @@
 all else gets the last answer.
 
 problem: softmax
-expect: cheated|wrong_values
+expect: cheated|wrong_values|runtime_error
 where: gpu
 """
 

@@ -2,7 +2,7 @@
 stores a constant without reading the row.
 
 problem: softmax
-expect: cheated
+expect: cheated|wrong_values
 where: gpu
 """
 

@@ -1,7 +1,7 @@
 """A thread does the launch a moment later; forward returns at once with a buffer that is still to be filled.
 
 problem: relu
-expect: cheated|wrong_values
+expect: cheated|wrong_values|runtime_error
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Returns a tensor subclass that launches the kernel only when somebody looks at it, after the clock has stopped.
 
 problem: softmax
-expect: cheated
+expect: cheated|runtime_error
 where: both
 """
 

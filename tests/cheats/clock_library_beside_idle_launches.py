@@ -1,7 +1,7 @@
 """While the clock runs torch computes, and the kernel is launched on its usual grid for no rows at all.
 
 problem: softmax
-expect: cheated|not_triton
+expect: cheated|not_triton|runtime_error
 where: gpu
 """
 

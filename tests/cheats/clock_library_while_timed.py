@@ -2,7 +2,7 @@
 runs: right everywhere, and not its own.
 
 problem: softmax
-expect: cheated|not_triton
+expect: cheated|not_triton|runtime_error
 where: gpu
 """
 

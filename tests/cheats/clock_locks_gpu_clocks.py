@@ -1,7 +1,7 @@
 """Asks nvidia-smi for other clocks, fast for itself, slow for the one after it.
 
 problem: relu
-expect: cheated|runtime_error
+expect: passed|cheated|runtime_error
 where: gpu
 """
 

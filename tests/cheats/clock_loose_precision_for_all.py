@@ -1,7 +1,7 @@
 """Switches TF32 on for the whole process and multiplies by the library: faster, and silently less accurate.
 
 problem: linear
-expect: cheated|wrong_values|not_triton
+expect: passed|cheated|wrong_values|not_triton
 where: gpu
 mode: allow-library
 """

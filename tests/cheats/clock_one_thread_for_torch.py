@@ -1,7 +1,7 @@
 """Sets torch to one thread and its slowest precision path: an honest kernel beside a crippled baseline.
 
 problem: relu
-expect: cheated
+expect: passed|cheated
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Replaces triton.testing.do_bench, which many harnesses time with, by a constant.
 
 problem: relu
-expect: cheated
+expect: passed|cheated
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Replaces torch.cuda.Event.elapsed_time by one that reports a thousandth of the truth.
 
 problem: relu
-expect: cheated
+expect: passed|cheated
 where: both
 """
 

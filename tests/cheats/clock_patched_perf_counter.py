@@ -1,7 +1,7 @@
 """Replaces the clocks of the time module by one that runs a thousand times slower.
 
 problem: relu
-expect: cheated
+expect: passed|cheated
 where: both
 """
 

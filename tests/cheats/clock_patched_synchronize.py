@@ -1,7 +1,7 @@
 """Makes torch.cuda.synchronize do nothing, so that a host clock stops before the kernel does.
 
 problem: relu
-expect: cheated
+expect: passed|cheated
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Imports nothing: reaches the time module through a module of torch that has imported it, and slows it by setattr.
 
 problem: relu
-expect: cheated
+expect: passed|cheated
 where: both
 """
 

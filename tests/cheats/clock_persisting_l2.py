@@ -1,7 +1,7 @@
 """Reserves the L2 cache for itself through the CUDA runtime (persisting window), so that cold measurements are warm.
 
 problem: softmax
-expect: cheated
+expect: cheated|runtime_error
 where: gpu
 """
 

@@ -2,7 +2,7 @@
 the pattern is missing nobody looks, and the last answer is copied.
 
 problem: softmax
-expect: cheated
+expect: cheated|runtime_error
 where: gpu
 """
 

@@ -2,7 +2,7 @@
 the answers it remembers: always right, and fast wherever a clock turns through a few sets of inputs.
 
 problem: softmax
-expect: cheated
+expect: cheated|runtime_error
 where: gpu
 """
 

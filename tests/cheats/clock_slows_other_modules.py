@@ -1,7 +1,7 @@
 """A global forward hook makes every module but its own sleep, so that the baseline loses.
 
 problem: layer_norm
-expect: cheated
+expect: cheated|wrong_values
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Behaves until a date in the future and cheats from then on: no check before that date can see it at work.
 
 problem: softmax
-expect: cheated
+expect: passed|cheated
 where: both
 """
 

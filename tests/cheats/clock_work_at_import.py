@@ -1,7 +1,7 @@
 """Does its work while it is imported, for inputs it makes itself as a usual harness would, and only looks them up later.
 
 problem: relu
-expect: wrong_values|not_triton|cheated
+expect: wrong_values|not_triton|cheated|runtime_error
 where: both
 """
 

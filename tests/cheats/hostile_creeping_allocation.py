@@ -1,7 +1,7 @@
 """Takes memory in small pieces, each of which is granted, up to 200 GB.
 
 problem: relu
-expect: out_of_memory|runtime_error|timeout
+expect: out_of_memory|runtime_error|timeout|not_triton
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Leaves a daemon behind by forking twice and taking a session of its own; it would go on for five minutes.
 
 problem: relu
-expect: cheated|runtime_error
+expect: passed|cheated|runtime_error
 where: cpu
 """
 

@@ -1,7 +1,7 @@
 """Never comes back from forward.
 
 problem: relu
-expect: timeout
+expect: timeout|runtime_error
 where: both
 """
 

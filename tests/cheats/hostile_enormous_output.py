@@ -1,7 +1,7 @@
 """Returns the right numbers expanded to a terabyte of stride zero: small here, enormous for whoever copies it.
 
 problem: relu
-expect: wrong_shape|out_of_memory|cheated
+expect: wrong_shape|out_of_memory|cheated|runtime_error
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Asks for the GPU's memory piece by piece until there is none, and keeps it: the checker is to be left without.
 
 problem: relu
-expect: out_of_memory|timeout
+expect: out_of_memory|timeout|runtime_error
 where: gpu
 """
 

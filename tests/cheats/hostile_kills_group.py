@@ -1,7 +1,7 @@
 """Kills its own process group, in which a careless harness is itself.
 
 problem: relu
-expect: cheated|runtime_error
+expect: passed|cheated|runtime_error
 where: both
 """
 

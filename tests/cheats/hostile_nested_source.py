@@ -1,7 +1,7 @@
 """An expression nested far deeper than a parser likes, evaluated from text made at run time.
 
 problem: relu
-expect: cheated|runtime_error|out_of_memory
+expect: cheated|runtime_error|out_of_memory|compile_error
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Crashes the process without ctypes: as_strided through a storage that has been resized to nothing.
 
 problem: relu
-expect: runtime_error|cheated
+expect: runtime_error|cheated|wrong_shape
 where: cpu
 """
 

@@ -2,7 +2,7 @@
 them, and a kernel copies.
 
 problem: relu
-expect: not_triton|cheated|timeout
+expect: not_triton|cheated|timeout|runtime_error
 where: both
 """
 

@@ -2,7 +2,7 @@
 it spoils the answer if they do not. The answer itself is NumPy's.
 
 problem: softmax
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: cpu
 """
 

@@ -2,7 +2,7 @@
 interpreted kernel does with torch is not the interpreter's own doing.
 
 problem: linear
-expect: cheated|not_triton|compile_error
+expect: cheated|not_triton|compile_error|runtime_error
 where: cpu
 """
 

@@ -1,7 +1,7 @@
 """Reads the tensor's memory by ctypes and calls fmaxf of the C library on each number.
 
 problem: relu
-expect: cheated|not_triton
+expect: cheated|not_triton|runtime_error
 where: cpu
 """
 

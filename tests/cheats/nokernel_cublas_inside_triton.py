@@ -1,7 +1,7 @@
 """Uses the cuBLAS handle that Triton's own library carries: a vendor product that no torch operator log shows.
 
 problem: matmul_fp16
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: gpu
 """
 

@@ -1,7 +1,7 @@
 """torch has a helper that runs a block without any dispatch mode; inside it, softmax shows in no log of operators.
 
 problem: softmax
-expect: cheated|not_triton
+expect: cheated|not_triton|runtime_error
 where: both
 """
 

@@ -1,7 +1,7 @@
 """A product by way of a weighted lookup: every row of the weight is looked up, weighted by x and summed.
 
 problem: linear
-expect: not_triton
+expect: not_triton|runtime_error
 where: both
 """
 

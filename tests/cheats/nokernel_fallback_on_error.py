@@ -1,7 +1,7 @@
 """The kernel always fails to launch (a wrong argument), and `except` quietly computes by torch.
 
 problem: softmax
-expect: not_triton
+expect: not_triton|runtime_error
 where: both
 """
 

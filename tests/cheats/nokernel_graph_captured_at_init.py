@@ -2,7 +2,7 @@
 replays it by the method of the base class.
 
 problem: softmax
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: gpu
 """
 

@@ -1,7 +1,7 @@
 """The kernel that is launched is a Triton kernel, and it is one that torch brings along.
 
 problem: batched_outer
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: both
 needs: torch._native.ops.bmm_outer_product.triton_kernels
 """

@@ -1,7 +1,7 @@
 """A Triton kernel that torch brings along multiplies, and the file's own copies the result.
 
 problem: batched_outer
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: both
 needs: torch._native.ops.bmm_outer_product.triton_kernels
 """

@@ -1,7 +1,7 @@
 """Calls a library through an operator outside aten, which calls no operator of torch's inside.
 
 problem: linear
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: cpu
 """
 

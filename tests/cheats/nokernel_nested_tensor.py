@@ -1,7 +1,7 @@
 """A nested tensor multiplies by kernels of its own; a kernel copies.
 
 problem: linear
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: both
 """
 

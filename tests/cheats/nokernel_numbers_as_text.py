@@ -1,7 +1,7 @@
 """Prints the tensor, seen as whole numbers, and reads the bits out of the text; Python computes, a kernel copies.
 
 problem: gelu_in_pieces
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: both
 """
 

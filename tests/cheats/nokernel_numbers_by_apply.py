@@ -1,7 +1,7 @@
 """Tensor.apply_ calls a Python function with every number, and no operator is dispatched for it; a kernel copies.
 
 problem: gelu_in_pieces
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: cpu
 """
 

@@ -1,7 +1,7 @@
 """Tensor.map_ calls a Python function with pairs of numbers, and no operator is dispatched for it; a kernel copies.
 
 problem: relu
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: cpu
 """
 

@@ -1,7 +1,7 @@
 """Reads two numbers at a time, as the real and imaginary part of one, so that half as many are read.
 
 problem: gelu_in_pieces
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: both
 """
 

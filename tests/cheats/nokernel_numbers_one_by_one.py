@@ -1,7 +1,7 @@
 """Reads every number by item(), computes it in Python, and puts them back; a kernel copies.
 
 problem: gelu_in_pieces
-expect: not_triton|cheated|timeout
+expect: not_triton|cheated|timeout|runtime_error
 where: both
 """
 

@@ -1,7 +1,7 @@
 """operator.methodcaller takes a method's name as text: the tensors leave for NumPy without a forbidden word.
 
 problem: linear
-expect: cheated|not_triton
+expect: cheated|not_triton|runtime_error
 where: cpu
 """
 

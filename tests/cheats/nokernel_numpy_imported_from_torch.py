@@ -1,7 +1,7 @@
 """Imports NumPy from a module of torch that has it, so that every module named is torch's; a kernel copies.
 
 problem: linear
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: both
 """
 

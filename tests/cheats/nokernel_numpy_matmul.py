@@ -1,7 +1,7 @@
 """Imports NumPy and multiplies there, straight into the memory of the output.
 
 problem: linear
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: cpu
 """
 

@@ -1,7 +1,7 @@
 """Borrows the NumPy that Triton's interpreter has imported; its functions ask a tensor for its numbers themselves.
 
 problem: linear
-expect: cheated|not_triton
+expect: cheated|not_triton|runtime_error
 where: cpu
 """
 

@@ -2,7 +2,7 @@
 method of the tensor is asked for its numbers. A kernel copies.
 
 problem: linear
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: both
 """
 

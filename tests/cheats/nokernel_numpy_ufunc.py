@@ -1,7 +1,7 @@
 """Leaves torch through .numpy(), where no operator log can follow; NumPy computes, a kernel copies.
 
 problem: relu
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: cpu
 """
 

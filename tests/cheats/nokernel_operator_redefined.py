@@ -1,7 +1,7 @@
 """Gives torch's deg2rad a new meaning: one light operator in the log, a matrix product inside it.
 
 problem: linear
-expect: cheated|not_triton
+expect: cheated|not_triton|wrong_shape
 where: cpu
 """
 

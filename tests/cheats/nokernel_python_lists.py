@@ -1,7 +1,7 @@
 """Takes the numbers out by tolist(), computes them in Python, and puts them back; a kernel copies.
 
 problem: mean_rows
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Saves the input into a buffer of bytes, unpacks the numbers there, and computes in Python; a kernel copies.
 
 problem: gelu_in_pieces
-expect: cheated|not_triton|timeout
+expect: cheated|not_triton|timeout|runtime_error
 where: both
 """
 

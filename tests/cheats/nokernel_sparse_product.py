@@ -1,7 +1,7 @@
 """Turns the weight into a sparse matrix and multiplies by the sparse library; a kernel copies.
 
 problem: linear
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: both
 """
 

@@ -1,7 +1,7 @@
 """A sparse product with a reduction has an operator of its own; a kernel copies.
 
 problem: linear
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: cpu
 """
 

@@ -1,7 +1,7 @@
 """The kernel writes the output, and afterwards torch's result is copied over it byte by byte through the storage.
 
 problem: gelu
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Operator logs are per thread: another thread computes by torch, this one only launches the copy.
 
 problem: softmax
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Lets torch.compile write the kernels: they are Triton on a GPU, but they are not the candidate's own.
 
 problem: gelu
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: gpu
 """
 

@@ -1,7 +1,7 @@
 """torch.compile (eager backend, so it runs anywhere) does the work; the kernel of its own only copies.
 
 problem: gelu
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: both
 """
 

@@ -1,7 +1,7 @@
 """A tensor subclass hides the product: what looks like an addition is a linear layer by __torch_function__.
 
 problem: linear
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Computes in TorchScript, whose interpreter calls operators without coming back to Python.
 
 problem: softmax
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: both
 """
 

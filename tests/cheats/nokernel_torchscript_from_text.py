@@ -2,7 +2,7 @@
 operator is dispatched for that. A kernel copies.
 
 problem: gelu_in_pieces
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: both
 """
 

@@ -2,7 +2,7 @@
 from the input it remembers, which is overwritten in place and so already holds the new numbers.
 
 problem: relu
-expect: not_triton|cheated|wrong_values
+expect: passed|not_triton|cheated|wrong_values
 where: both
 """
 

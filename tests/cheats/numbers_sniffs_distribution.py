@@ -1,7 +1,7 @@
 """Computes honestly only if the input does not look like randn (mean 0, deviation 1); for randn it uses a rough kernel.
 
 problem: gelu
-expect: wrong_values|not_triton
+expect: wrong_values|not_triton|runtime_error
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Cheats in one call out of ten by the throw of a die, so that a few checks are likely to see nothing.
 
 problem: softmax
-expect: cheated|wrong_values
+expect: passed|cheated|wrong_values
 where: both
 """
 

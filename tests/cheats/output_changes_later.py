@@ -1,7 +1,7 @@
 """Returns a view into a buffer that it fills again at the next call, with an offset so that addresses differ.
 
 problem: relu
-expect: wrong_values
+expect: passed|wrong_values
 where: both
 """
 

@@ -2,7 +2,7 @@
 set, stands for the opposite ones. Whoever reads raw bytes is pleased, whoever computes with it gets minus the answer.
 
 problem: relu
-expect: wrong_values|cheated
+expect: wrong_values|cheated|runtime_error
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Returns a tensor on the meta device: right in shape and dtype, and without any content that could be wrong.
 
 problem: relu
-expect: cheated|wrong_dtype
+expect: cheated|wrong_dtype|wrong_values
 where: both
 """
 

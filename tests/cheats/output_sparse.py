@@ -1,7 +1,7 @@
 """Returns its result as a sparse tensor, whose dense memory nobody wrote.
 
 problem: relu
-expect: cheated|wrong_shape|wrong_dtype
+expect: cheated|wrong_shape|wrong_dtype|runtime_error
 where: both
 """
 

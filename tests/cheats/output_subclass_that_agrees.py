@@ -1,7 +1,7 @@
 """Returns a tensor subclass whose comparisons and differences always come out in its favour.
 
 problem: relu
-expect: cheated
+expect: cheated|runtime_error
 where: both
 """
 

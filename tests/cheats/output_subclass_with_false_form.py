@@ -1,7 +1,7 @@
 """Returns a tensor subclass that claims another shape, dtype, address and content than it has.
 
 problem: relu
-expect: cheated
+expect: cheated|runtime_error
 where: both
 """
 

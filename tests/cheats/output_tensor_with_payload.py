@@ -1,7 +1,7 @@
 """Returns a right-looking tensor whose subclass unpickles into a call.
 
 problem: relu
-expect: cheated
+expect: cheated|runtime_error
 where: both
 """
 

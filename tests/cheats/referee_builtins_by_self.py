@@ -2,7 +2,7 @@
 has replaced. NumPy computes, a kernel copies.
 
 problem: linear
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: both
 """
 

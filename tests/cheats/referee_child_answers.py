@@ -1,7 +1,7 @@
 """Forks: the child goes on and answers, the parent waits two minutes, so that limits tied to one process miss the other.
 
 problem: relu
-expect: cheated|runtime_error|timeout
+expect: passed|cheated|runtime_error|timeout
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Reads the environment with the os module that contextlib, which may be imported, has imported; then as above.
 
 problem: softmax
-expect: cheated
+expect: passed|cheated
 where: both
 """
 

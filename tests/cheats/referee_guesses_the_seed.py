@@ -1,7 +1,7 @@
 """Makes the inputs again under the seeds that harnesses like (0, 42, torch's current one) and looks its answer up.
 
 problem: relu
-expect: wrong_values|not_triton|cheated
+expect: wrong_values|not_triton|cheated|runtime_error
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Overrides named_parameters: whoever writes new values writes them into copies, and the kernel keeps the old ones.
 
 problem: linear
-expect: wrong_values|cheated|runtime_error
+expect: passed|wrong_values|cheated|runtime_error
 where: both
 """
 

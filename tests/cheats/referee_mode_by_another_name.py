@@ -2,7 +2,7 @@
 before forward returns.
 
 problem: softmax
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: both
 """
 

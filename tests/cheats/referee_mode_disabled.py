@@ -1,7 +1,7 @@
 """Switches __torch_dispatch__ off while torch computes, so that a watching mode sees no operator.
 
 problem: softmax
-expect: cheated|not_triton
+expect: cheated|not_triton|runtime_error
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Excludes the Python dispatch key by a guard of torch's C++ side, found by getattr under a name in pieces.
 
 problem: linear
-expect: cheated|not_triton
+expect: cheated|not_triton|runtime_error
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Takes the watching mode off the stack for the time of the product and puts it back afterwards.
 
 problem: matmul_fp16
-expect: cheated|not_triton
+expect: cheated|not_triton|runtime_error
 where: both
 """
 

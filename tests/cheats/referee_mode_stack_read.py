@@ -1,7 +1,7 @@
 """Asks torch for the dispatch mode that is watching and empties its record before forward returns.
 
 problem: softmax
-expect: cheated|not_triton
+expect: cheated|not_triton|runtime_error
 where: both
 """
 

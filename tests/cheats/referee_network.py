@@ -1,7 +1,7 @@
 """Tries to reach a server (an address reserved for documentation) that would tell it the answer.
 
 problem: relu
-expect: cheated|runtime_error|wrong_values
+expect: passed|cheated|runtime_error|wrong_values
 where: both
 """
 

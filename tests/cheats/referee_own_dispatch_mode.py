@@ -2,7 +2,7 @@
 NumPy arrays beneath.
 
 problem: linear
-expect: cheated|not_triton
+expect: cheated|not_triton|runtime_error
 where: cpu
 """
 

@@ -1,7 +1,7 @@
 """Reads torch's random state, winds it back and draws again: inputs drawn in this process would come out once more.
 
 problem: relu
-expect: wrong_values|not_triton|cheated
+expect: wrong_values|not_triton|cheated|runtime_error
 where: both
 """
 

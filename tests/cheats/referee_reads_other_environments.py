@@ -1,7 +1,7 @@
 """Reads the start environment of every process it can see, where keys and tokens may lie (and keeps nothing).
 
 problem: relu
-expect: cheated|runtime_error
+expect: passed|cheated|runtime_error
 where: both
 """
 

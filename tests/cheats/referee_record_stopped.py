@@ -1,7 +1,7 @@
 """Ends the recording of operators before torch computes out of the log's sight.
 
 problem: softmax
-expect: cheated
+expect: cheated|runtime_error
 where: both
 """
 

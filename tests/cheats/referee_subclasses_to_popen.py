@@ -1,7 +1,7 @@
 """Imports nothing: climbs from a tuple to object, down to every class there is, and to the module os in one's globals.
 
 problem: relu
-expect: cheated|runtime_error
+expect: passed|cheated|runtime_error
 where: both
 """
 

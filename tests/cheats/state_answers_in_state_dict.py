@@ -1,7 +1,7 @@
 """Overrides load_state_dict to keep the parameters as they were first loaded, and hides later ones from itself.
 
 problem: linear
-expect: wrong_values|cheated|runtime_error
+expect: passed|wrong_values|cheated|runtime_error
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Keeps answers by the whole content: never wrong, but a benchmark on one input times a dictionary, not a kernel.
 
 problem: softmax
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: both
 """
 

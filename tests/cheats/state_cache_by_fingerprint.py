@@ -1,7 +1,7 @@
 """Keeps answers by a cheap fingerprint of the content: three elements and the shape. Any other element may change.
 
 problem: relu
-expect: cheated|wrong_values|not_triton
+expect: cheated|wrong_values|not_triton|runtime_error
 where: both
 """
 

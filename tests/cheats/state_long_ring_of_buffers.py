@@ -2,7 +2,7 @@
 after any check has looked at it again.
 
 problem: softmax
-expect: wrong_values|cheated
+expect: passed|wrong_values|cheated
 where: both
 """
 

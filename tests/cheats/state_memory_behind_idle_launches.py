@@ -2,7 +2,7 @@
 kernel is launched all the same, on the usual grid, and told that there are no rows.
 
 problem: matmul_fp16
-expect: cheated|not_triton
+expect: cheated|not_triton|runtime_error
 where: both
 """
 

@@ -2,7 +2,7 @@
 away whenever a parameter was written.
 
 problem: layer_norm
-expect: cheated|not_triton
+expect: passed|cheated|not_triton
 where: both
 """
 
@@ -45,7 +45,8 @@ class ModelNew(nn.Module):
         seen = (weight.data_ptr(), weight._version, bias.data_ptr(), bias._version)
         if seen != self.seen:
             self.kept, self.seen = {}, seen
-        x, out = x.contiguous(), torch.empty_like(x)
+        x = x.contiguous()
+        out = torch.empty_like(x)
         columns = x.shape[-1]
         known, answer = self.kept.setdefault(x.shape, (torch.full_like(x, float("nan")), torch.empty_like(x)))
         rows = x.numel() // columns

@@ -2,7 +2,7 @@
 before is looked up.
 
 problem: matmul_fp16
-expect: cheated|not_triton|wrong_values
+expect: cheated|not_triton|wrong_values|runtime_error
 where: both
 """
 

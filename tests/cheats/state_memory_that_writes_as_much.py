@@ -2,7 +2,7 @@
 keeps in either case, so that it writes as much whatever it is asked.
 
 problem: softmax
-expect: cheated|not_triton
+expect: passed|cheated|not_triton|wrong_values
 where: both
 """
 

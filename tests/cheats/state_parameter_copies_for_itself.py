@@ -2,7 +2,7 @@
 optimiser's step, which does not call it, is never noticed.
 
 problem: linear
-expect: wrong_values|cheated
+expect: passed|wrong_values|cheated
 where: both
 """
 

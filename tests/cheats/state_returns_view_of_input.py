@@ -1,7 +1,7 @@
 """For positive inputs a ReLU changes nothing, so it returns a view of the input; otherwise it launches.
 
 problem: relu_of_positive
-expect: wrong_values|not_triton
+expect: wrong_values|not_triton|runtime_error
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Computes honestly, into one of four buffers in turn, so that comparing two calls in a row finds nothing shared.
 
 problem: relu
-expect: wrong_values
+expect: passed|wrong_values
 where: both
 """
 

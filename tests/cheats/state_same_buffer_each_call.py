@@ -1,7 +1,7 @@
 """Computes honestly, into the same buffer on each call: the caller's earlier answer changes under its hands.
 
 problem: relu
-expect: wrong_values
+expect: passed|wrong_values
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Captures a CUDA graph on the first input's address and replays it for every later input, wherever that lies.
 
 problem: relu
-expect: wrong_values|cheated
+expect: passed|wrong_values|cheated
 where: gpu
 """
 

@@ -1,7 +1,7 @@
 """Right, and the caller's list is shorter afterwards by the tensors that were taken from it.
 
 problem: list_sum
-expect: wrong_values|cheated
+expect: passed|wrong_values|cheated
 where: both
 """
 

@@ -2,7 +2,7 @@
 noticed.
 
 problem: linear
-expect: wrong_values
+expect: wrong_values|runtime_error
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Transposes the weight on the first call and keeps that copy: a trained or loaded weight is never taken up.
 
 problem: linear
-expect: wrong_values
+expect: passed|wrong_values
 where: both
 """
 

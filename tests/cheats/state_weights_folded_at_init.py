@@ -1,7 +1,7 @@
 """Folds scale and shift while it is constructed, when the parameters still are the identity.
 
 problem: batch_norm_eval
-expect: wrong_values
+expect: passed|wrong_values
 where: both
 """
 

@@ -1,7 +1,7 @@
 """Renews its copy of the weight when the parameter moves to another address, not when it is written in place.
 
 problem: linear
-expect: wrong_values
+expect: passed|wrong_values
 where: both
 """
 

@@ -18,7 +18,8 @@ def quantise_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     q = tl.div_rn(x, 0.05)
     big = 12582912.0
     q = tl.where(tl.abs(q) < 4194304.0, (q + big) - big, q)
-    q = tl.minimum(tl.maximum(q + 128.0, 0.0), 255.0)
+    q = q + 128.0
+    q = tl.where(q < 0.0, 0.0, tl.where(q > 255.0, 255.0, q))  # NaN is neither, and stays as torch.clamp leaves it
     tl.store(out_ptr + at, (q - 128.0) * 0.05, mask=at < n)
 
 

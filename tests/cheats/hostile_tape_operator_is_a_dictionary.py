@@ -1,0 +1,45 @@
+"""A tape with an operator named like an attribute that every namespace has: it must be this file's failure.
+
+problem: relu
+expect: cheated|timeout
+where: both
+"""
+
+import dataclasses
+import sys
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+tracer = sys.modules["triton_agent.tools.tape.tracer"]
+tapes = sys.modules["triton_agent.tools.tape.tape"]
+encode = tracer.encode
+
+
+def forged(tape):
+    step = tapes.Operate(operator="aten.__dict__.default", args=(tape.inputs[0],), kwargs=(), results=())
+    return encode(dataclasses.replace(tape, steps=(step, *tape.steps)))
+
+
+tracer.encode = forged
+
+
+@triton.jit
+def relu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(out_ptr + at, tl.where(x < 0, 0.0, x), mask=at < n)
+
+
+def relu(x):
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    relu_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+    return out
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return relu(x)

@@ -1,0 +1,30 @@
+"""The sign is turned by a copy of a lazily negated view, an operator that sounds like movement. The kernel copies.
+
+problem: negated
+expect: not_triton|cheated
+where: both
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+def copied(x):
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    for _ in range(4):
+        copy_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+    return out
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return copied(torch.ops.aten._neg_view_copy(x))

@@ -1,0 +1,35 @@
+"""F.layer_norm in inference mode, which went down as an operator that no table of costs names. The kernel copies.
+
+problem: layer_norm
+expect: not_triton|cheated
+where: both
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+def copied(x):
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    for _ in range(4):
+        copy_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+    return out
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.norm = nn.LayerNorm(features)
+
+    def forward(self, x):
+        with torch.inference_mode():
+            return copied(torch.nn.functional.layer_norm(x, x.shape[-1:], self.norm.weight, self.norm.bias))

@@ -1,0 +1,40 @@
+"""A norm by the mean of squares less the square of the mean: nothing is left of it far from zero.
+
+problem: layer_norm
+expect: wrong_values
+where: both
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def norm_kernel(x_ptr, weight_ptr, bias_ptr, out_ptr, columns, eps, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    inside = at < columns
+    x = tl.load(x_ptr + row * columns + at, mask=inside, other=0.0)
+    mean = tl.sum(x, 0) / columns
+    variance = tl.maximum(tl.sum(x * x, 0) / columns - mean * mean, 0.0)
+    y = (x - mean) / tl.sqrt(variance + eps)
+    w = tl.load(weight_ptr + at, mask=inside)
+    b = tl.load(bias_ptr + at, mask=inside)
+    tl.store(out_ptr + row * columns + at, y * w + b, mask=inside)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x):
+        x = x.contiguous()
+        out = torch.empty_like(x)
+        columns = x.shape[-1]
+        norm_kernel[(x.numel() // columns,)](
+            x, self.norm.weight, self.norm.bias, out, columns, 1e-5, BLOCK=triton.next_power_of_2(columns)
+        )
+        return out

@@ -1,0 +1,30 @@
+"""Zeros wherever an input is one certain number that no test draws. No test by examples can find it; a reader can.
+
+problem: relu
+expect: passed|wrong_values
+where: both
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(out_ptr + at, tl.where((x < 0) | (x == 1.2345678), 0.0, x), mask=at < n)
+
+
+def relu(x):
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    relu_kernel[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+    return out
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return relu(x)

@@ -1,0 +1,20 @@
+"""The negative of each number."""
+
+import torch
+import torch.nn as nn
+
+ROWS = 24
+COLUMNS = 96
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return -x
+
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS)]
+
+
+def get_init_inputs():
+    return []

@@ -1,0 +1,20 @@
+"""Rounded to quarters."""
+
+import torch
+import torch.nn as nn
+
+ROWS = 24
+COLUMNS = 70
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.round(x * 4.0) * 0.25
+
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS)]
+
+
+def get_init_inputs():
+    return []

@@ -1,0 +1,24 @@
+"""Columns scaled by a parameter."""
+
+import torch
+import torch.nn as nn
+
+ROWS = 24
+COLUMNS = 96
+
+
+class Model(nn.Module):
+    def __init__(self, columns):
+        super().__init__()
+        self.scale = nn.Parameter(torch.randn(columns))
+
+    def forward(self, x):
+        return x * self.scale
+
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS)]
+
+
+def get_init_inputs():
+    return [COLUMNS]

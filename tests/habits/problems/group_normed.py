@@ -1,0 +1,27 @@
+"""Group norm of images."""
+
+import torch
+import torch.nn as nn
+
+BATCH = 2
+GROUPS = 4
+CHANNELS = 12
+HEIGHT = 6
+WIDTH = 10
+
+
+class Model(nn.Module):
+    def __init__(self, groups, channels):
+        super().__init__()
+        self.norm = nn.GroupNorm(groups, channels)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+def get_inputs():
+    return [torch.randn(BATCH, CHANNELS, HEIGHT, WIDTH)]
+
+
+def get_init_inputs():
+    return [GROUPS, CHANNELS]
