@@ -38,7 +38,7 @@ from triton_agent.runs.optimize import optimize as run_optimize
 from triton_agent.runs.optimize_request import OptimizeRequest
 from triton_agent.runs.optimize_screen import make_screen
 from triton_agent.runs.shipped import output_folder
-from triton_agent.runs.shipping.artefact import forced
+from triton_agent.runs.shipping.artefact import forced, is_shipped
 from triton_agent.runs.store_option import run_id
 from triton_agent.runs.written_report import write_report
 from triton_agent.tools.emulate.targets import parse_target
@@ -354,7 +354,7 @@ def evaluate(
     with tempfile.TemporaryDirectory(prefix="triton-agent-") as folder:
         spec = _spec(problem_or_module, examples, request, Path(folder).resolve())
         with evaluator_for(spec, settings) as evaluator:
-            return evaluator.evaluate(forced(source))
+            return evaluator.evaluate(forced(source), as_given=is_shipped(source))
 
 
 def _kernel_text(kernel: str | os.PathLike[str]) -> str:

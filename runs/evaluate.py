@@ -19,7 +19,7 @@ from rich.table import Table
 
 from triton_agent.runs import console, exit_codes, speed_page
 from triton_agent.runs.devices import choose_one
-from triton_agent.runs.shipping.artefact import forced
+from triton_agent.runs.shipping.artefact import forced, is_shipped
 from triton_agent.tools.emulate.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, TritonAgentError, UsageError
 from triton_agent.tools.evaluator import EvaluatorSettings, ProblemFacts
@@ -169,7 +169,7 @@ def _evaluate_all(evaluator: AnyEvaluator, sources: Sequence[tuple[str, str]], j
 
 def _one(evaluator: AnyEvaluator, source: str, on_stage: Callable[[str], None]) -> Verdict:
     try:
-        return evaluator.evaluate(source, on_stage)
+        return evaluator.evaluate(source, on_stage, as_given=is_shipped(source))
     except InstrumentError as error:
         return error
 

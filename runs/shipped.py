@@ -22,13 +22,14 @@ from triton_agent.runs.optimize_request import OptimizeRequest
 from triton_agent.runs.optimize_screen import Screen
 from triton_agent.runs.shipping import call_form
 from triton_agent.runs.shipping.admission import admit, faster_at, measuring, over_all_sets, shipped_sets
-from triton_agent.runs.shipping.artefact import forced, ship
+from triton_agent.runs.shipping.artefact import forced, ship, switched_on
 from triton_agent.runs.shipping.facts import CallForm, Gpu, ShippedFacts
 from triton_agent.tools.errors import UsageError
+from triton_agent.tools.evaluator import Emission
 from triton_agent.tools.hardware import visible_gpus
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Evaluation, Status
-from triton_agent.tools.sets_evaluator import AnyEvaluator
+from triton_agent.tools.sets_evaluator import AnyEvaluator, SetsEvaluator
 
 NO_FASTER = "inside the shipped file, guard included, it is not measurably faster than the original"
 
@@ -66,15 +67,31 @@ async def ship_best(
     assert best.evaluation is not None
     source, kernels = best.attempt.source or "", best.evaluation
     forms = await asyncio.to_thread(call_form.find_all, spec)
+    own = next((call.own_class for form in forms.values() for call in form.calls if call.own_class), "")
+    if own:
+        screen.say(
+            f"the original returns a {own}, and a shipped file lists, tuples and dictionaries: nothing is shipped"
+        )
+        return None
+    plans = _Plans(evaluator, source)
+    trouble = (await asyncio.to_thread(plans.at, tuple(forms))).message
+    if trouble:
+        screen.say(f"{trouble}\n  nothing is shipped")
+        return None
 
     def write(names: Sequence[str], evaluation: Evaluation) -> str:
         facts = _facts(run, best, evaluator, request, call_form.joined([forms[name] for name in names]))
         sets = shipped_sets(spec, forms, names, evaluation, kernels)
-        return ship(spec, source, dataclasses.replace(facts, evaluation=evaluation, sets=sets), draft=draft)
+        facts = dataclasses.replace(facts, evaluation=evaluation, sets=sets)
+        return ship(spec, plans.at(tuple(names)).text, facts, draft=draft)
 
     names = tuple(forms)
     text = write(names, kernels)
-    evaluation = await evaluator.evaluate_async(forced(text))
+    if draft and evaluator.facts.scaled:  # plans are for the sizes as given, at which nothing can be run here
+        evaluation = kernels
+    else:
+        used = switched_on(text) if draft else text
+        evaluation = await evaluator.evaluate_async(forced(text), as_given=True, file=used)
     if evaluation.status is Status.PASSED and not draft:
         as_used = functools.partial(write, evaluation=kernels)
         names = faster_at(best.standing, forms)
@@ -88,6 +105,24 @@ async def ship_best(
         text = write(names, evaluation)
     path = _write(folder, f"{Path(spec.path).stem}_optimized.py", text)
     return Shipped(path=path, draft=draft, evaluation=evaluation)
+
+
+class _Plans:
+    """The candidate's tapes as files, by the sets of inputs that they have plans for."""
+
+    def __init__(self, evaluator: AnyEvaluator, source: str) -> None:
+        self._evaluator = evaluator
+        self._source = source
+        self._known: dict[tuple[str, ...], Emission] = {}
+
+    def at(self, names: tuple[str, ...]) -> Emission:
+        """The file for these sets; for the problem's only call, where it has no sets."""
+        if names not in self._known:
+            if isinstance(self._evaluator, SetsEvaluator):
+                self._known[names] = self._evaluator.emitted(self._source, names)
+            else:
+                self._known[names] = self._evaluator.emitted(self._source)
+        return self._known[names]
 
 
 def _trouble(evaluation: Evaluation, draft: bool) -> str:

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from triton_agent.policy.ranking import UNCHANGED, Standing, standing
+from triton_agent.runs.shipping.artefact import forced
 from triton_agent.runs.shipping.facts import CallForm, ShippedSet
 from triton_agent.tools.merged_sets import over_all
 from triton_agent.tools.problem import ProblemSpec
@@ -21,12 +22,12 @@ Measuring = Callable[[str, Sequence[str]], Evaluation]
 
 
 def measuring(evaluator: AnyEvaluator) -> Measuring:
-    """Judges at the sizes as given, which are those that a guard lets through."""
+    """Judges at the sizes as given, those that a guard lets through. The file itself is timed, guard included."""
 
     def measure(text: str, names: Sequence[str]) -> Evaluation:
         if isinstance(evaluator, SetsEvaluator):
-            return evaluator.evaluate(text, as_given=True, names=names)
-        return evaluator.evaluate(text, as_given=True)
+            return evaluator.evaluate(forced(text), as_given=True, file=text, names=names)
+        return evaluator.evaluate(forced(text), as_given=True, file=text)
 
     return measure
 

@@ -1,10 +1,12 @@
 """The file that is handed to a user: kernels, original, guard and evidence in one, needing torch and triton only.
 
-    ship(problem, candidate_source, facts, draft=...) -> the file's text
-    forced(text) -> the same file with its kernels running wherever they can, which is how it is judged
+    ship(problem, emitted, facts, draft=...) -> the file's text
+    switched_on(text) -> a draft with its kernels asked for, which is how drafts are judged
+    forced(text) -> the same file without its guard, which is how its kernels are judged
 
-The candidate's text stays as written, but for its imports, which go to the top, and for names that two parts would both
-use. What all shipped files have in common is `machinery.py`; what they say is `evidence.py`.
+The kernels come with a plan for each verified call, written from the calls' tapes (`Evaluator.emitted`); none of the
+candidate's other Python is in it. Imports go to the top, and names that two parts would both use are changed. What
+all shipped files have in common is `machinery.py`; what they say is `evidence.py`.
 """
 
 from __future__ import annotations
@@ -30,13 +32,13 @@ KERNELS = "KernelModel"
 """What the candidate's class is called in a shipped file."""
 MARKER = "# -- which call may run the kernels"
 """The line of `machinery.py` from which on it is copied."""
-SWITCH = 'ModelNew.use_kernels = "always"'
+SWITCH = "ModelNew = KernelModel"
 
 
-def ship(problem: ProblemSpec, candidate_source: str, facts: ShippedFacts, *, draft: bool) -> str:
+def ship(problem: ProblemSpec, kernels_source: str, facts: ShippedFacts, *, draft: bool) -> str:
     """The text of `<name>_optimized.py`. A draft's kernels run only when asked for."""
     machinery = _machinery()
-    candidate = Parts(candidate_source)
+    candidate = Parts(kernels_source)
     reserved = reserved_names(problem)
     original = take_out(problem, reserved)
     if brings_original(candidate, original):
@@ -51,7 +53,7 @@ def ship(problem: ProblemSpec, candidate_source: str, facts: ShippedFacts, *, dr
     sections = [
         "\n\n".join([docstring, imports, _titled("the kernels", _kernels(candidate, changes))]),
         _titled("the original", original.text),
-        _titled("what was verified", _constants(problem, candidate_source, facts, original, draft=draft)),
+        _titled("what was verified", _constants(problem, kernels_source, facts, original, draft=draft)),
         machinery.text[machinery.text.index(MARKER) :].strip("\n"),
     ]
     if original.class_name != "ModelNew":
@@ -64,8 +66,16 @@ def is_shipped(text: str) -> bool:
     return f"\nclass ModelNew({ORIGINAL}):" in text and "\nUSE_KERNELS = " in text
 
 
+def switched_on(text: str) -> str:
+    """A draft whose kernels run: its guard as it is used once its owner asks for them."""
+    return f'{uncompiled(text)}\n\nModelNew.use_kernels = "always"\n'
+
+
 def forced(text: str) -> str:
-    """A shipped file whose kernels run wherever they can, so that they are what is judged; other files as they are."""
+    """A shipped file in which the kernels stand in for the guard, so that they are judged; other files as they are.
+
+    It serves the calls that it was verified for and no others: ask with `as_given`.
+    """
     return f"{uncompiled(text)}\n\n{SWITCH}\n" if is_shipped(text) else text
 
 

@@ -58,6 +58,7 @@ def _from_json(data: Mapping[str, Any]) -> CallForm:
                 arguments=tuple(_argument_from(item) for item in call["arguments"]),
                 results=None if call["results"] is None else tuple(map(_form_from, call["results"])),
                 nest=call["nest"],
+                own_class=call["own_class"],
             )
             for call in data["calls"]
         ),
@@ -143,7 +144,28 @@ def _call(reference: Any, model: Any, inputs: list[Any], state: dict[str, Any], 
     plain = nest is not None and not changed and not _share_memory(tensors, given)
     flat = all(not isinstance(value, (list, tuple, dict)) for value in inputs) and bool(nested_tensors(inputs[:1]))
     forms = [_form(tensor) for tensor in tensors] if plain and flat else None
-    return {"train": model.training, "arguments": arguments, "results": forms, "nest": nest or "tensor"}
+    return {
+        "train": model.training,
+        "arguments": arguments,
+        "results": forms,
+        "nest": nest or "tensor",
+        "own_class": _own_class(results),
+    }
+
+
+def _own_class(value: Any) -> str:
+    """The first class in a nest of results that is neither a tensor nor plain."""
+    import torch
+
+    if type(value) in (list, tuple):
+        return next(filter(None, map(_own_class, value)), "")
+    if type(value) is dict:
+        odd = next((type(key).__name__ for key in value if type(key) is not str), "")
+        if odd:
+            return f"dictionary with keys of {odd}"
+        return next(filter(None, map(_own_class, value.values())), "")
+    plain = value is None or type(value) in (bool, int, float, str)
+    return "" if plain or isinstance(value, torch.Tensor) else type(value).__name__
 
 
 def _differ(before: list[Any], after: list[Any]) -> bool:

@@ -38,6 +38,8 @@ class Call:
     memory with an argument, or something changed on the way."""
     nest: str = "tensor"
     """What the results come in: `tensor`, `tuple` or `list`."""
+    own_class: str = ""
+    """A class among the results that a plan cannot make: neither a tensor nor plain data or a nest of these."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

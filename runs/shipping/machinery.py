@@ -58,6 +58,8 @@ _operator: Any = None
 
 # -- which call may run the kernels ------------------------------------------------------------------------------------
 
+_PLANS: Any = getattr(KernelModel, "_plans", None)
+CALLS = tuple(known for known in CALLS if _PLANS is None or (known[0], *known[1]) in _PLANS)
 _CASES = {(training, *facts): case for case, (training, facts, _) in enumerate(CALLS)}
 _SAME_VERSIONS = tuple(".".join(v.split(".")[:2]) for v in (torch.__version__, triton.__version__)) == VERSIONS
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -83,14 +85,6 @@ def _fact(value: Any) -> Any:
     if value.__class__ is dict:
         return (dict, *((key, _fact(item)) for key, item in value.items()))
     return type(value), value
-
-
-def _kind(fact: Any) -> Any:
-    """Of a tensor its dtype, of anything else its type: what is left where any size will do."""
-    return fact[1] if len(fact) == 3 and isinstance(fact[1], torch.dtype) else fact[0]
-
-
-_KINDS = {tuple(map(_kind, facts)) for _, facts, _ in CALLS}
 
 
 def _tensors(values: Any) -> Any:
@@ -201,7 +195,7 @@ class _Runner:
             self.tied(model)
 
     def kernels_for(self, model: Any, args: Any) -> Any:
-        """The kernels' module if this very call may run it; None where the original has to."""
+        """What computes this very call with kernels, where they may run; None where the original has to."""
         try:
             return self._kernels_for(model, args)
         except _UNUSUAL:  # a tensor or module that does not answer like a plain one
@@ -212,15 +206,17 @@ class _Runner:
         if self.misfit or type(model) is not ModelNew or not (forced or self.verified):
             return None
         facts = tuple(map(_fact, args))
-        known = (model.training, *facts) in _CASES
-        if not known and not (forced and tuple(map(_kind, facts)) in _KINDS):
+        call = (model.training, *facts)
+        if call not in _CASES:
             return None
         tensors = _tensors(args)
         device = tensors[0].device if tensors else _device_of(model)
         if not _surroundings(device, forced) or not _plain(tensors, device):
             return None
         tie = self.tie or self.tied(model)
-        return tie.kernels if tie is not None and tie.holds(model, device) else None
+        if tie is None or not tie.holds(model, device):
+            return None
+        return tie.kernels if _PLANS is None else functools.partial(_PLANS[call], tie.kernels)
 
     def tied(self, model: Any) -> Any:
         """The kernels' module, made like the original and given the original's tensors."""
@@ -546,8 +542,8 @@ class ModelNew(OriginalModel):
     """Takes what the original takes and gives what it gives; its state dict is the original's.
 
     `use_kernels`, of the class or of one model, says when the kernels run: "verified" (in the calls they were verified
-    and measured for), "always" (also where nothing was measured, and with sizes, numbers and modes that nobody checked)
-    or "never".
+    and measured for), "always" (in the calls they were verified for, on other GPUs and versions, too) or "never". They
+    have a plan for each of these calls; a call with other sizes, numbers or modes always runs the original.
     """
 
     use_kernels = USE_KERNELS

@@ -24,7 +24,14 @@ def written(folder: Path, forward: str) -> str:
 
 
 def test_flagged_problem_exits_with_one_and_says_so_in_one_json_object(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "triton_agent", "check-problem", written(tmp_path, "x * 0"), "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "triton_agent",
+        "check-problem",
+        written(tmp_path, "torch.zeros_like(x)"),
+        "--json",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == exit_codes.NOT_PASSED, done.stderr
     report = json.loads(done.stdout)

@@ -14,7 +14,7 @@ from tests import verdicts
 from tests.runs import shipped_samples as samples
 
 from triton_agent.runs.shipping import call_form
-from triton_agent.runs.shipping.artefact import forced, is_shipped, ship
+from triton_agent.runs.shipping.artefact import forced, is_shipped, ship, switched_on
 from triton_agent.runs.shipping.facts import Gpu, TensorForm
 from triton_agent.runs.shipping.original import take_out
 from triton_agent.tools.errors import ProblemError, UsageError
@@ -82,11 +82,21 @@ def shipped_from(folder: Path, original: str, target: str = "problem.py", **opti
 )
 def test_a_shipped_file_passes_with_its_own_kernels_at_work(folder: str, name: str, nursery: Nursery) -> None:
     spec, source = samples.problem(folder), samples.kernel(folder, name)
-    text = ship(spec, source, samples.facts(spec), draft=True)
+    text = ship(spec, samples.plans(spec, source, nursery), samples.facts(spec), draft=True)
     with Evaluator(spec, samples.SETTINGS, nursery=nursery) as evaluator:
-        verdict = evaluator.evaluate(forced(text))
+        verdict = evaluator.evaluate(forced(text), as_given=True, file=switched_on(text))
         assert verdict.status is Status.PASSED, verdict.message
         assert evaluator.evaluate(text).finding is Finding.NO_LAUNCH  # a draft runs the original
+
+
+def test_the_file_itself_is_checked_and_not_only_its_tapes(nursery: Nursery) -> None:
+    spec, source = samples.problem("layer_norm_f16"), samples.kernel("layer_norm_f16", "right_block.py")
+    text = ship(spec, samples.plans(spec, source, nursery), samples.facts(spec), draft=True)
+    wrong = switched_on(text).replace("else kernels(*ordered)", "else kernels(*ordered) * 2")
+    assert wrong != switched_on(text)
+    with Evaluator(spec, samples.SETTINGS, nursery=nursery) as evaluator:
+        verdict = evaluator.evaluate(forced(text), as_given=True, file=wrong)
+    assert verdict.status is Status.WRONG_VALUES and verdict.stages[-1].stage == "file"
 
 
 def test_a_draft_stands_alone_and_is_the_original(tmp_path: Path) -> None:

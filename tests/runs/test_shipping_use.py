@@ -32,8 +32,8 @@ USES: dict[str, frozenset[str]] = {
     "vmap": frozenset(),
     "functional call under vmap": frozenset(),
     "torch.func.grad": frozenset(),
-    "other shape": ASKED_FOR,
-    "not contiguous": ASKED_FOR,
+    "other shape": frozenset(),
+    "not contiguous": frozenset(),
     "no elements": frozenset(),
     "other dtype": frozenset(),
     "tensor subclass": frozenset(),
@@ -82,7 +82,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Path:
     spec, source = samples.problem(FOLDER), samples.kernel(FOLDER, "right_block.py")
     facts = samples.facts(spec, samples.judged(spec, source, nursery), gpu=Gpu(name="NVIDIA H200", capability=(9, 0)))
     path = tmp_path_factory.mktemp("shipped") / "layer_norm_optimized.py"
-    path.write_text(ship(spec, source, facts, draft=False))
+    path.write_text(ship(spec, samples.plans(spec, source, nursery), facts, draft=False))
     return path
 
 
