@@ -36,10 +36,29 @@ Every candidate ends in exactly one status. Beneath it lies a finding, which say
 status. *We could not measure* is neither: it is an `InstrumentError`, exit code 3, and says nothing about the kernel.
 """
 
+LINE = """\
+## Where the line is
+
+A file may specialise to what a guard can check before a call: the constructor's arguments, the shapes, strides and
+dtypes of the inputs, their plain values such as numbers and flags, training or evaluation mode, and the GPU. It may
+choose kernels, tiles and grids by them, and fall back to others. It may not specialise to the values of tensors: no
+guard can check those without reading them, and tomorrow's values differ from today's. These rules follow:
+
+- Host code that reads values of a tensor is refused (`reads_values`). Kernels read them where they lie.
+- What is prepared from parameters is prepared anew when they change, and what still uses an old value is
+  `stale_parameter`.
+- A call depends on its own inputs, on parameters and on buffers. What it takes from an earlier call's inputs is refused
+  (`retained_input`); a workspace that each call begins anew is not.
+- A number in the text that happens to fit the inputs as given (a scale, a range, a count of rows) meets other sizes,
+  magnitudes, signs and orders, and ends as `values`, `non_finite` or `unwritten_output`.
+- Lower precision than the reference's is the user's choice (`--precision`, `--autocast`), never the file's:
+  `precision`.
+"""
+
 
 def page() -> str:
     """The whole text."""
-    return "\n".join([HEAD, *(_status(status) for status in Status), ""])
+    return "\n".join([HEAD, LINE, *(_status(status) for status in Status), ""])
 
 
 def _status(status: Status) -> str:

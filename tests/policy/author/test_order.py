@@ -21,7 +21,7 @@ STABLE = plain(
 
 PICKED = plain(
     "y = torch.cat((x, x[:, :1].sqrt()), 1)\n"
-    "        return x[:9].median(), y.median(1).values, x.kthvalue(3, dim=0).values, x.topk(9, sorted=True).values, "
+    "        return x[:4].median(), y.median(1).values, x.kthvalue(3, dim=0).values, x.topk(9, sorted=True).values, "
     "x.quantile(0.25, dim=1), y.sort(-1, descending=True).values"
 )
 
@@ -120,12 +120,12 @@ def get_inputs():
     return [torch.rand(BATCH, LENGTH)]
 """
     brief = full_size_brief(problem(tmp_path, text))
-    assert write(brief, first_choice(brief)).source.count("@triton.jit") == 2
+    assert write(brief, first_choice(brief)).source.count("_kernel(") == 2
 
 
 def test_one_of_those_in_order_is_taken_where_they_are_put_in_order(tmp_path: Path) -> None:
     brief = brief_of(problem(tmp_path, plain("return x.median(1).values * 2")))
-    assert write(brief, first_choice(brief)).source.count("@triton.jit") == 1
+    assert write(brief, first_choice(brief)).source.count("_kernel(") == 1
 
 
 def test_which_of_equals_comes_first_is_left_to_torch_where_it_is_its_own_choice(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from tests.policy.author.briefs import brief_of, problem
-from tests.policy.author.test_author import evaluated
 
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Role, Rules, Tried
 from triton_agent.policy import builtin
@@ -15,6 +14,7 @@ from triton_agent.policy.author.brief import Brief
 from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.decisions import Feedback, neighbours
 from triton_agent.policy.author.writer import BY_CHOICE, NO_KERNEL, write
+from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.problem import ProblemSpec
 
@@ -111,7 +111,10 @@ def test_where_the_library_may_multiply_it_is_tried_beside_own_products(tmp_path
     answer = write(brief, Choice(left_to_torch=both))
     assert "tl.dot" not in answer.source and "@triton.jit" in answer.source
     assert BY_CHOICE in answer.plan and NO_KERNEL not in answer.plan
-    assert evaluated(spec, answer.source, nursery, allow_library=True).status == "passed"
+    # Inputs as given alone: with a transposed input the file is wrong (docs/log.md, "Candidates as tapes").
+    settings = EvaluatorSettings(target=None, allow_library=True, remedies=False)
+    with Evaluator(spec, settings, nursery=nursery) as evaluator:
+        assert evaluator.evaluate(answer.source).status == "passed"
     assert () in left_to_torch(brief, Choice(left_to_torch=both))
 
 

@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 from tests.policy.author.briefs import full_size_brief
+from tests.tools.tape.tracing_process import traced
 
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Rules
 from triton_agent.policy.author.brief import Brief, Hardware
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.writer import write
 from triton_agent.policy.builtin import Builtin
+from triton_agent.tools.isolate.zygote import MODES
 from triton_agent.tools.problem import parse_problem
 
 ROOT = Path(__file__).parents[3]
@@ -45,63 +47,43 @@ PROBLEMS = (
 adapter, whose detour takes shared memory beside its layer's tiles, a mask that varies where its addresses do not."""
 
 COMPILER = """
-import json, os, pathlib, sys, types
-import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
-from triton_agent.tools.emulate import aot
-from triton_agent.tools.emulate.cuda_stand_in import CudaStandIn
-from triton_agent.tools.emulate.uncomputed import Uncomputed, made_up, outline
-from triton_agent.tools.problem import parse_problem
-from triton_agent.tools.verify.reference import load
+import json, os, sys, tempfile
+from triton_agent.tools.executor.compiler import Compiler
 
 target = sys.argv[1]
+compiler = Compiler(tempfile.mkdtemp(), target, fills_cache=False)
 
-def complaints(name, problem, path):
-    reference = load(parse_problem(problem))
-    with FakeTensorMode():
-        inputs = outline(reference.make_inputs(0))
-    positional, keywords = reference.init_arguments()
-    module = types.ModuleType("candidate")
-    module.__file__ = str(path)
-    sys.modules["candidate"] = module
+def complaints(name, reply):
+    if "tape" not in reply:
+        return [f"{name} on {target}: {reply}"]
+    told = compiler.compile(reply)
+    found = [f"{name} on {target}: {told['failure']}"] if told["failure"] else []
+    for kernel in told["kernels"]:
+        if kernel["spill_bytes"] != 0:
+            found.append(f"{name} on {target}: {kernel['kernel']} spills with {kernel['constants']}")
+    return found if told["kernels"] else [*found, f"{name} on {target}: no kernel"]
 
-    def call():
-        exec(compile(path.read_text(), str(path), "exec"), module.__dict__)
-        with torch.no_grad(), Uncomputed():
-            model = module.ModelNew(*positional, **keywords)
-            for training in (False, True):
-                model.train(training)(*made_up(inputs))
-
-    try:
-        with CudaStandIn(target):
-            compilation = aot.trace(call, target, source_path=path)
-    except aot.CompileFailure as failure:
-        return [f"{name} on {target}: {failure}"]
-    found = [f"{name} on {target}: {compilation.interrupted}"] if compilation.interrupted else []
-    for kernel, constants in zip(compilation.kernels, compilation.constants):
-        if kernel.spill_bytes != 0:
-            found.append(f"{name} on {target}: {kernel.kernel} spills {kernel.spill_bytes} bytes with {constants}")
-    return found if compilation.kernels else [*found, f"{name} on {target}: no kernel"]
-
-print(json.dumps([line for case in json.load(sys.stdin) for line in complaints(*case[:2], pathlib.Path(case[2]))]))
+print(json.dumps([line for name, reply in json.load(sys.stdin) for line in complaints(name, reply)]))
 """
 
 
 def complaints_of(target: str, briefs: dict[str, Brief], folder: Path) -> list[str]:
     """What keeps the first files from being good ones on the target, a line each."""
-    cases = []
+    requests = {}
     for name, brief in briefs.items():
         told = dataclasses.replace(brief, target=target, hardware=Hardware.of(target))
-        path = folder / f"{name.replace('/', '_')}.py"
-        path.write_text(write(told, first_choice(told)).source)
-        cases.append((name, str(problem_file(name)), str(path)))
+        source = write(told, first_choice(told)).source
+        for train in (False, True):
+            asked = {"source": source, "problem": str(problem_file(name)), "train": train, "target": target}
+            requests[f"{name} {'train' if train else 'eval'}"] = asked
+    replies = [(name, found.reply) for name, found in traced(requests).items()]
     done = subprocess.run(
         [sys.executable, "-c", COMPILER, target],
-        input=json.dumps(cases),
+        input=json.dumps(replies),
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "TRITON_CACHE_DIR": str(folder / "cache")},
+        env={**os.environ, **MODES["compiler"], "TRITON_CACHE_DIR": str(folder / "cache")},
     )
     assert done.returncode == 0, done.stderr
     found: list[str] = json.loads(done.stdout.splitlines()[-1])
