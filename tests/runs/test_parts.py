@@ -306,9 +306,10 @@ def test_a_shipped_whole_holds_the_original_once_and_guards_it(
     more = "z = torch.randn(3, 6, 6).double(); twin = copy.deepcopy(new).double()\n"
     more += "    torch.testing.assert_close(twin(z), copy.deepcopy(original).double()(z))\n"
     more += "    new.use_kernels = 'never'; torch.testing.assert_close(new(x), original(x))\n"
-    more += "    assert (len(steps), len(pools)) == (6, 2)"
+    more += "    assert (len(steps), len(pools)) == (0, 0)"  # none of these calls is a verified one
     calls = {"step_calls": "SEEN", "pool_calls": "pool_SEEN"}
-    run_python(tmp_path, CHECKS.format(file="shipped", prepare="new.use_kernels = 'always'", more=more, **calls))
+    unused = CHECKS.replace("(3, 1)", "(0, 0)").replace("(6, 2)", "(0, 0)")
+    run_python(tmp_path, unused.format(file="shipped", prepare="new.use_kernels = 'always'", more=more, **calls))
 
 
 def test_a_candidate_that_takes_the_originals_name_is_not_taken_for_it(spec: ProblemSpec) -> None:
