@@ -183,9 +183,12 @@ def _judge_exact(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
 
 
 def _allowed_mismatches(candidate: torch.Tensor, yard: Yardstick) -> float:
-    """A rounding not among those tried flips about as many elements, as far as those; none where flips are common."""
+    """A rounding not among those tried flips about as many elements, as far as those.
+
+    None do where flips are common, nor where a span says element by element what rounding may do.
+    """
     count = yard.flips.count
-    if not count or count > RARE_FLIPS * yard.truth.numel():
+    if yard.span is not None or not count or count > RARE_FLIPS * yard.truth.numel():
         return 0.0
     if float((candidate.double() - yard.truth.double()).abs().max()) > yard.flips.reach:
         return 0.0

@@ -38,14 +38,21 @@ PICKING = frozenset({"argmax", "argmin", "max", "min", "sort", "topk", "kthvalue
 WHOLE = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64})
 
 REACH = 2.0
-"""Times the errors seen at an element, and at all of them on average, that another honest kernel may err there."""
+"""Times the errors seen at an element that another honest kernel may err there."""
+USUAL_REACH = 4.0
+"""Times the root mean square of the errors seen at all elements that another honest kernel may err at any of them."""
 UNITS = 16.0
 """Roundings of the operand itself: what the arithmetic of another machine adds."""
 JUMP = 1e-4
 """Of an output's size. What moves by more when an operand moves by some roundings has jumped; at least eight units of
 its own dtype."""
 RARE = 0.1
-"""Up to this share of an output is left open; where more of it jumps, the movement widens the limits instead."""
+"""Up to this share of an output is left open; where more of it jumps, the movement widens the limits instead. An
+operand that is exact but for as many elements was not rounded: where it is off, an earlier operator has jumped."""
+OUTLIER = 1024.0
+"""Times the usual error of an operand; an error above that comes from an earlier operator that jumped."""
+SAMPLED = 1 << 20
+"""Elements from which the usual error of an operand is found."""
 
 
 def operand_of(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> int | None:
@@ -143,10 +150,23 @@ def margins(
         if k in decided or not runs:
             continue
         errors = torch.stack([(run - exact).abs().nan_to_num_(0.0, 0.0, 0.0) for run in runs])
-        typical = errors.square().mean().sqrt()
+        worst = errors.amax(0)
         size = exact.abs().nan_to_num(0.0, 0.0, 0.0)
-        found[k] = REACH * (errors.amax(0) + typical) + UNITS * unit * size
+        if float((worst > 0).double().mean()) <= RARE:
+            # Moving what an earlier jump moved would count that jump twice: it follows the earlier operand by itself.
+            followed = worst > OUTLIER * unit * (size + size.square().mean().sqrt())
+            found[k] = REACH * worst.masked_fill(followed, 0.0)
+        else:
+            errors = errors.clamp(max=OUTLIER * _median(worst))
+            usual = errors.square().mean().sqrt()
+            found[k] = REACH * errors.amax(0) + USUAL_REACH * usual + UNITS * unit * size
     return found
+
+
+def _median(worst: torch.Tensor) -> float:
+    """Return the median of the errors that are not zero."""
+    sample = worst.reshape(-1)[:: max(1, worst.numel() // SAMPLED)]
+    return float(sample[sample > 0].median()) if bool((sample > 0).any()) else float(worst.max())
 
 
 Span = tuple[torch.Tensor, torch.Tensor]

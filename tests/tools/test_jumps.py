@@ -1,0 +1,47 @@
+"""What an answer may be where rounding decides between two whole numbers."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from triton_agent.tools.verify.accuracy import judge
+from triton_agent.tools.verify.expectation import expect
+
+
+class Quantised(torch.nn.Module):
+    """So many steps that float32 lands on the other side of some: `round` jumps there, and the cast after it does."""
+
+    def forward(self, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+        return torch.round(F.silu(gate) * up * 2e3).to(torch.int32)
+
+
+def _by_another_exponential(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    return gate / (1 + torch.exp2(gate * -1.4426950408889634)) * up * 2e3
+
+
+def _inputs() -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return [torch.randn(1 << 16, generator=generator), torch.randn(1 << 16, generator=generator)]
+
+
+def test_a_cast_of_what_was_rounded_leaves_open_only_what_the_rounding_does() -> None:
+    inputs = _inputs()
+    yard = expect(Quantised(), inputs).outputs[0].yard
+    assert yard.flips.of_original > 0, "no element of the reference itself lies on the other side"
+    assert yard.judged_share > 0.99
+    for seed in range(8):
+        units = torch.randint(-4, 5, inputs[0].shape, generator=torch.Generator().manual_seed(seed)) * 2**-23
+        other = torch.round(_by_another_exponential(*inputs) * (1 + units)).to(torch.int32)
+        assert int((other != yard.truth).sum()) > 0, "no element of the other kernel lies on the other side"
+        assert judge(other, yard).ok
+
+
+def test_an_element_that_is_off_by_a_step_away_from_the_boundary_is_wrong() -> None:
+    inputs = _inputs()
+    yard = expect(Quantised(), inputs).outputs[0].yard
+    exact = _by_another_exponential(*(value.double() for value in inputs))
+    centred = int((exact - exact.round()).abs().argmin())
+    other = torch.round(_by_another_exponential(*inputs)).to(torch.int32)
+    other[centred] += 1
+    assert not judge(other, yard).ok
