@@ -1,4 +1,4 @@
-"""Writes the tables of measured figures into the README from the tracked CSV files, so that none is typed by hand.
+"""Write docs/results.md and the README's table of results from the tracked CSV files, so that nobody types a figure.
 
 python docs/make_results.py [--check]
 """
@@ -14,8 +14,25 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "results.md"
 RESULTS = ROOT / "benchmarks" / "results"
 START, END = "<!-- results: make_results.py -->\n", "<!-- end of results -->\n"
+INTRODUCTION = """# Results
+
+Written by `python docs/make_results.py` from the rows in [benchmarks/results](../benchmarks/results), which hold stage
+times and versions as well. `make bench` and the other `make bench-...` commands add rows from your machine.
+
+## Verdicts per second
+
+The figure counts everything a verdict takes: starting processes, compiling, cleaning up. Candidates are correct
+kernels of small problems. The comparison is one fresh process per candidate that makes the same checks without a
+sandbox.
+
+"""
+SUMMARY_HEAD = (
+    "| what the author may use | machine | commit | solved | over eager | over `torch.compile` |\n"
+    "|---|---|---|---|---|---|\n"
+)
 HEAD = "| measured | machine | commit | evaluator | a fresh process each | ratio |\n|---|---|---|---|---|---|\n"
 EXAMPLES_HEAD = (
     "| `optimize` | machine | commit | command took | device time over eager | latency over eager "
@@ -26,20 +43,32 @@ SUITE_HEAD = (
     "| over `torch.compile` | over the better of both | faster than compile | not 2% slower | speed of a copy "
     "|\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
 )
-SHIPPED = "What `optimize` ships for files of `examples/`, by `benchmarks/examples.py`; brackets are 95% intervals.\n"
-AUTHOR = (
-    "The built-in author on the suite's memory-bound and product problems, one turn of six. Device time; a problem\n"
-    "that was not solved counts as 1; faster is what has an interval above 1. With products in TF32 the original and\n"
-    "`torch.compile` are allowed it, too. Last, of those where memory binds, the median time of a copy of as many\n"
-    "bytes over the kernel's.\n"
-)
-FIRST_WINS = (
-    "When `optimize` knows of a first kernel that is right and faster than the original, from the start of the\n"
-    "command, by `benchmarks/first_win.py`.\n"
-)
+SHIPPED = """## Examples
+
+What `optimize` ships for the files of `examples/`, by `benchmarks/examples.py`. Brackets are 95% intervals.
+
+"""
+AUTHOR = """## The suite
+
+The built-in author on the suite's memory-bound and matrix-product problems: one turn of six proposals, device time. A
+problem without a solution counts as 1; "faster" counts intervals above 1. With products in TF32 the reference and
+`torch.compile` may use it as well. The last column is, for memory-bound problems, the median of the time of a copy of
+as many bytes over the time of the kernel.
+
+"""
+FIRST_WINS = """## The first win
+
+Seconds from the start of `optimize` until it knows of a kernel that is right and faster than the reference, by
+`benchmarks/first_win.py`.
+
+"""
 FIRST_WINS_HEAD = "| `optimize` | machine | commit | problem read | first win |\n|---|---|---|---|---|\n"
 PRECISIONS = {"same": "as written", "tf32": "in TF32"}
-PRODUCTS = "Matrix products in half precision by the same author, nothing around them, by `benchmarks/products.py`.\n"
+PRODUCTS = """## Matrix products
+
+Matrix products in half precision by the built-in author, nothing around them, by `benchmarks/products.py`.
+
+"""
 PRODUCTS_HEAD = (
     "| rows, columns, inner | dtype | machine | commit | own kernel | of cuBLAS's speed |\n|---|---|---|---|---|---|\n"
 )
@@ -104,6 +133,16 @@ def suite() -> str:
     return SUITE_HEAD + "".join(lines)
 
 
+def summary() -> str:
+    """Return the README's table: the geometric means of the suite, a line for each mode."""
+    lines = []
+    for line in suite().removeprefix(SUITE_HEAD).splitlines():
+        gpu, commit, _, mode, products, solved, _, eager, compiled, *_ = line.strip("| ").split(" | ")
+        what = f"{'own kernels only' if mode == 'own-kernels' else 'library calls allowed'}, products {products}"
+        lines.append(_line([what, gpu, commit, solved, eager, compiled]))
+    return SUMMARY_HEAD + "".join(lines)
+
+
 def products() -> str:
     """A line for each shape."""
     with (RESULTS / "products.csv").open(encoding="utf-8") as file:
@@ -161,16 +200,19 @@ def _best(rows: list[dict[str, str]], arrangement: str) -> dict[str, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The README's table of measured figures, from the CSV files.")
-    parser.add_argument("--check", action="store_true", help="only say whether the README is up to date")
+    parser = argparse.ArgumentParser(description="Write the tables of measured figures from the CSV files.")
+    parser.add_argument("--check", action="store_true", help="only say whether they are up to date")
     check = parser.parse_args().check
     text = README.read_text(encoding="utf-8")
     before, rest = text.split(START)
-    tables = "\n".join((table(), SHIPPED, examples(), AUTHOR, suite(), FIRST_WINS, first_wins(), PRODUCTS, products()))
-    wanted = before + START + "\n" + tables + "\n" + END + rest.split(END)[1]
-    if check and wanted != text:
-        sys.exit("the README's results are out of date: run python docs/make_results.py")
-    README.write_text(wanted, encoding="utf-8")
+    readme = before + START + "\n" + summary() + "\n" + END + rest.split(END)[1]
+    tables = (table(), SHIPPED, examples(), AUTHOR, suite(), FIRST_WINS, first_wins(), PRODUCTS, products())
+    page = INTRODUCTION + "\n".join(table.strip("\n") + "\n" for table in tables)
+    known = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    if check and (readme, page) != (text, known):
+        sys.exit("the results are out of date: run python docs/make_results.py")
+    README.write_text(readme, encoding="utf-8")
+    PAGE.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":
