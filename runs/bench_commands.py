@@ -15,84 +15,99 @@ from triton_agent.runs.shared_options import sharing
 if TYPE_CHECKING:
     from triton_agent.runs.bench.command import BenchRequest
 
-CLONE = Annotated[str, typer.Argument(metavar="FOLDER", help="A clone of the benchmark, or a part of one.")]
+CLONE = Annotated[str, typer.Argument(metavar="FOLDER", help="Clone of the benchmark, or a folder in it.")]
 NAMES = Annotated[
     list[str] | None,
-    typer.Option("--problem", metavar="NAME", help="Only this one: name, number, label or family; repeat for more."),
+    typer.Option("--problem", metavar="NAME", help="Only this problem: name, number, label or family; repeatable."),
 ]
-POLICY = Annotated[str | None, typer.Option("--policy", help="Who writes, as in `optimize`; default: builtin.")]
+POLICY = Annotated[
+    str | None, typer.Option("--policy", help="Who writes the kernels, as in `optimize`; default: builtin.")
+]
 KERNELS = Annotated[
     str | None,
     typer.Option(
-        "--kernels", metavar="DIR", help="Grade these files instead: NAME.py, NAME_0.py, NAME_1.py or NAME/*.py."
+        "--kernels",
+        metavar="DIR",
+        help="Grade these files instead of a policy: NAME.py, NAME_0.py, NAME_1.py or NAME/*.py.",
     ),
 ]
 ATTEMPTS = Annotated[
     int | None,
-    typer.Option("--attempts", metavar="K", help="Independent goes at each problem, for pass@k; default: 1."),
+    typer.Option("--attempts", metavar="K", help="Independent attempts at each problem, for pass@k; default: 1."),
 ]
-TURNS = Annotated[int | None, typer.Option("--turns", help="Rounds of proposals at most in one go; default: 12.")]
+TURNS = Annotated[int | None, typer.Option("--turns", help="Rounds of proposals at most per attempt; default: 12.")]
 PARALLEL = Annotated[
-    int | None, typer.Option("--parallel", help="Proposals in a round, and evaluations at once; default: 4.")
+    int | None, typer.Option("--parallel", help="Proposals per turn, and evaluations at once; default: 4.")
 ]
 AT_ONCE = Annotated[
     int | None,
     typer.Option(
         "--at-once",
         metavar="N",
-        help="Problems side by side on each GPU; each is timed with it to itself; default: 1.",
+        help="Problems side by side on each GPU; each is timed alone; default: 1.",
     ),
 ]
-BUDGET = Annotated[str | None, typer.Option("--budget", metavar="TIME", help="Of one go at one problem: 90s, 10m.")]
+BUDGET = Annotated[
+    str | None, typer.Option("--budget", metavar="TIME", help="Time limit for one attempt at one problem: 90s, 10m.")
+]
 LIBRARY = Annotated[
     bool | None,
     typer.Option(
         "--allow-library/--own-kernels",
-        help="Whether torch, cuBLAS and cuDNN may do heavy work beside an own kernel; default: own kernels.",
+        help="Allow torch, cuBLAS and cuDNN to do heavy work beside an own kernel; default: own kernels.",
     ),
 ]
 PRECISION = Annotated[
     str | None,
     typer.Option(
         "--precision",
-        help="tf32: float32 products may run in TF32, the original's and torch.compile's as well; default: same.",
+        help="tf32: allow TF32 to kernels, reference and torch.compile; default: same.",
     ),
 ]
 DEVICE = Annotated[
     str | None,
     typer.Option(
         "--device",
-        help="cpu: right or wrong, no speed; cuda, cuda:1; cuda:all: the problems shared out among all; auto.",
+        help="cpu: check only; cuda, cuda:1; cuda:all: spread the problems over all GPUs; auto.",
     ),
 ]
-TARGET = Annotated[str | None, typer.Option("--target", metavar="T", help="What kernels compile for without a GPU.")]
-SEED = Annotated[int | None, typer.Option("--seed", help="Equal seeds search alike.")]
+TARGET = Annotated[
+    str | None, typer.Option("--target", metavar="T", help="GPU to compile for on a machine without one.")
+]
+SEED = Annotated[int | None, typer.Option("--seed", help="Seed of the search.")]
 TIMEOUT = Annotated[
-    float | None, typer.Option("--timeout", metavar="S", help="Seconds a kernel may take; default: 120.")
+    float | None, typer.Option("--timeout", metavar="S", help="Time limit for one kernel, in seconds; default: 120.")
 ]
 TRUST = Annotated[
-    bool | None, typer.Option("--trust/--no-trust", help="--no-trust: confine the problems' own code as well.")
+    bool | None, typer.Option("--trust/--no-trust", help="--no-trust: confine the problems' code as well.")
 ]
 OUT = Annotated[
-    str | None, typer.Option("--out", metavar="DIR", help="The record; the same folder goes on. Default: ./bench-NAME.")
+    str | None,
+    typer.Option(
+        "--out", metavar="DIR", help="Folder of the record; an existing one is continued. Default: ./bench-NAME."
+    ),
 ]
 RESUME = Annotated[
     str | None,
-    typer.Option("--resume", metavar="DIR", help="Go on with a record, under the options it was begun with."),
+    typer.Option("--resume", metavar="DIR", help="Continue a record with the options it was started with."),
 ]
 SHARD = Annotated[
     str | None,
-    typer.Option("--shard", metavar="I/N", help="Every N-th problem from the I-th; folders are joined later."),
+    typer.Option(
+        "--shard",
+        metavar="I/N",
+        help="Only every N-th problem, starting at the I-th; join the folders with `bench table`.",
+    ),
 ]
 STORE = Annotated[
     str | None,
-    typer.Option("--store", metavar="WHERE", help="For the attempts; default: runs.db in the record's folder."),
+    typer.Option("--store", metavar="WHERE", help="Store for the attempts; default: runs.db in the record's folder."),
 ]
-JSON = Annotated[bool, typer.Option("--json", help="Rows and a summary as JSON lines on stdout, nothing else there.")]
-ANYWAY = Annotated[
-    bool, typer.Option("--anyway", help="Compare also where other problems, GPUs or modes make other figures.")
+JSON = Annotated[
+    bool, typer.Option("--json", help="Print rows and a summary as JSON lines on stdout, and nothing else there.")
 ]
-QUICK = Annotated[bool, typer.Option("--quick", help="A third of the suite, of every kind something.")]
+ANYWAY = Annotated[bool, typer.Option("--anyway", help="Compare even if problems, GPUs or modes differ.")]
+QUICK = Annotated[bool, typer.Option("--quick", help="Only a third of the suite, with every kind of problem in it.")]
 
 SHARED: dict[str, tuple[Any, Any]] = {
     "policy": (POLICY, None),
@@ -120,7 +135,7 @@ SHARED: dict[str, tuple[Any, Any]] = {
 
 bench_app = typer.Typer(
     name="bench",
-    help="Measure policies and kernels on many problems at once.",
+    help="Measure policies and kernels on many problems.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -134,7 +149,7 @@ def attach(app: typer.Typer) -> None:
 @bench_app.command("suite")
 @sharing(SHARED)
 def suite(said: dict[str, Any], quick: QUICK = False, problem: NAMES = None) -> None:
-    """This project's own 120 problems, frozen."""
+    """Run the project's own 120 frozen problems."""
     from triton_agent.runs.bench.command import run
     from triton_agent.runs.bench.problems import of_suite
 
@@ -147,16 +162,16 @@ def suite(said: dict[str, Any], quick: QUICK = False, problem: NAMES = None) -> 
 def kernelbench(
     said: dict[str, Any],
     folder: CLONE,
-    level: Annotated[str | None, typer.Option("--level", metavar="L", help="1, or 1,2,3; default: all.")] = None,
+    level: Annotated[
+        str | None, typer.Option("--level", metavar="L", help="Levels: 1, or 1,2,3; default: all.")
+    ] = None,
     problem: NAMES = None,
     protocol: Annotated[
         str | None,
-        typer.Option(
-            "--protocol", help="original: tell KernelBench's own, weaker check beside ours; default: verified."
-        ),
+        typer.Option("--protocol", help="original: add KernelBench's own, weaker check; default: verified."),
     ] = None,
 ) -> None:
-    """Problems in KernelBench's layout, judged by this project's rules."""
+    """Run problems in KernelBench's layout, judged by this project's rules."""
     groups = [f"level{number}" for number in _listed(level)]
     raise typer.Exit(_clone(folder, "kernelbench", groups, problem, {**said, "protocol": protocol}))
 
@@ -166,10 +181,12 @@ def kernelbench(
 def tritonbench(
     said: dict[str, Any],
     folder: CLONE,
-    channel: Annotated[str | None, typer.Option("--channel", metavar="C", help="g, t, or g,t; default: all.")] = None,
+    channel: Annotated[
+        str | None, typer.Option("--channel", metavar="C", help="Channels: g, t, or g,t; default: all.")
+    ] = None,
     problem: NAMES = None,
 ) -> None:
-    """Problems in TritonBench's layout, judged by this project's rules. Channel G needs a GPU."""
+    """Run problems in TritonBench's layout, judged by this project's rules. Channel G needs a GPU."""
     groups = [name.upper() for name in _listed(channel)]
     raise typer.Exit(_clone(folder, "tritonbench", groups, problem, said))
 
@@ -178,14 +195,16 @@ def tritonbench(
 def baselines(
     quick: QUICK = False,
     problem: NAMES = None,
-    out: Annotated[str | None, typer.Option("--out", metavar="FILE.csv", help="A line for each problem.")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Measure anew what this machine measured before.")] = False,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="FILE.csv", help="CSV file with a row per problem.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Measure again what this machine measured before.")] = False,
     device: Annotated[
-        str, typer.Option("--device", help="auto: the first visible GPU; cuda:1, cuda:0,2, cuda:all: these share it.")
+        str, typer.Option("--device", help="auto: the first visible GPU; cuda:1, cuda:0,2, cuda:all: GPUs to use.")
     ] = "auto",
     json: JSON = False,
 ) -> None:
-    """The suite's originals alone on this machine's GPU: as written, in TF32, by torch.compile."""
+    """Time the suite's references on this machine's GPU: as written, in TF32, under torch.compile."""
     from triton_agent.runs.bench.baseline_table import run
     from triton_agent.runs.bench.problems import of_suite
 
@@ -195,11 +214,11 @@ def baselines(
 
 @bench_app.command("table")
 def table(
-    folder: Annotated[list[str], typer.Argument(metavar="DIR...", help="Records: one, or the shards of one.")],
-    out: Annotated[str | None, typer.Option("--out", metavar="DIR", help="Where the joined record goes.")] = None,
+    folder: Annotated[list[str], typer.Argument(metavar="DIR...", help="A record, or its shards.")],
+    out: Annotated[str | None, typer.Option("--out", metavar="DIR", help="Folder for the joined record.")] = None,
     json: JSON = False,
 ) -> None:
-    """The tables of a record, or of its shards put together."""
+    """Show the tables of a record, or of its shards joined."""
     from triton_agent.runs.bench.joining import run
 
     raise typer.Exit(run(folder, out=out, json=json))
@@ -208,15 +227,17 @@ def table(
 @bench_app.command("compare")
 def compare(
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="A record.")],
-    after: Annotated[str, typer.Argument(metavar="AFTER", help="Another one of the same problems.")],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="Another record of the same problems.")],
     baseline: Annotated[
-        str, typer.Option("--baseline", metavar="B", help="Speed over: eager, eager-tf32, compile.")
+        str, typer.Option("--baseline", metavar="B", help="Baseline of the speed-ups: eager, eager-tf32, compile.")
     ] = "eager",
-    time: Annotated[str, typer.Option("--time", metavar="KIND", help="device or latency.")] = "device",
+    time: Annotated[str, typer.Option("--time", metavar="KIND", help="Time to compare: device or latency.")] = "device",
     anyway: ANYWAY = False,
-    json: Annotated[bool, typer.Option("--json", help="One object on stdout and nothing else there.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.")
+    ] = False,
 ) -> None:
-    """What changed between two records, problem by problem, and whether it could be noise."""
+    """Compare two records problem by problem, and say whether a difference could be noise."""
     from triton_agent.runs.bench.compare_command import run
 
     raise typer.Exit(run(before, after, against=baseline, kind=time, anyway=anyway, json=json))
@@ -225,14 +246,16 @@ def compare(
 @bench_app.command("report")
 def report(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="A record.")],
-    other: Annotated[str | None, typer.Argument(metavar="OTHER", help="Compared with it, where given.")] = None,
+    other: Annotated[str | None, typer.Argument(metavar="OTHER", help="A second record to compare with.")] = None,
     output: Annotated[
         str | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Default: report.html in the record; - for stdout."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="File to write; default: report.html in the record; -: stdout."
+        ),
     ] = None,
     anyway: ANYWAY = False,
 ) -> None:
-    """A record, or the comparison of two, as one HTML page that needs nothing beside it."""
+    """Write a record, or the comparison of two, as one self-contained HTML page."""
     from triton_agent.runs.bench.page_command import run
 
     raise typer.Exit(run(folder, other, output=output, anyway=anyway))

@@ -24,7 +24,7 @@ from triton_agent.tools.errors import InstrumentError, TritonAgentError, UsageEr
 
 app = typer.Typer(
     name="triton-agent",
-    help="Triton kernels for PyTorch modules, with verdicts one can believe.",
+    help="Turn PyTorch modules into verified, faster Triton kernels.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -57,85 +57,91 @@ INIT = Annotated[
 ]
 INPUT = Annotated[
     list[str] | None,
-    typer.Option(
-        "--input", metavar="SPEC", help='One input, as in "f16[8,128,1024]" or "i64[8]<1000"; repeat in order.'
-    ),
+    typer.Option("--input", metavar="SPEC", help='One input: "f16[8,128,1024]" or "i64[8]<1000"; repeat in order.'),
 ]
-INPUTS = Annotated[str | None, typer.Option("--inputs", metavar="FILE.pt", help="Real inputs saved with torch.save.")]
+INPUTS = Annotated[str | None, typer.Option("--inputs", metavar="FILE.pt", help="Inputs saved with torch.save.")]
 CAPTURED = Annotated[
     list[str] | None,
-    typer.Option("--inputs", metavar="FILE.pt", help="Real inputs saved with torch.save; repeated, each is a set."),
+    typer.Option("--inputs", metavar="FILE.pt", help="Inputs saved with torch.save; each repetition is another set."),
 ]
 SETS = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="[NAME=]SPECS[@WEIGHT]",
-        help='One of several calls, as in "f32[1,1024]" or "long=f32[64,1024]; i64[64]<50 @3"; repeat. '
-        "All have to be right; their speed-ups count by weight.",
+        help='One of several sets of inputs: "f32[1,1024]" or "long=f32[64,1024]; i64[64]<50 @3"; repeatable. '
+        "A kernel has to be right for all of them; speed-ups are averaged by weight.",
     ),
 ]
-TRUST = Annotated[
-    bool, typer.Option("--trust/--no-trust", help="--no-trust: confine the problem file's own code as well.")
-]
-JSON = Annotated[bool, typer.Option("--json", help="JSON on stdout and nothing else there.")]
+TRUST = Annotated[bool, typer.Option("--trust/--no-trust", help="--no-trust: confine the problem file's code as well.")]
+JSON = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")]
 
 
 @app.command()
 def evaluate(
     problem: PROBLEM,
-    kernels: Annotated[list[str], typer.Argument(metavar="KERNEL...", help="Files with a class ModelNew.")],
+    kernels: Annotated[list[str], typer.Argument(metavar="KERNEL...", help="Kernel files with a class ModelNew.")],
     init: INIT = None,
     inputs: INPUT = None,
     inputs_files: CAPTURED = None,
     sets: SETS = None,
     device: Annotated[
         str,
-        typer.Option("--device", help="cpu: interpreter; cuda: run and time on the first visible GPU; cuda:1; auto."),
+        typer.Option("--device", help="cpu: Triton's interpreter; cuda: the first visible GPU; cuda:1; auto."),
     ] = "auto",
     target: Annotated[
         str,
-        typer.Option("--target", metavar="T", help="Compile for cuda:80, cuda:90, gfx942, ...; none leaves it out."),
+        typer.Option("--target", metavar="T", help="GPU to compile for: cuda:80, cuda:90, gfx942, ...; none: skip."),
     ] = "cuda:90",
     allow_library: Annotated[
-        bool, typer.Option("--allow-library", help="Let torch, cuBLAS and cuDNN do heavy work beside an own kernel.")
+        bool,
+        typer.Option("--allow-library", help="Allow torch, cuBLAS and cuDNN to do heavy work beside an own kernel."),
     ] = False,
-    mode: Annotated[str, typer.Option("--mode", help="eval, train, or both where they differ.")] = "both",
+    mode: Annotated[str, typer.Option("--mode", help="Module mode: eval, train, or both where they differ.")] = "both",
     shapes: Annotated[
-        str, typer.Option("--shapes", help="family: variants of the sizes too; given: as given only.")
+        str, typer.Option("--shapes", help="family: check at other sizes as well; given: only at the given sizes.")
     ] = "family",
-    timeout: Annotated[float, typer.Option("--timeout", metavar="S", help="Seconds a kernel may take in all.")] = 120.0,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Kernels evaluated at once; 0: as many as cores.")] = 0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="S", help="Time limit for one kernel, in seconds.")
+    ] = 120.0,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Kernels evaluated at once; 0: one per core.")] = 0,
     require_sandbox: Annotated[
-        bool, typer.Option("--require-sandbox", help="Refuse to go on where a layer of the sandbox is missing.")
+        bool, typer.Option("--require-sandbox", help="Fail if a layer of the sandbox is missing.")
     ] = False,
-    screen: Annotated[bool, typer.Option("--screen/--no-screen", help="Refuse by reading the text first.")] = True,
+    screen: Annotated[
+        bool, typer.Option("--screen/--no-screen", help="Refuse obvious cases by their text first.")
+    ] = True,
     precision: Annotated[
         str,
-        typer.Option("--precision", help="same: as torch does by default; tf32: allow TF32 products to all."),
+        typer.Option(
+            "--precision", help="same: torch's defaults; tf32: allow TF32 to reference, baselines and kernels."
+        ),
     ] = "same",
     autocast: Annotated[
-        str | None, typer.Option("--autocast", metavar="DTYPE", help="Call forward under autocast: float16, bfloat16.")
+        str | None,
+        typer.Option("--autocast", metavar="DTYPE", help="Call forward under autocast: float16 or bfloat16."),
     ] = None,
     baseline: Annotated[
         list[str] | None,
         typer.Option(
             "--baseline",
             metavar="NAME",
-            help="Time against it, too: tf32-eager, compile, compile-reduce-overhead, compile-max-autotune; repeat.",
+            help="Additional baseline: tf32-eager, compile, compile-reduce-overhead, compile-max-autotune; repeatable.",
         ),
     ] = None,
     max_memory_ratio: Annotated[
         float | None,
-        typer.Option("--max-memory-ratio", metavar="R", help="Refuse calls that take R times the original's memory."),
+        typer.Option(
+            "--max-memory-ratio", metavar="R", help="Refuse kernels that use more than R times the reference's memory."
+        ),
     ] = None,
     profile: Annotated[
-        bool, typer.Option("--profile", help="On a GPU, show where the device time of what passes goes.")
+        bool, typer.Option("--profile", help="On a GPU, show where the device time of passing kernels goes.")
     ] = False,
     trust: TRUST = True,
     json: JSON = False,
 ) -> None:
-    """Judge kernels: are they right, and do they compile? One verdict each."""
+    """Evaluate kernels: correctness, compilation and, on a GPU, speed. One verdict each."""
     from triton_agent.runs.evaluate import EvaluateRequest, run
     from triton_agent.runs.given_calls import calls_from
 
@@ -169,10 +175,14 @@ def evaluate(
 
 STORE = Annotated[
     str | None,
-    typer.Option("--store", metavar="WHERE", help="A file or a postgresql:// URL; default: the user's data folder."),
+    typer.Option(
+        "--store",
+        metavar="WHERE",
+        help="Store file or postgresql:// URL; default: $TRITON_AGENT_STORE, else your own store.",
+    ),
 ]
 OUT = Annotated[
-    str | None, typer.Option("--out", metavar="DIR", help="Where the file and the report go; default: ./RUN.")
+    str | None, typer.Option("--out", metavar="DIR", help="Folder for the shipped file and the report; default: ./RUN.")
 ]
 
 
@@ -192,37 +202,45 @@ def optimize(
         str,
         typer.Option(
             "--policy",
-            help="Who writes: builtin, scripted:DIR, openai:MODEL, vllm:MODEL, hf:DIR, chat:PROVIDER:MODEL, "
-            "own:FILE.py:CLASS; several by commas.",
+            help="Who writes the kernels: builtin, scripted:DIR, openai:MODEL, vllm:MODEL, hf:DIR, "
+            "chat:PROVIDER:MODEL, "
+            "own:FILE.py:CLASS; comma-separated for several.",
         ),
     ] = "builtin",
     device: Annotated[
         str,
         typer.Option(
             "--device",
-            help="cpu: interpreter, the result is a draft; cuda: measured; cuda:0,1, cuda:all: on these; auto.",
+            help="cpu: interpreter, the result is a draft; cuda, cuda:0,1, cuda:all: GPUs to use; auto.",
         ),
     ] = "auto",
-    target: Annotated[str, typer.Option("--target", metavar="T", help="What drafts compile for.")] = "cuda:90",
+    target: Annotated[str, typer.Option("--target", metavar="T", help="GPU that drafts are compiled for.")] = "cuda:90",
     own_kernels: Annotated[
-        bool, typer.Option("--own-kernels", help="No library calls beside own kernels, as in training and benchmarks.")
+        bool,
+        typer.Option("--own-kernels", help="Forbid library calls beside own kernels, as in training and benchmarks."),
     ] = False,
     parts: Annotated[
-        bool, typer.Option("--parts", help="Optimize the model's hot submodules one by one, then put them together.")
+        bool, typer.Option("--parts", help="Optimize the most expensive submodules one by one, then put them together.")
     ] = False,
     turns: Annotated[int, typer.Option("--turns", help="Rounds of proposals at most.")] = 12,
-    parallel: Annotated[int, typer.Option("--parallel", help="Proposals in a round, and evaluations at once.")] = 4,
-    budget: Annotated[str | None, typer.Option("--budget", metavar="TIME", help="As in 90s, 10m, 1h.")] = None,
-    max_tokens: Annotated[int | None, typer.Option("--max-tokens", help="Of a language model, in all.")] = None,
-    max_cost: Annotated[float | None, typer.Option("--max-cost", help="In the currency of --price.")] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Equal seeds search alike.")] = 0,
-    timeout: Annotated[float, typer.Option("--timeout", metavar="S", help="Seconds a kernel may take in all.")] = 120.0,
+    parallel: Annotated[int, typer.Option("--parallel", help="Proposals per turn, and evaluations at once.")] = 4,
+    budget: Annotated[str | None, typer.Option("--budget", metavar="TIME", help="Time limit: 90s, 10m, 1h.")] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", help="Token limit for the language model over the whole run.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option("--max-cost", help="Cost limit, in the currency of --price.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the search.")] = 0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="S", help="Time limit for one kernel, in seconds.")
+    ] = 120.0,
     out: OUT = None,
-    resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Go on with an earlier run.")] = None,
+    resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Continue an interrupted run.")] = None,
     store: STORE = None,
     json: JSON = False,
 ) -> None:
-    """Turn a module into a drop-in file with Triton kernels: proven right and, on a GPU, measured faster."""
+    """Turn a module into a drop-in file with Triton kernels: verified and, on a GPU, measured faster."""
     from triton_agent.runs.devices import early_nursery
     from triton_agent.runs.given_calls import calls_from
 
@@ -254,12 +272,12 @@ def optimize(
     raise typer.Exit(code)
 
 
-RUN = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or `last`.")]
+RUN = Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, its first characters, or `last`.")]
 
 
 @app.command()
 def promote(run: RUN, out: OUT = None, store: STORE = None, json: JSON = False) -> None:
-    """Measure the drafts of a run on this machine's GPU, and ship what is faster than the original."""
+    """Measure the drafts of a run on this machine's GPU and ship the best if it is faster than the reference."""
     from triton_agent.runs.optimize_command import run_promote
 
     raise typer.Exit(run_promote(run, out=out, store=store, json=json))
@@ -269,11 +287,11 @@ def promote(run: RUN, out: OUT = None, store: STORE = None, json: JSON = False) 
 def report(
     run: RUN,
     output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Default: RUN.html; - for stdout.")
+        str | None, typer.Option("-o", "--output", metavar="FILE", help="File to write; default: RUN.html; -: stdout.")
     ] = None,
     store: STORE = None,
 ) -> None:
-    """Write a run as one HTML page that needs nothing beside it."""
+    """Write a run as one self-contained HTML page."""
     from triton_agent.runs.report.command import run as write
 
     raise typer.Exit(write(run, output=output, store=store))
@@ -288,7 +306,7 @@ def check_problem(
     trust: TRUST = True,
     json: JSON = False,
 ) -> None:
-    """Is a problem worth anything as a judge? Tries to pass it with wrong answers and names its blind spots."""
+    """Check whether a problem refuses wrong answers, and name those it accepts."""
     from triton_agent.runs.check_problem import run
 
     given = tuple(inputs or ())
@@ -297,7 +315,7 @@ def check_problem(
 
 @app.command()
 def doctor(json: JSON = False) -> None:
-    """What this machine can do, and what to install for more."""
+    """Show what this machine can do, and what to install for more."""
     from triton_agent.runs.doctor import run
 
     raise typer.Exit(run(json=json))

@@ -14,28 +14,35 @@ from triton_agent.tools.errors import UsageError
 STORE = Annotated[
     str | None,
     typer.Option(
-        "--store", metavar="WHERE", help="A file, or postgresql://...; else TRITON_AGENT_STORE, else your own store."
+        "--store",
+        metavar="WHERE",
+        help="Store file or postgresql:// URL; default: $TRITON_AGENT_STORE, else your own store.",
     ),
 ]
-JSON = Annotated[bool, typer.Option("--json", help="JSON on stdout and nothing else there.")]
-YES = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Show what would go; change nothing.")]
-RUN = Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, the beginning of one, or `last`.")]
-OUTPUT = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write.")]
-DEVICE = Annotated[
-    str, typer.Option("--device", help="cpu: interpreter; cuda: run and time on the first visible GPU; auto.")
+JSON = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")]
+YES = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Show what would be removed; change nothing.")]
+RUN = Annotated[str, typer.Argument(metavar="RUN", help="Id of a run, its first characters, or `last`.")]
+OUTPUT = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
+DEVICE = Annotated[str, typer.Option("--device", help="cpu: Triton's interpreter; cuda: the first visible GPU; auto.")]
+JOBS = Annotated[int, typer.Option("--jobs", "-j", help="Kernels evaluated at once; 0: one per core.")]
+PROBLEM = Annotated[
+    str | None, typer.Option("--problem", metavar="P", help="Only runs of this problem: its name or digest.")
 ]
-JOBS = Annotated[int, typer.Option("--jobs", "-j", help="Kernels judged at once; 0: as many as cores.")]
-PROBLEM = Annotated[str | None, typer.Option("--problem", metavar="P", help="Of this problem: its name or digest.")]
-POLICY = Annotated[str | None, typer.Option("--policy", metavar="NAME", help="By this policy.")]
-STATE = Annotated[str | None, typer.Option("--status", metavar="S", help="open, ended, or a stop reason.")]
+POLICY = Annotated[str | None, typer.Option("--policy", metavar="NAME", help="Only runs of this policy.")]
+STATE = Annotated[
+    str | None, typer.Option("--status", metavar="S", help="Only runs in this state: open, ended, or a stop reason.")
+]
 SINCE = Annotated[
-    str | None, typer.Option("--since", metavar="T", help="Started since: 2026-01-31, or an age: 90m, 12h, 7d.")
+    str | None,
+    typer.Option(
+        "--since", metavar="T", help="Only runs started since a date or within an age: 2026-01-31, 90m, 12h, 7d."
+    ),
 ]
 
 runs_app = typer.Typer(
     name="runs",
-    help="What earlier runs left: look, compare, hand on, put away.",
+    help="Show, compare, export and remove earlier runs.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -59,11 +66,11 @@ def list_runs(
     policy: POLICY = None,
     status: STATE = None,
     since: SINCE = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", help="How many, the newest first; 0: all.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", help="Runs to show, newest first; 0: all.")] = 20,
     store: STORE = None,
     json: JSON = False,
 ) -> None:
-    """The runs there are, the newest first."""
+    """List runs, newest first."""
     from triton_agent.runs.runs_screens import list_runs
     from triton_agent.runs.selection import Selection
 
@@ -75,12 +82,12 @@ def list_runs(
 def show(
     run: RUN,
     attempt: Annotated[
-        str | None, typer.Option("--attempt", "-a", metavar="A", help="Everything of one: 2.1, or best.")
+        str | None, typer.Option("--attempt", "-a", metavar="A", help="Show one attempt in full: 2.1, or best.")
     ] = None,
     store: STORE = None,
     json: JSON = False,
 ) -> None:
-    """A run: its problem, its attempts, its best; or one attempt with all that is known of it."""
+    """Show a run: its problem, attempts and best attempt; or one attempt in full."""
     from triton_agent.runs.runs_screens import show
 
     raise typer.Exit(show(run, attempt, store=store, json=json))
@@ -88,7 +95,7 @@ def show(
 
 @runs_app.command()
 def tree(run: RUN, store: STORE = None, json: JSON = False) -> None:
-    """A run's attempts as they grew from each other."""
+    """Show the attempts of a run as a tree."""
     from triton_agent.runs.runs_screens import tree
 
     raise typer.Exit(tree(run, store=store, json=json))
@@ -97,11 +104,11 @@ def tree(run: RUN, store: STORE = None, json: JSON = False) -> None:
 @runs_app.command()
 def diff(
     before: Annotated[str, typer.Argument(metavar="A", help="An attempt: RUN/2.1, or RUN/best.")],
-    after: Annotated[str, typer.Argument(metavar="B", help="Another, of any run.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="Another attempt, of any run.")],
     store: STORE = None,
     json: JSON = False,
 ) -> None:
-    """What differs between two attempts: their code, and what came of it."""
+    """Compare the code and the results of two attempts."""
     from triton_agent.runs.runs_diff import diff
 
     raise typer.Exit(diff(before, after, store=store, json=json))
@@ -112,24 +119,27 @@ def diff(
 
 @runs_app.command("export")
 def export_runs(
-    runs: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Which; without any, all.")] = None,
+    runs: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Runs to export; default: all.")] = None,
     output: OUTPUT = None,
     form: Annotated[
         str | None,
-        typer.Option("--format", "-f", help="jsonl or parquet (lossless), trl-sft, trl-grpo; else by the file's name."),
+        typer.Option(
+            "--format", "-f", help="jsonl or parquet (lossless), trl-sft, trl-grpo; default: by the file name."
+        ),
     ] = None,
     problem: PROBLEM = None,
     policy: POLICY = None,
     status: STATE = None,
     since: SINCE = None,
     which: Annotated[
-        str, typer.Option("--which", help="For trl-sft: passed, wins (surely faster), or best of each problem.")
+        str,
+        typer.Option("--which", help="For trl-sft: passed, wins (faster with confidence), or best (of each problem)."),
     ] = "passed",
-    shape: Annotated[str, typer.Option("--shape", help="For trl-sft: messages, or prompt-completion.")] = "messages",
+    shape: Annotated[str, typer.Option("--shape", help="For trl-sft: messages or prompt-completion.")] = "messages",
     store: STORE = None,
     json: JSON = False,
 ) -> None:
-    """Write runs to a file: to keep, to analyse, to train on. Names ending in .gz are compressed."""
+    """Export runs to a file, for keeping, analysis or training. Names ending in .gz are compressed."""
     from triton_agent.runs.exchange import ExportRequest, export_runs
     from triton_agent.runs.selection import Selection
 
@@ -140,11 +150,13 @@ def export_runs(
 
 @runs_app.command("import")
 def import_runs(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="What `runs export` wrote: JSON or Parquet.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="File written by `runs export`: JSON or Parquet.")
+    ],
     store: STORE = None,
     json: JSON = False,
 ) -> None:
-    """Take runs from a file into the store; what is there already is not taken twice."""
+    """Import runs from a file into the store; runs that are already there are skipped."""
     from triton_agent.runs.exchange import import_runs
 
     raise typer.Exit(import_runs(files, store=store, json=json))
@@ -155,12 +167,14 @@ def import_runs(
 
 @runs_app.command()
 def prune(
-    runs: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="These; else by --older-than.")] = None,
+    runs: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUN]...", help="Runs to remove; or use --older-than.")
+    ] = None,
     older_than: Annotated[
-        str | None, typer.Option("--older-than", metavar="AGE", help="Runs begun longer ago: 12h, 90d.")
+        str | None, typer.Option("--older-than", metavar="AGE", help="Runs started longer ago: 12h, 90d.")
     ] = None,
     keep_best: Annotated[
-        bool, typer.Option("--keep-best", help="Keep the run that holds the best attempt of its problem.")
+        bool, typer.Option("--keep-best", help="Keep the run with the best attempt of each problem.")
     ] = False,
     problem: PROBLEM = None,
     policy: POLICY = None,
@@ -170,7 +184,7 @@ def prune(
     dry_run: DRY_RUN = False,
     json: JSON = False,
 ) -> None:
-    """Forget runs for good, after showing which and how large."""
+    """Remove runs for good, after showing them and their sizes."""
     from triton_agent.runs.prune import PruneRequest, prune
     from triton_agent.runs.selection import Selection
 
@@ -181,11 +195,11 @@ def prune(
 
 @runs_app.command()
 def backup(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Where the copy goes; must not be there yet.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="File for the copy; must not exist.")],
     store: STORE = None,
     json: JSON = False,
 ) -> None:
-    """Copy the whole store, also while runs write to it."""
+    """Copy the whole store, even while runs write to it."""
     from triton_agent.runs.store_care import backup
 
     raise typer.Exit(backup(file, store=store, json=json))
@@ -193,7 +207,7 @@ def backup(
 
 @runs_app.command()
 def repair(store: STORE = None, yes: YES = False, json: JSON = False) -> None:
-    """Look for damage in the store, and save what can be read."""
+    """Check the store for damage and save what can be read."""
     from triton_agent.runs.store_care import repair
 
     raise typer.Exit(repair(store=store, yes=yes, json=json))
@@ -205,36 +219,49 @@ def repair(store: STORE = None, yes: YES = False, json: JSON = False) -> None:
 def replay(
     run: RUN,
     attempt: Annotated[
-        str | None, typer.Option("--attempt", "-a", metavar="A", help="Only the way to this one: 2.1, or best.")
+        str | None, typer.Option("--attempt", "-a", metavar="A", help="Only the path to this attempt: 2.1, or best.")
     ] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Print it; so it is done where there is no terminal.")] = False,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Print the run instead; the default without a terminal.")
+    ] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Judge the stored candidates again, here, and compare the verdicts.")
+        bool,
+        typer.Option("--verify", help="Evaluate the stored candidates again on this machine and compare the verdicts."),
     ] = False,
     regrade: Annotated[
-        bool, typer.Option("--regrade", help="Like --verify, and keep the new verdicts beside the old.")
+        bool, typer.Option("--regrade", help="Like --verify, and keep the new verdicts beside the old ones.")
     ] = False,
     fork: Annotated[
-        str | None, typer.Option("--fork", metavar="A", help="Go on from this one as a new run: 2.1, or best.")
+        str | None, typer.Option("--fork", metavar="A", help="Start a new run from this attempt: 2.1, or best.")
     ] = None,
     policy: Annotated[
-        str | None, typer.Option("--policy", help="With --fork: who writes; like what follows, else as it was.")
+        str | None,
+        typer.Option(
+            "--policy", help="With --fork: who writes the kernels; this and the following options default to the run's."
+        ),
     ] = None,
-    turns: Annotated[int | None, typer.Option("--turns", help="With --fork: how many more.")] = None,
-    parallel: Annotated[int | None, typer.Option("--parallel", help="With --fork: proposals in a round.")] = None,
-    budget: Annotated[str | None, typer.Option("--budget", metavar="TIME", help="With --fork: as in 90s, 10m.")] = None,
-    max_tokens: Annotated[int | None, typer.Option("--max-tokens", help="With --fork: in all.")] = None,
-    max_cost: Annotated[float | None, typer.Option("--max-cost", help="With --fork: in the policy's currency.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="With --fork: another search.")] = None,
+    turns: Annotated[int | None, typer.Option("--turns", help="With --fork: further turns.")] = None,
+    parallel: Annotated[int | None, typer.Option("--parallel", help="With --fork: proposals per turn.")] = None,
+    budget: Annotated[
+        str | None, typer.Option("--budget", metavar="TIME", help="With --fork: time limit, 90s or 10m.")
+    ] = None,
+    max_tokens: Annotated[int | None, typer.Option("--max-tokens", help="With --fork: token limit.")] = None,
+    max_cost: Annotated[
+        float | None, typer.Option("--max-cost", help="With --fork: cost limit, in the policy's currency.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="With --fork: seed of the search.")] = None,
     out: Annotated[
-        str | None, typer.Option("--out", metavar="DIR", help="With --fork: where file and report go; default: ./RUN.")
+        str | None,
+        typer.Option(
+            "--out", metavar="DIR", help="With --fork: folder for the shipped file and the report; default: ./RUN."
+        ),
     ] = None,
     device: DEVICE = "auto",
     jobs: JOBS = 0,
     store: STORE = None,
     json: JSON = False,
 ) -> None:
-    """Play a run back step by step (n, p, q, arrows; no GPU, policy or network), or go on from one of its steps."""
+    """Play a run step by step (keys n, p, q, arrows), evaluate it again, or start a new run from an attempt."""
     from triton_agent.runs.replay import ReplayRequest, run_replay
 
     changes: dict[str, Any] = {
@@ -272,7 +299,9 @@ def replay(
 def bundle(
     run: RUN,
     output: OUTPUT = None,
-    redact: Annotated[bool, typer.Option("--redact", help="Without folders, and names of users and machines.")] = False,
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Remove folders and the names of users and machines.")
+    ] = False,
     store: STORE = None,
     json: JSON = False,
 ) -> None:
@@ -283,14 +312,16 @@ def bundle(
 
 
 def verify_bundle(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="What `triton-agent bundle` wrote.")],
-    every: Annotated[bool, typer.Option("--all", help="Judge every attempt again, not the best only.")] = False,
-    hashes_only: Annotated[bool, typer.Option("--hashes-only", help="Check the bytes; judge nothing.")] = False,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="File written by `triton-agent bundle`.")],
+    every: Annotated[bool, typer.Option("--all", help="Evaluate every attempt again, not only the best.")] = False,
+    hashes_only: Annotated[
+        bool, typer.Option("--hashes-only", help="Check the hashes only; evaluate nothing.")
+    ] = False,
     device: DEVICE = "auto",
     jobs: JOBS = 0,
     json: JSON = False,
 ) -> None:
-    """Check every byte of an evidence bundle, then judge its kernels again on this machine, confined."""
+    """Check the hashes of an evidence bundle, then evaluate its kernels again on this machine, confined."""
     from triton_agent.runs.bundle_commands import verify
 
     raise typer.Exit(verify(file, every=every, hashes_only=hashes_only, device=device, jobs=jobs, json=json))
@@ -299,14 +330,14 @@ def verify_bundle(
 def clean(
     what: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[WHAT]...", help="cache, scratch, data, store; without any, all but the store."),
+        typer.Argument(metavar="[WHAT]...", help="cache, scratch, data, store; default: all but the store."),
     ] = None,
     store: STORE = None,
     yes: YES = False,
     dry_run: DRY_RUN = False,
     json: JSON = False,
 ) -> None:
-    """Empty caches and data, after showing their sizes; the store only where it is named."""
+    """Remove caches and data, after showing their sizes; the store only if named."""
     from triton_agent.runs.clean import run
 
     raise typer.Exit(run(what or (), store=store, yes=yes, dry_run=dry_run, json=json))

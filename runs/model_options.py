@@ -22,41 +22,47 @@ HOTTEST = 2.0
 """Servers take no more."""
 
 BASE_URL = Annotated[
-    str | None, typer.Option("--base-url", metavar="URL", help="Where openai:MODEL is served: http://127.0.0.1:8000/v1")
+    str | None, typer.Option("--base-url", metavar="URL", help="Server of openai:MODEL: http://127.0.0.1:8000/v1")
 ]
 API_KEY_ENV = Annotated[
     str | None,
     typer.Option("--api-key-env", metavar="NAME", help="Environment variable with the key; default: OPENAI_API_KEY."),
 ]
-TEMPERATURE = Annotated[float | None, typer.Option("--temperature", help="Of a language model; default: 0.8.")]
+TEMPERATURE = Annotated[
+    float | None, typer.Option("--temperature", help="Sampling temperature of the language model; default: 0.8.")
+]
 MAX_ANSWER_TOKENS = Annotated[
-    int | None, typer.Option("--max-answer-tokens", help="Of one answer, reasoning included; default: 8192.")
+    int | None,
+    typer.Option("--max-answer-tokens", help="Length of one answer at most, reasoning included; default: 8192."),
 ]
 CONTEXT_TOKENS = Annotated[
-    int | None, typer.Option("--context-tokens", help="Of question and answer, where a server does not tell.")
+    int | None, typer.Option("--context-tokens", help="Context length, if the server does not report it.")
 ]
 PRICE = Annotated[
-    str | None, typer.Option("--price", metavar="IN,OUT", help="Of a million tokens read and written, as in 0.15,0.60.")
+    str | None, typer.Option("--price", metavar="IN,OUT", help="Price of a million input and output tokens: 0.15,0.60.")
 ]
 VLLM_PYTHON = Annotated[
     str | None,
-    typer.Option("--vllm-python", metavar="PATH", help="Interpreter that has vLLM; else TRITON_AGENT_VLLM_PYTHON."),
+    typer.Option(
+        "--vllm-python", metavar="PATH", help="Python with vLLM installed; default: $TRITON_AGENT_VLLM_PYTHON."
+    ),
 ]
-ADAPTER = Annotated[
-    str | None, typer.Option("--adapter", metavar="DIR", help="Low-rank adapter that vllm:MODEL answers with.")
-]
+ADAPTER = Annotated[str | None, typer.Option("--adapter", metavar="DIR", help="LoRA adapter for vllm:MODEL.")]
 SPECULATE = Annotated[
     int | None,
-    typer.Option("--speculate", metavar="N", help="vllm: guess N tokens ahead from what repeats; answers stay alike."),
+    typer.Option(
+        "--speculate", metavar="N", help="vllm: speculate N tokens from repeated text; answers stay the same."
+    ),
 ]
 GPU_MEMORY = Annotated[
-    float | None, typer.Option("--gpu-memory", metavar="SHARE", help="vllm: of a GPU's memory; default: 0.6.")
+    float | None, typer.Option("--gpu-memory", metavar="SHARE", help="vllm: share of the GPU's memory; default: 0.6.")
 ]
 MODEL_DTYPE = Annotated[
-    str | None, typer.Option("--model-dtype", metavar="T", help="hf, vllm: float32, bfloat16; else as stored.")
+    str | None,
+    typer.Option("--model-dtype", metavar="T", help="hf, vllm: compute in float32 or bfloat16; default: as stored."),
 ]
 STRUCTURED = Annotated[
-    bool, typer.Option("--structured", help="vllm: hold answers to their form, a plan and one Python file.")
+    bool, typer.Option("--structured", help="vllm: constrain answers to a plan and one Python file.")
 ]
 OPTIONS: dict[str, tuple[Any, Any]] = {
     "base_url": (BASE_URL, None),

@@ -1,4 +1,4 @@
-"""The store that a command works on: `--store`, else `TRITON_AGENT_STORE`, else the user's own; runs in it by name."""
+"""The store that a command works on: `--store`, else `TRITON_AGENT_STORE`, else the store of the user."""
 
 from __future__ import annotations
 

@@ -12,35 +12,43 @@ import typer
 
 from triton_agent.runs.shared_options import sharing
 
-MODEL = Annotated[str, typer.Option("--model", metavar="M", help="A folder with a model, or its name on the hub.")]
+MODEL = Annotated[str, typer.Option("--model", metavar="M", help="Model folder, or its name on the hub.")]
 RUNS = Annotated[
     str | None,
-    typer.Option("--runs", metavar="FILTER", help="Of the store: all; ids; problem=..., policy=..., since=7d; commas."),
+    typer.Option(
+        "--runs", metavar="FILTER", help="Runs to use: all, ids, problem=..., policy=..., since=7d; comma-separated."
+    ),
 ]
-OUT = Annotated[str, typer.Option("--out", metavar="DIR", help="Where checkpoints and weights go.")]
+OUT = Annotated[str, typer.Option("--out", metavar="DIR", help="Folder for checkpoints and weights.")]
 STORE = Annotated[
     str | None,
     typer.Option(
-        "--store", metavar="WHERE", help="A file, or postgresql://...; else TRITON_AGENT_STORE, else your own store."
+        "--store",
+        metavar="WHERE",
+        help="Store file or postgresql:// URL; default: $TRITON_AGENT_STORE, else your own store.",
     ),
 ]
-JSON = Annotated[bool, typer.Option("--json", help="JSON on stdout and nothing else there.")]
-RATE = Annotated[float | None, typer.Option("--learning-rate", "--lr", help="Else what suits most models.")]
-EPOCHS = Annotated[float, typer.Option("--epochs", help="Times over all data.")]
-STEPS = Annotated[int | None, typer.Option("--steps", help="Steps of the optimiser, in place of epochs.")]
-BATCH = Annotated[int, typer.Option("--batch", help="Examples at once on one device.")]
-ACCUMULATE = Annotated[int, typer.Option("--accumulate", help="Batches that make one step.")]
-LORA = Annotated[int | None, typer.Option("--lora", metavar="RANK", help="Train low-rank matrices, not all weights.")]
+JSON = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")]
+RATE = Annotated[
+    float | None, typer.Option("--learning-rate", "--lr", help="Learning rate; the default suits most models.")
+]
+EPOCHS = Annotated[float, typer.Option("--epochs", help="Passes over the data.")]
+STEPS = Annotated[int | None, typer.Option("--steps", help="Optimizer steps, instead of --epochs.")]
+BATCH = Annotated[int, typer.Option("--batch", help="Examples per device and step.")]
+ACCUMULATE = Annotated[int, typer.Option("--accumulate", help="Batches accumulated into one step.")]
+LORA = Annotated[
+    int | None, typer.Option("--lora", metavar="RANK", help="Train a LoRA adapter of this rank instead of all weights.")
+]
 BF16 = Annotated[bool, typer.Option("--bf16", help="Compute in bfloat16.")]
-CHECKPOINTING = Annotated[bool, typer.Option("--recompute", help="Less memory, more time: recompute activations.")]
+CHECKPOINTING = Annotated[bool, typer.Option("--recompute", help="Recompute activations: less memory, more time.")]
 SAVE = Annotated[int, typer.Option("--save-every", metavar="N", help="Steps between checkpoints.")]
-RESUME = Annotated[bool, typer.Option("--resume", help="Go on from the last whole checkpoint in --out.")]
+RESUME = Annotated[bool, typer.Option("--resume", help="Continue from the last complete checkpoint in --out.")]
 REPORT = Annotated[
-    list[str] | None, typer.Option("--report-to", metavar="R", help="tensorboard, wandb, ...; repeat for more.")
+    list[str] | None, typer.Option("--report-to", metavar="R", help="Report to tensorboard, wandb, ...; repeatable.")
 ]
 SEED = Annotated[int, typer.Option("--seed")]
-CPU = Annotated[bool, typer.Option("--cpu", help="Leave the GPU alone.")]
-LENGTH = Annotated[int, typer.Option("--max-tokens", help="Longer examples are left out or cut.")]
+CPU = Annotated[bool, typer.Option("--cpu", help="Train on the CPU.")]
+LENGTH = Annotated[int, typer.Option("--max-tokens", help="Drop or cut longer examples.")]
 TRAINING: dict[str, tuple[Any, Any]] = {
     "learning_rate": (RATE, None),
     "steps": (STEPS, None),
@@ -60,8 +68,8 @@ TRAINING: dict[str, tuple[Any, Any]] = {
 """Of every command that trains: annotation and default by name."""
 
 HELP = {"no_args_is_help": True, "context_settings": {"help_option_names": ["-h", "--help"]}}
-train_app = typer.Typer(name="train", help="Train a policy on what the store holds.", **HELP)  # type: ignore[arg-type]
-policy_app = typer.Typer(name="policy", help="Policies: make a fresh one.", **HELP)  # type: ignore[arg-type]
+train_app = typer.Typer(name="train", help="Train a policy on logged runs.", **HELP)  # type: ignore[arg-type]
+policy_app = typer.Typer(name="policy", help="Create a policy.", **HELP)  # type: ignore[arg-type]
 
 
 def attach(app: typer.Typer) -> None:
@@ -73,12 +81,14 @@ def attach(app: typer.Typer) -> None:
 @policy_app.command("init")
 def init(
     out: OUT,
-    data: Annotated[list[str], typer.Option("--data", metavar="PATH", help="Texts for the tokenizer; repeat.")],
-    size: Annotated[str, typer.Option("--size", help="tiny or small.")] = "tiny",
+    data: Annotated[
+        list[str], typer.Option("--data", metavar="PATH", help="Texts to train the tokenizer on; repeatable.")
+    ],
+    size: Annotated[str, typer.Option("--size", help="Size of the model: tiny or small.")] = "tiny",
     seed: SEED = 0,
     json: JSON = False,
 ) -> None:
-    """A fresh small policy, for those without weights: it knows nothing yet."""
+    """Create a small untrained policy, to try training without pretrained weights."""
     from triton_agent.runs.train import init
 
     raise typer.Exit(init(out, data, size=size, seed=seed, json=json))
@@ -91,15 +101,15 @@ def sft(
     model: MODEL,
     out: OUT,
     data: Annotated[
-        list[str] | None, typer.Option("--data", metavar="FILE", help="Rows as `runs export` writes them; repeat.")
+        list[str] | None, typer.Option("--data", metavar="FILE", help="Rows written by `runs export`; repeatable.")
     ] = None,
     runs: RUNS = None,
     epochs: EPOCHS = 3.0,
     max_tokens: LENGTH = 8192,
-    packing: Annotated[bool, typer.Option("--packing", help="Several examples in a row.")] = False,
-    held_out: Annotated[float, typer.Option("--held-out", help="Share of examples kept aside.")] = 0.0,
+    packing: Annotated[bool, typer.Option("--packing", help="Pack several examples into one sequence.")] = False,
+    held_out: Annotated[float, typer.Option("--held-out", help="Share of the examples held out for evaluation.")] = 0.0,
 ) -> None:
-    """Fine-tune on conversations that ended in a kernel that passed."""
+    """Fine-tune a model on conversations that led to a passing kernel."""
     from triton_agent.runs.train import sft
 
     settings = {
@@ -120,34 +130,37 @@ def grpo(
     out: OUT,
     runs: RUNS = None,
     recipe: Annotated[
-        str, typer.Option("--recipe", help="autotriton, tritonrl, kevin, drkernel, milestones, default.")
+        str,
+        typer.Option(
+            "--recipe", help="Rewards and credit: autotriton, tritonrl, kevin, drkernel, milestones, default."
+        ),
     ] = "default",
     epochs: EPOCHS = 1.0,
     max_tokens: LENGTH = 16384,
-    temperature: Annotated[float, typer.Option("--temperature", help="At which the runs were sampled.")] = 1.0,
+    temperature: Annotated[float, typer.Option("--temperature", help="Sampling temperature of the logged runs.")] = 1.0,
     proximal: Annotated[
         bool,
-        typer.Option("--proximal", help="For runs of an older policy: weight by importance, clip about the current."),
+        typer.Option(
+            "--proximal", help="For runs of an older policy: importance weights, clipped around the current policy."
+        ),
     ] = False,
-    version: Annotated[str, typer.Option("--version-name", help="The policy version that --model is.")] = "",
+    version: Annotated[str, typer.Option("--version-name", help="Version of the policy in --model.")] = "",
     stale: Annotated[
-        int | None, typer.Option("--stale", metavar="N", help="Leave out what is N+1 versions old.")
+        int | None, typer.Option("--stale", metavar="N", help="Skip attempts more than N policy versions old.")
     ] = None,
     start_by: Annotated[
         str | None,
-        typer.Option(
-            "--start-by", help="entropy: of the checkpoints in --model, start from the most undecided good one."
-        ),
+        typer.Option("--start-by", help="entropy: start from the good checkpoint in --model with the highest entropy."),
     ] = None,
     evaluate_every: Annotated[
-        int, typer.Option("--evaluate-every", metavar="N", help="Steps between held-out evaluations; 0: none.")
+        int, typer.Option("--evaluate-every", metavar="N", help="Steps between evaluations on --held-out; 0: never.")
     ] = 0,
     held_out: Annotated[
-        str | None, typer.Option("--held-out", metavar="FILTER", help="Runs whose problems are evaluated on.")
+        str | None, typer.Option("--held-out", metavar="FILTER", help="Runs whose problems are used for evaluation.")
     ] = None,
-    answers: Annotated[int, typer.Option("--answers", help="To each held-out problem.")] = 4,
+    answers: Annotated[int, typer.Option("--answers", help="Answers per held-out problem.")] = 4,
 ) -> None:
-    """Multi-turn GRPO on logged runs: nothing new is sampled but for held-out figures."""
+    """Train a model by multi-turn GRPO on logged runs. New answers are sampled only for evaluation."""
     from triton_agent.runs.train import GRPORequest, grpo
 
     settings = {
@@ -197,12 +210,14 @@ def _handling(said: Mapping[str, Any]) -> dict[str, Any]:
 
 @train_app.command("eval")
 def evaluate(
-    model: Annotated[list[str], typer.Option("--model", metavar="M", help="One, or several to compare; repeat.")],
+    model: Annotated[
+        list[str], typer.Option("--model", metavar="M", help="Model to evaluate; repeat to compare several.")
+    ],
     runs: RUNS = None,
-    recipe: Annotated[str, typer.Option("--recipe", help="By which rewards are told.")] = "default",
-    answers: Annotated[int, typer.Option("--answers", help="To each problem.")] = 8,
-    k: Annotated[list[int] | None, typer.Option("--k", help="For pass@k; repeat for more.")] = None,
-    max_tokens: Annotated[int, typer.Option("--max-tokens", help="Of one answer.")] = 4096,
+    recipe: Annotated[str, typer.Option("--recipe", help="Recipe that computes the rewards.")] = "default",
+    answers: Annotated[int, typer.Option("--answers", help="Answers per problem.")] = 8,
+    k: Annotated[list[int] | None, typer.Option("--k", help="k of pass@k; repeatable.")] = None,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", help="Length of one answer at most.")] = 4096,
     temperature: Annotated[float, typer.Option("--temperature")] = 1.0,
     bf16: BF16 = False,
     seed: SEED = 0,
@@ -210,7 +225,7 @@ def evaluate(
     store: STORE = None,
     json: JSON = False,
 ) -> None:
-    """Ask models for kernels to the problems of runs: pass@k, valid, compiled, correct, fast, hacks, with intervals."""
+    """Evaluate models on the problems of logged runs: pass@k, valid, correct, fast, hacks, with intervals."""
     from triton_agent.runs.train_eval import EvalRequest, run
 
     request = EvalRequest(
