@@ -16,9 +16,7 @@ from pathlib import Path
 import torch
 import triton
 import triton.language as tl
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from triton_agent.tools.emulate.cuda_stand_in import CudaStandIn
 from triton_agent.tools.emulate.interpreter import Deadlock, KernelError, OutOfBounds, install
 
 TESTS = Path(__file__).parents[1]
@@ -370,53 +368,6 @@ def no_thread_stays_without_a_seed():
     return threading.active_count() == 1 or [thread.name for thread in threading.enumerate()]
 
 
-@probe
-def no_thread_is_started_from_below_a_kernel_file():
-    """The guard refuses a candidate that starts threads, through whatever library, where Python tells of it (3.12)."""
-    starters = []
-
-    def noted(*arguments):
-        frame, files = sys._getframe(1), set()
-        while frame is not None:
-            files.add(frame.f_code.co_filename)
-            frame = frame.f_back
-        starters.append(files)
-        return start(*arguments)
-
-    INTERPRETER.order_seed = 5
-    start, threading._start_new_thread = threading._start_new_thread, noted
-    try:
-        turn, x = torch.zeros(1, dtype=torch.int32), torch.zeros(40, dtype=torch.int32)
-        in_turn_kernel[(40,)](turn, x, False)
-    finally:
-        threading._start_new_thread = start
-    return len(starters) > 8 and not any(__file__ in files for files in starters)
-
-
-SECRET = torch.ones(3)
-
-
-@triton.jit
-def torch_inside_kernel(x_ptr):
-    tl.store(x_ptr + tl.program_id(0), SECRET.sum().item())
-
-
-@probe
-def what_a_kernel_does_through_torch_is_seen():
-    seen = []
-
-    class Log(TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            seen.append(str(func))
-            return func(*args, **(kwargs or {}))
-
-    INTERPRETER.order_seed = 1
-    x = torch.zeros(10)
-    with Log():
-        torch_inside_kernel[(10,)](x)
-    return seen.count("aten.sum.default") == 10 and x.tolist() == [3.0] * 10
-
-
 # --- honest kernels
 
 
@@ -440,8 +391,7 @@ def is_right_in_any_order(name):
     for seed in range(5):
         INTERPRETER.launches.clear()
         INTERPRETER.order_seed = seed
-        with CudaStandIn("cuda:90"):
-            got = model(*(each.clone() for each in inputs))
+        got = model(*(each.clone() for each in inputs))
         if not torch.allclose(got.float(), want.float(), rtol=1e-2, atol=1e-2):
             return f"wrong under seed {seed}"
         for launch in INTERPRETER.launches:

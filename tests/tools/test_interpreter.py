@@ -47,11 +47,8 @@ FAULTS_OF_THE_STOCK_INTERPRETER = (
     "libdevice_functions_equal_torch",
     "libdevice_takes_several_arguments",
     "autotuned_kernel_runs",
-    "tuning_in_place_without_restoring_is_wrong_as_on_a_gpu",
     "tuning_resets_what_is_summed",
-    "tuning_passes_over_configurations_that_assert",
     "driver_describes_the_target",
-    "warmed_up_kernel_can_be_launched",
     "store_past_the_end_is_told_and_not_done",
     "neighbour_in_the_same_storage_is_out_of_bounds",
     "load_before_the_start",
@@ -90,11 +87,8 @@ OTHER_PROMISES = (
     "exception_carries_the_line",
     "swallowed_fault_is_remembered",
     "launch_is_recorded",
-    "tuning_is_recorded_once",
-    "silenced_launch_does_nothing",
     "contested_elements_are_told",
     "installing_again_changes_nothing",
-    "host_code_for_a_gpu_runs",
 )
 
 

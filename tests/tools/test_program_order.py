@@ -35,8 +35,6 @@ PROMISES = (
     "the_first_error_ends_the_launch",
     "an_error_names_kernel_and_line",
     "no_thread_stays_without_a_seed",
-    "no_thread_is_started_from_below_a_kernel_file",
-    "what_a_kernel_does_through_torch_is_seen",
     "honest_sum_under_a_lock",
     "honest_split_k_in_turn",
     "honest_last_program_finishes",

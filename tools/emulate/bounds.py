@@ -1,12 +1,13 @@
-"""Where a launch may reach, and what it did there.
+"""The memory that a launch may access, and a record of its accesses.
 
-A pointer that came from a tensor argument may reach that argument's extent and nothing else: from the view's first
-element to its last, holes of strides included, not its whole storage. A pointer whose origin is lost (an integer from
-`data_ptr()`, a table of pointers, a choice between two) may reach the extent of any argument, and of any tensor whose
-address host code asked for (`addresses.py`).
-Also kept here: bytes moved, which arguments were read and written, and races: elements to which two programs gave
-different values, or which one program stored and another one read. Arguments that overlap are one memory. Not noticed:
-races through pointers of lost origin, and between accesses to the same bytes as elements of different sizes.
+A pointer that came from a tensor argument may access that argument's extent and nothing else: from the view's first
+element to its last, holes of strides included, not its whole storage. A pointer of unknown origin (an integer from
+`data_ptr()`, a table of pointers, a choice between two) may access the extent of any argument, and of any tensor whose
+address the tape takes (`reveal`).
+
+The record holds the bytes moved and the races: elements in which two programs stored different values, or which one
+program stored and another one read. Arguments that overlap are one memory. Not noticed: races through pointers of
+unknown origin, and between accesses to the same bytes as elements of different sizes.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import torch
 import triton.runtime.interpreter as stock
 
-from triton_agent.tools.emulate.addresses import known
 from triton_agent.tools.emulate.faults import OutOfBounds
 from triton_agent.tools.emulate.floats import Array
 
@@ -40,12 +41,32 @@ class Extent:
 
 
 SEVERAL = -1
-"""In place of a program's number: more than one."""
+"""Stands for more than one program where a program's number is kept."""
+
+_revealed: dict[tuple[int, int], torch.Tensor] = {}
+"""Tensors that kernels may be given by address, by start and end in memory. They are kept for as long as the process
+lives, so that no address comes to mean other memory."""
+
+
+def reveal(tensor: torch.Tensor) -> None:
+    """Let pointers of unknown origin access this tensor, as they can on a GPU."""
+    start, end = extent_of(tensor)
+    if end > start:
+        _revealed[start, end] = tensor
+
+
+def extent_of(tensor: torch.Tensor) -> tuple[int, int]:
+    """Return the addresses of the first element and of the end of the last; between them lie the holes of strides."""
+    start = tensor.data_ptr()
+    if not tensor.numel():
+        return start, start
+    last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
+    return start, start + (last + 1) * tensor.element_size()
 
 
 @dataclasses.dataclass(slots=True)
 class Users:
-    """By element of one memory: the program, numbered from 1, that stored or read it, 0 for none, or `SEVERAL`."""
+    """For each element of one memory: the number of the program that accessed it, from 1, or 0, or `SEVERAL`."""
 
     writers: Array
     """`SEVERAL` if programs stored equal values; else the last one to store."""
@@ -62,8 +83,6 @@ class Memory:
         self.bytes_loaded = 0
         self.bytes_stored = 0
         self.has_atomics = False
-        self.read: set[int] = set()
-        self.written: set[int] = set()
         self.contested: set[int] = set()
         """Extents with an element to which two programs stored different values."""
         self.read_beside_stores: set[int] = set()
@@ -72,7 +91,7 @@ class Memory:
         self._users: dict[tuple[int, int], Users] = {}
 
     def admit(self, action: str, addresses: Array, item_bytes: int, origin: int | None) -> int | None:
-        """The extent that holds all these accesses; None if several do. Raises `OutOfBounds` otherwise."""
+        """Return the index of the extent that holds all these accesses, None if several do; else raise `OutOfBounds`."""
         low, high = int(addresses.min()), int(addresses.max()) + item_bytes
         if origin is not None:
             if self.extents[origin].holds(low, high):
@@ -81,13 +100,13 @@ class Memory:
         for index, extent in enumerate(self.extents):
             if extent.holds(low, high):
                 return index
-        places = [*((extent.start, extent.end) for extent in self.extents), *known()]
+        places = [*((extent.start, extent.end) for extent in self.extents), *_revealed]
         if not _inside(addresses, item_bytes, places).all():
             raise OutOfBounds(self._complaint(action, addresses, item_bytes, self.extents))
         return None
 
     def note_load(self, addresses: Array, item_bytes: int, origin: int, program: int) -> None:
-        """Remember which program read each element, and whether another one had stored it before."""
+        """Note which program read each element, and whether another program stored it before."""
         users, slots = self._used(addresses, item_bytes, origin)
         users.was_read = True
         if users.was_stored and origin not in self.read_beside_stores:
@@ -102,7 +121,7 @@ class Memory:
             users.readers[slots] = np.where(is_mine, np.int32(program), np.int32(SEVERAL))
 
     def note_store(self, addresses: Array, values: Array, origin: int, program: int) -> None:
-        """Remember which program stored each element, and whether another one had given it a different value.
+        """Note which program stored each element, and whether another program stored a different value before.
 
         A store that changes what another program has read is a race, too.
         """
@@ -126,7 +145,10 @@ class Memory:
             users.writers[slots] = program
 
     def _used(self, addresses: Array, item_bytes: int, origin: int) -> tuple[Users, Array | slice]:
-        """Users of the memory that holds these elements, and the elements' places in it; a slice is quicker."""
+        """Return the users of the memory that holds these elements, and the elements' indices in it.
+
+        The indices are a slice where they can be, which is faster.
+        """
         start, end = self._spans[origin]
         users = self._users.get((start, item_bytes))
         if users is None:
@@ -140,7 +162,7 @@ class Memory:
         return users, slots
 
     def names(self, indices: set[int]) -> list[str]:
-        """The arguments' names, in the order of the parameters."""
+        """Return the names of these arguments, in the order of the parameters."""
         return [self.extents[index].name for index in sorted(indices)]
 
     def _complaint(self, action: str, addresses: Array, item_bytes: int, extents: list[Extent]) -> str:
@@ -166,7 +188,7 @@ def _inside(addresses: Array, item_bytes: int, places: list[tuple[int, int]]) ->
 
 
 def _merged(extents: list[Extent]) -> list[tuple[int, int]]:
-    """For each extent the start and end of the memory that it is part of, together with all that overlap it."""
+    """Return for each extent the start and end of its memory: of all extents that overlap it, directly or not."""
     spans: list[tuple[int, int]] = []
     for extent in sorted(extents, key=lambda extent: extent.start):
         if spans and extent.start < spans[-1][1]:

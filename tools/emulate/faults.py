@@ -1,19 +1,19 @@
-"""What can go wrong inside an emulated launch, as exceptions that name the kernel and the line of the candidate's file.
+"""Errors of an interpreted launch. Each names the kernel and the line of the kernel's file.
 
     EmulationError
     ├── OutOfBounds     a lane that was not masked reached outside the tensors of the launch
     ├── Deadlock        all programs under way wait for a change in memory that none of them makes
-    ├── Unsupported     the interpreter cannot run this: says nothing of the candidate
+    ├── Unsupported     the interpreter cannot run this; no failure of the candidate
     └── KernelError     anything else that was raised inside a kernel; the cause is chained
 
-`OutOfBounds`, `Deadlock` and `KernelError` are the candidate's failures. These live in the candidate's process, which
-turns them into text; they are not meant to be pickled.
+`OutOfBounds`, `Deadlock` and `KernelError` are the candidate's failures. The executor turns them into text; they are not
+meant to be pickled.
 """
 
 from __future__ import annotations
 
 import os
-from types import FrameType, TracebackType
+from types import TracebackType
 
 import numpy as np
 import triton
@@ -22,7 +22,7 @@ _LIBRARIES = tuple(os.path.dirname(path) + os.sep for path in (np.__file__, trit
 
 
 class EmulationError(RuntimeError):
-    """Base: `reason`, and where it happened as far as it is known."""
+    """A reason, and the kernel and line where they are known."""
 
     def __init__(self, reason: str, *, kernel: str = "", line: int | None = None) -> None:
         super().__init__(reason)
@@ -36,11 +36,11 @@ class EmulationError(RuntimeError):
 
 
 class OutOfBounds(EmulationError):
-    """A load, store or atomic touched memory outside the tensors passed to the launch; nothing was accessed."""
+    """A load, store or atomic outside the tensors of the launch; raised before memory is accessed."""
 
 
 class Deadlock(EmulationError):
-    """Every program under way spins, and there are as many as a GPU surely runs side by side."""
+    """All programs under way spin, and a GPU would not run more of them side by side."""
 
     def __init__(self, under_way: int, *, unstarted: int) -> None:
         if unstarted:
@@ -52,30 +52,26 @@ class Deadlock(EmulationError):
 
 
 class Unsupported(EmulationError):
-    """The interpreter has no meaning for `function`, so the candidate cannot be judged here."""
+    """The interpreter cannot run `function`, so the candidate cannot be judged without a GPU."""
 
     def __init__(self, function: str) -> None:
         super().__init__(f"{function} cannot be emulated without a GPU")
 
 
 class KernelError(EmulationError):
-    """An exception inside a kernel: what the compiler would refuse, a failed assertion, a plain mistake."""
+    """Any other exception in a kernel, such as a type error that the compiler would report."""
 
 
 class StaticAssertionFailed(AssertionError):
-    """A `tl.static_assert` did not hold; the autotuner skips such a configuration."""
+    """A `tl.static_assert` did not hold; such a configuration of an autotuned launch is skipped."""
 
 
 def line_of(error: BaseException) -> int | None:
-    """The line of the innermost frame of `error`'s traceback that belongs to the candidate."""
+    """Return the line of the innermost frame of `error`'s traceback that is not of a library."""
     line = None
     step: TracebackType | None = error.__traceback__
     while step is not None:
-        if not _is_library(step.tb_frame):
+        if not step.tb_frame.f_code.co_filename.startswith(_LIBRARIES):
             line = step.tb_lineno
         step = step.tb_next
     return line
-
-
-def _is_library(frame: FrameType) -> bool:
-    return frame.f_code.co_filename.startswith(_LIBRARIES)

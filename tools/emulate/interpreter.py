@@ -1,40 +1,39 @@
-"""Triton's interpreter, made trustworthy enough for verdicts on correctness without a GPU.
+"""Triton's interpreter, corrected so that it can decide on correctness without a GPU.
 
 `install()` replaces, in this process and for good, what the stock interpreter does with a kernel: arithmetic
 (`arithmetic.py`, `dot.py`, `reduction.py`), memory (`memory.py`, `bounds.py`), the meaning of the source
-(`kernel_source.py`), arguments and grids (`launching.py`), autotuning (`tuning.py`), `libdevice` and the driver. It
-works on Triton 3.6 and 3.7, whose stock loops over a dynamic `range` fail with numpy 2.4 in the former.
+(`kernel_source.py`), arguments and grids (`launching.py`), `libdevice` and the driver. It works on Triton 3.6 and 3.7;
+the stock loops of 3.6 over a dynamic `range` fail with numpy 2.4.
 
-Programs run one after another in the order of the grid; with an `order_seed` in random order and interleaved
-(`program_order.py`). Either way `bounds.py` looks for races.
+Programs run one after another in the order of the grid. With an `order_seed` they run in random order and interleaved
+(`program_order.py`). In both cases `bounds.py` looks for races.
 
-Not covered: registers and shared memory have no limit, a store is seen by all programs at once, and nothing is timed.
-Gluon, inline assembly, `dot_scaled` and rare `libdevice` functions raise `Unsupported`. Meant for a one-shot process
-in which one thread launches.
+Not covered: registers and shared memory have no limit, all programs see a store at once, and nothing is timed. Gluon,
+inline assembly, `dot_scaled` and rare `libdevice` functions raise `Unsupported`. Meant for a one-shot process in which
+one thread launches.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import inspect
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, Protocol
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import numpy as np
 import triton.language as tl
 import triton.runtime.interpreter as stock
 from triton.language.extra import cuda, libdevice
 from triton.language.semantic import TritonSemantic
-from triton.runtime.autotuner import Autotuner
 from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
 from triton_agent.tools.emulate.bounds import Memory
+from triton_agent.tools.emulate.driver import TargetDriver
 from triton_agent.tools.emulate.faults import (
     Deadlock,
     EmulationError,
@@ -44,14 +43,12 @@ from triton_agent.tools.emulate.faults import (
     Unsupported,
     line_of,
 )
-from triton_agent.tools.emulate.interpreter_driver import InterpretedKernel, InterpreterDriver
 from triton_agent.tools.emulate.kernel_source import KernelLanguage, rewrite
 from triton_agent.tools.emulate.launching import bind, resolve_grid
 from triton_agent.tools.emulate.memory import GuardedBuilder
-from triton_agent.tools.emulate.program_order import PROGRAMS_PER_MULTIPROCESSOR, Interleaving, ThreadStarter
+from triton_agent.tools.emulate.program_order import PROGRAMS_PER_MULTIPROCESSOR, Interleaving
 from triton_agent.tools.emulate.reduction import associative_scan, reduce
 from triton_agent.tools.emulate.targets import parse_target
-from triton_agent.tools.emulate.tuning import tuned_run
 from triton_agent.tools.errors import InstrumentError
 
 __all__ = [
@@ -71,80 +68,37 @@ class Launch:
     """One finished launch."""
 
     kernel: str
-    grid: tuple[int, int, int]
     programs: int
     bytes_loaded: int
-    """Counted lane by lane, masked lanes not; what an atomic reads is included."""
+    """Bytes of active lanes, including what atomics read."""
     bytes_stored: int
-    written: tuple[tuple[int, int], ...]
-    """Address ranges, start and end, of the tensor arguments that received stores or atomics."""
     contested: tuple[str, ...]
-    """Parameters with an element to which two programs stored different values: on a GPU, a race. Only looked for
-    until the launch's first atomic, which may be a lock."""
+    """Parameters with an element in which two programs stored different values: a race on a GPU. Recorded only until the
+    launch's first atomic, which may be a lock."""
     read_beside_stores: tuple[str, ...]
-    """Parameters with an element that one program stored and another one read, before or after: a race as well. Not
-    counted: stores of the value that was there, volatile loads, and what follows the launch's first atomic."""
-
-
-class Owners(Protocol):
-    """Tells whose kernels are launched."""
-
-    def is_own(self, function: Any) -> bool: ...
-
-    def note_other(self, kernel: str) -> None: ...
+    """Parameters with an element that one program stored and another one read, before or after: a race, too. Not
+    counted: stores that change nothing, volatile loads, and accesses after the launch's first atomic."""
 
 
 class Interpreter:
-    """What `install` put in place: the record of launches, and the switch that silences them."""
+    """The interpreter that `install` put in place, with its record of launches."""
 
     def __init__(self, target: str) -> None:
         self.target = target
         self.launches: list[Launch] = []
         """Cleared by the caller."""
         self.faults: list[EmulationError] = []
-        """Everything raised inside launches, kept even where the candidate swallowed it; cleared by the caller."""
-        self.silenced = False
-        """When True a launch does nothing at all: an answer that stays right did not come from the kernels."""
-        self.owners: Owners | None = None
-        """Who tells a candidate's kernels from others, which run silenced or not and are not in the record."""
+        """Every error of a launch; cleared by the caller."""
+        self.order_seed = None
         self._side_by_side = parse_target(target).multiprocessors * PROGRAMS_PER_MULTIPROCESSOR
-        self._order_seed: int | None = None
-        self._randomness = random.Random()
-        self._starter: ThreadStarter | None = None
         self._builder = GuardedBuilder(parse_target(target).gpu_target())
         self._semantic = TritonSemantic(self._builder)
         self._language = KernelLanguage(self._semantic)
         self._rewritten: dict[Any, Callable[..., Any]] = {}
         self._is_running = False
-        self._is_recording = True
-        self._last: Memory | None = None
-
-    @property
-    def order_seed(self) -> int | None:
-        """Decides the order of programs in all launches that follow its setting; None stands for the grid's order.
-
-        Set by the caller, not from within a kernel file: it starts a thread, which lasts until None is set.
-        """
-        return self._order_seed
-
-    @order_seed.setter
-    def order_seed(self, seed: int | None) -> None:
-        self._order_seed = seed
-        if self._starter is not None and (seed is None or not self._starter.is_usable()):
-            self._starter.close()
-            self._starter = None
-        if seed is not None:
-            self._randomness = random.Random(seed)
-            self._starter = self._starter or ThreadStarter()
 
     def launch(self, kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any]) -> None:
-        """Runs every program of one launch."""
-        self._last = None
-        own = self.owners is None or self.owners.is_own(kernel.fn)
-        if self.owners is not None and not own:
-            self.owners.note_other(kernel.fn.__name__)
-        elif self.silenced:
-            return
+        """Run every program of one launch."""
         try:
             for hook in kernel.pre_run_hooks:
                 hook(*args, **kwargs)
@@ -155,38 +109,43 @@ class Interpreter:
         except EmulationError as error:
             self.faults.append(error)
             raise
-        self._last = memory
-        if self._is_recording and own and 0 not in sizes:
-            self.launches.append(_record(kernel.fn.__name__, sizes, memory))
+        if 0 not in sizes:
+            self.launches.append(
+                Launch(
+                    kernel=kernel.fn.__name__,
+                    programs=math.prod(sizes),
+                    bytes_loaded=memory.bytes_loaded,
+                    bytes_stored=memory.bytes_stored,
+                    contested=tuple(memory.names(memory.contested)),
+                    read_beside_stores=tuple(memory.names(memory.read_beside_stores)),
+                )
+            )
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A kernel calling one of its helpers."""
+        """Call a helper from within a kernel."""
         if not self._is_running:
             raise RuntimeError("Cannot call @triton.jit'd outside of the scope of a kernel")
         return self._python(function)(*args, **kwargs)
-
-    def updated(self) -> frozenset[str]:
-        """The parameters that the last launch both read and wrote."""
-        memory = self._last
-        return frozenset() if memory is None else frozenset(memory.names(memory.read & memory.written))
-
-    @contextlib.contextmanager
-    def unrecorded(self) -> Iterator[None]:
-        self._is_recording = False
-        try:
-            yield
-        finally:
-            self._is_recording = True
 
     def _run_programs(self, function: Any, arguments: dict[str, Any], sizes: tuple[int, int, int]) -> None:
         self._builder.set_grid_dim(*sizes)
         self._is_running = True
         try:
             program = functools.partial(self._python(function), **arguments)
-            if self._starter is not None and math.prod(sizes) > 1:
-                self._interleave(program, sizes)
+            if self.order_seed is not None and math.prod(sizes) > 1:
+                self._builder.interleaving = Interleaving(
+                    grid=sizes,
+                    program=program,
+                    enter=self._builder.set_grid_idx,
+                    randomness=self._randomness,
+                    side_by_side=self._side_by_side,
+                )
+                self._builder.interleaving.run()
             else:
-                self._run_in_order(program, sizes)
+                with np.errstate(all="ignore"):
+                    for index in itertools.product(*map(range, sizes)):
+                        self._builder.set_grid_idx(*index)
+                        program()
         except (MemoryError, InstrumentError):
             raise
         except EmulationError as error:
@@ -199,27 +158,17 @@ class Interpreter:
             raise KernelError(_described(error), kernel=function.__name__, line=line) from error
         finally:
             self._is_running = False
-
-    def _run_in_order(self, program: Callable[[], None], sizes: tuple[int, int, int]) -> None:
-        with np.errstate(all="ignore"):
-            for index in itertools.product(*map(range, sizes)):
-                self._builder.set_grid_idx(*index)
-                program()
-
-    def _interleave(self, program: Callable[[], None], sizes: tuple[int, int, int]) -> None:
-        assert self._starter is not None
-        self._builder.interleaving = Interleaving(
-            grid=sizes,
-            program=program,
-            enter=self._builder.set_grid_idx,
-            randomness=self._randomness,
-            side_by_side=self._side_by_side,
-            starter=self._starter,
-        )
-        try:
-            self._builder.interleaving.run()
-        finally:
             self._builder.interleaving = None
+
+    @property
+    def order_seed(self) -> int | None:
+        """Seed for the order of programs in the launches that follow; None stands for the grid's order."""
+        return self._order_seed
+
+    @order_seed.setter
+    def order_seed(self, seed: int | None) -> None:
+        self._order_seed = seed
+        self._randomness = random.Random(seed)
 
     def _python(self, function: Any) -> Callable[..., Any]:
         if function not in self._rewritten:
@@ -231,29 +180,25 @@ _installed: Interpreter | None = None
 
 
 def install(target: str = "cuda:90") -> Interpreter:
-    """Puts the mended interpreter in place of the stock one; a second call gives the same one back."""
+    """Put the corrected interpreter in place of the stock one; a second call returns the same one."""
     global _installed
     if _installed is None:
-        _check_mode()
+        if not isinstance(tl.standard.sum, stock.InterpretedFunction):
+            raise InstrumentError(
+                "triton was imported to compile, not to interpret",
+                remedy="Set TRITON_INTERPRET=1 before triton is first imported in this process.",
+            )
         _installed = Interpreter(target)
         _replace_language(_installed)
         _replace_launching(_installed)
-        driver.set_active(InterpreterDriver(parse_target(target)))
+        driver.set_active(TargetDriver(parse_target(target)))
     elif _installed.target != target:
         raise InstrumentError(f"the interpreter is already installed for {_installed.target}, not {target}")
     return _installed
 
 
-def _check_mode() -> None:
-    if not isinstance(tl.standard.sum, stock.InterpretedFunction):
-        raise InstrumentError(
-            "triton was imported to compile, not to interpret",
-            remedy="Set TRITON_INTERPRET=1 before triton is first imported in this process.",
-        )
-
-
 def _replace_language(interpreter: Interpreter) -> None:
-    """Binds the functions of `triton.language` to the interpreter, in every module where kernels find them."""
+    """Bind the functions of `triton.language` to the interpreter, in every module where kernels find them."""
     stock._get_np_dtype = _remembering(stock._get_np_dtype)
     builder, scope = interpreter._builder, stock._LangPatchScope()
     stock.interpreter_builder, stock.interpreter_semantic = builder, interpreter._semantic
@@ -272,7 +217,7 @@ def _replace_language(interpreter: Interpreter) -> None:
 
 
 def _remembering(find: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Triton's own writes down a table of all types at every asking, which took a twelfth of a kernel's time."""
+    """Keep what `find` returns: Triton builds a table of all types at each call, a twelfth of a kernel's time."""
     found: dict[str, Any] = {}
 
     def remembered(kind: Any) -> Any:
@@ -285,10 +230,9 @@ def _remembering(find: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _replace_launching(interpreter: Interpreter) -> None:
-    def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> InterpretedKernel:
+    def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
         if not warmup:
             interpreter.launch(kernel, args, grid, kwargs)
-        return InterpretedKernel(kernel.run, kwargs.get("num_warps", 4))
 
     def call(function: Any, *args: Any, **kwargs: Any) -> Any:
         return interpreter.call(function.fn, args, kwargs)
@@ -301,25 +245,11 @@ def _replace_launching(interpreter: Interpreter) -> None:
     stock.InterpretedFunction.run = run
     stock.InterpretedFunction.__call__ = call
     JITFunction.run = refuse
-    Autotuner.run = tuned_run(interpreter.updated, interpreter.unrecorded)
 
 
 def _static_assert(condition: Any, message: Any = "") -> None:
     if not tl.core._unwrap_if_constexpr(condition):
         raise StaticAssertionFailed(str(tl.core._unwrap_if_constexpr(message)) or "static assertion failed")
-
-
-def _record(kernel: str, sizes: tuple[int, int, int], memory: Memory) -> Launch:
-    return Launch(
-        kernel=kernel,
-        grid=sizes,
-        programs=sizes[0] * sizes[1] * sizes[2],
-        bytes_loaded=memory.bytes_loaded,
-        bytes_stored=memory.bytes_stored,
-        written=tuple((memory.extents[i].start, memory.extents[i].end) for i in sorted(memory.written)),
-        contested=tuple(memory.names(memory.contested)),
-        read_beside_stores=tuple(memory.names(memory.read_beside_stores)),
-    )
 
 
 def _described(error: Exception) -> str:

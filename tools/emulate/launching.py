@@ -14,14 +14,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
 import triton
 import triton.language as tl
 import triton.runtime.interpreter as stock
 from triton.runtime.jit import _normalize_ty, mangle_type
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from triton_agent.tools.emulate.bounds import Extent
+from triton_agent.tools.emulate.bounds import Extent, extent_of
 from triton_agent.tools.emulate.faults import Unsupported
 from triton_agent.tools.emulate.memory import ORIGIN
 
@@ -121,24 +120,14 @@ def _pointer(name: str, tensor: Any, extents: list[Extent]) -> Any:
     storage = tensor.base if isinstance(tensor, triton.runtime.jit.TensorWrapper) else tensor
     if storage.device.type != "cpu":
         raise Unsupported(f"a launch on a tensor in the memory of {storage.device}")
-    with torch._C.DisableTorchFunction():  # it is not host code that asks
-        address = tensor.data_ptr()
-    extents.append(_extent(name, storage, address))
-    handle = stock.TensorHandle(np.array([address], np.uint64), element, {ORIGIN: len(extents) - 1})
-    return tl.tensor(handle, element)
-
-
-def _extent(name: str, tensor: Any, address: int) -> Extent:
-    shape, item_bytes = tuple(tensor.shape), tensor.element_size()
-    reach = sum((size - 1) * step for size, step in zip(shape, tensor.stride())) + 1 if tensor.numel() else 0
-    return Extent(
-        name=name,
-        dtype=str(tensor.dtype).removeprefix("torch."),
-        shape=shape,
-        start=address,
-        end=address + reach * item_bytes,
-        item_bytes=item_bytes,
+    start, end = extent_of(storage)
+    dtype = str(storage.dtype).removeprefix("torch.")
+    item_bytes = storage.element_size()
+    extents.append(
+        Extent(name=name, dtype=dtype, shape=tuple(storage.shape), start=start, end=end, item_bytes=item_bytes)
     )
+    handle = stock.TensorHandle(np.array([start], np.uint64), element, {ORIGIN: len(extents) - 1})
+    return tl.tensor(handle, element)
 
 
 def _descriptor(name: str, value: Any, extents: list[Extent]) -> Any:

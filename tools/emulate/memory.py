@@ -1,7 +1,8 @@
-"""Memory operations that ask before they touch anything, and pointers that remember their tensor.
+"""Memory operations with bounds checks, and pointers that keep track of their tensor.
 
-Every lane that is not masked is checked against the extents of the launch (`bounds.py`): numpy would read strange
-memory in silence, or end the process. Block pointers and tensor descriptors come down to the same loads and stores.
+Every active lane is checked against the extents of the launch (`bounds.py`) before memory is accessed: without the
+check, numpy would read other memory without notice, or end the process. Block pointers and tensor descriptors use the
+same loads and stores.
 """
 
 from __future__ import annotations
@@ -18,16 +19,14 @@ from triton_agent.tools.emulate.floats import Array, round_to_tf32
 from triton_agent.tools.emulate.program_order import Interleaving
 
 ORIGIN = "argument"
-"""Key in a handle's attributes: the index of the extent that a pointer came from."""
+"""Key in a handle's attributes for the index of the extent that a pointer came from."""
 
 
 class GuardedBuilder(ArithmeticBuilder):
-    """The builder with memory operations that ask first, and pointers that remember where they came from."""
-
     memory: Memory
-    """Of the launch that is running; set by the interpreter."""
+    """Memory of the running launch; set by the interpreter."""
     interleaving: Interleaving | None = None
-    """Whose programs take turns at memory operations; None while programs run one after another."""
+    """The programs that take turns at memory operations; None while programs run one after another."""
 
     # access
 
@@ -46,7 +45,7 @@ class GuardedBuilder(ArithmeticBuilder):
         eviction_policy: Any = None,
         is_volatile: bool = False,
     ) -> Handle:
-        """Masked lanes without `other` read zero: the compiler for NVIDIA clears the register first."""
+        """Load; masked lanes without `other` read zero, since the compiler for NVIDIA clears the register first."""
         element = ptrs.get_element_ty()
         kind = stock._get_np_dtype(element)
         lanes = _lanes(mask, ptrs.data)
@@ -58,7 +57,6 @@ class GuardedBuilder(ArithmeticBuilder):
             if origin is not None and not is_volatile and not self.memory.has_atomics:
                 self.memory.note_load(addresses, kind.itemsize, origin, self._program())
             self.memory.bytes_loaded += addresses.size * kind.itemsize
-            self.memory.read.update(range(len(self.memory.extents)) if origin is None else (origin,))
         default = np.zeros(ptrs.data.shape, kind) if other is None else np.broadcast_to(other.data, ptrs.data.shape)
         return stock.TensorHandle(stock._interpreter.load(ptrs.data, lanes, default, kind), element)
 
@@ -98,13 +96,12 @@ class GuardedBuilder(ArithmeticBuilder):
             self.interleaving.before_access((action, int(addresses[0]), addresses.size), always=True)
         self.memory.has_atomics = True
         if addresses.size:
-            origin = self._admit_write("atomic", addresses, val.data.itemsize, ptr)
+            self._admit_write("atomic", addresses, val.data.itemsize, ptr)
             self.memory.bytes_loaded += addresses.size * val.data.itemsize
-            self.memory.read.update(range(len(self.memory.extents)) if origin is None else (origin,))
         return lanes
 
     def _note_atomic(self, ptr: Handle, lanes: Array, before: Handle) -> None:
-        """A lock that was not taken and a counter that was only read leave memory as it was."""
+        """Note a change in memory, if there was one: a lock that was not taken leaves memory as it was."""
         if self.interleaving is not None and lanes.any():
             old = np.ascontiguousarray(np.broadcast_to(before.data, ptr.data.shape)[lanes])
             old = old.view(f"u{old.itemsize}")
@@ -115,11 +112,10 @@ class GuardedBuilder(ArithmeticBuilder):
     def _admit_write(self, action: str, addresses: Array, item_bytes: int, ptr: Handle) -> int | None:
         origin = self.memory.admit(action, addresses, item_bytes, ptr.attr.get(ORIGIN))
         self.memory.bytes_stored += addresses.size * item_bytes
-        self.memory.written.update(range(len(self.memory.extents)) if origin is None else (origin,))
         return origin
 
     def _add_half_precision(self, ptr: Handle, val: Handle, lanes: Array) -> Handle:
-        """Adds lane after lane where addresses repeat, each sum rounded to the type."""
+        """Add one lane after the other where addresses repeat, and round each sum to the type."""
         element = val.dtype.scalar
         addresses, terms = ptr.data[lanes], np.broadcast_to(val.data, ptr.data.shape)[lanes]
         before = np.zeros_like(terms)
@@ -138,7 +134,7 @@ class GuardedBuilder(ArithmeticBuilder):
         return stock.TensorHandle(result, element)
 
     def _program(self) -> int:
-        """The running program as a number from 1."""
+        """Return the number of the running program, from 1."""
         x, y, z = self.grid_idx
         _, ny, nz = self.grid_dim
         return int((x * ny + y) * nz + z) + 1
@@ -199,21 +195,21 @@ class GuardedBuilder(ArithmeticBuilder):
     def create_select(self, cond: Handle, lhs: Handle, rhs: Handle) -> Handle:
         other = rhs.data
         if other.dtype.kind in "iu" and other.dtype.itemsize == lhs.data.itemsize:
-            # With and without a sign, numpy would make more bits of them.
+            # numpy would widen a signed and an unsigned type to a common one with more bits
             other = other.astype(lhs.data.dtype, copy=False)
         chosen = stock.TensorHandle(np.where(cond.data, lhs.data, other), lhs.dtype.scalar)
         return _from(lhs, chosen) if lhs.attr.get(ORIGIN) == rhs.attr.get(ORIGIN) else chosen
 
 
 def _from(source: Handle, result: Handle) -> Handle:
-    """`result` with the origin of `source`."""
+    """Copy the origin of `source` to `result`, and return it."""
     if ORIGIN in source.attr:
         result.attr[ORIGIN] = source.attr[ORIGIN]
     return result
 
 
 def _lanes(mask: Any, addresses: Array) -> Array:
-    """The active lanes; a mask comes as a handle, an array or None for all."""
+    """Return the active lanes; the mask is a handle, an array, or None for all."""
     if mask is None:
         return np.ones(addresses.shape, bool)
     active = mask if isinstance(mask, np.ndarray) else mask.data
@@ -221,7 +217,7 @@ def _lanes(mask: Any, addresses: Array) -> Array:
 
 
 def _padding(ptrs: Handle, option: Any) -> Handle | None:
-    """What lanes beyond the boundary read; None stands for zero."""
+    """Return the value that lanes beyond the boundary read; None stands for zero."""
     if option != stock._ir.PADDING_OPTION.PAD_NAN:
         return None
     element = ptrs.get_element_ty()

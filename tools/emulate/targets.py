@@ -1,8 +1,8 @@
 """The GPUs that kernels can be compiled for without owning one, and the limits a launch on them would meet.
 
-Limits belong to an architecture; the number of multiprocessors belongs to a card, so one well-known card stands for
-each. Needs neither torch nor triton: a command line can check its `--target` before either is imported. Does not say
-how fast a target is.
+Limits belong to an architecture. The number of multiprocessors belongs to a card, so each architecture is represented
+by one well-known card. Needs neither torch nor triton: a command line can check its `--target` before either is
+imported. Does not say how fast a target is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from triton_agent.tools.errors import UsageError
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Target:
     """One architecture; `backend`, `arch` and `warp_size` are what Triton's own `GPUTarget` holds."""
 
@@ -40,28 +40,13 @@ class Target:
 
 
 def _nvidia(capability: int, card: str, multiprocessors: int, shared_limit_bytes: int) -> Target:
-    return Target(
-        backend="cuda",
-        arch=capability,
-        warp_size=32,
-        card=card,
-        multiprocessors=multiprocessors,
-        shared_limit_bytes=shared_limit_bytes,
-    )
-
-
-def _amd(arch: str, card: str, warp_size: int, multiprocessors: int, shared_limit_bytes: int) -> Target:
-    return Target(
-        backend="hip",
-        arch=arch,
-        warp_size=warp_size,
-        card=card,
-        multiprocessors=multiprocessors,
-        shared_limit_bytes=shared_limit_bytes,
-    )
+    return Target("cuda", capability, 32, card, multiprocessors, shared_limit_bytes)
 
 
 KIB = 1024
+
+REGISTER_FILE = 65536
+"""Registers of a multiprocessor, the same on every architecture there is a target for."""
 
 # NVIDIA: "maximum shared memory per thread block" of the CUDA programming guide's table of compute capabilities, which
 # is 1 KiB below what a multiprocessor has. AMD: LDS per workgroup; RDNA cards count workgroup processors, as HIP does.
@@ -75,11 +60,11 @@ _ALL = (
     _nvidia(103, "B300", 148, 227 * KIB),
     _nvidia(120, "RTX 5090", 170, 99 * KIB),
     _nvidia(121, "GB10", 48, 99 * KIB),
-    _amd("gfx90a", "MI250X, one die", 64, 110, 64 * KIB),
-    _amd("gfx942", "MI300X", 64, 304, 64 * KIB),
-    _amd("gfx950", "MI355X", 64, 256, 160 * KIB),
-    _amd("gfx1100", "RX 7900 XTX", 32, 48, 64 * KIB),
-    _amd("gfx1201", "RX 9070 XT", 32, 32, 64 * KIB),
+    Target("hip", "gfx90a", 64, "MI250X, one die", 110, 64 * KIB),
+    Target("hip", "gfx942", 64, "MI300X", 304, 64 * KIB),
+    Target("hip", "gfx950", 64, "MI355X", 256, 160 * KIB),
+    Target("hip", "gfx1100", 32, "RX 7900 XTX", 48, 64 * KIB),
+    Target("hip", "gfx1201", 32, "RX 9070 XT", 32, 64 * KIB),
 )
 
 TARGETS: dict[str, Target] = {target.name: target for target in _ALL}
@@ -87,11 +72,11 @@ TARGETS: dict[str, Target] = {target.name: target for target in _ALL}
 
 
 DEFAULT_TARGET = "cuda:90"
-"""What stands for a GPU where no target is named."""
+"""The target where none is named."""
 
 
 def parse_target(text: str) -> Target:
-    """`cuda:90` or `gfx942` as a `Target`; `hip:gfx942` is accepted, too."""
+    """Return the target named by `cuda:90`, `gfx942` or `hip:gfx942`."""
     name = text.strip().lower().removeprefix("hip:")
     if name not in TARGETS:
         raise UsageError(

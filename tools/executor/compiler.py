@@ -79,20 +79,11 @@ class Compiler:
 
     def _compile_one(self, choice: Choice, kernels: Kernels) -> dict[str, Any] | None:
         passed = {name: _stand_in(value, kernels) for name, value in choice.arguments}
-        try:
-            kernels.functions[choice.kernel].run(**passed, grid=choice.grid, warmup=False, **dict(choice.options))
-        except Exception as error:
-            explained = self._aot.explain(error, kernels.path)
-            if explained is not None:
-                line = kernels.line_of(explained.line or 0)
-                return {"kernel": explained.kernel, "line": line, "cause": explained.cause}
-            report = kernels.report(error)
-            return {
-                "kernel": kernels.functions[choice.kernel].__name__,
-                "line": 0,
-                "cause": f"{report['kind']}: {report['text']}",
-            }
-        return None
+        kernel = kernels.functions[choice.kernel]
+        failure = self._aot.compile_launch(kernel, passed, choice.grid, dict(choice.options), source_path=kernels.path)
+        if failure is None:
+            return None
+        return {"kernel": failure.kernel, "line": kernels.line_of(failure.line or 0), "cause": failure.cause}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import torch
 import triton
 from triton.runtime.driver import driver
 
-from triton_agent.tools.emulate.compile_trace import constants_of
+from triton_agent.tools.emulate.aot import constants_of
 from triton_agent.tools.emulate.resources import resources_of
 from triton_agent.tools.executor.arguments import as_passed
 from triton_agent.tools.executor.kernels import Kernels

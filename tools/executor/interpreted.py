@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from triton_agent.tools.emulate import addresses
+from triton_agent.tools.emulate.bounds import reveal
 from triton_agent.tools.emulate.faults import KernelError, StaticAssertionFailed, Unsupported
 from triton_agent.tools.emulate.interpreter import Interpreter
 from triton_agent.tools.executor.arguments import as_passed
@@ -61,7 +61,7 @@ class InterpretedLauncher:
 
     def reveal(self, block: Block) -> None:
         """A kernel may reach this memory by its address alone."""
-        addresses.note(block.tensor(torch.uint8, (block.size_bytes or block.storage.nbytes(),), (1,), 0))
+        reveal(block.tensor(torch.uint8, (block.size_bytes or block.storage.nbytes(),), (1,), 0))
 
     def launches(self) -> list[dict[str, Any]]:
         """Those since `begin`."""

@@ -20,7 +20,7 @@ from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from triton_agent.tools.emulate.stand_in_driver import REGISTER_FILE
+from triton_agent.tools.emulate.targets import REGISTER_FILE
 from triton_agent.tools.tape.recorder import OutOfRecord, Recorder
 from triton_agent.tools.tape.tape import Argument, Choice, Constexpr, Descriptor
 
