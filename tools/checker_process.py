@@ -190,7 +190,7 @@ def audit_problem(
             nursery = stack.enter_context(Nursery(str(folder / "zygote.log")))
         channel, theirs = Channel.pair()
         stack.callback(channel.close)
-        settings = {"spec": spec.to_json(), "judge": {}, "plan": {"modes": ["eval", "train"]}}
+        settings = {"spec": spec.to_json(with_text=True), "judge": {}, "plan": {"modes": ["eval", "train"]}}
         if not trust:
             require_layers()
             settings["confinement"] = to_json(confinement_for(spec, folder / "checker", gpu=False))

@@ -361,7 +361,7 @@ def checker_settings(spec: ProblemSpec, chosen: EvaluatorSettings) -> dict[str, 
     }
     plan = {"modes": list(chosen.modes), "remedies": chosen.remedies, "family": chosen.shapes == "family"}
     plan["device"] = chosen.device
-    told = {"spec": spec.to_json(), "judge": judge, "plan": plan, "baselines": list(chosen.baselines)}
+    told = {"spec": spec.to_json(with_text=True), "judge": judge, "plan": plan, "baselines": list(chosen.baselines)}
     return {**told, "conditions": dataclasses.asdict(chosen.conditions)}
 
 

@@ -49,7 +49,7 @@ class PublicProtocol:
         with tempfile.TemporaryDirectory(dir=self._folder) as scratch:
             cell = confinement_for(spec, Path(scratch) / "cell", gpu=self._device == "cuda")
             job = {
-                "spec": spec.to_json(),
+                "spec": spec.to_json(with_text=True),
                 "source": source,
                 "limit_s": LIMIT_S,
                 "confinement": to_json(cell),

@@ -12,7 +12,6 @@ import functools
 import inspect
 import pickle
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy
@@ -40,7 +39,7 @@ class Reference:
     """One problem at one variant. Everything it makes depends on the given seed only."""
 
     def __init__(self, spec: ProblemSpec, constants: Mapping[str, int], batch: int | None) -> None:
-        source = problem_source.read(Path(spec.path))
+        source = spec.source()
         self.spec = spec
         self.constants = dict(constants)
         self.batch = batch
