@@ -22,13 +22,16 @@ from triton_agent.tools.verify.cases import make_verifier_trial
 from triton_agent.tools.verify.court import Bench, Court, convene, outputs_refused, refusal
 from triton_agent.tools.verify.distributions import draw
 from triton_agent.tools.verify.fake_answers import FakeAnswer, Question, answers_for_verifier, fake_answers_for
+from triton_agent.tools.verify.footprint import INTERPRETER
 from triton_agent.tools.verify.mistakes import coarser_than
 from triton_agent.tools.verify.mutants import Mutant, Mutation, Observer, same_bits, spread
 from triton_agent.tools.verify.plan import Case, PlanSettings, secret_seed
 from triton_agent.tools.verify.prepare import prepare_plan
 from triton_agent.tools.verify.reference import load
+from triton_agent.tools.verify.scaling import scaled_down
+from triton_agent.tools.verify.sizes import AS_GIVEN
 from triton_agent.tools.verify.trials import Trials
-from triton_agent.tools.verify.variants import AS_GIVEN, INTERPRETER, family, scaled_down
+from triton_agent.tools.verify.variants import family
 
 AUDIT_S = 120.0
 """Time for all answers; those it does not suffice for are left out, and the report says so."""
