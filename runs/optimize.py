@@ -165,7 +165,7 @@ def _begin(
     cards: Sequence[Gpu],
 ) -> Ledger:
     now = datetime.datetime.now(datetime.UTC)
-    source = Path(spec.path).read_text(encoding="utf-8")
+    source = spec.source().text
     run = Run(
         id=new_run_id(now, secrets.token_hex(8)),
         problem=ProblemView.of(spec, evaluator.facts, source, cards),

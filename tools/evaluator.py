@@ -19,8 +19,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from triton_agent.tools import workspace
+from triton_agent.tools.checker_process import CheckerProcess
 from triton_agent.tools.crew import COMPILER, GPU, INTERPRETER, TRACER, Crew, CrewSettings, Team, Worker, how_it_died
-from triton_agent.tools.distrust import cell_for, require_layers
 from triton_agent.tools.emulate.targets import DEFAULT_TARGET, TARGETS
 from triton_agent.tools.errors import InstrumentError, NotJudgeableHere, WorkerNeverReady
 from triton_agent.tools.isolate.conditions import Conditions
@@ -28,7 +28,7 @@ from triton_agent.tools.isolate.cores import CORES_LEFT
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.module_attributes import HeldTensor
 from triton_agent.tools.problem import ProblemSpec
-from triton_agent.tools.referee import Referee
+from triton_agent.tools.problem_confinement import confinement_for, require_layers
 from triton_agent.tools.results import DECISIONS, Environment, Evaluation, Finding, Status, to_json
 from triton_agent.tools.timing.opponents import OPPONENTS
 from triton_agent.tools.verdict import Sketch, evaluation_from, sketch_from
@@ -190,7 +190,7 @@ class Evaluator:
         elif card and self._nursery.card != card:
             raise ValueError(f"a nursery whose processes see {self._nursery.card or 'any card'}, and not {card} alone")
         target = self.settings.target or DEFAULT_TARGET
-        self._referee = Referee(
+        self._referee = CheckerProcess(
             self._nursery,
             self._checker_settings(),
             verdict_timeout_s=self.settings.total_timeout_s,
@@ -233,7 +233,7 @@ class Evaluator:
         told = checker_settings(self.spec, self.settings)
         if self.settings.trust:
             return told
-        cell = cell_for(self.spec, self._folder / "checker", gpu=self.settings.device == "cuda")
+        cell = confinement_for(self.spec, self._folder / "checker", gpu=self.settings.device == "cuda")
         return {**told, "confinement": to_json(cell)}
 
     def close(self) -> None:
@@ -361,7 +361,7 @@ def checker_settings(spec: ProblemSpec, chosen: EvaluatorSettings) -> dict[str, 
     }
     plan = {"modes": list(chosen.modes), "remedies": chosen.remedies, "family": chosen.shapes == "family"}
     plan["device"] = chosen.device
-    told = {"spec": spec.to_json(), "judge": judge, "plan": plan, "baselines": list(chosen.baselines)}
+    told = {"spec": spec.to_json(with_text=True), "judge": judge, "plan": plan, "baselines": list(chosen.baselines)}
     return {**told, "conditions": dataclasses.asdict(chosen.conditions)}
 
 

@@ -56,6 +56,8 @@ class ProblemSpec:
     for one call."""
     digest: str
     """Identity: the text of the file and of the local modules that it imports, and all of the above but the folder."""
+    text: str = dataclasses.field(default="", repr=False, compare=False)
+    """Text of the file, as the digest was made from it; empty in a specification that comes from a store."""
 
     def __post_init__(self) -> None:
         user = self.kind is ProblemKind.USER_MODULE
@@ -84,12 +86,17 @@ class ProblemSpec:
         files = [item.inputs_file for item in self.sets] if self.sets else [self.inputs_file]
         return tuple(path for path in files if path is not None)
 
+    def source(self) -> SourceFile:
+        """Return the problem's file as it was when the problem was parsed, even if it has been edited since."""
+        path = Path(self.path)
+        return problem_source.parsed(path, self.text) if self.text else problem_source.read(path)
+
     def at(self, one: InputSet) -> ProblemSpec:
         """The same with one call."""
         digest = hashlib.sha256(json.dumps([self.digest, one.name]).encode()).hexdigest()
         return dataclasses.replace(self, inputs=one.inputs, inputs_file=one.inputs_file, sets=(), digest=digest)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self, *, with_text: bool = False) -> dict[str, Any]:
         """Plain data. Arguments travel as Python text, since JSON would turn tuples into lists."""
         return {
             "path": self.path,
@@ -101,6 +108,7 @@ class ProblemSpec:
             "inputs_file": self.inputs_file,
             **({"sets": [item.to_json() for item in self.sets]} if self.sets else {}),
             "digest": self.digest,
+            **({"text": self.text} if with_text else {}),
         }
 
     @classmethod
@@ -115,6 +123,7 @@ class ProblemSpec:
             inputs_file=data["inputs_file"],
             sets=tuple(map(InputSet.from_json, data.get("sets", ()))),
             digest=data["digest"],
+            text=data.get("text", ""),
         )
 
 
@@ -151,7 +160,7 @@ def parse_problem(
     else:
         fields = _model_file(source, class_name)
     fields["path"] = str(path.resolve())
-    return ProblemSpec(**fields, digest=_digest(source, fields))
+    return ProblemSpec(**fields, digest=_digest(source, fields), text=source.text)
 
 
 def _split_target(target: str) -> tuple[Path, str | None]:

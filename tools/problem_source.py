@@ -32,7 +32,11 @@ def read(path: Path) -> SourceFile:
         raw = path.read_bytes()
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}", where=str(path)) from None
-    text = _decode(path, raw)
+    return parsed(path, _decode(path, raw))
+
+
+def parsed(path: Path, text: str) -> SourceFile:
+    """Parse the text of the file at `path`, or raise an error that says what is wrong with it and where."""
     tree = _parse(path, text)
     if not tree.body:
         raise ProblemError("the file is empty", where=str(path), remedy=CONVENTION)

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from triton_agent.runs.bench.rows import PublicCheck
-from triton_agent.tools.distrust import cell_for, require_layers
 from triton_agent.tools.errors import WorkerLost
 from triton_agent.tools.isolate.processes import kept_environment
 from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.problem_confinement import confinement_for, require_layers
 from triton_agent.tools.results import to_json
 from triton_agent.tools.timing.vigil import ZYGOTE
 
@@ -47,9 +47,9 @@ class PublicProtocol:
 
     def _check(self, spec: ProblemSpec, source: str) -> PublicCheck:
         with tempfile.TemporaryDirectory(dir=self._folder) as scratch:
-            cell = cell_for(spec, Path(scratch) / "cell", gpu=self._device == "cuda")
+            cell = confinement_for(spec, Path(scratch) / "cell", gpu=self._device == "cuda")
             job = {
-                "spec": spec.to_json(),
+                "spec": spec.to_json(with_text=True),
                 "source": source,
                 "limit_s": LIMIT_S,
                 "confinement": to_json(cell),

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from triton_agent.runs import check_problem, exit_codes
-from triton_agent.tools.worth import Attempt, Family, WorthReport
+from triton_agent.tools.audit_report import AuditReport, Family, WrongAnswer
 
 MODEL = "import torch\nfrom torch import nn\nclass Model(nn.Module):\n    def forward(self, x):\n        return "
 INPUTS = "\ndef get_inputs():\n    return [torch.rand(8, 24)]\n"
@@ -37,8 +37,8 @@ def test_flagged_problem_exits_with_one_and_says_so_in_one_json_object(tmp_path:
     report = json.loads(done.stdout)
     assert report["sound"] is False
     assert any("all zeros" in reason for reason in report["reasons"])
-    assert report["kill_rate"]["impostors"]["with_remedies"] < 1
-    assert any(spot["survives"] and spot["family"] == "impostor" for spot in report["blind_spots"])
+    assert report["kill_rate"]["fakes"]["with_remedies"] < 1
+    assert any(spot["survives"] and spot["family"] == "fake" for spot in report["blind_spots"])
 
 
 def test_sound_problem_exits_with_zero_and_shows_what_remedies_closed(
@@ -63,11 +63,13 @@ def test_unusable_problem_exits_with_two(tmp_path: Path) -> None:
 
 def test_screen_lists_open_blind_spots_first_and_bounds_the_rest() -> None:
     spots = [
-        Attempt(family=Family.AXIS, what=f"mutant {i}", survives_as_given=True, survives=False, killed_by="inputs x3")
+        WrongAnswer(
+            family=Family.AXIS, what=f"mutant {i}", survives_as_given=True, survives=False, killed_by="inputs x3"
+        )
         for i in range(30)
     ]
-    zeros = Attempt(family=Family.IMPOSTOR, what="all zeros", survives_as_given=True, survives=True)
-    report = WorthReport(name="p", digest="d", attempts=(*spots, zeros), cases_as_given=1, cases=9)
+    zeros = WrongAnswer(family=Family.FAKE, what="all zeros", survives_as_given=True, survives=True)
+    report = AuditReport(name="p", digest="d", answers=(*spots, zeros), cases_as_given=1, cases=9)
     console = Console(width=120, record=True, file=None, quiet=False)
     with console.capture() as captured:
         check_problem.show(report, 1.0, console)

@@ -65,6 +65,19 @@ def test_a_problem_becomes_a_draft_that_passes_and_a_report(tmp_path: Path) -> N
     assert page.lower().startswith("<!doctype html>") and outcome["run"] in page
 
 
+def test_a_problem_file_with_a_byte_order_mark_is_like_any_other(tmp_path: Path, kernels: Path) -> None:
+    problem = tmp_path / "problem.py"
+    problem.write_text(PROBLEM.read_text(), encoding="utf-8-sig")
+    (tmp_path / "kernels").mkdir()
+    right = next(path for path in sorted(kernels.iterdir()) if "right" in path.name)
+    (tmp_path / "kernels" / right.name).write_text(right.read_text())
+    where = ("--turns", 1, "--parallel", 1, "--out", tmp_path / "out", "--store", tmp_path / "db")
+    done = run(problem, "--policy", f"scripted:{tmp_path / 'kernels'}", *where)
+    assert done.returncode == 0, done.stderr
+    with Store.open(tmp_path / "db") as store:
+        assert [store.run(summary.id).problem.source for summary in store.runs()] == [PROBLEM.read_text()]
+
+
 def test_where_nothing_passes_nothing_is_shipped(tmp_path: Path) -> None:
     folder = tmp_path / "kernels"
     folder.mkdir()

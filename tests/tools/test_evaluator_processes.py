@@ -21,12 +21,12 @@ from typing import TypeVar
 
 import pytest
 
+from triton_agent.tools.checker_process import DEATHS_AT_MOST
 from triton_agent.tools.crew import INTERPRETER, TRACER
 from triton_agent.tools.errors import InstrumentError, WorkerLost
 from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.problem import ProblemSpec, parse_problem
-from triton_agent.tools.referee import DEATHS_AT_MOST
 from triton_agent.tools.results import Finding, Status
 
 pytestmark = [

@@ -113,7 +113,7 @@ def test_a_few_inputs_at_a_time_are_tried_with_care(
     (tmp_path / "problem.py").write_text(ROWS_AND_WHICH.replace("LIMIT", str(limit)))
     spec = parse_problem(str(tmp_path / "problem.py"))
     reference = load(spec)
-    main = facts.Call(reference.make_model(0), reference.make_inputs(0), train=False)
+    main = facts.ReferenceCall(reference.make_model(0), reference.make_inputs(0), train=False)
     plain = facts.at_other_batches(spec, {}, main, facts.TELLING_BATCHES, train=False)
     monkeypatch.setattr(facts, "refusing_on_gpu", lambda _: RefusingWildIndices())
     looked_at = facts.at_other_batches(spec, {}, main, facts.TELLING_BATCHES, train=False)

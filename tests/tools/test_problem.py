@@ -130,6 +130,24 @@ def test_digest_follows_options_and_saved_inputs(tmp_path: Path) -> None:
     assert len(digests) == 5
 
 
+def test_a_file_edited_after_it_was_read_is_still_the_problem_that_was_read(tmp_path: Path) -> None:
+    target = write(tmp_path, MODEL)
+    spec = parse_problem(target)
+    write(tmp_path, MODEL.replace("return x", "return x + 1"))
+    assert spec.source().text == MODEL
+    elsewhere = ProblemSpec.from_json(json.loads(json.dumps(spec.to_json(with_text=True))))
+    assert elsewhere == spec and elsewhere.source().text == MODEL
+    stored = ProblemSpec.from_json(spec.to_json())
+    assert stored == spec and stored.source().text != MODEL
+
+
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+    plain = parse_problem(write(tmp_path, MODEL))
+    (tmp_path / "problem.py").write_text(MODEL, encoding="utf-8-sig")
+    marked = parse_problem(str(tmp_path / "problem.py"))
+    assert marked == plain and marked.source().text == MODEL
+
+
 def test_missing_file_names_its_neighbours(tmp_path: Path) -> None:
     write(tmp_path, MODEL)
     assert "did you mean problem.py?" in refusal(str(tmp_path / "probelm.py"))

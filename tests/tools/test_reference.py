@@ -58,6 +58,15 @@ def failure(folder: Path, text: str, stage: str = "make_inputs", **options: obje
     return caught.value
 
 
+def test_a_problem_runs_as_it_was_when_its_digest_was_made(tmp_path: Path) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(model_with("return [torch.ones(2)]"))
+    spec = parse_problem(str(path))
+    path.write_text(model_with("return [torch.ones(2)]", body="return x + 1"))
+    reference = load(spec)
+    assert torch.equal(reference.call(reference.make_model(0), reference.make_inputs(0)), torch.ones(2))
+
+
 @pytest.mark.parametrize(
     ("made", "devices"),
     [

@@ -16,7 +16,8 @@ from triton_agent.tools.problem import ProblemSpec, parse_problem
 from triton_agent.tools.verify.plan import PlanSettings
 from triton_agent.tools.verify.prepare import prepare_plan
 from triton_agent.tools.verify.second_reader import TIMING_SETS, SecondReader
-from triton_agent.tools.verify.variants import AS_GIVEN, family
+from triton_agent.tools.verify.sizes import AS_GIVEN
+from triton_agent.tools.verify.variants import family
 
 PROBLEM = """
 import torch

@@ -14,8 +14,10 @@ from triton_agent.tools.problem import ProblemSpec, parse_problem
 from triton_agent.tools.verify import trials
 from triton_agent.tools.verify.footprint import INTERPRETER, RUN_ON_GPU, Footprint, Limits, TooLarge, estimate, prove
 from triton_agent.tools.verify.reference import load
-from triton_agent.tools.verify.sizes import free_sizes, resize_spec
-from triton_agent.tools.verify.variants import AS_GIVEN, family, reference_for, scaled_down
+from triton_agent.tools.verify.scaling import scaled_down
+from triton_agent.tools.verify.sizes import AS_GIVEN, free_sizes, resize_spec
+from triton_agent.tools.verify.trials import reference_for
+from triton_agent.tools.verify.variants import family
 
 TINY = Limits(elements_at_most=1 << 14, flops_at_most=10**7, seconds_at_most=30)
 

@@ -12,12 +12,10 @@ import functools
 import math
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from triton_agent.tools import problem_source
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph import OperatorGraph, extract
 from triton_agent.tools.isolate.payloads import Payload, pack
@@ -353,7 +351,7 @@ class _CaseMaker:
 
         To be sure of that takes a run; a file that never mentions such an operator is not asked.
         """
-        if not _MENTIONED.search(problem_source.read(Path(self.reference.spec.path)).text):
+        if not _MENTIONED.search(self.reference.spec.source().text):
             return False
         with contextlib.suppress(ProblemError, NotImplementedError, RuntimeError, TypeError):
             graph = extract(self.models[0], self.last)

@@ -38,6 +38,7 @@ from triton_agent.tools.timing.forerunner import Forerunner
 from triton_agent.tools.timing.lease import Mode, awaited, lease
 from triton_agent.tools.timing.opponents import COMPILED
 from triton_agent.tools.verify import emitting, sorting
+from triton_agent.tools.verify.audit import audit
 from triton_agent.tools.verify.compiled_beforehand import CompiledBeforehand
 from triton_agent.tools.verify.job import Job, JudgeSettings
 from triton_agent.tools.verify.late_clock import LateClock
@@ -50,7 +51,6 @@ from triton_agent.tools.verify.second_reader import SecondReader
 from triton_agent.tools.verify.session import Failed, Session
 from triton_agent.tools.verify.timekeeper import Timekeeper
 from triton_agent.tools.verify.tracing import Programs
-from triton_agent.tools.verify.worth import assay
 
 
 def main(channel: Channel, settings: dict[str, Any]) -> None:
@@ -67,8 +67,8 @@ def main(channel: Channel, settings: dict[str, Any]) -> None:
             checker.reply(checker.prepare())
         elif message["op"] == "judge":
             threading.Thread(target=checker.judge, args=(message, fds), daemon=True).start()
-        elif message["op"] == "assay":
-            checker.reply(checker.assay())
+        elif message["op"] == "audit":
+            checker.reply(checker.audit())
         else:
             raise InstrumentError(f"the checker does not know {message['op']!r}")
 
@@ -190,10 +190,10 @@ class Checker:
         train = self.planning.modes[0] == "train"
         return CompiledBeforehand(self.spec, names, self.planning.conditions, train=train)
 
-    def assay(self) -> dict[str, Any]:
+    def audit(self) -> dict[str, Any]:
         """Try to pass the problem with wrong answers; progress goes out meanwhile."""
         try:
-            report = assay(self.spec, on_progress=lambda tried, total: self.reply({"tried": tried, "attempts": total}))
+            report = audit(self.spec, on_progress=lambda tried, total: self.reply({"tried": tried, "answers": total}))
         except TritonAgentError as error:
             return {"error": error_to_json(error)}
         except BaseException:

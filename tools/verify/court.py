@@ -25,7 +25,7 @@ from triton_agent.tools.verify.expectation import OriginalFailed, state_of
 from triton_agent.tools.verify.plan import ONE_CHANGED, Case, PlanSettings, Trial, secret_seed
 from triton_agent.tools.verify.reference import Reference, load
 from triton_agent.tools.verify.session import Failed
-from triton_agent.tools.verify.variants import Variant
+from triton_agent.tools.verify.sizes import Variant
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
-"""What is known of an original once it has run: its operator graphs, floors, and what its modules hold.
+"""Facts about a reference that has run: its operator graphs, its minimum of work, and what its modules hold.
 
-For authors and for memory. Nothing of this decides about a candidate.
+They are for authors and for memory. Nothing here decides about a candidate.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from triton_agent.tools.verify.input_tensors import own_copy, with_leading
 from triton_agent.tools.verify.reference import Reference, load
 
 TELLING_BATCHES = (2, 3)
-"""Leading sizes that tell dimensions apart which the sizes as given may have alike. Equal to none that is usual."""
+"""Leading sizes that tell dimensions apart that may be equal in the sizes as given; neither is a usual size."""
 NOT_ALONE = 2
-"""A leading size for the smallest variant, which often has one of 1: there torch runs other operators, and what that
-variant tells of the other sizes would be lost."""
+"""A leading size for the smallest variant if it has one of 1, where torch runs other operators: otherwise that variant
+would say nothing about other sizes."""
 
 
-class Call:
-    """What the original does with inputs of one variant."""
+class ReferenceCall:
+    """The operator graph of one call of the reference, in evaluation mode and, if asked for, in training mode."""
 
     def __init__(self, original: torch.nn.Module, inputs: list[Any], *, train: bool) -> None:
-        """Runs it, also in training mode where that is checked. Model and inputs are as before afterwards."""
+        """Run it. Model and inputs are unchanged afterwards."""
         self.original, self.inputs = original, inputs
         before = original.training
         try:
@@ -44,25 +44,25 @@ class Call:
 
     @property
     def differs_in_training(self) -> bool:
-        """Whether it runs other operators there, as far as that was asked."""
+        """Whether it runs other operators in training mode; False if that was not asked for."""
         return self.train_graph is not None and self.train_graph.signature() != self.graph.signature()
 
 
 def calls_of(
     originals: Sequence[tuple[torch.nn.Module, Reference]], inputs: Sequence[list[Any]], *, train: bool
-) -> list[Call]:
-    """One at each variant, the main one first. Where that is the same in training mode, others are not asked."""
-    calls: list[Call] = []
+) -> list[ReferenceCall]:
+    """Call each variant once, the main one first. Skip training mode for the others where the main one is the same."""
+    calls: list[ReferenceCall] = []
     for (original, reference), args in zip(originals, inputs):
         with reference.running("forward"):
-            calls.append(Call(original, args, train=calls[0].differs_in_training if calls else train))
+            calls.append(ReferenceCall(original, args, train=calls[0].differs_in_training if calls else train))
     return calls
 
 
 def at_other_batches(
-    spec: ProblemSpec, constants: Mapping[str, int], call: Call, batches: Sequence[int], *, train: bool
-) -> list[Call]:
-    """The same original on few of its inputs at a time, where it runs on them."""
+    spec: ProblemSpec, constants: Mapping[str, int], call: ReferenceCall, batches: Sequence[int], *, train: bool
+) -> list[ReferenceCall]:
+    """Call the same reference with inputs cut to these leading sizes, as far as it runs on them."""
     calls = []
     with contextlib.suppress(ProblemError):
         reference = load(spec, constants)
@@ -70,19 +70,20 @@ def at_other_batches(
             with contextlib.suppress(ProblemError):
                 inputs = own_copy(with_leading(lambda _: call.inputs, 0, batch))
                 with reference.running("forward"), refusing_on_gpu(inputs):
-                    calls.append(Call(call.original, inputs, train=train))
+                    calls.append(ReferenceCall(call.original, inputs, train=train))
     return calls
 
 
-def facts_of(calls: Sequence[Call], *, smallest: int) -> dict[str, Any]:
-    """Of an original at the main sizes, which come first, and at others; `smallest` is where traffic is counted."""
+def facts_of(calls: Sequence[ReferenceCall], *, smallest: int) -> dict[str, Any]:
+    """Return the facts; the main sizes come first in `calls`, and `smallest` is the index where traffic is counted."""
     main = calls[0].graph
+    trained = [call.train_graph for call in calls if call.train_graph is not None]
     floor, floor_main = floor_of(calls[smallest].graph), floor_of(main)
     return {
         "fingerprint": main.fingerprint(),
         "signature": main.signature(),
         "graphs": [call.graph.to_json() for call in calls],
-        "train_graphs": _train_graphs(calls),
+        "train_graphs": [graph.to_json() for graph in trained] if calls[0].differs_in_training else [],
         "numbers": [numbers_of(call.original) for call in calls],
         "tensors": [dataclasses.asdict(held) for held in tensors_of(calls[0].original)],
         "input_structure": structure_of(calls[0].inputs),
@@ -106,10 +107,4 @@ NOTHING: dict[str, Any] = {
     "floor_bytes_main": 0,
     "floor_flops_main": 0,
 }
-"""The same for a problem that has only a verifier."""
-
-
-def _train_graphs(calls: Sequence[Call]) -> list[Any]:
-    """What calls in training mode run, where that is checked and differs."""
-    trained = [call.train_graph for call in calls if call.train_graph is not None]
-    return [graph.to_json() for graph in trained] if calls[0].differs_in_training else []
+"""The facts about a problem that has only a verifier."""

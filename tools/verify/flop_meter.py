@@ -1,7 +1,7 @@
-"""How much arithmetic the matrix products, convolutions and attentions of a call take, by torch's own formulas.
+"""Counts the arithmetic of matrix products, convolutions and attentions in a call, by torch's own formulas.
 
-The same figure as `torch.utils.flop_counter.FlopCounterMode` gives, which cannot be used: it imports torch's whole
-compiler, 2.6 s, at the first operator. Not covered: shares of submodules, higher-order operators, kernels of others.
+The count is that of `torch.utils.flop_counter.FlopCounterMode`, which imports torch's compiler (2.6 s) at the first
+operator. Not covered: shares of submodules, higher-order operators, custom kernels.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from triton_agent.tools.dispatch_modes import UncompiledMode
 
 
 class FlopMeter(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Adds up what is called inside; a multiply-add counts as two."""
+    """Counts the flops of what is called inside; a multiply-add counts as two."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -25,8 +25,9 @@ class FlopMeter(UncompiledMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if _gives_tensors(func):
-            with self:  # under inference mode products come as parts of larger operators
+        # Queries of sizes and devices give no tensors; decomposing those of nested tensors would never end.
+        if any("Tensor" in str(returned.type) for returned in func._schema.returns):
+            with self:  # in inference mode products are parts of larger operators
                 result = func.decompose(*args, **kwargs)
             if result is not NotImplemented:
                 return result
@@ -37,13 +38,8 @@ class FlopMeter(UncompiledMode):  # type: ignore[no-untyped-call]
         return result
 
 
-def _gives_tensors(func: Any) -> bool:
-    """Questions about sizes and places do not; taken apart, those about nested tensors would come back for ever."""
-    return any("Tensor" in str(given.type) for given in func._schema.returns)
-
-
 def attention_flops(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any, **named: Any) -> int:
-    """Every query meets every key. Some versions of torch fail where keys have fewer heads than queries."""
+    """Count as if every query met every key. Torch's own formula fails in some versions if keys have fewer heads."""
     return 2 * math.prod(query.shape[:-1]) * key.shape[-2] * (query.shape[-1] + value.shape[-1])
 
 

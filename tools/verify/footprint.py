@@ -1,7 +1,7 @@
-"""How large a problem is: elements, arithmetic and shapes of one call of the original.
+"""How large a problem is: elements, arithmetic and shapes of one call of the reference.
 
-`estimate` does it without memory, on fake tensors; `prove` runs the original for real, within limits. Bytes moved and
-the floor in time are another matter and not found here.
+`estimate` measures on fake tensors, which take no memory; `prove` runs the reference within limits. Not covered: bytes
+moved and the least time they take.
 """
 
 from __future__ import annotations
@@ -38,33 +38,32 @@ _Made = TypeVar("_Made")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a run of the original may take."""
+    """What a run of the reference may take."""
 
     elements_at_most: int
-    """Of inputs, parameters and outputs together, and of every intermediate by itself."""
+    """For inputs, parameters and outputs together, and for every intermediate by itself."""
     flops_at_most: int
-    """Of matrix products and convolutions, a multiply-add counted as two."""
+    """For matrix products and convolutions; a multiply-add counts as two."""
     seconds_at_most: float
     """For a whole search, not for one call."""
 
 
 INTERPRETER = Limits(elements_at_most=1 << 18, flops_at_most=200_000_000, seconds_at_most=30.0)
-"""Triton's interpreter takes about 1 ms for each program: a quarter of a million elements, or a matrix product of this
-much arithmetic, is about a second."""
+"""Triton's interpreter takes about 1 ms for each program, and about a second for this many elements or flops."""
 
 FULL_SIZE = Limits(elements_at_most=1 << 24, flops_at_most=20_000_000_000, seconds_at_most=60.0)
-"""For variants checked on a GPU: the original still proves each of them on a CPU in about a second."""
+"""For variants checked on a GPU; a CPU still runs the reference on each of them in about a second."""
 
 RUN_ON_GPU = Limits(elements_at_most=1 << 29, flops_at_most=sys.maxsize, seconds_at_most=60.0)
-"""What is run there only to see how large it is: 2 GiB of float32 in one tensor, in milliseconds."""
+"""For runs on a GPU that only measure the size: 2 GiB of float32 in one tensor take milliseconds."""
 
 MOST_UNCUT_ELEMENTS = 1 << 28
-"""No tensor larger than this (1 GiB of float32) is made only to be cut, or to find out the size of the rest."""
+"""No tensor larger than this (1 GiB of float32) is made only to be cut or to measure what follows."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Footprint:
-    """One call of the original, measured."""
+    """Size of one call of the reference."""
 
     input_shapes: tuple[tuple[int, ...], ...]
     output_shapes: tuple[tuple[int, ...], ...]
@@ -75,28 +74,28 @@ class Footprint:
     """The largest tensor that any operator wrote."""
     flops: int
     finite: tuple[bool, ...] | None
-    """For each output whether it is free of NaN and infinity; None where nothing was computed."""
+    """For each output whether it is free of NaN and infinity; None if nothing was computed."""
     calls: tuple[str, ...]
-    """What it called of torch, in order, by the names it used: a module that loops over a size is another program at
-    another size. Which operators a device then chooses for a call of a size is not the module's doing."""
+    """Names of the torch functions that the module called, in order: a module that loops over a size is another program
+    at another size. Operators that torch chooses by device or size below them do not count."""
 
     def load(self, limits: Limits) -> float:
-        """How many times the limits it takes; at most 1 fits."""
+        """Return how many times the limits it takes; it fits if that is at most 1."""
         elements = max(self.elements, self.largest) / limits.elements_at_most
         return max(elements, self.flops / limits.flops_at_most)
 
     def work(self, limits: Limits) -> float:
-        """The same added up: it falls with anything that gets smaller."""
+        """Return the sum of what it takes in units of the limits, which falls with anything that gets smaller."""
         elements = self.elements + self.largest + self.parameter_elements
         return elements / limits.elements_at_most + self.flops / limits.flops_at_most
 
 
 class TooLarge(ProblemError):
-    """A run of the original went past its limits and was stopped."""
+    """A run of the reference exceeded its limits and was stopped."""
 
 
 class _Meter(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Notes the largest result of any operator; stops the run past a size or a time."""
+    """Records the largest result of any operator; stops the run past a size or a time."""
 
     def __init__(self, elements_at_most: float = math.inf, deadline: float = math.inf) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -108,19 +107,22 @@ class _Meter(UncompiledMode):  # type: ignore[no-untyped-call]
         self._refuse(asked_elements(args))  # before the memory is taken
         result = func(*args, **(kwargs or {}))
         for tensor in tensors_in(result):
-            self.largest = max(self.largest, _written_elements(tensor))
+            elements = tensor.numel()
+            if tensor.layout is torch.strided:  # without the repeats of an expanded tensor
+                elements = math.prod(n for n, stride in zip(tensor.shape, tensor.stride()) if stride != 0 or n == 0)
+            self.largest = max(self.largest, elements)
         self._refuse(self.largest)
         return result
 
     def _refuse(self, elements: int) -> None:
         if elements > self.elements_at_most:
-            raise TooLarge(f"the original makes a tensor of {elements} elements")
+            raise TooLarge(f"the reference makes a tensor of {elements} elements")
         if time.monotonic() > self.deadline:
-            raise TooLarge("the original takes too long")
+            raise TooLarge("the reference takes too long")
 
 
 class _Calls(TorchFunctionMode):
-    """Notes what is called of torch; what that calls in turn is not seen, and neither is a look at a shape."""
+    """Records the calls of torch functions; not what these call in turn, nor reading an attribute such as a shape."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,33 +135,26 @@ class _Calls(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _written_elements(tensor: torch.Tensor) -> int:
-    """Elements without the repeats of an expanded tensor."""
-    if tensor.layout is not torch.strided:
-        return tensor.numel()
-    return math.prod(size for size, stride in zip(tensor.shape, tensor.stride()) if stride != 0 or size == 0)
-
-
 class NotFollowed(ProblemError):
-    """On fake tensors the original could not be run to its end; `footprint` is what was seen until then."""
+    """The reference did not run to its end on fake tensors; `footprint` is what was measured until then."""
 
     def __init__(self, error: ProblemError, footprint: Footprint) -> None:
         super().__init__(error.what, where=error.where, remedy=error.remedy)
         self.footprint = footprint
         self.looks_at_values = isinstance(error.__cause__, (DataDependentOutputException, DynamicOutputShapeException))
-        """Whether that is only because it branches on values, or has shapes that depend on them."""
+        """Whether the only reason is that it branches on values, or has shapes that depend on them."""
 
 
 def estimate(reference: Reference, seed: int, *, deadline: float = math.inf) -> Footprint:
-    """Measured on fake tensors, which hold no data; inputs and parameters that come from values are made for real.
+    """Measure on fake tensors, which hold no data; inputs and parameters computed from values are made for real.
 
-    Raises `ProblemError` where the original does not run, `NotFollowed` where that may be the fake tensors' fault.
+    Raise `ProblemError` if the reference does not run, `NotFollowed` if the reason may be the fake tensors.
     """
     counter, meter, calls = FlopMeter(), _Meter(deadline=deadline), _Calls()
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     inputs = _fake_if_possible(lambda: reference.make_inputs(seed), fake, deadline)
     model = _fake_if_possible(lambda: _model(reference, seed), fake, deadline)
-    inputs = [map_tensors(value, lambda tensor: _faked(fake, tensor)) for value in inputs]
+    inputs = [map_tensors(value, lambda t: t if isinstance(t, FakeTensor) else fake.from_tensor(t)) for value in inputs]
     try:
         with _silent(), torch.no_grad(), fake, meter, counter, calls:
             outputs = reference.call(model, inputs)
@@ -185,7 +180,7 @@ def _model(reference: Reference, seed: int) -> nn.Module:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """torch logs what fails on fake tensors as an error; here it is a question with the answer no."""
+    """Silence torch's log of what fails on fake tensors; here a failure is an expected answer."""
     log = logging.getLogger("torch._subclasses.fake_tensor")
     before, log.disabled = log.disabled, True
     try:
@@ -194,12 +189,8 @@ def _silent() -> Iterator[None]:
         log.disabled = before
 
 
-def _faked(fake: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
-    return tensor if isinstance(tensor, FakeTensor) else fake.from_tensor(tensor)
-
-
 class _Nothing(nn.Module):
-    """Stands where a problem has no reference."""
+    """Stands in for the reference of a problem that has none."""
 
     def forward(self, *inputs: Any) -> None:
         return None
@@ -208,10 +199,11 @@ class _Nothing(nn.Module):
 def prove(
     reference: Reference, seed: int, *, limits: Limits, deadline: float = math.inf, device: str = "cpu"
 ) -> Footprint:
-    """Measured by running the original; raises `ProblemError` where it fails, `TooLarge` past the limits."""
+    """Measure by running the reference. Raise `ProblemError` if it fails, `TooLarge` if it exceeds the limits."""
     counter, meter, calls = FlopMeter(), _Meter(limits.elements_at_most, deadline), _Calls()
     uncut = limits.elements_at_most if reference.batch is None else MOST_UNCUT_ELEMENTS
-    with _quiet_generators(), torch.no_grad():
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    with torch.random.fork_rng(devices=devices), torch.no_grad():  # a forward with dropout draws numbers
         with _Meter(uncut, deadline):
             made = reference.make_inputs_on(device, seed)
             inputs = [map_tensors(value, lambda tensor: tensor.to(device)) for value in made]
@@ -221,13 +213,6 @@ def prove(
             outputs = reference.call(model, inputs)
         finite = tuple(bool(torch.isfinite(tensor).all()) for tensor in tensors_in(outputs))
     return _footprint(model, inputs, outputs, meter, counter, calls, finite=finite)
-
-
-@contextlib.contextmanager
-def _quiet_generators() -> Iterator[None]:
-    """A forward with dropout draws numbers; nobody else's are to change by that."""
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []):  # type: ignore[no-untyped-call]
-        yield
 
 
 def _footprint(

@@ -1,10 +1,10 @@
-"""Indices that point past what they index, noticed before a GPU does.
+"""Checks indices on a GPU before an operator uses them.
 
-On a CPU torch refuses them with an error. On a GPU the kernel asserts, and the process can use the card no more: a size
-or a draw of inputs at which the original does not run would take the checker with it. So what is only tried there, and
-what is run with other roundings than the user's, has its indices looked at first, operator by operator.
+On a CPU torch refuses an index out of range with an error. On a GPU the kernel asserts, and the process cannot use the
+card any more: a size or a draw of inputs at which the reference does not run would end the checker. So runs that only
+try something, and runs with other roundings than the user's, have the indices of each operator checked first.
 
-Not covered: operators outside these, and indices that a kernel of the original's own makes up.
+Not covered: operators that are not listed here, and indices that a kernel of the reference's own computes.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from triton_agent.tools.isolate.tensors import nested_tensors
 
 
 class WildIndex(IndexError):
-    """An index that torch refuses on a CPU."""
+    """An index out of range, which torch refuses on a CPU."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """What one index of a call may hold."""
+    """The range that one index tensor of a call may hold."""
 
     index: Any
     low: int = 0
     high: int
     spared: int | None = None
-    """A value that points nowhere on purpose."""
+    """A value that is ignored, such as the ignored label of a loss."""
 
     def check(self) -> None:
         if not isinstance(self.index, torch.Tensor) or _is_mask(self.index) or self.index.is_floating_point():
@@ -45,28 +45,23 @@ class Bound:
             raise WildIndex(f"index from {lowest} to {highest} where {self.low} to {self.high} are allowed")
 
 
-def refuse_wild_indices(operator: Any, arguments: Sequence[Any]) -> None:
-    """Raises IndexError (`WildIndex`), as torch does on a CPU."""
-    bounds = _BOUNDS.get(operator._schema.name.removeprefix("aten::").removesuffix("_"))
-    for bound in bounds(arguments) if bounds is not None else ():
-        bound.check()
-
-
 class RefusingWildIndices(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Inside, every operator's indices are looked at before it runs."""
+    """Raises `WildIndex` before an operator inside uses an index out of range."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        refuse_wild_indices(func, args)
+        bounds = _BOUNDS.get(func._schema.name.removeprefix("aten::").removesuffix("_"))
+        for bound in bounds(args) if bounds is not None else ():
+            bound.check()
         return func(*args, **(kwargs or {}))
 
 
 def refusing_on_gpu(inputs: Any) -> contextlib.AbstractContextManager[Any]:
-    """For a call with these inputs."""
+    """Check the indices of a call with these inputs, if any of them is on a GPU."""
     return refusing(on_gpu=any(tensor.is_cuda for tensor in nested_tensors(inputs)))
 
 
 def refusing(*, on_gpu: bool) -> contextlib.AbstractContextManager[Any]:
-    """On a CPU torch looks itself."""
+    """Check indices on a GPU only: on a CPU torch does it."""
     return RefusingWildIndices() if on_gpu else contextlib.nullcontext()  # type: ignore[no-untyped-call]
 
 
@@ -85,12 +80,12 @@ def _along(arguments: Sequence[Any]) -> list[Bound]:
 
 
 def _filled(arguments: Sequence[Any]) -> list[Bound]:
-    """Counted from the end as well."""
+    """Negative indices count from the end."""
     return [dataclasses.replace(bound, low=-bound.high - 1) for bound in _along(arguments)]
 
 
 def _several(arguments: Sequence[Any]) -> list[Bound]:
-    """One index for each dimension, or none, counted from the end as well; a mask covers as many as it has."""
+    """One index or None for each dimension; negative ones count from the end, a mask covers all of its dimensions."""
     into, indices, *_ = arguments
     found: list[Bound] = []
     dimension = 0

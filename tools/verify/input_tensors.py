@@ -1,6 +1,6 @@
 """Input tensors: drawn from a description, copied, cut or extended along their leading dimension.
 
-Pure functions over lists of values; whatever is no tensor is passed on as it is.
+The functions take lists of values; values that are not tensors are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from triton_agent.tools.errors import ProblemError, UsageError
 from triton_agent.tools.input_spec import DTYPES, InputSpec
 
 DEFAULT_BELOW = 10
-"""Integers are drawn below this unless a limit was given: small enough to index most tables."""
+"""Integers are drawn below this unless a limit is given: small enough to index most tables."""
 
 _SEED_STEP = 1_000_003
 """Keeps the extra rows of an extended batch away from the inputs of neighbouring seeds."""
 
 
 def draw(spec: InputSpec) -> torch.Tensor:
-    """A tensor from the global generator: normal floats, small integers, coin flips."""
+    """Draw a tensor from the global generator: normal floats, small integers, random booleans."""
     dtype = getattr(torch, DTYPES[spec.dtype], None)
     if dtype is None:
         raise UsageError(f"this torch has no {spec.dtype}", where="--input", remedy="use another dtype")
@@ -38,7 +38,7 @@ def draw(spec: InputSpec) -> torch.Tensor:
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Every tensor in nested lists, tuples and dictionaries."""
+    """Yield every tensor in nested lists, tuples and dictionaries."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (list, tuple)):
@@ -50,7 +50,7 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 
 
 def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """The same nesting with every tensor changed."""
+    """Return the same nesting with every tensor changed."""
     if isinstance(value, torch.Tensor):
         return change(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -63,9 +63,9 @@ def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> A
 
 
 def own_copy(values: list[Any]) -> list[Any]:
-    """A copy that nobody else holds, with the same strides and the same sharing among the tensors.
+    """Copy the tensors; strides and shared memory among them stay the same.
 
-    A file may hand out the same tensor at every call; whoever draws inputs must be free to write into them.
+    A file may return the same tensor from every call, and whoever draws inputs must be free to write into them.
     """
     storages: dict[int, torch.UntypedStorage] = {}
     copies: dict[int, torch.Tensor] = {}
@@ -94,7 +94,7 @@ def _copy(tensor: torch.Tensor, storages: dict[int, torch.UntypedStorage]) -> to
 
 
 def whole_memory(tensor: torch.Tensor) -> torch.Tensor:
-    """All the memory that the tensor is a view of, as one row."""
+    """Return all the memory that the tensor is a view of, as one row."""
     storage = tensor.untyped_storage()
     row = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
     row.set_(storage, 0, (storage.nbytes() // tensor.element_size(),), (1,))
@@ -102,18 +102,18 @@ def whole_memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Strided memory read as it lies: not sparse, not nested, no lazy conjugate or negative."""
+    """Return whether the tensor is strided memory: not sparse, not nested, no lazy conjugate or negative."""
     return tensor.layout is torch.strided and not (tensor.is_nested or tensor.is_conj() or tensor.is_neg())
 
 
 def leading_size(values: list[Any]) -> int | None:
-    """The leading dimension that most input tensors have in common; None where no tensor has one."""
+    """Return the leading size that most input tensors have in common, or None if no tensor has one."""
     sizes = collections.Counter(tensor.shape[0] for tensor in tensors_in(values) if tensor.dim() > 0)
     return sizes.most_common(1)[0][0] if sizes else None
 
 
 def with_leading(make: Callable[[int], list[Any]], seed: int, batch: int) -> list[Any]:
-    """Inputs whose common leading dimension is `batch`: cut, or extended by rows of further draws."""
+    """Make inputs whose common leading size is `batch`: cut them, or extend them by rows of further draws."""
     given = make(seed)
     common = leading_size(given)
     if not common:
@@ -123,10 +123,6 @@ def with_leading(make: Callable[[int], list[Any]], seed: int, batch: int) -> lis
     rows = zip(tensors_in(given), *(tensors_in(draw) for draw in more))
     for tensor, *others in rows:
         if tensor.dim() > 0 and tensor.shape[0] == common and id(tensor) not in changed:
-            changed[id(tensor)] = _resized(tensor, others, batch)
+            whole = torch.cat([part.detach() for part in (tensor, *others)]) if others else tensor.detach()
+            changed[id(tensor)] = whole[:batch].clone().requires_grad_(tensor.requires_grad)
     return [map_tensors(value, lambda tensor: changed.get(id(tensor), tensor)) for value in given]
-
-
-def _resized(tensor: torch.Tensor, others: list[torch.Tensor], batch: int) -> torch.Tensor:
-    whole = torch.cat([tensor.detach(), *(other.detach() for other in others)]) if others else tensor.detach()
-    return whole[:batch].clone().requires_grad_(tensor.requires_grad)

@@ -1,9 +1,9 @@
-"""Mutants of the original: the same module with one operator call of it got wrong.
+"""Mutants of the reference: the same module with one mistake in one operator call.
 
-The original is run once under an observer, which offers every mistake that fits each call; a bounded choice, spread
-over kinds and operators, is kept. A mutant is then the original run under a mode that makes that one mistake, at the
-same occurrence of the same operator, whatever the inputs and shapes. Calls that no output and no buffer depends on are
-left alone. Not covered: mistakes in more than one place, and in what is computed outside torch.
+The reference runs once under `Observer`, which lists every mistake that fits a call. `spread` orders them so that any
+first few are a fair choice. A mutant is the reference run under `Mutation`, which makes its one mistake at the same
+occurrence of the same operator, whatever the inputs and shapes. Calls that no output and no buffer depends on are left
+alone. Not covered: mistakes in several places, and mistakes in what is computed outside of torch.
 """
 
 from __future__ import annotations
@@ -11,80 +11,62 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 
+from triton_agent.tools.audit_report import Family
 from triton_agent.tools.dispatch_modes import UncompiledMode
-from triton_agent.tools.verify import axis_mistakes, index_mistakes, mistakes, number_mistakes, swap_mistakes
-from triton_agent.tools.verify.mistakes import Mistake
-from triton_agent.tools.verify.operator_call import Call, call_of, results_of, writes_to_first
-from triton_agent.tools.verify.precision_mistakes import Rounding, imprecise
-from triton_agent.tools.worth import Family
+from triton_agent.tools.verify.input_tensors import tensors_in
+from triton_agent.tools.verify.mistakes import Mistake, Rounding, mistakes_in
+from triton_agent.tools.verify.operator_call import OperatorCall, call_of, writes_to_first
 
-MOST_MUTANTS = 60
-"""Each is a few runs of the original on a CPU."""
 RUNAWAY_FACTOR = 20
-"""A mutant that calls so many times as many operators as the original is in a loop that it does not leave."""
-
-SOURCES: tuple[mistakes.Source, ...] = (
-    mistakes.dropped,
-    mistakes.affine,
-    swap_mistakes.swapped,
-    number_mistakes.constants,
-    index_mistakes.off_by_one,
-    axis_mistakes.wrong_axis,
-    axis_mistakes.truncated,
-)
+"""A mutant that calls this many times as many operators as the reference is in a loop that it does not leave."""
 
 Place = tuple[str, int]
-"""An operator's name, and which of its calls."""
+"""An operator's name, and the number of calls of it that came before."""
 
 
 class RanAway(Exception):
-    """A mutant does not end."""
+    """The mutant does not end."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """The original with one mistake."""
+    """The reference with one mistake."""
 
     place: Place
+    family: Family
     mistake: Mistake
     calls_at_most: int
 
     @property
-    def family(self) -> Family:
-        return self.mistake.family
-
-    @property
     def what(self) -> str:
-        which = f" (call {self.place[1] + 1})" if self.place[1] else ""
-        return self.mistake.what + which
+        return self.mistake.what + (f" (call {self.place[1] + 1})" if self.place[1] else "")
 
 
-class _Mode(UncompiledMode):  # type: ignore[no-untyped-call]
+class _CallCounter(UncompiledMode):  # type: ignore[no-untyped-call]
     """Counts the calls of each operator."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.seen: collections.Counter[str] = collections.Counter()
 
-    def place(self, call: Call) -> Place:
+    def place(self, call: OperatorCall) -> Place:
         self.seen[call.name] += 1
         return call.name, self.seen[call.name] - 1
 
 
-class Mutation(_Mode):  # type: ignore[no-untyped-call]
-    """Inside, one call goes wrong."""
+class Mutation(_CallCounter):  # type: ignore[no-untyped-call]
+    """Makes a mutant's mistake in what runs inside."""
 
     def __init__(self, mutant: Mutant, *, compare: bool = False) -> None:
         super().__init__()
         self.mutant = mutant
         self.compare = compare
         self.changed = False
-        """Whether the mistake gave other values than the right call; known only where `compare` was asked for."""
+        """Whether the mistake gave other values than the right call; only set if `compare`."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         call = call_of(func, args, kwargs or {})
@@ -96,16 +78,12 @@ class Mutation(_Mode):  # type: ignore[no-untyped-call]
         result = self.mutant.mistake.result(call)
         if self.compare:
             self.changed = not same_bits(right, result)
-        return _put_in_place(func, args, result)
-
-
-def _put_in_place(func: Any, args: Any, result: Any) -> Any:
-    return args[0].copy_(result) if writes_to_first(func) else result
+        return args[0].copy_(result) if writes_to_first(func) else result
 
 
 def same_bits(a: Any, b: Any) -> bool:
-    """Whether two results are equal, NaN being equal to NaN."""
-    ours, theirs = results_of(a), results_of(b)
+    """Return whether two results are equal, where NaN equals NaN."""
+    ours, theirs = list(tensors_in(a)), list(tensors_in(b))
     return len(ours) == len(theirs) and all(
         x.shape == y.shape and x.dtype == y.dtype and torch.equal(x.nan_to_num(), y.nan_to_num())
         for x, y in zip(ours, theirs)
@@ -114,67 +92,66 @@ def same_bits(a: Any, b: Any) -> bool:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class _Event:
-    """One call: the memory it read and made, and what could go wrong in it."""
+    """One call: the memory it read, made and wrote, and the mistakes that fit it."""
 
     reads: set[int]
     makes: list[int]
     writes: set[int]
     place: Place | None
-    mistakes: list[Mistake]
+    mistakes: list[tuple[Family, Mistake]]
     looks: bool
+    """Whether it read values and gave no tensor, as `.item()` does: Python may branch on what it saw."""
 
 
-class Observer(_Mode):  # type: ignore[no-untyped-call]
-    """Runs along with the original and notes what could go wrong where."""
+class Observer(_CallCounter):  # type: ignore[no-untyped-call]
+    """Lists the mistakes that fit the calls inside."""
 
     def __init__(self, roundings: tuple[Rounding, ...]) -> None:
         super().__init__()
         self.roundings = roundings
         self.events: list[_Event] = []
         self._kept: list[torch.Tensor] = []
+        """Every tensor seen, so that no memory is reused and `_memory_of` stays unique."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         call = call_of(func, args, kwargs)
-        read = results_of([*args, *kwargs.values()])
+        read = list(tensors_in([*args, *kwargs.values()]))
+        place, mistakes = None, []
         if call is None:
-            result, place, found = func(*args, **kwargs), None, []
+            result = func(*args, **kwargs)
         else:
-            place = self.place(call)
-            result = call.run()
-            found = list(self._mistakes(call, result))
-            result = _put_in_place(func, args, result)
-        self._kept += [*read, *results_of(result)]
+            place, result = self.place(call), call.run()
+            mistakes = list(mistakes_in(call, result, self.roundings))
+            result = args[0].copy_(result) if writes_to_first(func) else result
+        made = list(tensors_in(result))
+        self._kept += [*read, *made]
+        schema = func._schema.arguments
+        arguments = [*zip(schema, args), *((a, kwargs[a.name]) for a in schema if a.name in kwargs)]
+        written = [value for argument, value in arguments if argument.alias_info and argument.alias_info.is_write]
         self.events.append(
             _Event(
-                reads={memory_of(tensor) for tensor in read},
-                makes=[memory_of(tensor) for tensor in results_of(result)],
-                writes=_written(func, args, kwargs),
+                reads={_memory_of(tensor) for tensor in read},
+                makes=[_memory_of(tensor) for tensor in made],
+                writes={_memory_of(tensor) for tensor in tensors_in(written)},
                 place=place,
-                mistakes=found,
-                looks=not results_of(result) and bool(read),
+                mistakes=mistakes,
+                looks=bool(read) and not made,
             )
         )
         return result
 
-    def _mistakes(self, call: Call, result: Any) -> Iterator[Mistake]:
-        if not call.tensors and "tensors" not in call.arguments:
-            return
-        for source in SOURCES:
-            yield from source(call, result)
-        yield from imprecise(call, self.roundings)
-
     def mutants(self, outputs: list[torch.Tensor]) -> list[Mutant]:
-        """Of the calls that these outputs, or a look at values, depend on; in the order of the calls."""
-        live = {memory_of(tensor) for tensor in outputs}
+        """Return the mutants of calls that these outputs, or a look at values, depend on, in the order of the calls."""
+        live = {_memory_of(tensor) for tensor in outputs}
         found: list[Mutant] = []
         most = RUNAWAY_FACTOR * len(self.events) + 1000
         for event in reversed(self.events):
             if not (event.looks or live & {*event.makes, *event.writes}):
                 continue
             found += [
-                Mutant(place=event.place, mistake=mistake, calls_at_most=most)
-                for mistake in reversed(event.mistakes)
+                Mutant(place=event.place, family=family, mistake=mistake, calls_at_most=most)
+                for family, mistake in reversed(event.mistakes)
                 if event.place is not None
                 if mistake.output is None or mistake.output >= len(event.makes) or event.makes[mistake.output] in live
             ]
@@ -182,28 +159,16 @@ class Observer(_Mode):  # type: ignore[no-untyped-call]
         return found[::-1]
 
 
-def memory_of(tensor: torch.Tensor) -> int:
-    """Which memory a tensor lies in; unique while the tensor is kept."""
+def _memory_of(tensor: torch.Tensor) -> int:
+    """Return a number for the memory that a tensor lies in; it is unique while the tensor is kept."""
     try:
         return int(tensor.untyped_storage()._cdata)
     except (NotImplementedError, RuntimeError):
-        return id(tensor)  # sparse and the like have no storage of their own
-
-
-def _written(func: Any, args: Any, kwargs: Any) -> set[int]:
-    """Memory that the schema says is overwritten."""
-    schema = func._schema.arguments
-    given = [*zip(schema, args), *((a, kwargs[a.name]) for a in schema if a.name in kwargs)]
-    return {
-        memory_of(tensor)
-        for argument, value in given
-        if argument.alias_info is not None and argument.alias_info.is_write
-        for tensor in results_of(value)
-    }
+        return id(tensor)  # sparse and similar tensors have no storage of their own
 
 
 def spread(mutants: list[Mutant]) -> list[Mutant]:
-    """An order in which any first few are a fair choice: families take turns, and within one the operators do."""
+    """Order the mutants so that families take turns, and within a family the operators do."""
     queues: dict[Family, list[Mutant]] = {family: [] for family in Family}
     turns: collections.Counter[tuple[str, str]] = collections.Counter()
     ranked: list[tuple[int, int, Mutant]] = []
@@ -213,5 +178,4 @@ def spread(mutants: list[Mutant]) -> list[Mutant]:
         turns[key] += 1
     for _, _, mutant in sorted(ranked, key=lambda item: item[:2]):
         queues[mutant.family].append(mutant)
-    rounds = itertools.zip_longest(*queues.values())
-    return [mutant for taken in rounds for mutant in taken if mutant is not None]
+    return [mutant for taken in itertools.zip_longest(*queues.values()) for mutant in taken if mutant is not None]

@@ -1,4 +1,4 @@
-"""Runs of the original as its user runs it, each on a copy: what comes of one case, at once or when somebody asks."""
+"""Runs the reference as its user runs it, on a copy: the expectation of one case, made at once or on demand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from triton_agent.tools.verify.tensor_cores import Around, as_the_user_runs_it, 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OriginalRuns:
-    """Runs of the original in the surroundings that its user has for it."""
+    """Runs the reference under the precision and the autocast that its user has for it."""
 
     reference: Reference
     settings: PlanSettings
@@ -49,7 +49,7 @@ class OriginalRuns:
     def when_asked(
         self, model: torch.nn.Module, packed: Payload, scales: dict[str, float], *, train: bool
     ) -> Callable[[], Expectation | None]:
-        """An expectation that few candidates give cause to ask for, and that takes as long as a case to make."""
+        """Return a function that makes an expectation when it is first called; few candidates need it."""
 
         @functools.cache
         def made() -> Expectation | None:

@@ -1,8 +1,7 @@
-"""Which cases a candidate has to pass: variants of the problem x distributions x parameter versions x modes.
+"""The plan of a problem: which cases a candidate has to pass, by variant, distribution, parameters and mode.
 
-The first trial runs every distribution and changes the parameters: all of them, one element of each, one alone. Other
-variants get the inputs as given and planted extremes. The cases are made in `cases.py`, once per problem, from the
-reference alone.
+The main variant runs every distribution and changes the parameters: all of them, one element of each, one alone. Other
+variants get the inputs as given and planted extremes. `cases.py` makes the cases, once per problem, from the reference.
 """
 
 from __future__ import annotations
@@ -25,24 +24,24 @@ AS_GIVEN = DISTRIBUTIONS[0]
 EXTREMES = "extremes"
 SHUFFLED = "shuffled"
 ONE_CHANGED = "one element changed"
-"""The inputs as given but for one element of each: too little for a cache that looks at samples of the content."""
+"""The inputs as given, but for one element of each, which a cache that compares samples of the content misses."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Case:
-    """One call a candidate makes, and what must come of it. No case is equal to another."""
+    """One call of a candidate and the expected result. No case is equal to another."""
 
     name: str
     variant: str
     distribution: str
     train: bool
     version: int
-    """Which version of the parameters holds."""
+    """Index into the trial's versions of the parameters."""
     expectation: Expectation
     stale: Callable[[], Expectation | None] | None = None
-    """The same inputs under the parameters before they were changed, to recognise an answer to those."""
+    """The expectation for the previous version of the parameters, to recognise outputs that still use it."""
     verify: Verify | None = None
-    """For problems that judge by themselves; the expectation then holds the inputs only."""
+    """The problem's own verifier, if it has one; the expectation then holds the inputs only."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +54,11 @@ class Trial:
     states: tuple[Payload, ...]
     cases: tuple[Case, ...]
     looks: tuple[Case, ...] = ()
-    """Calls that are only made while the clock runs."""
+    """Cases that are only run while the clock runs."""
 
     @property
     def order_is_free(self) -> bool:
-        """Whether the original also serves inputs whose elements have changed places."""
+        """Whether the reference also runs on inputs whose elements are shuffled."""
         return any(case.distribution == SHUFFLED for case in self.cases)
 
 
@@ -74,12 +73,12 @@ class Plan:
     work: tuple[OriginalWork, ...]
     """For each trial."""
     timing_sets: tuple[Payload, ...]
-    """Packed inputs of the main trial for the clock to rotate through; empty where nothing is timed."""
+    """Packed inputs of the main trial that the clock rotates through; empty if nothing is timed."""
     facts: dict[str, Any]
-    """What people want to know of the problem; plain data."""
+    """Facts about the problem for people and authors; plain data."""
 
     def payloads(self) -> Iterator[Payload]:
-        """All that is sent to candidates."""
+        """Yield everything that is sent to a candidate's processes."""
         yield from self.timing_sets
         for trial in self.trials:
             yield trial.packed_init
@@ -88,23 +87,23 @@ class Plan:
 
 
 def as_given(plan: Plan) -> Plan:
-    """The same at the problem's own sizes alone."""
+    """Return the plan with the main trial alone."""
     main = plan.main
     return dataclasses.replace(plan, trials=(plan.trials[main],), main=0, work=(plan.work[main],))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSettings:
-    """What is asked of candidates beyond the inputs as given."""
+    """What a plan holds beyond the inputs as given."""
 
     modes: tuple[str, ...] = ("eval", "train")
-    """Both are checked where they differ; a drop-in must serve both."""
+    """Modes that are checked if they differ; a drop-in replacement must serve both."""
     remedies: bool = True
-    """Distributions beyond the one given, randomised parameters. Off only to see what a problem is worth by itself."""
+    """Other distributions and randomised parameters; off in an audit of the problem as given."""
     family: bool = True
-    """Variants of the problem's sizes."""
+    """Variants at other sizes."""
     device: str = "cpu"
-    """Where the original runs: `cpu` or `cuda`."""
+    """Device that the reference runs on: `cpu` or `cuda`."""
     conditions: Conditions = DEFAULT
 
 

@@ -1,4 +1,4 @@
-"""From a problem's specification to the plan: load it, choose variants, run the original everywhere, state facts."""
+"""Makes the plan of a problem: loads it, chooses variants, runs the reference at each, states the facts."""
 
 from __future__ import annotations
 
@@ -25,16 +25,21 @@ from triton_agent.tools.verify.facts import (
     facts_of,
 )
 from triton_agent.tools.verify.flop_meter import FlopMeter
-from triton_agent.tools.verify.footprint import TooLarge, prove
+from triton_agent.tools.verify.footprint import FULL_SIZE, INTERPRETER, TooLarge, prove
 from triton_agent.tools.verify.input_tensors import leading_size
 from triton_agent.tools.verify.operator_watch import TO_WHOLE, OperatorWatch
 from triton_agent.tools.verify.plan import Plan, PlanSettings, Trial, secret_seed
 from triton_agent.tools.verify.reference import Reference, load
+from triton_agent.tools.verify.scaling import scaled_down
 from triton_agent.tools.verify.second_reader import AtGpu, SecondReader, timing_sets
-from triton_agent.tools.verify.variants import AS_GIVEN, FULL_SIZE, INTERPRETER, Variant, family, scaled_down
+from triton_agent.tools.verify.sizes import AS_GIVEN, Variant
+from triton_agent.tools.verify.variants import family
 
 UNCOUNTED_HEAVY = 64
-"""Multiply-adds per element assumed for heavy operators that have no flop formula."""
+"""Multiply-adds per output element assumed for heavy operators that have no flop formula."""
+
+_Made = tuple[Trial, torch.nn.Module | None, Reference]
+"""A variant's trial, the reference module that made it (None for a verifier), and where that comes from."""
 
 
 def prepare_plan(
@@ -43,41 +48,34 @@ def prepare_plan(
     at_gpu: AtGpu = contextlib.nullcontext,
     second: SecondReader | None = None,
 ) -> Plan:
-    """Everything a checker needs to judge candidates for this problem on this machine.
+    """Make everything that a checker needs to judge candidates for this problem on this machine.
 
-    `at_gpu`: a place at the GPU, taken step by step: others who want it for themselves are let in between.
-    `second`: another process at work on it, on a GPU.
+    `at_gpu` holds the GPU for one step at a time, so that others get it in between. `second` is another process that
+    prepares the same problem on a GPU.
     """
     with at_gpu():
         main, scaled = _main(spec, settings)
     notes: list[str] = []
-    trials: list[Trial] = []
-    originals: list[torch.nn.Module | None] = []
-    references: list[Reference] = []
+    made: list[_Made] = []
     for i, variant in enumerate(_main_first(spec, settings, main, at_gpu, second)):
         reference = load(spec, variant.constants, batch=variant.batch)
         if not reference.has_reference:
-            trials.append(make_verifier_trial(reference, variant.name))
-            originals.append(None)
-            references.append(reference)
+            made.append((make_verifier_trial(reference, variant.name), None, reference))
             continue
         try:
             with at_gpu():
-                trial, original = make_trial(reference, variant.name, settings, notes, main=i == 0)
+                made.append((*make_trial(reference, variant.name, settings, notes, main=i == 0), reference))
         except OriginalFailed as error:
             if i == 0:
-                remedy = error.remedy or "the original must run on its inputs, and give the same answer every time"
+                remedy = error.remedy or "the reference must run on its inputs, and give the same answer every time"
                 raise ProblemError(str(error), where=error.where or spec.path, remedy=remedy) from error
-            continue
-        trials.append(trial)
-        originals.append(original)
-        references.append(reference)
-    order = _by_size(trials)
-    ordered = tuple(trials[i] for i in order)
+    trials = [trial for trial, _, _ in made]
+    # The quickest to try comes first.
+    order = sorted(range(len(made)), key=lambda i: trials[i].cases[0].expectation.packed_inputs.size_bytes)
     with at_gpu():
         inputs = [trial.cases[0].expectation.packed_inputs.unpack() for trial in trials]
-        known = _known(spec, main, trials, originals, references, inputs)
-        work = tuple(_work(originals[i], references[i], inputs[i]) for i in order)
+        known = _known(spec, main, made, inputs, smallest=order[0])
+        work = tuple(_work(*made[i][1:], inputs[i]) for i in order)
     facts = {
         "name": spec.name,
         "digest": spec.digest,
@@ -87,33 +85,30 @@ def prepare_plan(
         "notes": list(dict.fromkeys(notes)),
         **known,
     }
+    sets: tuple[Payload, ...] = ()
+    if settings.device == "cuda" and spec.kind is not ProblemKind.VERIFIER:  # else nothing is timed
+        drawn = second.timing_sets() if second is not None else None
+        sets = drawn or timing_sets(spec, settings.device)
     return Plan(
-        timing_sets=_timing_sets(spec, settings, second),
-        trials=ordered,
+        timing_sets=sets,
+        trials=tuple(trials[i] for i in order),
         main=order.index(0),
         work=work,
         facts=facts,
     )
 
 
-def _timing_sets(spec: ProblemSpec, settings: PlanSettings, second: SecondReader | None) -> tuple[Payload, ...]:
-    """Where anything is timed: against an original, on a GPU."""
-    if settings.device != "cuda" or spec.kind is ProblemKind.VERIFIER:
-        return ()
-    drawn = second.timing_sets() if second is not None else None
-    return drawn or timing_sets(spec, settings.device)
-
-
 def _main(spec: ProblemSpec, settings: PlanSettings) -> tuple[Variant, str]:
-    """The sizes that matter most, brought to what the interpreter can take, and what was changed for that."""
+    """Return the main variant, scaled down for the interpreter without a GPU, and a sentence on what was changed."""
     if spec.kind is ProblemKind.VERIFIER or settings.device == "cuda":
         return AS_GIVEN, ""
     seed = secret_seed()
     main = scaled_down(spec, seed, limits=INTERPRETER)
     if main is None:
-        _require_a_run(spec, seed)
+        with contextlib.suppress(TooLarge):  # the error of a broken file says more than "too large"
+            prove(load(spec), seed, limits=INTERPRETER)
         raise NotJudgeableHere(
-            "the problem is too large for the interpreter, and no smaller size was found at which the original runs",
+            "the problem is too large for the interpreter, and no smaller size was found at which the reference runs",
             where=spec.path,
             remedy="make its sizes module-level integers, give smaller inputs, or use a machine with a GPU",
         )
@@ -123,7 +118,7 @@ def _main(spec: ProblemSpec, settings: PlanSettings) -> tuple[Variant, str]:
 def _main_first(
     spec: ProblemSpec, settings: PlanSettings, main: Variant, at_gpu: AtGpu, second: SecondReader | None
 ) -> Iterator[Variant]:
-    """Then its family, which nobody has to know before."""
+    """Yield the main variant, then its family, which is looked for only then."""
     yield main
     if spec.kind is ProblemKind.VERIFIER or not settings.family:
         return
@@ -135,28 +130,15 @@ def _main_first(
     yield from found[1:]
 
 
-def _require_a_run(spec: ProblemSpec, seed: int) -> None:
-    """Let a file that is broken say so itself: its own error is better than "too large"."""
-    reference = load(spec)
-    with contextlib.suppress(TooLarge):
-        prove(reference, seed, limits=INTERPRETER)
-
-
 def _known(
-    spec: ProblemSpec,
-    variant: Variant,
-    trials: list[Trial],
-    originals: list[torch.nn.Module | None],
-    references: list[Reference],
-    inputs: list[list[Any]],
+    spec: ProblemSpec, variant: Variant, made: list[_Made], inputs: list[list[Any]], *, smallest: int
 ) -> dict[str, Any]:
-    """Facts of the original at every variant, and at the smallest, whose inputs are the fewest bytes, the floor."""
-    trains = any(case.train for case in trials[0].cases)
-    there = [(original, reference) for original, reference in zip(originals, references) if original is not None]
+    """Return the facts of the reference, whose minimum of work is that of the variant with the fewest bytes."""
+    there = [(original, reference) for _, original, reference in made if original is not None]
     if not there:
         return NOTHING
-    calls = calls_of(there, inputs, train=trains)
-    smallest, also_trained = _by_size(trials)[0], calls[0].differs_in_training
+    calls = calls_of(there, inputs, train=any(case.train for case in made[0][0].cases))
+    also_trained = calls[0].differs_in_training
     more = at_other_batches(spec, variant.constants, calls[0], TELLING_BATCHES, train=also_trained)
     if smallest and leading_size(calls[smallest].inputs) == 1:
         constants = there[smallest][1].constants
@@ -164,13 +146,8 @@ def _known(
     return facts_of([*calls, *more], smallest=smallest)
 
 
-def _by_size(trials: list[Trial]) -> list[int]:
-    """Variants, the quickest to try first."""
-    return sorted(range(len(trials)), key=lambda i: trials[i].cases[0].expectation.packed_inputs.size_bytes)
-
-
 def _work(original: torch.nn.Module | None, reference: Reference, inputs: list[Any]) -> OriginalWork:
-    """Of one call, into which the inputs go: it may write to them."""
+    """Measure the work of one call, which may write to the inputs."""
     if original is None:
         return OriginalWork(arithmetic=0, moved=0)
     subject = copy.deepcopy(original)

@@ -1,7 +1,7 @@
-"""A loaded problem: the original module, its inputs and its verifier, at the sizes as given or at others.
+"""A loaded problem: its reference module, its inputs and its verifier, at the sizes as given or at others.
 
-Used in the trusted checker process only, which never imports a candidate. It runs the user's code and nothing else:
-no copying to other dtypes or devices, no judging.
+Used only in trusted processes, which never import a candidate. It runs the user's code and nothing else: no copying to
+other dtypes or devices, no judging.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import functools
 import inspect
 import pickle
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy
@@ -31,16 +30,17 @@ from triton_agent.tools.verify.stand_ins import stand_in
 from triton_agent.tools.verify.user_code import UserModule, seeded
 
 LARGE_BYTES = 8 << 20
-"""Of inputs. A CPU takes up to a second to draw 64 MiB, a GPU some milliseconds."""
+"""Inputs larger than this are made where they are used. A CPU draws 64 MiB in up to a second, a GPU in milliseconds."""
 _INIT_SEED = 0
-"""`get_init_inputs()` gives sizes; should it draw numbers, they are the same ones every time."""
+"""`get_init_inputs()` gives sizes; if it draws numbers, they are the same every time."""
+_LIST_REMEDY = "give a list of tensors in the order of forward's parameters"
 
 
 class Reference:
     """One problem at one variant. Everything it makes depends on the given seed only."""
 
     def __init__(self, spec: ProblemSpec, constants: Mapping[str, int], batch: int | None) -> None:
-        source = problem_source.read(Path(spec.path))
+        source = spec.source()
         self.spec = spec
         self.constants = dict(constants)
         self.batch = batch
@@ -49,7 +49,7 @@ class Reference:
         self._user = UserModule(source, tree)
         self._saved = _load_saved(spec.inputs_file) if spec.inputs_file else None
         self._large: bool | None = None
-        """Whether inputs are better made where they are used; None as long as nobody has asked."""
+        """Whether the inputs are larger than `LARGE_BYTES`; None until it is first asked."""
         try:
             self._model_class = self._find_model_class() if self.has_reference else None
             if spec.kind is not ProblemKind.USER_MODULE:
@@ -63,13 +63,13 @@ class Reference:
         return self.spec.kind is not ProblemKind.VERIFIER
 
     def close(self) -> None:
-        """Forget the loaded module's name. Models made so far keep working."""
+        """Remove the loaded module from `sys.modules`. Models made so far keep working."""
         self._user.close()
         if "_elsewhere" in vars(self):
             self._elsewhere.close()
 
     def init_arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """What the constructor takes, made anew at each call; a candidate's constructor takes the same."""
+        """Return new arguments for the constructor; a candidate's constructor takes the same."""
         if self.spec.kind is ProblemKind.USER_MODULE:
             return copy.deepcopy((list(self._sized.init), dict(self._sized.init_keywords)))
         make = self._user.get("get_init_inputs")
@@ -79,7 +79,7 @@ class Reference:
             return _as_arguments(make(), self._model_class)
 
     def told_arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """The same for a candidate, whose process does not have the user's classes."""
+        """Return the arguments for a candidate's constructor, without instances of the user's classes."""
         positional, keywords = self.init_arguments()
         try:
             with self._user.running("get_init_inputs()"):
@@ -88,7 +88,7 @@ class Reference:
             raise ProblemError(error.what, where=error.where or self.spec.path, remedy=error.remedy) from error
 
     def make_model(self, seed: int) -> nn.Module:
-        """The original, freshly constructed, in the mode (train or eval) that its constructor leaves it in."""
+        """Construct the reference, in the mode (train or eval) that its constructor leaves it in."""
         if self._model_class is None:
             raise ProblemError("has a verifier and no reference", where=self.spec.path, remedy="call verify() instead")
         positional, keywords = self.init_arguments()
@@ -107,18 +107,20 @@ class Reference:
         return model
 
     def forward_parameters(self) -> tuple[str, ...]:
-        """Names of what `forward` takes, in order."""
+        """Return the names of `forward`'s parameters in order."""
         if self._model_class is None:
             return ()
         return tuple(inspect.signature(self._model_class.forward).parameters)[1:]
 
     def make_inputs_on(self, device: str, seed: int) -> list[Any]:
-        """Such inputs, and other numbers for the same seed, made on this device where they are large.
+        """Make inputs like `make_inputs`, but with other numbers, and on this device if they are large.
 
-        Only if the user's code does not mind: if it raises there, all is made on the CPU from then on. The file is
-        executed anew for it, since it may remember tensors, and those belong where they were made.
+        If the user's code raises there, all inputs are made on the CPU from then on. The file is executed again for it,
+        since it may keep tensors, which belong to the device they were made on.
         """
-        if device == "cpu" or not self._are_large():
+        if self._large is None and device != "cpu":
+            self._large = self._saved is None and self._ask_for_much()
+        if device == "cpu" or not self._large:
             return self.make_inputs(seed)
         try:
             with torch.device(device), refusing(on_gpu=True):
@@ -131,14 +133,10 @@ class Reference:
     def _elsewhere(self) -> Reference:
         return Reference(self.spec, self.constants, self.batch)
 
-    def _are_large(self) -> bool:
-        if self._large is None:
-            self._large = self._saved is None and self._ask_for_much()
-        return self._large
-
     def _ask_for_much(self) -> bool:
-        """Told by a draw on the CPU, which ends where it has asked for more; of the file executed anew, for its own
-        code is left half-way.
+        """Draw inputs on the CPU and stop once they exceed `LARGE_BYTES`.
+
+        The file is executed again for it, since its code may be stopped half-way.
         """
         threads, device = torch.get_num_threads(), torch.get_default_device()
         try:
@@ -157,26 +155,27 @@ class Reference:
         return False
 
     def make_inputs(self, seed: int) -> list[Any]:
-        """Fresh inputs in the order of `forward`'s parameters; nobody else holds their memory."""
+        """Make new inputs in the order of `forward`'s parameters; nobody else holds their memory."""
         if self.batch is None:
             return input_tensors.own_copy(self._draw_inputs(seed))
         return input_tensors.own_copy(input_tensors.with_leading(self._draw_inputs, seed, self.batch))
 
     def call(self, model: nn.Module, inputs: list[Any]) -> Any:
-        """`model(*inputs)` in the surroundings that the user's code needs (imports inside `forward`, say)."""
+        """Return `model(*inputs)`, run with what the user's code needs, such as imports inside `forward`."""
         with self.running("forward"):
             return model(*inputs)
 
     def running(self, action: str) -> contextlib.AbstractContextManager[None]:
-        """Those surroundings, for whoever calls the model in another way; errors become a `ProblemError`."""
-        return self._user.running(action, remedy="the original has to run on its own inputs")
+        """Provide what the user's code needs, for other ways to call the model; errors become a `ProblemError`."""
+        return self._user.running(action, remedy="the reference has to run on its own inputs")
 
     def verify(self, inputs: list[Any], outputs: Any) -> bool:
-        """The user's own judgement of the outputs."""
+        """Return what the user's `verify` says of the outputs."""
         check = self._function("verify")
         with self._user.running("verify(inputs, outputs)"), seeded(_INIT_SEED), torch.no_grad():
             answer = check(inputs, outputs)
-        if not _is_truth(answer):
+        one_value = isinstance(answer, torch.Tensor) and answer.numel() == 1
+        if not (one_value or isinstance(answer, (bool, numpy.bool_))):
             raise ProblemError(
                 f"verify returned {type(answer).__name__}, not True or False",
                 where=self.spec.path,
@@ -192,13 +191,21 @@ class Reference:
                 made = [input_tensors.draw(item) for item in self._sized.inputs]
             else:
                 made = self._function("get_inputs")()
-            made = list(made) if isinstance(made, Iterator) else made  # what is drawn on the way is drawn here
-        positional = self._as_positional(made)
+            made = list(made) if isinstance(made, Iterator) else made  # a generator draws while it is consumed
+        if isinstance(made, torch.Tensor):
+            positional = [made]
+        elif isinstance(made, (list, tuple)):
+            positional = list(made)
+        elif isinstance(made, Mapping) and self._model_class is not None:
+            positional = _by_parameter(made, self._model_class, self.spec.path)
+        else:
+            where = self.spec.inputs_file or self.spec.path
+            raise ProblemError(f"the inputs are a {type(made).__name__}", where=where, remedy=_LIST_REMEDY)
         self._require_plain(positional)
         return positional
 
     def _require_plain(self, value: Any) -> None:
-        """Tensors are looked for in lists, tuples and dictionaries; a candidate has no other class of the user's."""
+        """Raise if the inputs hold instances of the user's own classes, which a candidate does not have."""
         if self._user.is_own(type(value)):
             raise ProblemError(
                 f"get_inputs() gives a {type(value).__name__}, and a kernel's file does not have that class",
@@ -208,19 +215,6 @@ class Reference:
         if isinstance(value, (list, tuple, Mapping)):
             for item in value.values() if isinstance(value, Mapping) else value:
                 self._require_plain(item)
-
-    def _as_positional(self, made: Any) -> list[Any]:
-        if isinstance(made, torch.Tensor):
-            return [made]
-        if isinstance(made, (list, tuple)):
-            return list(made)
-        if isinstance(made, Mapping) and self._model_class is not None:
-            return _by_parameter(made, self._model_class, self.spec.path)
-        raise ProblemError(
-            f"the inputs are a {type(made).__name__}",
-            where=self.spec.inputs_file or self.spec.path,
-            remedy="give a list of tensors in the order of forward's parameters",
-        )
 
     def _find_model_class(self) -> type[nn.Module]:
         name = self.spec.class_name or "Model"
@@ -247,44 +241,31 @@ class Reference:
 
 
 def load(spec: ProblemSpec, constants: Mapping[str, int] | None = None, *, batch: int | None = None) -> Reference:
-    """Execute the problem's file, with the sizes in `constants` (keys as in `sizes.py`) written over those given."""
+    """Execute the problem's file with the sizes in `constants` (keys as in `sizes.py`) in place of those given."""
     return Reference(spec, constants or {}, batch)
 
 
-def _is_truth(answer: Any) -> bool:
-    if isinstance(answer, torch.Tensor):
-        return answer.numel() == 1
-    return isinstance(answer, (bool, numpy.bool_))
-
-
 def _as_arguments(made: Any, model_class: type[nn.Module] | None) -> tuple[list[Any], dict[str, Any]]:
-    """A list of arguments, a dict of keywords, one value, or `[[positional], {keywords}]` where that fits the class."""
+    """Read a list of arguments, a dict of keywords, one value, or `[[positional], {keywords}]`."""
     if isinstance(made, Mapping):
         return [], dict(made)
     if not isinstance(made, (list, tuple)):
         return ([] if made is None else [made]), {}
     pair = len(made) == 2 and isinstance(made[0], (list, tuple)) and isinstance(made[1], Mapping)
-    if pair and model_class is not None and _takes(model_class, made[0], made[1]):
-        return list(made[0]), dict(made[1])
+    if pair and model_class is not None:
+        with contextlib.suppress(TypeError, ValueError):
+            inspect.signature(model_class).bind(*made[0], **made[1])
+            return list(made[0]), dict(made[1])
     return list(made), {}
 
 
-def _takes(model_class: type[nn.Module], positional: Any, keywords: Any) -> bool:
-    try:
-        inspect.signature(model_class).bind(*positional, **keywords)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
 def _by_parameter(made: Mapping[Any, Any], model_class: type[nn.Module], path: str) -> list[Any]:
-    """Inputs given by name, put in the order of `forward`; parameters left out in between get their defaults."""
+    """Put inputs given by name in the order of `forward`; omitted parameters in between get their defaults."""
     try:
         bound = inspect.signature(model_class.forward).bind(None, **made)
         bound.apply_defaults()
     except (TypeError, ValueError) as error:
-        remedy = "give a list of tensors in the order of forward's parameters"
-        raise ProblemError(f"the inputs do not fit forward: {error}", where=path, remedy=remedy) from None
+        raise ProblemError(f"the inputs do not fit forward: {error}", where=path, remedy=_LIST_REMEDY) from None
     if bound.kwargs:
         remedy = "give a list; inputs that forward takes by keyword only cannot be passed on"
         raise ProblemError(f"forward takes {', '.join(bound.kwargs)} by keyword only", where=path, remedy=remedy)

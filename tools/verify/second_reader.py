@@ -21,9 +21,11 @@ from triton_agent.tools.isolate import privileges
 from triton_agent.tools.isolate.payloads import Payload, announced, pack, received
 from triton_agent.tools.isolate.wire import Channel, ChannelClosed
 from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.verify.footprint import FULL_SIZE
 from triton_agent.tools.verify.plan import secret_seed
 from triton_agent.tools.verify.reference import load
-from triton_agent.tools.verify.variants import FULL_SIZE, Variant, family
+from triton_agent.tools.verify.sizes import Variant
+from triton_agent.tools.verify.variants import family
 
 TIMING_SETS = 3
 """Sets of inputs that timed calls rotate through: one would let a memory of earlier answers look like speed."""

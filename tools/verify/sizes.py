@@ -1,14 +1,14 @@
-"""The sizes of a problem that can be changed, read off its text, and the text with other sizes put in.
+"""The sizes of a problem that can be changed, read from its text, and the text with other sizes written in.
 
-A size has a key. Three kinds:
+Each size has a key, of one of three kinds:
 
     batch_size, shape[1]   a whole number at the module's top level, or one in a tuple there
     inputs 512             every 512 written in get_inputs (for a user module: in its --input)
     sizes 512              the same and every 512 written in get_init_inputs (in its --init)
 
-A whole number that the classes themselves read is not free: a candidate lives in a file of its own, is told the
-constructor's arguments only, and could not follow. Derived numbers (`hidden = 4 * dim`) follow by themselves.
-Whether the reference runs at other sizes is not known here; `variants.py` proves it.
+A whole number that the classes themselves read cannot be changed: a candidate has a file of its own and is given only
+the constructor's arguments, so it would still use the old value. Derived numbers (`hidden = 4 * dim`) follow by
+themselves. Not covered: whether the reference runs at other sizes, which `variants.py` finds out.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 
 INPUTS, SIZES = "inputs ", "sizes "
-"""First words of the keys that stand for a written value wherever it occurs."""
+"""Prefixes of keys that stand for a written value wherever it occurs."""
 
 SMALL = 8
-"""Up to here a whole number that shapes no input is taken for a kernel size, a stride, a number of heads or groups, the
-index of a dimension: changing it changes what the module does, not how large it is."""
+"""A whole number up to this that shapes no input is taken for a kernel size, a stride, a number of heads or groups, or
+the index of a dimension: changing it changes what the module does, not how large it is."""
 
 _LARGEST_EXPONENT = 64
-"""A text like 9**9**9 must not hold up the reader."""
+"""A text like 9**9**9 must not take forever to evaluate."""
 
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -64,16 +64,19 @@ AS_GIVEN = Variant(name="as given")
 
 
 def free_sizes(spec: ProblemSpec, tree: ast.Module) -> dict[str, int]:
-    """Every size that may be tried: its key and its value as given, in the order of the text."""
+    """Return each size that may be tried, as its key and its value, in the order of the text."""
+    keys: dict[str, int] = {}
     if spec.kind is ProblemKind.USER_MODULE:
         inputs = {size for item in spec.inputs for size in (*item.shape, item.below or 0)}
-        return _written(inputs, set(_whole_numbers((spec.init, spec.init_keywords))))
-    inputs = _literals(tree, "get_inputs")
-    return _constants(tree) | _written(inputs, _literals(tree, "get_init_inputs"))
-
-
-def _written(inputs: set[int], init: set[int]) -> dict[str, int]:
-    keys: dict[str, int] = {}
+        init = set(_whole_numbers((spec.init, spec.init_keywords)))
+    else:  # module-level numbers that the inputs depend on and the classes do not read
+        inputs, init = ({node.value for node in _literals(tree, f)} for f in ("get_inputs", "get_init_inputs"))
+        wanted = _reached(tree, ("get_inputs", "get_init_inputs"))
+        taken = _reached(tree, problem_source.classes(tree))
+        for key, node in _places(tree).items():
+            value, name = _fold(node), key.partition("[")[0]
+            if value is not None and value > 1 and name in wanted and name not in taken:
+                keys[key] = value
     for value in sorted(inputs | init):
         if value in init and value > (1 if value in inputs else SMALL):
             keys[f"{SIZES}{value}"] = value
@@ -83,7 +86,7 @@ def _written(inputs: set[int], init: set[int]) -> dict[str, int]:
 
 
 def label(key: str, value: int) -> str:
-    """A changed size in words: `batch_size=17`, `512 -> 509`."""
+    """Return a changed size in words: `batch_size=17`, `512 -> 509`."""
     for prefix in (INPUTS, SIZES):
         if key.startswith(prefix):
             return f"{key.removeprefix(prefix)} -> {value}"
@@ -91,13 +94,13 @@ def label(key: str, value: int) -> str:
 
 
 def twin_changed(key: str, sizes: Mapping[str, int], given: Mapping[str, int]) -> bool:
-    """Whether the other key of the same written value is in use; only one of the two may be."""
+    """Return whether the other key of the same written value is changed; only one of the two may be."""
     twin = key.replace(INPUTS, SIZES, 1) if key.startswith(INPUTS) else key.replace(SIZES, INPUTS, 1)
     return twin != key and twin in sizes and sizes[twin] != given[twin]
 
 
 def resize_spec(spec: ProblemSpec, constants: Mapping[str, int]) -> ProblemSpec:
-    """A user module's arguments and input shapes with other sizes. Its digest stays: it is the same problem."""
+    """Return a user module with other sizes in its arguments and input shapes; the digest stays the same."""
     if spec.kind is not ProblemKind.USER_MODULE or not constants:
         return spec
     everywhere, inputs_only = _replacements(constants, SIZES), _replacements(constants, INPUTS)
@@ -135,7 +138,7 @@ def _whole_numbers(value: Any) -> list[int]:
 
 
 def resize_tree(tree: ast.Module, constants: Mapping[str, int]) -> ast.Module:
-    """The tree (changed in place) with other sizes written in."""
+    """Write other sizes into the tree, in place, and return it."""
     places = _places(tree)
     for key, new in constants.items():
         if key.startswith((INPUTS, SIZES)):
@@ -143,52 +146,25 @@ def resize_tree(tree: ast.Module, constants: Mapping[str, int]) -> ast.Module:
         if key not in places:
             known = ", ".join(places) or "none"
             raise ProblemError(f"no module-level whole number {key}", remedy=f"those that can be changed: {known}")
-        _overwrite(places[key], new)
+        node = places[key]
+        node.__class__ = ast.Constant  # whatever the expression was, it becomes a literal in its place
+        node.__dict__.update(value=new, kind=None)
     everywhere, inputs_only = _replacements(constants, SIZES), _replacements(constants, INPUTS)
-    _rewrite_literals(tree, "get_inputs", everywhere | inputs_only)
-    _rewrite_literals(tree, "get_init_inputs", everywhere)
+    for function, replacements in (("get_inputs", everywhere | inputs_only), ("get_init_inputs", everywhere)):
+        for literal in _literals(tree, function):
+            literal.value = replacements.get(literal.value, literal.value)
     return tree
 
 
-def _overwrite(node: ast.expr, new: int) -> None:
-    """Turn the expression into a literal where it stands, whatever it was."""
-    node.__class__ = ast.Constant
-    node.__dict__.update(value=new, kind=None)
-
-
-def _rewrite_literals(tree: ast.Module, function: str, replacements: Mapping[int, int]) -> None:
-    for node in _literal_nodes(tree, function):
-        assert isinstance(node.value, int)
-        node.value = replacements.get(node.value, node.value)
-
-
-def _literals(tree: ast.Module, function: str) -> set[int]:
-    return {node.value for node in _literal_nodes(tree, function) if isinstance(node.value, int)}
-
-
-def _literal_nodes(tree: ast.Module, function: str) -> list[ast.Constant]:
-    definition = _functions(tree).get(function)
-    return [
-        node
-        for node in (ast.walk(definition) if definition is not None else ())
-        if isinstance(node, ast.Constant) and type(node.value) is int
-    ]
-
-
-def _constants(tree: ast.Module) -> dict[str, int]:
-    """Module-level whole numbers that the inputs depend on and the classes do not read."""
-    wanted = _reached(tree, ("get_inputs", "get_init_inputs"))
-    taken = _reached(tree, problem_source.classes(tree))
-    found: dict[str, int] = {}
-    for key, node in _places(tree).items():
-        value, name = _fold(node), key.partition("[")[0]
-        if value is not None and value > 1 and name in wanted and name not in taken:
-            found[key] = value
-    return found
+def _literals(tree: ast.Module, function: str) -> list[Any]:
+    """Return the nodes of the whole numbers written in a function."""
+    definition = problem_source.functions(tree).get(function)
+    nodes = ast.walk(definition) if definition is not None else ()
+    return [node for node in nodes if isinstance(node, ast.Constant) and type(node.value) is int]
 
 
 def _places(tree: ast.Module) -> dict[str, ast.expr]:
-    """Where each module-level whole number is written; names bound twice are left out."""
+    """Return the node of each module-level whole number; names bound twice are left out."""
     bound: dict[str, list[ast.expr | None]] = {}
     for statement in problem_source.top_level(tree):
         for name, node in _assignments(statement):
@@ -197,12 +173,16 @@ def _places(tree: ast.Module) -> dict[str, ast.expr]:
     places: dict[str, ast.expr] = {}
     for name, nodes in bound.items():
         if len(nodes) == 1 and nodes[0] is not None and name not in rebound:
-            places |= _numbers_in(name, nodes[0])
+            node = nodes[0]
+            items = {name: node}
+            if isinstance(node, (ast.Tuple, ast.List)):
+                items = {f"{name}[{i}]": item for i, item in enumerate(node.elts)}
+            places |= {key: item for key, item in items.items() if _fold(item) is not None}
     return places
 
 
 def _assignments(statement: ast.stmt) -> list[tuple[str, ast.expr | None]]:
-    """Names a statement binds, each with the expression whose value it gets (None: some other way)."""
+    """Return the names a statement binds, each with the expression of its value, or None if it has no plain one."""
     if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
         return [(statement.target.id, statement.value)]
     if isinstance(statement, ast.Assign):
@@ -222,14 +202,8 @@ def _assignments(statement: ast.stmt) -> list[tuple[str, ast.expr | None]]:
     return [(name, None) for name in names]
 
 
-def _numbers_in(name: str, node: ast.expr) -> dict[str, ast.expr]:
-    if isinstance(node, (ast.Tuple, ast.List)):
-        return {f"{name}[{index}]": item for index, item in enumerate(node.elts) if _fold(item) is not None}
-    return {name: node} if _fold(node) is not None else {}
-
-
 def _fold(node: ast.expr) -> int | None:
-    """The value of a whole number written as a literal or as simple arithmetic; None for anything else."""
+    """Return the value of a whole number written as a literal or as simple arithmetic; None for anything else."""
     if isinstance(node, ast.Constant):
         return node.value if type(node.value) is int else None
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -249,9 +223,9 @@ def _fold(node: ast.expr) -> int | None:
 
 
 def _reached(tree: ast.Module, start: Iterable[str]) -> set[str]:
-    """Module-level names that these definitions read, directly or through functions and module-level expressions."""
+    """Return the module-level names that these definitions read, also through functions and other expressions."""
     bodies: dict[str, list[ast.AST]] = {}
-    for name, definition in (_functions(tree) | problem_source.classes(tree)).items():
+    for name, definition in (problem_source.functions(tree) | problem_source.classes(tree)).items():
         bodies.setdefault(name, []).append(definition)
     for statement in problem_source.top_level(tree):
         for name, node in _assignments(statement):
@@ -267,7 +241,7 @@ def _reached(tree: ast.Module, start: Iterable[str]) -> set[str]:
 
 
 def _global_reads(node: ast.AST) -> set[str]:
-    """Names read from the module's scope; a parameter of the same name is another matter."""
+    """Return the names that are read from the module's scope; parameters and locals of the same name do not count."""
     tables = [symtable.symtable(ast.unparse(node), "<problem>", "exec")]
     outermost = tables[0]
     reads: set[str] = set()
@@ -280,7 +254,3 @@ def _global_reads(node: ast.AST) -> set[str]:
         }
         tables.extend(table.get_children())
     return reads
-
-
-def _functions(tree: ast.Module) -> dict[str, ast.stmt]:
-    return {node.name: node for node in problem_source.top_level(tree) if isinstance(node, ast.FunctionDef)}

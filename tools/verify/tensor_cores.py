@@ -1,11 +1,9 @@
-"""What TF32 makes of an original: float32 products whose operands keep ten bits of their mantissa.
+"""Runs a reference with TF32 products on a CPU: float32 operands keep ten bits of their mantissa.
 
-Two ways to lose the rest, and both are ordinary on a GPU: libraries round to the nearest value, while a float32
-`tl.dot` at its default has the tensor core ignore the low bits, which errs two to three times as much and always toward
-zero. The first is how an original is run on a CPU where TF32 is allowed; the second is part of the yardstick there, so
-that a kernel is not refused for being a plain `tl.dot`.
-
-Sums are taken in float32, in the order of the machine it runs on.
+GPUs drop the other bits in two ways: libraries round to the nearest value, while a float32 `tl.dot` at its default has
+the tensor core ignore the low bits, which errs two to three times as much and always toward zero. Where TF32 is
+allowed, the reference is run on a CPU in the first way; the second is part of the yardstick, so that a kernel is not
+refused for a plain `tl.dot`. Not covered: the order of sums, which are taken in float32 as the machine does.
 """
 
 from __future__ import annotations
@@ -35,13 +33,13 @@ OPERANDS = {
     "mkldnn_rnn_layer": (0, 1, 2),
     "_cudnn_rnn": (0, 1),
 }
-"""Operators that tensor cores work for, as they reach the dispatcher, and which of their arguments are multiplied."""
+"""Operators that use tensor cores, by their name in the dispatcher -> the positions of the arguments multiplied."""
 
 Around = Callable[[], contextlib.AbstractContextManager[Any]]
 
 
 class TensorCores(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Products inside get their float32 operands in TF32."""
+    """Rounds the float32 operands of products inside to TF32."""
 
     def __init__(self, *, cut: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -61,7 +59,7 @@ class TensorCores(UncompiledMode):  # type: ignore[no-untyped-call]
 
 
 def to_tf32(values: torch.Tensor, *, cut: bool) -> torch.Tensor:
-    """The low bits dropped, or rounded to nearest with ties away from zero; what is not finite stays."""
+    """Cut the low bits, or round to nearest with ties away from zero; values that are not finite stay."""
     bits = values.contiguous().view(torch.int32)
     increment = 0 if cut else 1 << (DROPPED_BITS - 1)
     narrow = ((bits + increment) & -(1 << DROPPED_BITS)).view(torch.float32)
@@ -69,14 +67,14 @@ def to_tf32(values: torch.Tensor, *, cut: bool) -> torch.Tensor:
 
 
 def as_the_user_runs_it(conditions: Conditions, device: str) -> Around:
-    """Surroundings in which an original gives what it gives the user."""
+    """Return the context in which the reference computes what it computes for the user."""
     if conditions.precision == "tf32" and device == "cpu":
         return lambda: _both(conditions, device, TensorCores(cut=False))
     return lambda: conditions.calling(device)
 
 
 def at_the_coarsest(conditions: Conditions, device: str) -> Around | None:
-    """Surroundings in which it errs as much as TF32 ever makes it; None where TF32 is not allowed."""
+    """Return the context in which the reference errs as much as TF32 may make it err; None if TF32 is not allowed."""
     if conditions.precision != "tf32":
         return None
     return lambda: _both(conditions, device, TensorCores(cut=True))

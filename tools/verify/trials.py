@@ -9,9 +9,7 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
-from triton_agent.tools import problem_source
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.verify.footprint import (
@@ -45,7 +43,7 @@ class Trials:
 
     def __post_init__(self) -> None:
         self.deadline = time.monotonic() + self.limits.seconds_at_most
-        self.sizes = free_sizes(self.spec, problem_source.read(Path(self.spec.path)).tree)
+        self.sizes = free_sizes(self.spec, self.spec.source().tree)
         self._only_runs_tell = False
         self._runs_are_quick = self.device != "cpu"
         self._estimates: dict[Variant, Footprint | None] = {}

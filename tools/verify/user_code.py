@@ -1,10 +1,9 @@
-"""Running the code of a person's problem file: its imports, its randomness, its mistakes.
+"""Runs the code of a problem file: its imports, its randomness, its errors.
 
-The file is executed as a module under a name of its own. Whatever it needs of the process (import path, the modules
-beside it, torch's defaults, seeds) is put in place while its code runs and taken away afterwards. On a machine
-without CUDA what asks for `cuda` gets the CPU, and what asks for `torch.compile` runs as it is written: there is
-nothing to be timed, and a compiler for CPUs takes a minute. Only for the trusted checker process: nothing is sandboxed
-here.
+The file is executed as a module under a unique name. What it needs of the process (import path, the modules beside it,
+torch's defaults, seeds) is set while its code runs and restored afterwards. Without CUDA, code that asks for `cuda`
+gets the CPU, and `torch.compile` has no effect: nothing is timed there, and compiling for a CPU takes a minute. Only
+for the trusted checker process. Not covered: any confinement.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ from triton_agent.tools.problem_source import SourceFile
 
 _SERIAL = itertools.count()
 _ONE_AT_A_TIME = threading.RLock()
-"""The import path and the generators are the whole process's: only one thread may have them changed."""
+"""The import path and the generators belong to the whole process, so only one thread may change them at a time."""
 _NEVER_REPLACED = frozenset({"torch", "triton", "numpy"}) | sys.stdlib_module_names
-"""A file of the user's with such a name must not take the place of a module that this process runs on."""
+"""A user's file with such a name must not replace a module that this process uses."""
 
 
 class UserModule:
@@ -53,9 +52,6 @@ class UserModule:
         self.module = types.ModuleType(f"{package}.{unique}" if package else unique)
         self.module.__file__ = str(source.path)
         self.module.__package__ = package
-        self._execute(tree)
-
-    def _execute(self, tree: ast.Module) -> None:
         sys.modules[self.module.__name__] = self.module  # dataclasses, pickle and inspect look it up
         linecache.checkcache(str(self.path))
         try:
@@ -70,28 +66,27 @@ class UserModule:
         return getattr(self.module, name, None)
 
     def is_own(self, thing: Any) -> bool:
-        """Whether a class or a function comes from the file or a module beside it."""
+        """Return whether a class or a function comes from the file or a module beside it."""
         name = getattr(thing, "__module__", None) or ""
         return name == self.module.__name__ or name.split(".")[0] in self._claimed - _NEVER_REPLACED
 
     def close(self) -> None:
-        """Forget the module's name. What was made by it keeps working, except for pickling."""
+        """Remove the module from `sys.modules`. What it made keeps working, except for pickling."""
         sys.modules.pop(self.module.__name__, None)
 
     @contextlib.contextmanager
     def running(self, action: str, *, remedy: str = "") -> Iterator[None]:
-        """Surroundings for the user's code; what it raises becomes a `ProblemError` that names the line."""
+        """Run the user's code with what it needs; what it raises becomes a `ProblemError` that names the line."""
         try:
-            with _ONE_AT_A_TIME, self._importable(), _torch_default(self._dtype), _cuda_as_cpu():
+            with _ONE_AT_A_TIME, self._importable(), _torch_defaults(self._dtype), _cuda_as_cpu():
                 yield
         except TritonAgentError:
             raise
         except (Exception, SystemExit) as error:
-            raise ProblemError(
-                f"{action} raised {type(error).__name__}: {_first_line(error)}",
-                where=self._blame(error),
-                remedy=_remedy(error) or remedy,
-            ) from error
+            lines = str(error).strip().splitlines()
+            said = lines[0][:300] if lines else "(no message)"
+            what = f"{action} raised {type(error).__name__}: {said}"
+            raise ProblemError(what, where=self._blame(error), remedy=_remedy(error) or remedy) from error
 
     @contextlib.contextmanager
     def _importable(self) -> Iterator[None]:
@@ -105,41 +100,30 @@ class UserModule:
             yield
         finally:
             added = [entry for entry in sys.path if entry not in path and entry not in self._search]
-            self._search.extend(added)  # the file widened its own path; imports in forward count on it
-            self._keep_locals()
+            self._search.extend(added)  # the file extended its own path; imports in forward rely on it
+            for name in self._loaded_under_its_names():
+                if sys.modules[name] is not self.module:
+                    self._locals[name] = sys.modules.pop(name)  # put back when the user's code runs again
             sys.modules.update(displaced)
             sys.path[:] = path
             sys.dont_write_bytecode = writes
 
-    def _keep_locals(self) -> None:
-        """Take the user's own modules out of `sys.modules`, to be put back when the user's code runs again."""
-        for name in self._loaded_under_its_names():
-            if sys.modules[name] is not self.module:
-                self._locals[name] = sys.modules.pop(name)
-
     def _loaded_under_its_names(self) -> list[str]:
-        """Modules that are called as the user's own are. Few files have any, and thousands would be looked through."""
+        """Return the loaded modules that have the names of the user's own."""
         names = self._claimed - _NEVER_REPLACED
         return [name for name in list(sys.modules) if name.split(".")[0] in names] if names else []
 
     def _blame(self, error: BaseException) -> str:
-        """The innermost line of the user's own files."""
+        """Return the innermost line of the user's own files."""
         if isinstance(error, SyntaxError) and error.filename:
             return f"{error.filename}:{error.lineno or 1}"
-        lines = [frame for frame in traceback.extract_tb(error.__traceback__) if self._is_users(frame.filename)]
-        return f"{lines[-1].filename}:{lines[-1].lineno}" if lines else str(self.path)
-
-    def _is_users(self, filename: str) -> bool:
-        path = Path(filename)
-        return path == self.path or (path.is_relative_to(self._root) and self._local_name(path) in self._claimed)
-
-    def _local_name(self, path: Path) -> str:
-        return path.relative_to(self._root).parts[0].removesuffix(".py")
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:300] if lines else "(no message)"
+        found = str(self.path)
+        for frame in traceback.extract_tb(error.__traceback__):
+            path = Path(frame.filename)
+            beside = path.relative_to(self._root).parts[0] if path.is_relative_to(self._root) else ""
+            if path == self.path or beside.removesuffix(".py") in self._claimed:
+                found = f"{frame.filename}:{frame.lineno}"
+        return found
 
 
 def _remedy(error: BaseException) -> str:
@@ -159,9 +143,9 @@ def _remedy(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Every global random generator starts from `seed`, and goes on afterwards as if nothing had been drawn.
+    """Seed every global random generator, and restore its state afterwards.
 
-    CUDA's generators are restored only if they existed before: asking would create a context.
+    CUDA's generators are restored only if they existed before, since reading them would create a context.
     """
     python, array, cpu = random.getstate(), numpy.random.get_state(), torch.random.get_rng_state()
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
@@ -179,8 +163,8 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _torch_default(dtype: torch.dtype) -> Iterator[None]:
-    """A file may set torch's default dtype; that is its own affair and must not leak."""
+def _torch_defaults(dtype: torch.dtype) -> Iterator[None]:
+    """Set the default dtype that the file has set, and undo what its code changes of torch's defaults."""
     before, gradients = torch.get_default_dtype(), torch.is_grad_enabled()
     torch.set_default_dtype(dtype)
     try:
@@ -190,17 +174,14 @@ def _torch_default(dtype: torch.dtype) -> Iterator[None]:
         torch.set_grad_enabled(gradients)
 
 
-_NOTHING_TO_DO = ("synchronize", "empty_cache", "set_device", "reset_peak_memory_stats", "reset_max_memory_allocated")
-"""Calls of `torch.cuda` that leave nothing behind where there is no CUDA."""
-
-
 @contextlib.contextmanager
 def _cuda_as_cpu() -> Iterator[None]:
     if torch.cuda.is_available():
         yield
         return
     with contextlib.ExitStack() as stack:
-        for name in _NOTHING_TO_DO:
+        resets = ("reset_peak_memory_stats", "reset_max_memory_allocated")
+        for name in ("synchronize", "empty_cache", "set_device", *resets):
             stack.enter_context(_replaced(torch.cuda, name, lambda *args, **kwargs: None))
         stack.enter_context(_replaced(torch.cuda, "current_device", lambda: 0))
         stack.enter_context(_replaced(torch, "set_default_device", lambda device: None))
@@ -221,7 +202,7 @@ def _replaced(owner: Any, name: str, stand_in: Any) -> Iterator[None]:
 
 
 class CudaAsCpu(TorchFunctionMode):
-    """Gives what asks for CUDA the CPU: `device="cuda"`, `.to("cuda")`, `.cuda()`, pinned memory."""
+    """Gives the CPU to code that asks for CUDA: `device="cuda"`, `.to("cuda")`, `.cuda()`, pinned memory."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = {name: _on_cpu(value) if name == "device" else value for name, value in (kwargs or {}).items()}
@@ -235,5 +216,4 @@ class CudaAsCpu(TorchFunctionMode):
 
 def _on_cpu(device: Any) -> Any:
     named = isinstance(device, (str, torch.device)) and str(device).split(":")[0] == "cuda"
-    numbered = type(device) is int
-    return torch.device("cpu") if named or numbered else device
+    return torch.device("cpu") if named or type(device) is int else device

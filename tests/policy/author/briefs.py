@@ -19,9 +19,11 @@ from triton_agent.tools.graph import extract
 from triton_agent.tools.graph_call import structure_of
 from triton_agent.tools.module_attributes import numbers_of, tensors_of
 from triton_agent.tools.problem import ProblemSpec, parse_problem
+from triton_agent.tools.verify.footprint import INTERPRETER
 from triton_agent.tools.verify.reference import load
-from triton_agent.tools.verify.sizes import free_sizes
-from triton_agent.tools.verify.variants import AS_GIVEN, INTERPRETER, Variant, family, odd_above, scaled_down
+from triton_agent.tools.verify.scaling import scaled_down
+from triton_agent.tools.verify.sizes import AS_GIVEN, Variant, free_sizes
+from triton_agent.tools.verify.variants import family, odd_above
 
 _HEAD = """
 import torch

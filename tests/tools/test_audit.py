@@ -1,4 +1,4 @@
-"""What a problem is worth: blind spots are found, remedies close them where they can, and sound problems stay sound."""
+"""Auditing a problem finds its blind spots; remedies close them where they can, and sound problems stay sound."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from triton_agent.tools.audit_report import MUTANT_BAR, AuditReport, Family, WrongAnswer, kill_rate
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.verify.audit import audit
 from triton_agent.tools.verify.cases import _off_the_diagonal
+from triton_agent.tools.verify.mistakes import TF32, coarser_than
 from triton_agent.tools.verify.mutants import Mutant, Mutation, Observer, spread
-from triton_agent.tools.verify.precision_mistakes import coarser_than, to_tf32
-from triton_agent.tools.verify.worth import assay
-from triton_agent.tools.worth import MUTANT_BAR, Attempt, Family, WorthReport, kill_rate, worth_of
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 HEAD = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\nR, C = 12, 20\n"
@@ -30,22 +30,22 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def problem(folder: Path, forward: str, inputs: str = "[torch.randn(R, C)]", init: str = "") -> WorthReport:
+def problem(folder: Path, forward: str, inputs: str = "[torch.randn(R, C)]", init: str = "") -> AuditReport:
     """The report on a problem whose forward is this text."""
     lines = "\n".join(f"        {line}" for line in forward.splitlines())
     made = f"    def __init__(self):\n        super().__init__()\n        {init}\n" if init else ""
     text = f"{HEAD}class Model(nn.Module):\n{made}    def forward(self, x, y=None):\n{lines}\n"
-    return assay_text(folder, f"{text}def get_inputs():\n    return {inputs}\n")
+    return audit_text(folder, f"{text}def get_inputs():\n    return {inputs}\n")
 
 
-def assay_text(folder: Path, text: str) -> WorthReport:
+def audit_text(folder: Path, text: str) -> AuditReport:
     path = folder / "problem.py"
     path.write_text(text)
-    return assay(parse_problem(str(path)))
+    return audit(parse_problem(str(path)))
 
 
-def attempt(report: WorthReport, what: str) -> Attempt:
-    return next(a for a in report.attempts if a.what == what)
+def answer(report: AuditReport, what: str) -> WrongAnswer:
+    return next(a for a in report.answers if a.what == what)
 
 
 def mutants_of(model: torch.nn.Module, *inputs: torch.Tensor) -> list[Mutant]:
@@ -69,9 +69,9 @@ class Calls(torch.nn.Module):
 def test_constant_answer_is_worthless_in_spite_of_remedies(tmp_path: Path) -> None:
     forward = "x = x.amax(dim=1, keepdim=True)\nreturn x - x.mean(dim=1, keepdim=True)"
     report = problem(tmp_path, forward)
-    zeros = attempt(report, "all zeros")
+    zeros = answer(report, "all zeros")
     assert zeros.survives and zeros.survives_as_given
-    assert "all zeros passes: the answer is zero whatever the inputs" in worth_of(report).reasons
+    assert "all zeros passes: the answer is zero whatever the inputs" in report.flaws
     rate = kill_rate(report.mutants)
     assert rate is not None and rate < MUTANT_BAR
     assert not report.sound
@@ -79,13 +79,13 @@ def test_constant_answer_is_worthless_in_spite_of_remedies(tmp_path: Path) -> No
 
 def test_inputs_that_never_change_are_found(tmp_path: Path) -> None:
     report = problem(tmp_path, "return x * 3", "[torch.arange(R * C).view(R, C) ** 2]")
-    assert attempt(report, "the answer to other inputs").survives
+    assert answer(report, "the answer to other inputs").survives
     assert not report.sound
 
 
 def test_copy_of_an_input_is_found(tmp_path: Path) -> None:
     report = problem(tmp_path, "return x.clone()")
-    assert attempt(report, "input 0 returned as it is").survives
+    assert answer(report, "input 0 returned as it is").survives
 
 
 def test_the_changed_element_is_never_where_rows_and_columns_meet() -> None:
@@ -98,22 +98,22 @@ def test_the_changed_element_is_never_where_rows_and_columns_meet() -> None:
 
 def test_axis_that_expanded_inputs_cannot_tell_takes_one_changed_element(tmp_path: Path) -> None:
     report = problem(tmp_path, "return x.mean(dim=1)", "[torch.randn(1, 1).expand(C, C)]")
-    other = attempt(report, "mean over dimension 0 instead of 1")
+    other = answer(report, "mean over dimension 0 instead of 1")
     assert other.survives_as_given and not other.survives
     assert other.killed_by == "inputs one element changed"
 
 
 def test_one_output_of_several_that_is_always_zero_is_named(tmp_path: Path) -> None:
     report = problem(tmp_path, "return x * 2, torch.relu(x) * torch.relu(-x)")
-    assert not attempt(report, "out[0] all zeros").survives
-    zero = attempt(report, "out[1] all zeros")
+    assert not answer(report, "out[0] all zeros").survives
+    zero = answer(report, "out[1] all zeros")
     assert zero.survives and zero in report.blind_spots
 
 
 def test_small_values_behind_large_ones_are_named(tmp_path: Path) -> None:
     inputs = "[torch.randn(R, C).half() / 64, torch.rand(R, C) < 0.5]"
     report = problem(tmp_path, "return x.masked_fill(y, -60000.0)", inputs)
-    assert attempt(report, "zero for all below 0.001 of the largest value").survives
+    assert answer(report, "zero for all below 0.001 of the largest value").survives
 
 
 # -- what the remedies close -------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def test_small_values_behind_large_ones_are_named(tmp_path: Path) -> None:
 
 def test_relu_of_positive_numbers_needs_remedies(tmp_path: Path) -> None:
     report = problem(tmp_path, "return torch.relu(x) * 2", "[torch.rand(R, C)]")
-    relu = attempt(report, "dropping relu")
+    relu = answer(report, "dropping relu")
     assert relu.survives_as_given and not relu.survives
     assert relu.killed_by == "inputs one element changed"
     assert report.sound
@@ -130,7 +130,7 @@ def test_relu_of_positive_numbers_needs_remedies(tmp_path: Path) -> None:
 def test_affine_defaults_of_a_norm_need_remedies(tmp_path: Path) -> None:
     report = problem(tmp_path, "return self.norm(x)", init="self.norm = nn.LayerNorm(C)")
     for name in ("weight", "bias"):
-        dropped = attempt(report, f"dropping the {name} of native_layer_norm")
+        dropped = answer(report, f"dropping the {name} of native_layer_norm")
         assert dropped.survives_as_given and not dropped.survives
         assert dropped.killed_by == "randomised parameters"
     assert report.sound
@@ -138,13 +138,13 @@ def test_affine_defaults_of_a_norm_need_remedies(tmp_path: Path) -> None:
 
 def test_axis_among_equal_numbers_needs_remedies(tmp_path: Path) -> None:
     report = problem(tmp_path, "return x.mean(dim=1)", "[torch.randn(1, 1).repeat(C, C)]")
-    other = attempt(report, "mean over dimension 0 instead of 1")
+    other = answer(report, "mean over dimension 0 instead of 1")
     assert other.survives_as_given and not other.survives
 
 
 def test_square_operand_needs_other_sizes_or_values(tmp_path: Path) -> None:
     report = problem(tmp_path, "return x @ y", "[torch.randn(R, C), torch.eye(C) * torch.rand(1)]")
-    transposed = attempt(report, "transposing the square mat2 of mm")
+    transposed = answer(report, "transposing the square mat2 of mm")
     assert transposed.survives_as_given and not transposed.survives
 
 
@@ -153,15 +153,15 @@ def test_square_operand_needs_other_sizes_or_values(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["softmax_f32", "linear_relu_f32", "layer_norm_f32", "conv2d_f32", "matmul_f16"])
 def test_sound_problems_pass(name: str) -> None:
-    report = assay(parse_problem(str(KERNELS / name / "problem.py")))
-    assert report.sound, worth_of(report).reasons
-    assert kill_rate(report.impostors) == 1.0
+    report = audit(parse_problem(str(KERNELS / name / "problem.py")))
+    assert report.sound, report.flaws
+    assert kill_rate(report.fakes) == 1.0
     assert len(report.mutants) >= 3
 
 
 def test_equivalent_mutant_is_listed_and_not_held_against_a_problem(tmp_path: Path) -> None:
     report = problem(tmp_path, "return torch.sqrt(x.abs().relu() + 1) * 3")
-    relu = attempt(report, "dropping relu")
+    relu = answer(report, "dropping relu")
     assert relu.survives and relu.inert and "no mistake" in relu.sentence
     assert relu in report.blind_spots
     assert report.sound
@@ -213,7 +213,7 @@ def test_mutant_that_never_ends_is_given_up(tmp_path: Path) -> None:
     forward = f"left = x.abs().max() * 5\nstep = -x.abs().max()\n{loop}return x + left"
     report = problem(tmp_path, forward)
     assert report.discarded > 0
-    assert not any(found.what == "dropping neg" for found in report.attempts)
+    assert not any(found.what == "dropping neg" for found in report.answers)
 
 
 def test_choice_is_the_same_every_time_and_spread_over_kinds() -> None:
@@ -233,7 +233,7 @@ def test_rounding_is_never_finer_than_the_outputs() -> None:
 
 def test_tf32_keeps_ten_bits() -> None:
     x = torch.tensor([1.0 + 2.0**-10, 1.0 + 2.0**-12, float("inf"), -3.0])
-    assert torch.equal(to_tf32(x), torch.tensor([1.0 + 2.0**-10, 1.0, float("inf"), -3.0]))
+    assert torch.equal(TF32.apply(x), torch.tensor([1.0 + 2.0**-10, 1.0, float("inf"), -3.0]))
 
 
 # -- problems that judge by themselves ---------------------------------------------------------------------------------
@@ -244,22 +244,22 @@ VERIFIER = "def get_inputs():\n    return [torch.randn(R, C)]\ndef verify(inputs
 def test_verifier_that_looks_is_sound(tmp_path: Path) -> None:
     ordered = "(outputs[:, 1:] >= outputs[:, :-1]).all()"
     same = "torch.equal(outputs.sort().values, inputs[0].sort().values)"
-    report = assay_text(tmp_path, f"{HEAD}{VERIFIER}bool({ordered} and {same})\n")
-    assert report.sound and report.impostors and not report.mutants
+    report = audit_text(tmp_path, f"{HEAD}{VERIFIER}bool({ordered} and {same})\n")
+    assert report.sound and report.fakes and not report.mutants
 
 
 def test_verifier_that_looks_at_the_shape_only_is_flagged(tmp_path: Path) -> None:
-    report = assay_text(tmp_path, f"{HEAD}{VERIFIER}outputs.shape == inputs[0].shape\n")
-    assert attempt(report, "zeros shaped like input 0").survives
+    report = audit_text(tmp_path, f"{HEAD}{VERIFIER}outputs.shape == inputs[0].shape\n")
+    assert answer(report, "zeros shaped like input 0").survives
     assert not report.sound
 
 
 # -- the verdict -------------------------------------------------------------------------------------------------------
 
 
-def made(survivors: int, refused: int) -> WorthReport:
-    attempts = [
-        Attempt(
+def made(survivors: int, refused: int) -> AuditReport:
+    answers = [
+        WrongAnswer(
             family=Family.DROPPED,
             what=f"mutant {i}",
             survives_as_given=i < survivors,
@@ -268,7 +268,7 @@ def made(survivors: int, refused: int) -> WorthReport:
         )
         for i in range(survivors + refused)
     ]
-    return WorthReport(name="p", digest="d", attempts=tuple(attempts), cases_as_given=1, cases=9)
+    return AuditReport(name="p", digest="d", answers=tuple(answers), cases_as_given=1, cases=9)
 
 
 @pytest.mark.parametrize(("survivors", "refused", "sound"), [(0, 5, True), (1, 1, True), (2, 8, True), (3, 8, False)])
@@ -276,20 +276,20 @@ def test_bar_is_a_share_and_forgives_one(survivors: int, refused: int, sound: bo
     assert made(survivors, refused).sound is sound
 
 
-def test_any_impostor_is_too_many() -> None:
-    impostor = Attempt(family=Family.IMPOSTOR, what="all ones", survives_as_given=True, survives=True)
+def test_any_fake_answer_is_too_many() -> None:
+    fake = WrongAnswer(family=Family.FAKE, what="all ones", survives_as_given=True, survives=True)
     report = made(0, 50)
-    assert not dataclasses.replace(report, attempts=(*report.attempts, impostor)).sound
+    assert not dataclasses.replace(report, answers=(*report.answers, fake)).sound
 
 
-def test_refusing_the_original_or_trying_nothing_is_not_sound() -> None:
-    assert not dataclasses.replace(made(0, 5), refuses_original="as given / x3").sound
+def test_refusing_the_reference_or_trying_nothing_is_not_sound() -> None:
+    assert not dataclasses.replace(made(0, 5), refuses_reference="as given / x3").sound
     assert not made(0, 0).sound
 
 
 def test_report_survives_the_wire() -> None:
     report = dataclasses.replace(made(1, 2), notes=("a note",), scaled="scaled down")
-    assert WorthReport.from_json(report.to_json()) == report
+    assert AuditReport.from_json(report.to_json()) == report
 
 
 def test_broken_problem_is_an_error(tmp_path: Path) -> None:

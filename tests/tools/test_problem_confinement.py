@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from triton_agent.tools.assay import assay
-from triton_agent.tools.distrust import readable
+from triton_agent.tools.checker_process import audit_problem
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.isolate.sandbox import ESSENTIAL, probe
 from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.problem_confinement import readable
 from triton_agent.tools.results import Status
 
 pytestmark = pytest.mark.skipif(
@@ -146,4 +146,4 @@ def test_a_problem_in_somebodys_home_shows_only_itself(tmp_path: Path, monkeypat
 def test_a_problem_that_is_looked_at_for_its_worth_is_confined_too(nursery: Nursery, tmp_path: Path) -> None:
     (tmp_path / "problem.py").write_text(PROBLEM.format(misdeed="open('/etc/shadow').read()"))
     with pytest.raises(ProblemError, match="PermissionError"):
-        assay(parse_problem(str(tmp_path / "problem.py")), nursery=nursery, trust=False)
+        audit_problem(parse_problem(str(tmp_path / "problem.py")), nursery=nursery, trust=False)

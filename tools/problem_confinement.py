@@ -1,8 +1,8 @@
-"""Where a problem file from elsewhere runs: its checker confined as a candidate is, with the problem's folder to read.
+"""Confinement of the checker for a problem file that is not trusted (`--no-trust`).
 
-The original and its inputs are code like any other. Confined, it reaches no network, no file of the user's outside of
-the problem's own folder, no key in the environment, and writes to its scratch only. What stays: it shares a process
-with the verdict, so a problem can still be one that lets anything pass, of which `check-problem` tells.
+The reference and its inputs are code like any other. Confined as a candidate is, that code reaches no network, no key
+in the environment and no file of the user's outside of the problem's own folder, and writes to its scratch folder
+only. Not covered: it shares a process with the verdict, so a problem can still let anything pass (`check-problem`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.timing import lease
 
 LIMITS = Limits(cpu_s=30 * 86400, memory_bytes=64 << 30, open_files=4096)
-"""A checker lives as long as its evaluator, and holds truths in float64; these only end what runs wild."""
+"""A checker lives as long as its evaluator and holds float64 truth; these limits only end a runaway."""
 
 
-def cell_for(spec: ProblemSpec, scratch: Path, *, gpu: bool) -> Confinement:
-    """The confinement of one problem's checker; makes its scratch folder."""
+def confinement_for(spec: ProblemSpec, scratch: Path, *, gpu: bool) -> Confinement:
+    """Return the confinement of one problem's checker, and make its scratch folder."""
     scratch.mkdir(mode=0o700)
     if gpu:
         lease.make_folder()
-        _lend_ceilings(scratch)
+        with contextlib.suppress(OSError):  # a copy of the figures measured before, so that it cannot change the user's
+            shutil.copytree(cache_folder(), scratch / "triton-agent" / "ceilings")
     saved = [spec.inputs_file] if spec.inputs_file else []
     return Confinement(
         scratch=str(scratch),
@@ -40,7 +41,7 @@ def cell_for(spec: ProblemSpec, scratch: Path, *, gpu: bool) -> Confinement:
 
 
 def require_layers() -> None:
-    """Refuse to go on where an essential layer of the sandbox is missing."""
+    """Raise if an essential layer of the sandbox is missing."""
     missing = [layer for layer in probe() if layer.name in ESSENTIAL and not layer.available]
     if missing:
         said = "; ".join(f"{layer.name}: {layer.why}" for layer in missing)
@@ -51,16 +52,13 @@ def require_layers() -> None:
 
 
 def readable(path: Path) -> tuple[str, ...]:
-    """The folder that the file's imports start from; the files alone, where that is somebody's home or above one."""
+    """Return the folder that the file's imports start from.
+
+    Return the file and the local modules it imports instead, if that folder is a home directory or lies above one.
+    """
     root, _ = problem_source.import_root(path)
     home = Path(os.path.realpath(os.path.expanduser("~")))
     if not home.is_relative_to(os.path.realpath(root)):
         return (str(root),)
     modules = problem_source.local_modules(problem_source.read(path))
     return (str(path), *map(str, modules.values()))
-
-
-def _lend_ceilings(scratch: Path) -> None:
-    """Figures measured before; a copy, so that none of the user's own can be changed. Its cache is its scratch."""
-    with contextlib.suppress(OSError):
-        shutil.copytree(cache_folder(), scratch / "triton-agent" / "ceilings")
