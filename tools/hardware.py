@@ -132,24 +132,48 @@ def _gpu(row: dict[str, str], sm_count: int | None, l2_bytes: int | None) -> Gpu
     )
 
 
-def card_facts(uuid: str, known: Sequence[Gpu] = ()) -> tuple[str, ...]:
-    """What a kernel's author can use of a card, in words; empty where the card is not among those here.
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CardFacts:
+    """What the author of a kernel can use of a card. None stands for what the driver does not report."""
 
-    Those `known` to be here need not be asked for once more, which takes two programs.
+    compute_capability: str | None = None
+    """As in `9.0`."""
+    multiprocessors: int | None = None
+    l2_bytes: int | None = None
+    memory_bytes: int | None = None
+    sm_clock_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+
+    def __str__(self) -> str:
+        """A list for a prompt."""
+        facts = (
+            (self.compute_capability, "compute capability {}"),
+            (self.multiprocessors, "{} multiprocessors"),
+            (self.l2_bytes and self.l2_bytes >> 20, "{} MiB of L2"),
+            (self.memory_bytes and self.memory_bytes >> 30, "{} GiB of memory"),
+            (self.sm_clock_mhz, "multiprocessors at up to {} MHz"),
+            (self.memory_clock_mhz, "memory at up to {} MHz"),
+        )
+        return ", ".join(words.format(fact) for fact, words in facts if fact)
+
+
+def card_facts(uuid: str, known: Sequence[Gpu] = ()) -> CardFacts | None:
+    """Return the facts of the card with this UUID, or None where this machine has no such card.
+
+    Looks in `known` first: asking the driver starts two programs.
     """
     gpu = next((card for card in known if card.uuid == uuid), None)
     gpu = gpu or next((card for card in gpus() if card.uuid == uuid), None)
     if gpu is None:
-        return ()
-    told = (
-        (gpu.compute_capability, "compute capability {}"),
-        (gpu.sm_count, "{} multiprocessors"),
-        (gpu.l2_bytes and gpu.l2_bytes >> 20, "{} MiB of L2"),
-        (gpu.memory_bytes and gpu.memory_bytes >> 30, "{} GiB of memory"),
-        (gpu.max_sm_clock_mhz, "multiprocessors at up to {} MHz"),
-        (gpu.max_memory_clock_mhz, "memory at up to {} MHz"),
+        return None
+    return CardFacts(
+        compute_capability=gpu.compute_capability,
+        multiprocessors=gpu.sm_count,
+        l2_bytes=gpu.l2_bytes,
+        memory_bytes=gpu.memory_bytes,
+        sm_clock_mhz=gpu.max_sm_clock_mhz,
+        memory_clock_mhz=gpu.max_memory_clock_mhz,
     )
-    return tuple(words.format(fact) for fact, words in told if fact)
 
 
 def query_gpus(*fields: str, gpu: str | None = None) -> list[dict[str, str]]:

@@ -48,6 +48,7 @@ class BenchRequest:
 
     policy: str | None = None
     kernels: str | None = None
+    clone: str | None = None
     attempts: int | None = None
     turns: int | None = None
     parallel: int | None = None
@@ -140,6 +141,7 @@ def _said(request: BenchRequest) -> dict[str, Any]:
         mode = Mode.ALLOW_LIBRARY.value if request.allow_library else Mode.OWN_KERNELS.value
     found = {
         "kernels": request.kernels,
+        "clone": request.clone,
         "samples": request.attempts,
         "turns": request.turns,
         "parallel": request.parallel,

@@ -116,15 +116,16 @@ def test_a_card_is_described_as_nvidia_smi_tells(stand_in: PutCard) -> None:
 def test_an_author_is_told_what_the_card_tells(stand_in: PutCard) -> None:
     stand_in(clocks__max__memory="[N/A]")
     told = hardware.card_facts(UUID)
-    assert told == ("compute capability 9.0", "140 GiB of memory", "multiprocessors at up to 1980 MHz")
-    assert hardware.card_facts("GPU-another") == ()
+    assert told == hardware.CardFacts(compute_capability="9.0", memory_bytes=143771 * 2**20, sm_clock_mhz=1980)
+    assert str(told) == "compute capability 9.0, 140 GiB of memory, multiprocessors at up to 1980 MHz"
+    assert hardware.card_facts("GPU-another") is None
 
 
 def test_a_card_that_is_known_is_not_asked_for_again(stand_in: PutCard, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in()
     cards, told = hardware.gpus(), hardware.card_facts(UUID)
     monkeypatch.setenv("PATH", "")
-    assert hardware.card_facts(UUID, cards) == told and hardware.card_facts(UUID) == ()
+    assert hardware.card_facts(UUID, cards) == told and hardware.card_facts(UUID) is None
 
 
 def test_what_a_card_does_not_tell_is_none_and_not_zero(stand_in: PutCard) -> None:
