@@ -250,8 +250,8 @@ def _clone(folder: str | None, name: str, groups: list[str], problem: list[str] 
 
     from triton_agent.runs.bench.command import run
     from triton_agent.runs.bench.problems import of_clone
+    from triton_agent.runs.bench.public.layouts import Benchmark
     from triton_agent.runs.bench.rows import read_record
-    from triton_agent.runs.layouts import Benchmark
     from triton_agent.tools.errors import UsageError
 
     resume = said["resume"]

@@ -35,7 +35,7 @@ from triton_agent.runs.bench.kernels import KernelFile, KernelFolder
 from triton_agent.runs.bench.outcomes import first_line, sample_of
 from triton_agent.runs.bench.places import Place
 from triton_agent.runs.bench.problems import Task
-from triton_agent.runs.bench.public_protocol import PublicProtocol
+from triton_agent.runs.bench.public.protocol import PublicProtocol
 from triton_agent.runs.bench.rows import ProblemRow, Sample, Where
 from triton_agent.runs.bench.settings import BenchSettings
 from triton_agent.tools.errors import InstrumentError, NotJudgeableHere, UsageError

@@ -25,7 +25,7 @@ from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import to_json
 from triton_agent.tools.timing.vigil import ZYGOTE
 
-PROCESS = "triton_agent.runs.bench.public_process"
+PROCESS = "triton_agent.runs.bench.public.process"
 LIMIT_S = 180.0
 """For one kernel: five calls and two hundred timed ones, and waiting for the GPU."""
 

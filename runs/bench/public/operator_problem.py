@@ -15,7 +15,7 @@ import copy
 import re
 from typing import TypeVar
 
-from triton_agent.runs.operator_calls import (
+from triton_agent.runs.bench.public.operator_calls import (
     Site,
     callables,
     called,

@@ -1,4 +1,4 @@
-"""The process behind `--protocol original`: `python -m triton_agent.runs.bench.public_process DEVICE`, jobs on stdin.
+"""The process behind `--protocol original`: `python -m triton_agent.runs.bench.public.process DEVICE`, jobs on stdin.
 
 It imports torch and triton once and forks a confined child for each kernel. In there the original and the kernel share
 a process, as they do in the public harness; so what the child answers is what that protocol would have said, and can be

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from triton_agent.runs.operator_problem import operator_problem
+from triton_agent.runs.bench.public.operator_problem import operator_problem
 from triton_agent.tools import problem_source
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.problem import ProblemSpec, parse_problem
