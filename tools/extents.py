@@ -1,7 +1,7 @@
 """How many distinct elements of one storage a set of layouts touches.
 
-The count is exact where layouts are simple, small, or made of long contiguous runs. Elsewhere it is a lower bound, which
-is what the minimum traffic of a call needs.
+The count is exact where layouts are simple, small, or made of long contiguous runs. Elsewhere it is a lower bound,
+which is what the minimum traffic of a call needs.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _marked(parts: Sequence[Part], start: int, span: int) -> int:
         canvas = numpy.zeros(span, dtype=bool) if part.holes else marks
         for layout, value in [(part.layout, True), *((hole, False) for hole in part.holes)]:
             first = layout.offset - start
-            if layout.numel and 0 <= first and first + _extent(layout) <= span:  # a hole may lie outside
+            if layout.numel and first >= 0 and first + _extent(layout) <= span:  # a hole may lie outside
                 numpy.lib.stride_tricks.as_strided(canvas[first:], layout.shape, layout.strides)[...] = value
         if part.holes:
             marks |= canvas

@@ -67,7 +67,7 @@ def undisturbed(model: nn.Module, inputs: Sequence[torch.Tensor]) -> Iterator[nn
     devices = {tensor.device for tensor in [*inputs, *owned]}
     places = [(tensor, tensor.data) for tensor in [*inputs, *owned] if tensor.layout is torch.strided]
     python_state, numpy_state = random.getstate(), numpy.random.get_state()
-    kept = []
+    kept: list[tuple[nn.Module, dict[str, object]]] = []
     with torch.random.fork_rng(devices=sorted({device.index or 0 for device in devices if device.type == "cuda"})):
         try:
             try:
@@ -76,13 +76,9 @@ def undisturbed(model: nn.Module, inputs: Sequence[torch.Tensor]) -> Iterator[nn
                 # The model holds something that cannot be copied, such as a lock, a handle or a tensor with a graph.
                 # Call the model itself, and restore its modules' attributes afterwards.
                 called = model
-                kept = [
-                    (
-                        module,
-                        {k: copy.copy(v) if isinstance(v, dict | list | set) else v for k, v in vars(module).items()},
-                    )
-                    for module in model.modules()
-                ]
+                for module in model.modules():
+                    held = {k: copy.copy(v) if isinstance(v, dict | list | set) else v for k, v in vars(module).items()}
+                    kept.append((module, held))
             yield called
         finally:
             for module, saved in kept:

@@ -1,8 +1,8 @@
-"""What an operator of torch *is*: heavy work for a library, arithmetic, a view, an allocation, and so on.
+"""Facts about the operators of torch: the kind of each, which elements an indexed one touches, how many passes it is.
 
-Explicit tables decide for the operators one meets; torch's own schemas and tags decide for the rest. What neither knows
-counts as arithmetic, and as heavy where it takes several tensors, for it may be a product under another name. It says
-nothing about cost. torch is imported only when the tables have no answer.
+Tables decide for common operators, torch's schemas and tags for the rest. An operator that neither knows is arithmetic,
+or heavy if it takes several tensors, since it may be a product by another name. torch is imported only where the tables
+have no answer.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ HEAVY = _words(
     quantized_rnn_tanh_cell
     """
 )
-"""What cuBLAS, cuDNN, cuFFT or cuSOLVER would do, or a fused kernel of that weight."""
+"""Work of cuBLAS, cuDNN, cuFFT, cuSOLVER, or of fused kernels as large."""
 
 REDUCTION = _words(
     """
@@ -86,7 +86,7 @@ REDUCTION = _words(
     margin_ranking_loss hinge_embedding_loss cosine_embedding_loss poisson_nll_loss
     """
 )
-"""Several elements in, fewer out, or each output depending on a whole row: reductions, normalisations, scans, pools."""
+"""Fewer elements out than in, or each output depends on a whole row: reductions, normalisations, scans, pools."""
 
 MOVEMENT = _words(
     """
@@ -100,7 +100,7 @@ MOVEMENT = _words(
     cartesian_prod combinations meshgrid pad_sequence _pack_padded_sequence _pad_packed_sequence
     """
 )
-"""Values are moved, repeated or overwritten with a constant, never computed."""
+"""Values are moved, repeated or overwritten with a constant, but not computed."""
 
 VIEW = _words(
     """
@@ -112,7 +112,7 @@ VIEW = _words(
     atleast_3d broadcast_tensors data
     """
 )
-"""Only metadata changes; no byte of the tensor moves."""
+"""Only metadata changes; no data moves."""
 
 ALLOCATION = _words(
     """
@@ -122,7 +122,7 @@ ALLOCATION = _words(
     _efficientzerotensor tensor _empty_affine_quantized
     """
 )
-"""Makes a tensor out of arguments alone."""
+"""Makes a tensor from arguments that are no tensors."""
 
 RANDOM = _words(
     """
@@ -142,7 +142,7 @@ INDEX = _words(
     cudnn_grid_sampler max_unpool2d max_unpool3d
     """
 )
-"""Where an element is read or written depends on the values of a tensor."""
+"""The values of a tensor determine which elements are read or written."""
 
 METADATA = _words(
     """
@@ -153,7 +153,7 @@ METADATA = _words(
     is_set_to element_size sym_constrain_range sym_constrain_range_for_size _backward retain_grad
     """
 )
-"""Asks about a tensor, or about one value of it."""
+"""Queries about a tensor, or about one of its values."""
 
 ARITHMETIC = _words(
     """
@@ -179,7 +179,7 @@ ARITHMETIC = _words(
     _nested_tensor_from_mask_left_aligned _jagged_to_padded_dense_forward _padded_dense_to_jagged_forward
     """
 )
-"""Of several tensors, element by element or nearly so, where torch itself does not say it."""
+"""Element by element, or nearly so, where torch's tags do not say so."""
 
 _TABLES: tuple[tuple[frozenset[str], Kind], ...] = (
     (HEAVY, "heavy"),
@@ -194,41 +194,69 @@ _TABLES: tuple[tuple[frozenset[str], Kind], ...] = (
 )
 
 _SCATTERED = frozenset({"slice", "select", "diagonal"})
-"""Views whose derivative puts each element in one place; of others it is a sum."""
+"""Views whose derivative moves each element to one place. The derivative of other views is a sum."""
 
-PASSES: dict[str, int] = {
-    **dict.fromkeys(_words("gelu binary_cross_entropy_with_logits native_layer_norm native_group_norm"), 8),
-    **dict.fromkeys(_words("cudnn_batch_norm miopen_batch_norm _batch_norm_with_update _batch_norm_no_update"), 8),
-    **dict.fromkeys(_words("native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training"), 8),
-    **dict.fromkeys(_words("mish _log_softmax _fused_rms_norm binary_cross_entropy"), 6),
-    **dict.fromkeys(_words("_softmax _safe_softmax softplus huber_loss smooth_l1_loss std var std_mean var_mean"), 5),
-    **dict.fromkeys(_words("_weight_norm_interface renorm logsumexp _masked_softmax logcumsumexp"), 5),
-    **dict.fromkeys(
-        _words("sigmoid tanh silu elu celu selu hardswish log_sigmoid_forward glu kl_div logit sinh cosh"), 4
-    ),
-    **dict.fromkeys(_words("mse_loss l1_loss soft_margin_loss linalg_vector_norm norm hardsigmoid lerp logaddexp"), 3),
-    **dict.fromkeys(_words("softshrink hardshrink dist native_dropout rrelu_with_noise _softmax_backward_data"), 3),
-    **dict.fromkeys(_words("special_ndtr special_log_ndtr special_erfcx"), 4),
-    **dict.fromkeys(_words("leaky_relu hardtanh clamp addcmul addcdiv prelu relu6 threshold expm1 log1p"), 2),
-    **dict.fromkeys(_words("upsample_bicubic2d _upsample_bicubic2d_aa _upsample_lanczos2d_aa"), 40),
-    **dict.fromkeys(_words("grid_sampler_3d upsample_trilinear3d"), 24),
-    **dict.fromkeys(_words("grid_sampler grid_sampler_2d cudnn_grid_sampler _grid_sampler_2d_cpu_fallback"), 12),
-    **dict.fromkeys(_words("upsample_bilinear2d _upsample_bilinear2d_aa _fused_adam _fused_adamw"), 12),
-    **dict.fromkeys(_words("upsample_linear1d _fused_adagrad quantize_per_tensor_dynamic"), 6),
-    **dict.fromkeys(_words("fake_quantize_per_tensor_affine fake_quantize_per_channel_affine"), 6),
-    **dict.fromkeys(_words("fake_quantize_per_tensor_affine_cachemask fake_quantize_per_channel_affine_cachemask"), 6),
-    **dict.fromkeys(_words("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams"), 6),
-    **dict.fromkeys(
-        _words("_fake_quantize_learnable_per_tensor_affine _fake_quantize_learnable_per_channel_affine"), 6
-    ),
-    **dict.fromkeys(_words("_fused_moving_avg_obs_fq_helper _fused_moving_avg_obs_fq_helper_functional"), 8),
-    **dict.fromkeys(_words("_sparse_softmax _sparse_log_softmax isclose linalg_cross glu_jvp"), 5),
-    **dict.fromkeys(_words("_log_softmax_backward_data hypot polar batch_norm_elemt quantize_per_tensor"), 4),
-    **dict.fromkeys(_words("quantize_per_channel _fused_sgd multi_margin_loss multilabel_margin_loss_forward"), 4),
-    **dict.fromkeys(_words("special_entr sinc special_xlog1py logaddexp2 nan_to_num native_norm remainder fmod"), 3),
-    **dict.fromkeys(_words("dequantize xlogy _prelu_kernel frac _masked_scale _saturate_weight_to_fp16"), 2),
+TABLES = {
+    **dict.fromkeys(_words("index_select gather index _unsafe_index take"), "self"),
+    **dict.fromkeys(_words("embedding _embedding_bag _embedding_bag_forward_only"), "weight"),
 }
-"""How many elementary operators a compound one stands for, as a module would have it that spells it out."""
+"""Operators that read only some elements of a tensor, with the name of that argument."""
+
+INDEXED_WRITES = {
+    **dict.fromkeys(_words("index_put _index_put_impl"), "values"),
+    **dict.fromkeys(_words("index_copy index_add"), "source"),
+    **dict.fromkeys(_words("index_fill scatter scatter_add scatter_reduce"), "index"),
+}
+"""Operators that in place touch as many elements as the argument of this name has."""
+
+ADDING = _words("index_add scatter_add scatter_reduce index_reduce")
+"""Indexed writes that compute, and read the elements that they overwrite."""
+
+REPLACING = _words("copy fill zero bernoulli normal uniform exponential cauchy log_normal random")
+"""Operators that in place do not read what they overwrite."""
+
+_PASSES_BY_COUNT = {
+    40: "_upsample_bicubic2d_aa upsample_bicubic2d _upsample_lanczos2d_aa",
+    24: "grid_sampler_3d upsample_trilinear3d",
+    12: """
+        _grid_sampler_2d_cpu_fallback cudnn_grid_sampler grid_sampler_2d grid_sampler _fused_adam
+        upsample_bilinear2d _upsample_bilinear2d_aa _fused_adamw
+    """,
+    8: """
+        native_layer_norm binary_cross_entropy_with_logits native_group_norm gelu miopen_batch_norm
+        cudnn_batch_norm _batch_norm_no_update _batch_norm_with_update native_batch_norm
+        _native_batch_norm_legit_no_training _native_batch_norm_legit _fused_moving_avg_obs_fq_helper_functional
+        _fused_moving_avg_obs_fq_helper
+    """,
+    6: """
+        _fused_rms_norm _log_softmax binary_cross_entropy mish _fused_adagrad quantize_per_tensor_dynamic
+        upsample_linear1d fake_quantize_per_channel_affine fake_quantize_per_tensor_affine
+        fake_quantize_per_tensor_affine_cachemask fake_quantize_per_channel_affine_cachemask
+        _fake_quantize_per_tensor_affine_cachemask_tensor_qparams _fake_quantize_learnable_per_channel_affine
+        _fake_quantize_learnable_per_tensor_affine
+    """,
+    5: """
+        std_mean _safe_softmax huber_loss smooth_l1_loss softplus var std var_mean _softmax _masked_softmax
+        logcumsumexp renorm _weight_norm_interface logsumexp _sparse_log_softmax isclose glu_jvp linalg_cross
+        _sparse_softmax
+    """,
+    4: """
+        glu elu selu log_sigmoid_forward kl_div sinh tanh celu cosh hardswish sigmoid silu logit special_ndtr
+        special_erfcx special_log_ndtr hypot quantize_per_tensor batch_norm_elemt _log_softmax_backward_data polar
+        _fused_sgd quantize_per_channel multilabel_margin_loss_forward multi_margin_loss
+    """,
+    3: """
+        lerp mse_loss soft_margin_loss logaddexp hardsigmoid linalg_vector_norm norm l1_loss hardshrink softshrink
+        _softmax_backward_data rrelu_with_noise native_dropout dist special_xlog1py logaddexp2 remainder
+        special_entr sinc fmod nan_to_num native_norm
+    """,
+    2: """
+        addcdiv prelu relu6 threshold leaky_relu log1p addcmul expm1 clamp hardtanh dequantize _prelu_kernel
+        _masked_scale _saturate_weight_to_fp16 frac xlogy
+    """,
+}
+PASSES: dict[str, int] = {name: count for count, names in _PASSES_BY_COUNT.items() for name in names.split()}
+"""How many elementary operators it takes to spell out a compound one in a module."""
 
 _TAKEN_APART: dict[str, str] = {
     **dict.fromkeys(_words("softmax special_softmax"), "_softmax"),
@@ -241,12 +269,12 @@ _TAKEN_APART: dict[str, str] = {
     "log_sigmoid": "log_sigmoid_forward",
     "special_expit": "sigmoid",
 }
-"""Compound operators that torch takes apart before anybody sees them, except in inference mode: what they come to."""
+"""Compound operators that torch decomposes before dispatch, except in inference mode, and the operator they become."""
 
 _LIGHT_LINALG = frozenset({"linalg_cross", "linalg_vander"})
 
 _HEAVY_PARTS = ("convolution", "conv1d", "conv2d", "conv3d", "linear", "matmul", "attention", "attn", "gemm", "lstm")
-"""Parts of a name that give a library away outside `aten`, as in `mkldnn._linear_pointwise` or `flash_attn.fwd`."""
+"""Parts of names outside of `aten` that indicate a library, as in `mkldnn._linear_pointwise` or `flash_attn.fwd`."""
 
 
 def bare_name(operator: str) -> str:
@@ -261,7 +289,7 @@ def functional_name(name: str) -> str:
 
 
 def passes_of(operator: str) -> int:
-    """Over its largest tensor, counted in elementary operators."""
+    """How many elementary operators over its largest tensor the operator stands for."""
     name = functional_name(bare_name(operator)).removeprefix("_foreach_")
     name = _TAKEN_APART.get(name, name)
     return PASSES.get(name, PASSES.get(name.removesuffix("_backward"), 1))
@@ -287,7 +315,7 @@ def _tabled(name: str) -> Kind | None:
 
 
 def _tabled_by_family(name: str) -> Kind | None:
-    """Families named after another operator: `_foreach_x`, `x_backward`, `x_copy`, and all of `fft_` and `linalg_`."""
+    """The kind by the name of a related operator: `_foreach_x`, `x_backward`, `x_copy`; or of `fft_` or `linalg_`."""
     if name.startswith("_foreach_"):
         return _tabled(name.removeprefix("_foreach_"))
     if name.endswith("_backward"):
@@ -299,10 +327,13 @@ def _tabled_by_family(name: str) -> Kind | None:
 
 
 def _declared(name: str) -> Kind:
-    """What torch itself says of an operator that no table knows."""
-    overloads = _overloads(name)
-    if not overloads:
+    """The kind by torch's tags and schemas, for an operator in no table."""
+    import torch
+
+    packet = getattr(torch.ops.aten, name, None)
+    if packet is None:
         return "arithmetic"
+    overloads = [getattr(packet, overload) for overload in packet.overloads()]
     tags = {str(tag).rpartition(".")[2] for overload in overloads for tag in overload.tags}
     if "reduction" in tags:
         return "reduction"
@@ -321,14 +352,7 @@ def _tensors_taken(overload: Any) -> int:
     return sum("Tensor" in str(argument.type) and not argument.is_out for argument in arguments)
 
 
-def _overloads(name: str) -> list[Any]:
-    import torch
-
-    packet = getattr(torch.ops.aten, name, None)
-    return [] if packet is None else [getattr(packet, overload) for overload in packet.overloads()]
-
-
 def _only_aliases(overload: Any) -> bool:
-    """All results share memory with an argument that is not written to."""
+    """Whether all results share memory with an argument that is not written to."""
     results = [result.alias_info for result in overload._schema.returns]
     return bool(results) and all(alias is not None and not alias.is_write for alias in results)
