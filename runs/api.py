@@ -43,7 +43,7 @@ from triton_agent.runs.store_option import run_id
 from triton_agent.runs.written_report import write_report
 from triton_agent.tools.emulate.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, UsageError
-from triton_agent.tools.input_sets import parse_sets
+from triton_agent.tools.input_spec import parse_sets
 from triton_agent.tools.problem import ProblemSpec, parse_problem
 from triton_agent.tools.results import Evaluation, Interval
 from triton_agent.tools.sets_evaluator import evaluator_for

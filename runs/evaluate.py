@@ -23,7 +23,7 @@ from triton_agent.runs.shipping.artefact import forced, is_shipped
 from triton_agent.tools.emulate.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, TritonAgentError, UsageError
 from triton_agent.tools.evaluator import EvaluatorSettings, ProblemFacts
-from triton_agent.tools.input_sets import InputSet
+from triton_agent.tools.input_spec import InputSet
 from triton_agent.tools.isolate.conditions import AUTOCASTS, PRECISIONS
 from triton_agent.tools.problem import ProblemSpec, parse_problem
 from triton_agent.tools.results import Evaluation, Status, to_json

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.input_sets import InputSet
+from triton_agent.tools.input_spec import InputSet
 from triton_agent.tools.results import Determinism, Diagnosis, Evaluation, Interval, StageTime, Status, Timing
 from triton_agent.tools.verdict import Sketch
 

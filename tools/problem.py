@@ -18,8 +18,14 @@ from typing import Any
 
 from triton_agent.tools import problem_source
 from triton_agent.tools.errors import ProblemError, UsageError
-from triton_agent.tools.input_sets import InputSet, main_first, require_consistent
-from triton_agent.tools.input_spec import InputSpec, parse_arguments, parse_input
+from triton_agent.tools.input_spec import (
+    InputSet,
+    InputSpec,
+    main_first,
+    parse_arguments,
+    parse_input,
+    require_consistent,
+)
 from triton_agent.tools.problem_source import CONVENTION, SourceFile
 
 __all__ = ["InputSet", "InputSpec", "ProblemKind", "ProblemSpec", "parse_problem"]

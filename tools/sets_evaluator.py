@@ -21,7 +21,7 @@ from typing import Self
 from triton_agent.tools import merged_sets
 from triton_agent.tools.errors import InstrumentError, ProblemError
 from triton_agent.tools.evaluator import Emission, Evaluator, EvaluatorSettings
-from triton_agent.tools.input_sets import InputSet
+from triton_agent.tools.input_spec import InputSet
 from triton_agent.tools.isolate.processes import Nursery, own_nursery
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Evaluation
