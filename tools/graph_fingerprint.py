@@ -60,7 +60,7 @@ class _Writer:
 
     def text(self) -> str:
         """One line per node, then the outputs and the updates."""
-        lines = []
+        lines: list[str] = []
         for node in _in_order_of_need(self._graph):
             arguments = [self._argument(node, *pair) for pair in zip(node.argument_names, node.arguments)]
             arguments += [f"{name}={self._argument(node, name, arg)}" for name, arg in sorted(node.keywords.items())]
