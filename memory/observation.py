@@ -62,13 +62,13 @@ class ProblemView:
     """Facts about the GPU; None where there is none."""
 
     @classmethod
-    def of(cls, spec: ProblemSpec, facts: ProblemFacts, source: str, cards: Sequence[Gpu] = ()) -> ProblemView:
-        """What is known once the original has run; `cards` are those known to be here."""
+    def of(cls, spec: ProblemSpec, facts: ProblemFacts, cards: Sequence[Gpu] = ()) -> ProblemView:
+        """The view of a problem whose reference has run; `cards` are those known to be here."""
         return cls(
             digest=spec.digest,
             name=spec.name,
             spec=spec.to_json(),
-            source=source,
+            source=Path(spec.path).read_text(encoding="utf-8-sig"),
             beside=problem_source.texts_beside(Path(spec.path)),
             fingerprint=facts.fingerprint,
             signature=facts.signature,

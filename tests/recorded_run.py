@@ -84,7 +84,7 @@ def recorded(nursery: Nursery) -> Recorded:
     """The run; judged on the first call."""
     spec = parse_problem(str(PROBLEM))
     with Evaluator(spec, SETTINGS, nursery=nursery) as evaluator:
-        view = ProblemView.of(spec, evaluator.facts, PROBLEM.read_text())
+        view = ProblemView.of(spec, evaluator.facts)
         attempts, gradings = [], []
         for turn, answer in enumerate(ANSWERS):
             attempt = _attempt(turn, answer, view, attempts, gradings)

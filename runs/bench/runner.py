@@ -15,7 +15,6 @@ import datetime
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 from triton_agent.agent.authors import FAILED
@@ -244,7 +243,7 @@ class Bench:
         now = datetime.datetime.now(datetime.UTC)
         return Run(
             id=new_run_id(now, secrets.token_hex(8)),
-            problem=ProblemView.of(spec, evaluator.facts, Path(spec.path).read_text(encoding="utf-8")),
+            problem=ProblemView.of(spec, evaluator.facts),
             policy=self.settings.policy,
             settings=self.settings.to_json() | {"seed": loop.seed},
             started_at=now,
