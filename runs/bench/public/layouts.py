@@ -5,8 +5,8 @@
                    TritonBench_T_v1/ and TritonBench_G_v1/, and beside it a JSON listing that names the files in order
 
 A TritonBench file is a function, a line of `#`, and a test that calls the function; `operator_problem.py` makes a
-problem file of it. Nothing is executed here, and torch is not needed. Not covered: TritonBench's instructions to language
-models, its similarity score, its published results, and levels of KernelBench that download models.
+problem file of it. Nothing is executed here, and torch is not needed. Not covered: TritonBench's instructions to
+language models, its similarity score, its published results, and levels of KernelBench that download models.
 """
 
 from __future__ import annotations
