@@ -121,7 +121,7 @@ def optimize(
     `out` is the folder for file, report and problem; by default one of its own in the user's data folder. Other
     arguments are as the options of the command.
     """
-    for warning in require_supported().warnings:
+    for warning in require_supported():
         console.progress().print(f"warning: {warning}")
     given = calls_of(module, example_inputs, example_kwargs, example_sets, weights)
     policies = None if isinstance(policy, str) else _policies(policy)

@@ -73,7 +73,7 @@ Verdict = Evaluation | InstrumentError
 
 def run(request: EvaluateRequest) -> int:
     """Evaluate every kernel; the exit code is that of the worst."""
-    for warning in require_supported().warnings:
+    for warning in require_supported():
         console.progress().print(f"warning: {warning}")
     settings = settings_from(request)
     sources = [(path, forced(read_kernel(path))) for path in request.kernels]  # of a shipped file, it is its kernels

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import importlib.metadata
 import re
@@ -20,16 +19,6 @@ GIT_TIMEOUT_S = 10.0
 """git answers in milliseconds, or in a second on a network drive."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Versions:
-    """Installed versions; None for a package that is not installed."""
-
-    python: str
-    torch: str | None
-    triton: str | None
-    warnings: tuple[str, ...]
-
-
 def installed(distribution: str) -> str | None:
     try:
         return importlib.metadata.version(distribution)
@@ -37,8 +26,8 @@ def installed(distribution: str) -> str | None:
         return None
 
 
-def require_supported() -> Versions:
-    """Return the installed versions. Raise UsageError where triton-agent cannot work with them."""
+def require_supported() -> list[str]:
+    """Raise UsageError where triton-agent cannot work with the installed versions. Return warnings about them."""
     if sys.platform != "linux":
         system = {"win32": "Windows (use WSL 2)", "darwin": "macOS"}.get(sys.platform, sys.platform)
         raise UsageError(f"triton-agent runs on Linux, since Triton does, not on {system}")
@@ -53,10 +42,8 @@ def require_supported() -> Versions:
         raise UsageError(f"torch {torch} is too old; 2.11 to 2.13 are tested", remedy="pip install 'torch>=2.11,<2.14'")
     if not TRITON_OLDEST <= numbers(triton) < TRITON_BELOW:
         raise UsageError(f"triton {triton} does not fit; 3.6 and 3.7 do", remedy=_triton_remedy(torch))
-    warnings = []
-    if numbers(torch) > TORCH_NEWEST_TESTED:
-        warnings.append(f"torch {torch} is newer than what was tested (2.11 to 2.13)")
-    return Versions(python=sys.version.split()[0], torch=torch, triton=triton, warnings=tuple(warnings))
+    newer = numbers(torch) > TORCH_NEWEST_TESTED
+    return [f"torch {torch} is newer than the tested versions (2.11 to 2.13)"] if newer else []
 
 
 @functools.cache

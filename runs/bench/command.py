@@ -73,7 +73,7 @@ class BenchRequest:
 
 def run(selection: Selection, request: BenchRequest, *, nurseries: Sequence[Nursery] = ()) -> int:
     """A new benchmark, or one that goes on. With `nurseries`, which stay open, each has a problem at a time."""
-    for warning in require_supported().warnings:
+    for warning in require_supported():
         console.progress().print(f"warning: {warning}")
     os.environ.setdefault(TRACING, "false")
     settings, policies, kernels = _who_and_how(selection, request)
