@@ -62,7 +62,7 @@ def ran(nursery: Nursery) -> Ran:
 def whole(ran: Ran, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A few problems with right, wrong, cheating and missing kernels, run in one go."""
     out = tmp_path_factory.mktemp("whole")
-    code, _ = ran(few(), out)
+    code, _ = ran(few(), out, clone=str(KERNELBENCH))
     assert code == exit_codes.GOOD
     return out
 
@@ -167,9 +167,14 @@ def test_other_options_in_the_same_folder_are_refused_and_resuming_takes_its_own
     with pytest.raises(UsageError, match="mode own-kernels there, allow-library now"):
         ran(few(), whole, allow_library=True)
     before = (whole / FILE).read_bytes()
-    done = call("bench", "kernelbench", str(KERNELBENCH), "--resume", str(whole))
+    done = call("bench", "kernelbench", "--resume", str(whole))
     assert (done.code, (whole / FILE).read_bytes()) == (exit_codes.GOOD, before)
     assert "3 of them are there" in done.stderr
+
+
+def test_without_a_folder_or_a_record_that_names_one_nothing_can_be_run() -> None:
+    with pytest.raises(UsageError, match="no folder of problems"):
+        call("bench", "kernelbench")
 
 
 def test_precision_holds_for_verdicts_and_is_part_of_what_was_asked(ran: Ran, tmp_path: Path) -> None:
