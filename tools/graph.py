@@ -11,6 +11,7 @@ first output of node 3) and `n3.1` (its second output). Only `extract` needs tor
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -127,7 +128,8 @@ class OperatorGraph:
         lines = [f"{name}: {meta}" for name, meta in self.sources().items() if name in used or name in self.inputs]
         lines += [_line(node) for node in self.nodes]
         lines += [f"update {name} <- {value}" for name, value in self.updates.items()]
-        lines.append("return " + _filled(self.output_structure, self.outputs))
+        names = iter(self.outputs)
+        lines.append("return " + re.sub(r"\*", lambda star: next(names, ""), self.output_structure))
         if self.data_dependent:
             lines.append("note: Python read values during this call; other values may take another path")
         return "\n".join(lines)
@@ -135,7 +137,20 @@ class OperatorGraph:
     def to_json(self) -> dict[str, Any]:
         return {
             **{group: {name: meta.to_json() for name, meta in getattr(self, group).items()} for group in _GROUPS},
-            "nodes": [_node_to_json(node) for node in self.nodes],
+            "nodes": [
+                {
+                    "index": node.index,
+                    "operator": node.operator,
+                    "overload": node.overload,
+                    "arguments": [argument_to_json(argument) for argument in node.arguments],
+                    "argument_names": list(node.argument_names),
+                    "keywords": {name: argument_to_json(argument) for name, argument in node.keywords.items()},
+                    "outputs": [meta.to_json() for meta in node.outputs],
+                    "view_of": node.view_of,
+                    "writes": list(node.writes),
+                }
+                for node in self.nodes
+            ],
             "outputs": list(self.outputs),
             "output_structure": self.output_structure,
             "updates": dict(self.updates),
@@ -150,7 +165,20 @@ class OperatorGraph:
         groups = {group: {name: TensorMeta.from_json(meta) for name, meta in data[group].items()} for group in _GROUPS}
         return cls(
             **groups,
-            nodes=tuple(_node_from_json(node) for node in data["nodes"]),
+            nodes=tuple(
+                Node(
+                    index=node["index"],
+                    operator=node["operator"],
+                    overload=node["overload"],
+                    arguments=tuple(argument_from_json(argument) for argument in node["arguments"]),
+                    argument_names=tuple(node["argument_names"]),
+                    keywords={name: argument_from_json(argument) for name, argument in node["keywords"].items()},
+                    outputs=tuple(TensorMeta.from_json(meta) for meta in node["outputs"]),
+                    view_of=node["view_of"],
+                    writes=tuple(node["writes"]),
+                )
+                for node in data["nodes"]
+            ),
             outputs=tuple(data["outputs"]),
             output_structure=data["output_structure"],
             updates=dict(data["updates"]),
@@ -186,36 +214,3 @@ def _line(node: Node) -> str:
     if node.view_of is not None:
         text += f"  # view of {node.view_of}"
     return f"{text}  # in place of {', '.join(node.writes)}" if node.writes else text
-
-
-def _filled(structure: str, names: Sequence[str]) -> str:
-    parts = structure.split("*")
-    return parts[0] + "".join(name + rest for name, rest in zip(names, parts[1:]))
-
-
-def _node_to_json(node: Node) -> dict[str, Any]:
-    return {
-        "index": node.index,
-        "operator": node.operator,
-        "overload": node.overload,
-        "arguments": [argument_to_json(argument) for argument in node.arguments],
-        "argument_names": list(node.argument_names),
-        "keywords": {name: argument_to_json(argument) for name, argument in node.keywords.items()},
-        "outputs": [meta.to_json() for meta in node.outputs],
-        "view_of": node.view_of,
-        "writes": list(node.writes),
-    }
-
-
-def _node_from_json(data: Mapping[str, Any]) -> Node:
-    return Node(
-        index=data["index"],
-        operator=data["operator"],
-        overload=data["overload"],
-        arguments=tuple(argument_from_json(argument) for argument in data["arguments"]),
-        argument_names=tuple(data["argument_names"]),
-        keywords={name: argument_from_json(argument) for name, argument in data["keywords"].items()},
-        outputs=tuple(TensorMeta.from_json(meta) for meta in data["outputs"]),
-        view_of=data["view_of"],
-        writes=tuple(data["writes"]),
-    )

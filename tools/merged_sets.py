@@ -145,7 +145,7 @@ def _diagnosis(found: Sequence[tuple[InputSet, Evaluation]]) -> Diagnosis | None
 def _figures(evaluation: Evaluation) -> str:
     """Speed at one set, or bytes moved and launches where nothing was timed."""
     times = [
-        f"{row.speedup.median:.2f}x the original's speed in {row.kind}{' time' if row.kind == 'device' else ''}"
+        f"{row.speedup.median:.2f}x the reference's speed in {row.kind}{' time' if row.kind == 'device' else ''}"
         for row in evaluation.timings
         if row.opponent == "eager"
     ]
