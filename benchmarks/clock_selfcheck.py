@@ -48,7 +48,9 @@ def check(options: argparse.Namespace) -> None:
     device = cuda_device(options.device)
     uuid = hardware.uuid_of(device.index)
     with lease(uuid, what="clock self-check"):
-        before = health.require_quiet(uuid, [os.getpid()])
+        before = health.health(uuid)
+        if found := health.disturbances(before, [os.getpid()]):
+            raise SystemExit(f"the GPU is not quiet: {'; '.join(found)}")
         report = {"machine": dataclasses.asdict(hardware.describe()), "before": dataclasses.asdict(before)}
         report |= _measured(options, str(device))
         report["after"] = dataclasses.asdict(health.health(uuid))

@@ -43,6 +43,7 @@ FEW = 64
 """Records for which it is worth waiting a moment longer: the fixed part of a commit is some dozens of statements."""
 MOST_WAITING = 4 * MOST_AT_ONCE
 Outcome: TypeAlias = Exception | None
+"""None for a record that is on disk, else the reason why it is not."""
 _OF_THE_STORE = (StoreFull, StoreReadOnly, StoreUnreachable, StoreDamaged, RecordConflict, NotInStore)
 
 
@@ -95,22 +96,24 @@ class Committer:
         return taken
 
     def _write(self, tickets: list[_Ticket]) -> None:
-        """Every ticket leaves with outcomes, whatever happens: somebody waits for it."""
+        """Give every ticket its outcomes, whatever happens: its caller waits for them.
+
+        Outcomes are final. A caller returns as soon as it sees them, so a ticket that is tried again has none yet.
+        """
         batch = [item for ticket in tickets for item in ticket.batch]
         outcomes: list[Outcome] = [StoreError("the writer was interrupted")] * len(batch)
         try:
             outcomes = list(self._transact(batch))
         except Exception as error:
             outcomes = [error] * len(batch)
+            if len(tickets) > 1 and not isinstance(error, _OF_THE_STORE):
+                for ticket in tickets:  # one record broke the transaction; the others can still be written
+                    self._write([ticket])
         finally:
             for ticket in tickets:
-                ticket.outcomes, outcomes = outcomes[: len(ticket.batch)], outcomes[len(ticket.batch) :]
-        self._write_apart([ticket for ticket in tickets if len(tickets) > 1 and _is_of_one_record(ticket.outcomes)])
-
-    def _write_apart(self, tickets: list[_Ticket]) -> None:
-        """What one record broke must not keep the others from being written."""
-        for ticket in tickets:
-            self._write([ticket])
+                own, outcomes = outcomes[: len(ticket.batch)], outcomes[len(ticket.batch) :]
+                if ticket.outcomes is None:
+                    ticket.outcomes = own
 
     def _transact(self, batch: list[Prepared]) -> list[StoreError | None]:
         def work(connection: Connection) -> tuple[Transaction, list[StoreError | None]]:
@@ -121,12 +124,6 @@ class Committer:
         self._known.learn(done.known)
         self.preparer.learn(shas_in(batch))
         return outcomes
-
-
-def _is_of_one_record(outcomes: list[Outcome] | None) -> bool:
-    """Whether all failed for a reason that need not concern all: not the disk, not the server."""
-    errors = [outcome for outcome in outcomes or () if outcome is not None]
-    return len(errors) == len(outcomes or ()) and bool(errors) and not isinstance(errors[0], _OF_THE_STORE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

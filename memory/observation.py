@@ -14,7 +14,7 @@ from typing import Any
 
 from triton_agent.tools import problem_source
 from triton_agent.tools.evaluator import ProblemFacts
-from triton_agent.tools.hardware import Gpu, card_facts
+from triton_agent.tools.hardware import CardFacts, Gpu, card_facts
 from triton_agent.tools.module_attributes import HeldTensor
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Diagnosis, Finding, Interval, KernelResources, Status
@@ -57,16 +57,18 @@ class ProblemView:
     """`cpu` for the interpreter; else the name of the GPU."""
     notes: tuple[str, ...] = ()
     hardware: tuple[str, ...] = ()
-    """What the GPU is, in words; empty where there is none."""
+    """Facts about the GPU in words. Only in records of earlier versions, which have no `card`."""
+    card: CardFacts | None = None
+    """Facts about the GPU; None where there is none."""
 
     @classmethod
-    def of(cls, spec: ProblemSpec, facts: ProblemFacts, source: str, cards: Sequence[Gpu] = ()) -> ProblemView:
-        """What is known once the original has run; `cards` are those known to be here."""
+    def of(cls, spec: ProblemSpec, facts: ProblemFacts, cards: Sequence[Gpu] = ()) -> ProblemView:
+        """The view of a problem whose reference has run; `cards` are those known to be here."""
         return cls(
             digest=spec.digest,
             name=spec.name,
             spec=spec.to_json(),
-            source=source,
+            source=spec.source().text,
             beside=problem_source.texts_beside(Path(spec.path)),
             fingerprint=facts.fingerprint,
             signature=facts.signature,
@@ -80,7 +82,7 @@ class ProblemView:
             floor_flops=facts.floor_flops_main,
             device=facts.device,
             notes=(*((facts.scaled,) if facts.scaled else ()), *facts.notes),
-            hardware=card_facts(facts.gpu, cards) if facts.gpu else (),
+            card=card_facts(facts.gpu, cards) if facts.gpu else None,
         )
 
 

@@ -23,11 +23,12 @@ from triton_agent.policy.author.choice import Choice, Tiles
 from triton_agent.policy.author.decisions import Feedback, KernelFeedback, first_choice, neighbours
 from triton_agent.policy.author.writer import write
 from triton_agent.tools.graph import OperatorGraph
+from triton_agent.tools.hardware import CardFacts
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Status
 
 NAME = "builtin"
-VERSION = "10"
+VERSION = "11"
 """Of the author; raised whenever the same observation could lead to another answer."""
 DECIDED = re.compile(r"^(?:# )?decided: (\{.*\})$", re.MULTILINE)
 DEPTH = 2
@@ -152,10 +153,9 @@ def _brief(problem: ProblemView, rules: Rules) -> Brief | None:
     if not problem.graphs:
         return None
     spec = ProblemSpec.from_json(problem.spec)
-    capability = _fact(problem.hardware, r"compute capability (\d+)\.(\d+)")
-    processors = _fact(problem.hardware, r"(\d+) multiprocessors")
-    # What a candidate runs on counts, not what somebody would have it compiled for.
-    target = f"cuda:{''.join(capability)}" if capability else rules.target
+    card = problem.card or CardFacts()
+    # Write for the card that runs the candidate, whatever target the rules name.
+    target = f"cuda:{card.compute_capability.replace('.', '')}" if card.compute_capability else rules.target
     return Brief(
         source="\n\n".join(filter(None, (problem.source, problem.beside))),
         class_name=spec.class_name or "Model",
@@ -167,14 +167,9 @@ def _brief(problem: ProblemView, rules: Rules) -> Brief | None:
         allow_library=rules.allow_library,
         allow_tf32=rules.precision == "tf32",
         target=target,
-        hardware=Hardware.of(target, int(processors[0]) if processors else None),
+        hardware=Hardware.of(target, card.multiprocessors),
         device="cpu" if problem.device == "cpu" else "cuda",
     )
-
-
-def _fact(told: Sequence[str], pattern: str) -> tuple[str, ...]:
-    """The numbers in the first line that reads like this; see `tools/hardware.py:card_facts`."""
-    return next((found.groups() for line in told if (found := re.fullmatch(pattern, line))), ())
 
 
 # -- decisions as text -------------------------------------------------------------------------------------------------

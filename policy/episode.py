@@ -144,7 +144,9 @@ async def grade(
     """What becomes of an attempt. An instrument's failure is kept as such, never taken for the author's."""
     evaluation, failure = None, None
     if attempt.source is None:
-        evaluation = no_answer(attempt)
+        completion = attempt.completion
+        cut = completion.finish_reason == "length"
+        evaluation = no_answer(completion.text, attempt.observation.problem.digest, cut=cut)
     else:
         try:
             evaluation = await judge.evaluate_async(attempt.source, on_stage)
@@ -175,17 +177,17 @@ async def step(
     return Graded(attempt=attempt, grading=await grade(attempt, judge, machine or Machine()))
 
 
-def no_answer(attempt: Attempt) -> Evaluation:
-    """The verdict on an answer without a file; nothing had to be run for it."""
-    complaint = read_answer(attempt.completion.text).complaint
-    if attempt.completion.finish_reason == "length":
+def no_answer(text: str, problem: str, *, cut: bool) -> Evaluation:
+    """Return the verdict on an answer without a file; `cut` says that it ended at the limit of tokens."""
+    complaint = read_answer(text).complaint
+    if cut:
         complaint = f"{complaint} (it had reached the limit of tokens for an answer)"
     nowhere = Environment(
         mode="none", device="", python="", torch="", triton="", target=None, sandbox=(), grader=GRADER
     )
     return Evaluation(
-        candidate=candidate_id(attempt.completion.text),
-        problem=attempt.observation.problem.digest,
+        candidate=candidate_id(text),
+        problem=problem,
         status=Status.NO_ANSWER,
         finding=Finding.NO_MODEL,
         message=complaint,

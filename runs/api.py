@@ -43,7 +43,7 @@ from triton_agent.runs.store_option import run_id
 from triton_agent.runs.written_report import write_report
 from triton_agent.tools.emulate.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, UsageError
-from triton_agent.tools.input_sets import parse_sets
+from triton_agent.tools.input_spec import parse_sets
 from triton_agent.tools.problem import ProblemSpec, parse_problem
 from triton_agent.tools.results import Evaluation, Interval
 from triton_agent.tools.sets_evaluator import evaluator_for
@@ -121,7 +121,7 @@ def optimize(
     `out` is the folder for file, report and problem; by default one of its own in the user's data folder. Other
     arguments are as the options of the command.
     """
-    for warning in require_supported().warnings:
+    for warning in require_supported():
         console.progress().print(f"warning: {warning}")
     given = calls_of(module, example_inputs, example_kwargs, example_sets, weights)
     policies = None if isinstance(policy, str) else _policies(policy)

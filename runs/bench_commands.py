@@ -15,7 +15,10 @@ from triton_agent.runs.shared_options import sharing
 if TYPE_CHECKING:
     from triton_agent.runs.bench.command import BenchRequest
 
-CLONE = Annotated[str, typer.Argument(metavar="FOLDER", help="Clone of the benchmark, or a folder in it.")]
+CLONE = Annotated[
+    str | None,
+    typer.Argument(metavar="FOLDER", help="Clone of the benchmark, or a folder in it. --resume knows its folder."),
+]
 NAMES = Annotated[
     list[str] | None,
     typer.Option("--problem", metavar="NAME", help="Only this problem: name, number, label or family; repeatable."),
@@ -161,10 +164,8 @@ def suite(said: dict[str, Any], quick: QUICK = False, problem: NAMES = None) -> 
 @sharing(SHARED)
 def kernelbench(
     said: dict[str, Any],
-    folder: CLONE,
-    level: Annotated[
-        str | None, typer.Option("--level", metavar="L", help="Levels: 1, or 1,2,3; default: all.")
-    ] = None,
+    folder: CLONE = None,
+    level: Annotated[str | None, typer.Option("--level", metavar="L", help="1, or 1,2,3; default: all.")] = None,
     problem: NAMES = None,
     protocol: Annotated[
         str | None,
@@ -180,10 +181,8 @@ def kernelbench(
 @sharing(SHARED)
 def tritonbench(
     said: dict[str, Any],
-    folder: CLONE,
-    channel: Annotated[
-        str | None, typer.Option("--channel", metavar="C", help="Channels: g, t, or g,t; default: all.")
-    ] = None,
+    folder: CLONE = None,
+    channel: Annotated[str | None, typer.Option("--channel", metavar="C", help="g, t, or g,t; default: all.")] = None,
     problem: NAMES = None,
 ) -> None:
     """Run problems in TritonBench's layout, judged by this project's rules. Channel G needs a GPU."""
@@ -265,16 +264,21 @@ def _listed(text: str | None) -> list[str]:
     return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
-def _clone(folder: str, name: str, groups: list[str], problem: list[str] | None, said: dict[str, Any]) -> int:
+def _clone(folder: str | None, name: str, groups: list[str], problem: list[str] | None, said: dict[str, Any]) -> int:
     from pathlib import Path
 
     from triton_agent.runs.bench.command import run
     from triton_agent.runs.bench.problems import of_clone
-    from triton_agent.runs.layouts import Benchmark
+    from triton_agent.runs.bench.public.layouts import Benchmark
+    from triton_agent.runs.bench.rows import read_record
+    from triton_agent.tools.errors import UsageError
 
-    names = _names(problem, said["resume"])
-    selection = of_clone(Path(folder), Benchmark(name), groups, names=names)
-    return run(selection, _request(said))
+    resume = said["resume"]
+    folder = folder or (str(read_record(Path(resume)).head.settings.get("clone", "")) if resume else "")
+    if not folder:
+        raise UsageError("no folder of problems", remedy=f"name a clone of the benchmark: bench {name} FOLDER")
+    selection = of_clone(Path(folder), Benchmark(name), groups, names=_names(problem, resume))
+    return run(selection, _request({**said, "clone": str(Path(folder).resolve())}))
 
 
 def _names(problem: list[str] | None, resume: str | None) -> tuple[str, ...]:

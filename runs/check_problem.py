@@ -31,7 +31,7 @@ def run(
     trust: bool = True,
 ) -> int:
     """Try the problem; sound ones end well, flagged ones do not."""
-    for warning in require_supported().warnings:
+    for warning in require_supported():
         console.progress().print(f"warning: {warning}")
     spec = parse_problem(problem, init=init, inputs=inputs, inputs_file=inputs_file)
     began = time.perf_counter()

@@ -23,7 +23,7 @@ from triton_agent.runs.shipping.artefact import forced, is_shipped
 from triton_agent.tools.emulate.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, TritonAgentError, UsageError
 from triton_agent.tools.evaluator import EvaluatorSettings, ProblemFacts
-from triton_agent.tools.input_sets import InputSet
+from triton_agent.tools.input_spec import InputSet
 from triton_agent.tools.isolate.conditions import AUTOCASTS, PRECISIONS
 from triton_agent.tools.problem import ProblemSpec, parse_problem
 from triton_agent.tools.results import Evaluation, Status, to_json
@@ -73,7 +73,7 @@ Verdict = Evaluation | InstrumentError
 
 def run(request: EvaluateRequest) -> int:
     """Evaluate every kernel; the exit code is that of the worst."""
-    for warning in require_supported().warnings:
+    for warning in require_supported():
         console.progress().print(f"warning: {warning}")
     settings = settings_from(request)
     sources = [(path, forced(read_kernel(path))) for path in request.kernels]  # of a shipped file, it is its kernels

@@ -40,7 +40,7 @@ class Overrides:
 
 def run_fork(name: str, attempt: str, changes: Overrides, *, out: str | None, store: str | None, json: bool) -> int:
     """From RUN and A to what comes of it."""
-    for warning in require_supported().warnings:
+    for warning in require_supported():
         console.progress().print(f"warning: {warning}")
     screen = make_screen(as_json=json)
     with Store.open(store) as opened:

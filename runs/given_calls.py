@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.input_sets import InputSet, parse_sets
+from triton_agent.tools.input_spec import InputSet, parse_sets
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -165,10 +165,9 @@ def _begin(
     cards: Sequence[Gpu],
 ) -> Ledger:
     now = datetime.datetime.now(datetime.UTC)
-    source = spec.source().text
     run = Run(
         id=new_run_id(now, secrets.token_hex(8)),
-        problem=ProblemView.of(spec, evaluator.facts, source, cards),
+        problem=ProblemView.of(spec, evaluator.facts, cards),
         policy=request.policy,
         settings=request.to_json(),
         started_at=now,

@@ -49,7 +49,7 @@ def run(
     nursery: Nursery | None = None,
 ) -> int:
     """A new run, or an earlier one taken up. The nursery is for a run that names no card by number."""
-    for warning in require_supported().warnings:
+    for warning in require_supported():
         console.progress().print(f"warning: {warning}")
     screen = make_screen(as_json=json)
     with Store.open(store) as opened:

@@ -13,7 +13,7 @@ from triton_agent.runs.model_options import ModelOptions
 from triton_agent.runs.policies import DEFAULT, asks_models
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.evaluator import EvaluatorSettings
-from triton_agent.tools.input_sets import InputSet
+from triton_agent.tools.input_spec import InputSet
 from triton_agent.tools.problem import ProblemSpec, parse_problem
 
 COMPARED_WITH = ("compile",)

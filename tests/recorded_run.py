@@ -84,11 +84,12 @@ def recorded(nursery: Nursery) -> Recorded:
     """The run; judged on the first call."""
     spec = parse_problem(str(PROBLEM))
     with Evaluator(spec, SETTINGS, nursery=nursery) as evaluator:
-        view = ProblemView.of(spec, evaluator.facts, PROBLEM.read_text())
+        view = ProblemView.of(spec, evaluator.facts)
         attempts, gradings = [], []
         for turn, answer in enumerate(ANSWERS):
             attempt = _attempt(turn, answer, view, attempts, gradings)
-            verdict = no_answer(attempt) if attempt.source is None else evaluator.evaluate(attempt.source)
+            answer = attempt.completion.text, attempt.observation.problem.digest
+            verdict = no_answer(*answer, cut=False) if attempt.source is None else evaluator.evaluate(attempt.source)
             attempts.append(attempt)
             at = attempt.created_at + datetime.timedelta(seconds=2, microseconds=125)
             machine = Machine(gpu="", commit="0123abcd", seed=7)

@@ -1,11 +1,11 @@
-"""What a GPU reaches at best, measured on that card, and the floor under a kernel's time that follows from it.
+"""The best measured rates of a GPU, and the least time of a kernel that follows from them.
 
-The figures are measured once for each machine, driver, card and torch (see `timing/rates.py`), which takes some ten
-seconds, and kept in the user's cache folder. The floor is the larger of two times: bytes at the copy rate, operations
-at the rate of their unit.
+The rates are measured once for each machine, driver, card and torch (see `timing/rates.py`), which takes some ten
+seconds, and kept in the user's cache folder. The floor is the larger of two times: bytes at the rate of a copy, and
+operations at the rate of their unit. Data-sheet rates are not used.
 
-Not covered: a proof that nothing can be faster. A ceiling is the best of what was tried, data may sit in the L2 cache,
-so a time somewhat below the floor is possible, one far below it is an error or a lie. Data-sheet rates are not used.
+Not covered: a proof that nothing is faster. A ceiling is the best of several tries, and data may be in the L2 cache,
+so a time slightly below the floor is possible. A time far below it is an error or forged.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     import torch
 
 UNITS = ("bf16", "fp16", "tf32", "fp32", "fp64")
-"""What a matrix product can be computed in; `fp32` is the strict one, without tensor cores."""
+"""Precisions of a matrix product; `fp32` is exact, without tensor cores."""
 _ONE_UNIT = ("bf16", "fp16", "tf32")
-"""Done by the same tensor cores, so their times add up; the others may run at the same time as these."""
+"""Computed by the same tensor cores, so their times add up. The others may run at the same time."""
 _LAYOUT = 2
-"""Of the cached file; a higher number makes old files unread."""
+"""Version of the cached file. Files of other versions are not read."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Ceilings:
-    """The best that was measured on one card."""
+    """The best rates measured on one card."""
 
     gpu: str
     uuid: str
@@ -47,18 +47,18 @@ class Ceilings:
     measured_at: str
     """Date and time, UTC."""
     copy_bytes_per_s: float
-    """Device-to-device copy, counting bytes read plus bytes written."""
+    """Copy from device to device, in bytes read plus bytes written."""
     flops_per_s: Mapping[str, float]
     """Matrix products of random data, by unit."""
     launch_ms: float
-    """From an idle GPU through one launch of an empty Triton kernel to an idle GPU, by the host's clock."""
+    """One launch of an empty Triton kernel by the host's clock, with the GPU idle before and after."""
     launch_enqueue_ms: float
-    """The part of it that the host spends in the launch."""
+    """The part of `launch_ms` that the host spends in the launch."""
     empty_kernel_ms: float
-    """Device time of that kernel, between events: no reading can be lower."""
+    """Device time of that kernel between events. No reading can be lower."""
     copies_ms: tuple[tuple[int, float], ...] = ()
-    """Bytes read plus bytes written, and how long a copy of so many takes with a cold cache, its start and its end
-    included; the fewest first. Empty in records of older versions."""
+    """Bytes read plus bytes written, and the time of a whole copy of that many with a cold cache, in ascending order.
+    Empty in records of older versions."""
 
     def __post_init__(self) -> None:
         figures = (self.copy_bytes_per_s, *self.flops_per_s.values(), self.launch_ms, self.empty_kernel_ms)
@@ -69,7 +69,7 @@ class Ceilings:
 
 
 def floor_ms(bytes_moved: float, flops_by_unit: Mapping[str, float], ceilings: Ceilings) -> float:
-    """The least time for moving so many bytes and doing so many operations, each in its unit."""
+    """The least time for moving these bytes and doing these operations."""
     if missing := set(flops_by_unit) - set(ceilings.flops_per_s):
         raise ValueError(f"no measured rate for {sorted(missing)}; there are {', '.join(ceilings.flops_per_s)}")
     seconds = {unit: flops / ceilings.flops_per_s[unit] for unit, flops in flops_by_unit.items()}
@@ -78,9 +78,9 @@ def floor_ms(bytes_moved: float, flops_by_unit: Mapping[str, float], ceilings: C
 
 
 def copy_ms(bytes_moved: float, ceilings: Ceilings) -> float | None:
-    """How long a copy that moves so many bytes takes on this card; None where that was not measured.
+    """The time of a copy that moves this many bytes on this card; None where it was not measured.
 
-    No rate: a copy of 100 MB takes a fifth longer than its bytes at the rate of a large one, and so does any kernel.
+    Interpolated, since rates depend on size: a copy of 100 MB takes a fifth longer than at the rate of a large one.
     """
     if not ceilings.copies_ms:
         return None
@@ -93,9 +93,9 @@ def copy_ms(bytes_moved: float, ceilings: Ceilings) -> float | None:
 
 
 def ceilings(device: torch.device | str = "cuda", *, folder: Path | None = None, renew: bool = False) -> Ceilings:
-    """The ceilings of a card, measured now unless they are known.
+    """Return the ceilings of a card, and measure them if they are not known.
 
-    Hold its lease meanwhile, or what was measured under load would be kept.
+    The caller must hold the card's lease, or rates measured under load would be kept.
     """
     from triton_agent.tools.timing import rates
 
@@ -109,25 +109,25 @@ def ceilings(device: torch.device | str = "cuda", *, folder: Path | None = None,
 
 
 def known(device: torch.device | str = "cuda", *, folder: Path | None = None) -> bool:
-    """Whether they need not be measured."""
+    """Whether the ceilings of a card are in the cache."""
     from triton_agent.tools.timing import rates
 
     return load(cache_path(folder or cache_folder(), rates.identity(device))) is not None
 
 
 def cache_folder() -> Path:
-    """Where ceilings are kept for this user; made on first use, private."""
+    """The user's private folder of ceilings, made at first use."""
     return Path(platformdirs.user_cache_dir("triton-agent")) / "ceilings"
 
 
 def cache_path(folder: Path, identity: Mapping[str, str]) -> Path:
-    """One file for each machine and what `identity` says of the card and its software."""
+    """One file for each machine, card and version of the software."""
     text = json.dumps({**identity, "machine": platform.node(), "layout": _LAYOUT}, sort_keys=True)
     return folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
 
 
 def load(path: Path) -> Ceilings | None:
-    """What was kept, or None where nothing usable was."""
+    """Read a cached file; None where it is missing or unusable."""
     try:
         facts = json.loads(path.read_text())
         return Ceilings(**{**facts, "copies_ms": tuple((int(size), float(ms)) for size, ms in facts["copies_ms"])})
@@ -136,23 +136,17 @@ def load(path: Path) -> Ceilings | None:
 
 
 def save(path: Path, measured: Ceilings) -> None:
-    """Keeps the figures; whole or not at all, should several processes do so at once."""
+    """Write the file as a whole, also if several processes do so at once."""
     try:
-        _private(path.parent)
+        for folder in reversed([path.parent, *path.parent.parents]):
+            if not folder.exists():
+                folder.mkdir(mode=0o700, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False) as part:
             json.dump({**dataclasses.asdict(measured), "flops_per_s": dict(measured.flops_per_s)}, part)
         os.replace(part.name, path)
     except OSError as error:
         raise InstrumentError(
-            f"the ceilings cannot be kept: {error.strerror}",
+            f"the ceilings cannot be saved: {error.strerror}",
             where=str(path),
             remedy="make the folder writable, or set XDG_CACHE_HOME to another",
         ) from error
-
-
-def _private(folder: Path) -> None:
-    """The folder and what had to be made above it, for this user's eyes only."""
-    missing = [folder, *folder.parents]
-    for above in reversed(missing):
-        if not above.exists():
-            above.mkdir(mode=0o700, exist_ok=True)

@@ -1,22 +1,22 @@
-"""Every error triton-agent raises, as one tree.
+"""Every error that triton-agent raises, as one tree.
 
     TritonAgentError
-    ├── UsageError                the request cannot be carried out as written      (exit 2)
-    │   └── ProblemError          the problem file is broken or unusable
-    └── InstrumentError           we could not measure; says nothing of the kernel   (exit 3)
-        ├── NotJudgeableHere      this machine cannot judge this kernel (say, no GPU)
-        └── WorkerLost            one of our own processes died or stopped answering
-            └── WorkerNeverReady  a candidate's worker, before it saw the candidate
+    ├── UsageError                the request cannot be carried out as written         (exit 2)
+    │   └── ProblemError          the problem does not load or run, or is no problem
+    └── InstrumentError           we could not measure; says nothing about the kernel  (exit 3)
+        ├── NotJudgeableHere      this machine cannot judge this kernel, for example without a GPU
+        └── WorkerLost            one of our own processes died or does not answer
+            └── WorkerNeverReady  a candidate's process ended before it received the candidate
 
-A candidate's failure is *not* here: it is data, an `Evaluation` with a status. Whatever else escapes is a bug of ours
-(exit 70). Errors are picklable and carry what was wrong, where, and what to do about it.
+The failure of a candidate is not an error but data: an `Evaluation` with a status. Any other exception is a bug of
+triton-agent (exit 70). Errors are picklable, and say what is wrong, where, and what to do about it.
 """
 
 from __future__ import annotations
 
 
 class TritonAgentError(Exception):
-    """Base of the tree: `what` went wrong, `where` (may be empty), and the `remedy` (may be empty)."""
+    """Base of the tree: `what` went wrong, `where`, and the `remedy`; the last two may be empty."""
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
         super().__init__(what, where, remedy)
@@ -37,31 +37,31 @@ def _rebuild(kind: type[TritonAgentError], what: str, where: str, remedy: str) -
 
 
 class UsageError(TritonAgentError):
-    """The request cannot be carried out as written: a wrong option, a missing file."""
+    """The request cannot be carried out as written, as with a wrong option or a missing file."""
 
 
 class ProblemError(UsageError):
-    """The problem cannot serve: it does not load, does not run, or is not a problem."""
+    """The problem does not load, does not run, or is not a problem."""
 
 
 class InstrumentError(TritonAgentError):
-    """We could not measure. Never a status of the candidate, never a reward of 0."""
+    """We could not measure. It is neither a status of the candidate nor a reward of 0."""
 
 
 class NotJudgeableHere(InstrumentError):
-    """This machine lacks what a verdict on this kernel needs, and guessing is not an option."""
+    """This machine lacks something that a verdict on this kernel needs."""
 
 
 class WorkerLost(InstrumentError):
-    """A process of ours died before it was ready, or does not answer."""
+    """One of our own processes died or does not answer."""
 
 
 class WorkerNeverReady(WorkerLost):
-    """A candidate's worker ended before it was ready, so before the candidate could have any part in it."""
+    """A candidate's process ended before it received the candidate, so the candidate did not cause it."""
 
 
 KINDS: dict[str, type[TritonAgentError]] = {
     kind.__name__: kind
     for kind in (UsageError, ProblemError, InstrumentError, NotJudgeableHere, WorkerLost, WorkerNeverReady)
 }
-"""Names of the errors that may cross a process boundary; see `tools/isolate/wire.py`."""
+"""Errors that may be sent from process to process, by name; see `tools/isolate/wire.py`."""

@@ -1,7 +1,7 @@
-"""How many different elements of one memory a set of layouts touches.
+"""How many distinct elements of one storage a set of layouts touches.
 
-Exact where layouts are simple or small, or made of long stretches. Elsewhere the answer is a lower bound, never too
-high: it serves to say what must be moved at least.
+The count is exact where layouts are simple, small, or made of long contiguous runs. Elsewhere it is a lower bound,
+which is what the minimum traffic of a call needs.
 """
 
 from __future__ import annotations
@@ -15,30 +15,35 @@ import numpy
 from triton_agent.tools.graph_values import TensorMeta
 
 EXACT_SPAN = 1 << 24
-"""Elements of memory up to which layouts are painted element by element (16 MiB)."""
+"""Elements of memory up to which layouts are marked one element at a time, in an array of 16 MiB."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Some elements of one memory."""
+    """Some elements of one storage."""
 
     layout: TensorMeta
     holes: tuple[TensorMeta, ...] = ()
-    """Layouts whose elements are not meant."""
+    """Layouts whose elements are excluded."""
     count: int | None = None
-    """How many elements, where it is not known which of the layout's they are; None for all but the holes."""
+    """Number of elements where it is unknown which elements of `layout` they are; None for all except the holes."""
 
 
-def touched(parts: Sequence[Part]) -> int:
-    """Different elements in all the parts together."""
-    counted = max((part.count for part in parts if part.count is not None), default=0)
-    known = list(dict.fromkeys(part for part in parts if part.count is None and part.layout.numel))
-    return max(counted, _union(known))
+def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Elements of memory from the first to the last element of a layout, both included; 0 for an empty one."""
+    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides)) if all(shape) else 0
 
 
 def distinct(layout: TensorMeta) -> int:
-    """Different elements of one layout: an expanded dimension shows the same ones again."""
+    """Distinct elements of one layout: an expanded dimension shows the same elements repeatedly."""
     return touched([Part(layout=layout)])
+
+
+def touched(parts: Sequence[Part]) -> int:
+    """Distinct elements in all parts together."""
+    counted = max((part.count for part in parts if part.count is not None), default=0)
+    known = list(dict.fromkeys(part for part in parts if part.count is None and part.layout.numel))
+    return max(counted, _union(known))
 
 
 def _union(parts: Sequence[Part]) -> int:
@@ -46,27 +51,27 @@ def _union(parts: Sequence[Part]) -> int:
         return 0
     start = min(part.layout.offset for part in parts)
     span = max(part.layout.offset + _extent(part.layout) for part in parts) - start
-    simple = [_apart(part.layout) for part in parts if not part.holes and _is_apart(part.layout)]
+    simple = [
+        math.prod(size for size, stride in zip(part.layout.shape, part.layout.strides) if stride)
+        for part in parts
+        if not part.holes and _has_no_overlap(part.layout)
+    ]
     if (len(parts) == 1 and simple) or span in simple:
         return max(simple)
     if span <= EXACT_SPAN:
-        return _painted(parts, start, span)
-    run = _common_run(parts, start)
-    if span <= EXACT_SPAN * run:
-        return run * _painted([_in_runs(part, run) for part in parts], start // run, -(-span // run))
-    return max(_least(part) for part in parts)
-
-
-def _common_run(parts: Sequence[Part], start: int) -> int:
-    """So many neighbours are in every layout together or not at all."""
+        return _marked(parts, start, span)
+    # Neighbours that are in every layout together or in none count as one element of that many.
     layouts = [layout for part in parts for layout in (part.layout, *part.holes)]
     split = [_run_and_rest(layout) for layout in layouts]
     strides = (stride for _, rest in split for _, stride in rest)
-    return math.gcd(start, *(run for run, _ in split), *strides, *(layout.offset - start for layout in layouts))
+    run = math.gcd(start, *(run for run, _ in split), *strides, *(layout.offset - start for layout in layouts))
+    if span <= EXACT_SPAN * run:
+        return run * _marked([_in_runs(part, run) for part in parts], start // run, -(-span // run))
+    return max(_lower_bound(part) for part in parts)
 
 
 def _run_and_rest(layout: TensorMeta) -> tuple[int, list[tuple[int, int]]]:
-    """How many neighbours follow one another without a gap, and size and stride of the dimensions beyond."""
+    """The number of elements that follow one another without a gap; size and stride of the remaining dimensions."""
     steps = sorted((stride, size) for size, stride in zip(layout.shape, layout.strides) if stride and size > 1)
     run = 1
     for taken, (stride, size) in enumerate(steps):
@@ -77,7 +82,7 @@ def _run_and_rest(layout: TensorMeta) -> tuple[int, list[tuple[int, int]]]:
 
 
 def _in_runs(part: Part, run: int) -> Part:
-    """The same with so many neighbours as one element."""
+    """The same part with each run of so many neighbours as one element."""
 
     def shorter(layout: TensorMeta) -> TensorMeta:
         inner, rest = _run_and_rest(layout)
@@ -88,44 +93,32 @@ def _in_runs(part: Part, run: int) -> Part:
     return Part(layout=shorter(part.layout), holes=holes, count=part.count)
 
 
-def _painted(parts: Sequence[Part], start: int, span: int) -> int:
-    painted = numpy.zeros(span, dtype=bool)
+def _marked(parts: Sequence[Part], start: int, span: int) -> int:
+    """Mark the elements of all parts in an array, and count the marks."""
+    marks = numpy.zeros(span, dtype=bool)
     for part in parts:
-        canvas = numpy.zeros(span, dtype=bool) if part.holes else painted
-        _paint(canvas, part.layout, start, True)
-        for hole in part.holes:
-            _paint(canvas, hole, start, False)
+        canvas = numpy.zeros(span, dtype=bool) if part.holes else marks
+        for layout, value in [(part.layout, True), *((hole, False) for hole in part.holes)]:
+            first = layout.offset - start
+            if layout.numel and first >= 0 and first + _extent(layout) <= span:  # a hole may lie outside
+                numpy.lib.stride_tricks.as_strided(canvas[first:], layout.shape, layout.strides)[...] = value
         if part.holes:
-            painted |= canvas
-    return int(painted.sum())
+            marks |= canvas
+    return int(marks.sum())
 
 
-def _paint(canvas: numpy.ndarray, layout: TensorMeta, start: int, colour: bool) -> None:
-    """Set a layout's elements; what lies outside the canvas is nobody's to count."""
-    first = layout.offset - start
-    if layout.numel == 0 or first < 0 or first + _extent(layout) > canvas.size:
-        return
-    view = numpy.lib.stride_tricks.as_strided(canvas[first:], layout.shape, layout.strides)
-    view[...] = colour
-
-
-def _least(part: Part) -> int:
-    """A bound without painting: one dimension after another, as long as they cannot overlap."""
-    layout = part.layout
+def _lower_bound(part: Part) -> int:
+    """Count one dimension after another, as long as they cannot overlap."""
     elements, reach = 1, 1
-    for stride, size in sorted(zip(layout.strides, layout.shape)):
+    for stride, size in sorted(zip(part.layout.strides, part.layout.shape)):
         if stride >= reach:
             elements *= size
             reach += (size - 1) * stride
     return max(0, elements - sum(hole.numel for hole in part.holes))
 
 
-def _apart(layout: TensorMeta) -> int:
-    return math.prod(size for size, stride in zip(layout.shape, layout.strides) if stride)
-
-
-def _is_apart(layout: TensorMeta) -> bool:
-    """No two indices show the same element, expanded dimensions aside."""
+def _has_no_overlap(layout: TensorMeta) -> bool:
+    """Whether no two indices show the same element, apart from expanded dimensions."""
     reach = 1
     for stride, size in sorted(zip(layout.strides, layout.shape)):
         if stride == 0 or size == 1:
@@ -137,4 +130,4 @@ def _is_apart(layout: TensorMeta) -> bool:
 
 
 def _extent(layout: TensorMeta) -> int:
-    return 1 + sum((size - 1) * stride for size, stride in zip(layout.shape, layout.strides))
+    return extent(layout.shape, layout.strides)

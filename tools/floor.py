@@ -1,9 +1,9 @@
-"""The least that a model's call must do: bytes that cross the memory bus, and arithmetic.
+"""The least work of a model's call: bytes that must cross the memory bus, and arithmetic operations.
 
-Every element that is really read of what was there before the call is read once, every output is written once, and
-values in between cost nothing. A kernel that moves as much is as good as memory allows. Contents are not looked at: a
-table read by index counts one row per index, though indices may repeat. Nor is algebra: arithmetic is counted as the
-graph does it. What a cache may still hold from an earlier call is not credited.
+Every element that existed before the call and is needed is read once, every output is written once, and intermediate
+values cost nothing. Contents are not looked at: a table read by index counts one row for each index, even if indices
+repeat. Arithmetic is counted as the graph does it, without algebraic simplification. Data that a cache holds from an
+earlier call is read again.
 """
 
 from __future__ import annotations
@@ -16,38 +16,7 @@ from triton_agent.tools.extents import Part, distinct, touched
 from triton_agent.tools.flops import UnitFlops, flops_of, itemsize
 from triton_agent.tools.graph import Node, OperatorGraph
 from triton_agent.tools.graph_values import Reference, TensorMeta, references_in
-
-_TABLES = {
-    "index_select": "self",
-    "gather": "self",
-    "index": "self",
-    "_unsafe_index": "self",
-    "take": "self",
-    "embedding": "weight",
-    "_embedding_bag": "weight",
-    "_embedding_bag_forward_only": "weight",
-}
-"""Operators that read only some elements of a tensor, with that argument's name."""
-
-_INDEXED_WRITES = {
-    "index_put": "values",
-    "_index_put_impl": "values",
-    "index_copy": "source",
-    "index_add": "source",
-    "index_fill": "index",
-    "scatter": "index",
-    "scatter_add": "index",
-    "scatter_reduce": "index",
-}
-"""In place, these touch as many elements as the named argument has."""
-
-_ACCUMULATING = frozenset({"index_add", "scatter_add", "scatter_reduce"})
-"""Of those, the ones that read what they overwrite."""
-
-_REPLACING = frozenset(
-    {"copy", "fill", "zero", "bernoulli", "normal", "uniform", "exponential", "cauchy", "log_normal", "random"}
-)
-"""In place, these do not read what they overwrite."""
+from triton_agent.tools.operators import ADDING, INDEXED_WRITES, REPLACING, TABLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +26,7 @@ class Floor:
     bytes_moved: int
     flops: int
     flops_by_unit: tuple[UnitFlops, ...]
-    """Sorted by unit; together they make `flops`."""
+    """The parts of `flops`, sorted by unit."""
 
     def __post_init__(self) -> None:
         if self.flops != sum(part.flops for part in self.flops_by_unit):
@@ -79,17 +48,8 @@ def floor_of(graph: OperatorGraph) -> Floor:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Read:
-    """A value taken by a node."""
-
-    value: str
-    elements: int | None = None
-    """How many, where an index picks them; None for all."""
-
-
 class _Traffic:
-    """Which elements of which memory a call must read and write."""
+    """The elements of each storage that a call must read and write."""
 
     def __init__(self, graph: OperatorGraph) -> None:
         self._graph = graph
@@ -100,12 +60,12 @@ class _Traffic:
     def bytes_read(self) -> int:
         parts: dict[str, list[Part]] = defaultdict(list)
         picked: Counter[str] = Counter()
-        for read in (read for node in self._graph.nodes for read in _reads(node, self._metas)):
-            traced = self._traced(read)
+        for name, elements in (read for node in self._graph.nodes for read in _reads(node, self._metas)):
+            traced = self._traced(name, elements)
             if traced is None:
                 continue
             source, part = traced
-            if read.elements is None:
+            if elements is None:
                 parts[source].append(part)
             else:
                 picked[source] += part.count or 0
@@ -115,7 +75,7 @@ class _Traffic:
         return self._bytes(parts)
 
     def bytes_written(self) -> int:
-        """Outputs in memory of their own, once per memory, and the elements updated in place."""
+        """Outputs in their own memory, once for each storage, and elements updated in place."""
         parts: dict[str, list[Part]] = defaultdict(list)
         for name in self._graph.outputs:
             root = self._root(name)
@@ -132,38 +92,36 @@ class _Traffic:
     def _part(
         self, root: str, layout: TensorMeta, count: int | None = None, holes: tuple[TensorMeta, ...] = ()
     ) -> Part:
-        """In elements of `root`: a view as another dtype counts its elements in other units."""
+        """A part in elements of `root`: a view as another dtype has elements of another size."""
         own, others = itemsize(layout.dtype), itemsize(self._metas[root].dtype)
         if own == others:
             return Part(layout=layout, count=count, holes=holes)
         elements = distinct(layout) if count is None else count
         return Part(layout=layout, count=elements * own // others)
 
-    def _traced(self, read: _Read) -> tuple[str, Part] | None:
-        """The source whose contents are read, and which of them; None for what the call itself made."""
-        name, layout, holes, replaced = read.value, self._metas[read.value], [], 0
+    def _traced(self, name: str, elements: int | None) -> tuple[str, Part] | None:
+        """The source that a read value comes from, and the part of it that is read; None for what the call made."""
+        layout, holes, replaced = self._metas[name], [], 0
         while name not in self._sources:
             node = self._producers[name]
             if node.view_of is not None:
                 name = node.view_of
             elif _patches(node):
-                target, patch = node.references()
+                name, patch = node.references()
                 holes.append(self._metas[patch])
-                name = target
-            elif (elements := _elements_replaced(node, self._metas)) is not None:
-                replaced += elements
+            elif (written := _elements_replaced(node, self._metas)) is not None:
+                replaced += written
                 name = next(node.references())
             else:
                 return None
         root = self._graph.shared.get(name, name)
-        count = read.elements
-        if replaced or count is not None:
+        if replaced or elements is not None:
             shown = distinct(layout)
-            count = min(shown if count is None else count, max(0, shown - replaced))
-        return root, self._part(root, layout, count, tuple(holes))
+            elements = min(shown if elements is None else elements, max(0, shown - replaced))
+        return root, self._part(root, layout, elements, tuple(holes))
 
     def _updated(self, value: str) -> Iterator[tuple[TensorMeta, int | None]]:
-        """Layouts written on the way to `value`, with how many elements of each (None for all)."""
+        """Layouts that the call writes until memory holds `value`, and how many elements of each (None for all)."""
         while value not in self._sources:
             node = self._producers[value]
             if node.view_of is not None:
@@ -194,12 +152,12 @@ class _Traffic:
 
 
 def _patches(node: Node) -> bool:
-    """A write to part of a memory, as the graph spells it: the whole, with that part replaced."""
+    """Whether the node is a write to part of a storage: the result is the whole with that part replaced."""
     return node.operator == "aten.as_strided_scatter" and bool(node.writes)
 
 
 def _overwrites_self(node: Node) -> bool:
-    """In place, and not by way of `out=`."""
+    """Whether the node writes in place, and not by `out=`."""
     own = node.argument("self")
     return bool(node.writes) and isinstance(own, Reference) and own.name == node.writes[0]
 
@@ -207,41 +165,28 @@ def _overwrites_self(node: Node) -> bool:
 def _elements_replaced(node: Node, metas: dict[str, TensorMeta]) -> int | None:
     """How many elements an indexed write in place touches; None for other nodes."""
     name = node.operator.removeprefix("aten.")
-    if not _overwrites_self(node) or name not in _INDEXED_WRITES:
+    if not _overwrites_self(node) or name not in INDEXED_WRITES:
         return None
-    given = node.argument(_INDEXED_WRITES[name])
+    given = node.argument(INDEXED_WRITES[name])
     return metas[given.name].numel if isinstance(given, Reference) else 0
 
 
-def _reads(node: Node, metas: dict[str, TensorMeta]) -> Iterator[_Read]:
-    """What a node needs the contents of."""
+def _reads(node: Node, metas: dict[str, TensorMeta]) -> Iterator[tuple[str, int | None]]:
+    """The values whose contents a node needs, and how many elements where an index picks them (None for all)."""
     idle = bool(node.outputs) and all(output.numel == 0 for output in node.outputs)
     if node.view_of is not None or node.kind == "allocation" or _patches(node) or idle:
         return
     name = node.operator.removeprefix("aten.")
     for argument_name, argument in [*zip(node.argument_names, node.arguments), *node.keywords.items()]:
         elements = None
-        if _TABLES.get(name) == argument_name:
-            elements = _elements_picked(node, metas)
+        if TABLES.get(name) == argument_name:
+            elements = node.outputs[0].numel  # an output holds each picked element once, but a bag adds several rows
+            rows = node.argument("indices")
+            if "embedding_bag" in name and isinstance(rows, Reference):
+                elements = metas[rows.name].numel * node.outputs[0].shape[-1]
         elif argument_name == "self" and _overwrites_self(node):
-            elements = _elements_kept(node, metas)
-        yield from (_Read(value=value, elements=elements) for value in references_in(argument))
-
-
-def _elements_picked(node: Node, metas: dict[str, TensorMeta]) -> int:
-    """An output shows each picked element once; only bags add several rows up."""
-    if "embedding_bag" not in node.operator:
-        return node.outputs[0].numel
-    rows = node.argument("indices")
-    width = node.outputs[0].shape[-1]
-    return metas[rows.name].numel * width if isinstance(rows, Reference) else node.outputs[0].numel
-
-
-def _elements_kept(node: Node, metas: dict[str, TensorMeta]) -> int | None:
-    """How much of what it overwrites a node reads; None for all."""
-    name = node.operator.removeprefix("aten.")
-    if name in _REPLACING:
-        return 0
-    accumulates = name in _ACCUMULATING or node.argument("accumulate") is True
-    replaced = _elements_replaced(node, metas)
-    return replaced if replaced is None or accumulates else 0
+            elements = _elements_replaced(node, metas)
+            accumulates = name in ADDING or node.argument("accumulate") is True
+            if name in REPLACING or (elements is not None and not accumulates):
+                elements = 0
+        yield from ((value, elements) for value in references_in(argument))

@@ -1,8 +1,8 @@
-"""How many floating-point operations an operator call needs, and on which unit of the chip.
+"""How many floating-point operations the call of an operator needs, and on which unit of the chip.
 
-Matrix products, convolutions and attention follow torch's own formulas, the rest counts per element. An exponential
-counts as one, like an addition. Iterative algorithms (singular values, eigenvalues) are counted as one reduction to
-tridiagonal form, which is the least that they do. Moving, indexing and viewing cost nothing.
+Matrix products, convolutions and attention follow torch's formulas; other operators count per element. An exponential
+counts as one operation, like an addition. Iterative algorithms (singular values, eigenvalues) count as one reduction to
+tridiagonal form, which is the least they do. Moving, indexing and viewing count as none.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from torch.utils.flop_counter import flop_registry
 
 from triton_agent.tools.graph import Node
 from triton_agent.tools.graph_values import Argument, Reference, TensorMeta, references_in
+from triton_agent.tools.operators import ADDING
 
 Metas = Mapping[str, TensorMeta]
 
@@ -29,14 +30,9 @@ FIXED_NORM_FLOPS = 2
 """Per element where the statistics are given: they fold into one factor and one offset per channel."""
 DROPOUT_FLOPS = 2
 """Per element: compare, scale."""
-ATTENTION_SOFTMAX_FLOPS = 5
-"""Per score: the scale is folded into the query, the rest is softmax."""
-LSTM_FLOPS = 21
-"""Per hidden element: 4 gates with 3 additions each, 5 activations, 3 products, 1 addition."""
-GRU_FLOPS = 17
-"""Per hidden element: 3 gates with 3 additions each, 3 activations, 3 products, 2 additions."""
-RNN_FLOPS = 4
-"""Per hidden element: 3 additions, 1 activation."""
+_RECURRENT = {"lstm": (4, 21), "gru": (3, 17), "rnn_tanh": (1, 4), "rnn_relu": (1, 4)}
+"""Gates, and operations per hidden element. Each gate has 3 additions. An LSTM adds 5 activations, 3 products and 1
+addition, a GRU 3 activations, 3 products and 2 additions, a plain network 1 activation."""
 
 _PER_ELEMENT = {
     "_softmax": SOFTMAX_FLOPS,
@@ -55,10 +51,7 @@ _PER_ELEMENT = {
     "mse_loss": 3,
     "linalg_vector_norm": 2,
 }
-"""Operators that cost more than one per element of their first tensor."""
-
-_RECURRENT = {"lstm": LSTM_FLOPS, "gru": GRU_FLOPS, "rnn_tanh": RNN_FLOPS, "rnn_relu": RNN_FLOPS}
-_GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+"""Operators that need more than one operation per element of their first tensor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +59,12 @@ class UnitFlops:
     """Operations on one unit of the chip."""
 
     unit: str
-    """`matmul float16`, `vector float32`: where they can run, and in which dtype they are asked for."""
+    """The unit and the dtype: `matmul float16`, `vector float32`."""
     flops: int
 
 
 def flops_of(node: Node, metas: Metas) -> tuple[UnitFlops, ...]:
-    """What one call costs; `metas` are all values of its graph."""
+    """The operations of one call; `metas` are all values of its graph."""
     taken = [metas[name] for name in node.references()]
     name = node.operator.removeprefix("aten.")
     if not taken or not node.outputs:
@@ -89,7 +82,7 @@ def flops_of(node: Node, metas: Metas) -> tuple[UnitFlops, ...]:
 
 
 def _working_dtype(taken: TensorMeta, made: TensorMeta) -> str:
-    """The narrower of the two: an 8-bit product may have a wide result, and autocast narrows what it takes."""
+    """The narrower dtype: an 8-bit product may have a wide result, and autocast narrows the arguments."""
     numeric = [meta.dtype for meta in (taken, made) if meta.dtype != "bool"] or [taken.dtype]
     return min(numeric, key=itemsize)
 
@@ -102,13 +95,15 @@ def itemsize(dtype: str) -> int:
 def _vector(name: str, node: Node, taken: list[TensorMeta]) -> int:
     made = node.outputs[0].numel
     if node.kind in ("movement", "view", "allocation", "index", "metadata"):
-        return made if name in _ADDING else 0
+        return made if name in ADDING else 0
     if name == "batch_norm":
         return taken[0].numel * (NORM_FLOPS if node.argument("training") else FIXED_NORM_FLOPS)
     if name in _PER_ELEMENT:
         return taken[0].numel * _PER_ELEMENT[name]
     if name in ("sort", "argsort", "msort"):
-        return _sort(node, taken[0])
+        dimension = node.argument("dim", -1)
+        length = taken[0].shape[dimension] if taken[0].shape and isinstance(dimension, int) else 1
+        return taken[0].numel * math.ceil(math.log2(length)) if length > 1 else 0  # comparisons, at least
     if name in ("dropout", "native_dropout"):
         return made * DROPOUT_FLOPS
     if "pool" in name and "adaptive" not in name:
@@ -116,11 +111,8 @@ def _vector(name: str, node: Node, taken: list[TensorMeta]) -> int:
     return taken[0].numel if node.kind == "reduction" else sum(output.numel for output in node.outputs)
 
 
-_ADDING = frozenset({"index_add", "scatter_add", "scatter_reduce", "index_reduce"})
-"""Indexed writes that also compute."""
-
-
 def _window(node: Node) -> int:
+    """Elements under the window of a pool."""
     size = node.argument("kernel_size")
     spatial = 3 if "3d" in node.operator else 2 if "2d" in node.operator else 1
     if isinstance(size, int):
@@ -129,13 +121,6 @@ def _window(node: Node) -> int:
         return 1
     sides = [side for side in size if isinstance(side, int)]
     return math.prod(sides if len(sides) == spatial else sides * spatial)
-
-
-def _sort(node: Node, taken: TensorMeta) -> int:
-    """Comparisons that sorting needs at least: n log2 n along the sorted dimension."""
-    dimension = node.argument("dim", -1)
-    length = taken.shape[dimension] if taken.shape and isinstance(dimension, int) else 1
-    return taken.numel * math.ceil(math.log2(length)) if length > 1 else 0
 
 
 def _registered(packet_name: str) -> Callable[[Node, Metas], int]:
@@ -154,13 +139,12 @@ def _shapes(argument: Argument, metas: Metas) -> object:
 
 
 def _per_output(node: Node, metas: Metas) -> int:
-    """A multiplication and an addition for each element of the first matrix or vector."""
-    matrices = [metas[name] for name in node.references()]
-    return 2 * max(meta.numel for meta in matrices)
+    """A multiplication and an addition for each element of the largest argument."""
+    return 2 * max(metas[name].numel for name in node.references())
 
 
 def _attention(node: Node, metas: Metas) -> int:
-    """torch's formula, less what a causal mask rules out."""
+    """torch's formula without the pairs that a causal mask excludes."""
     query, key, value = (metas[name].shape for name in list(node.references())[:3])
     batch, heads = math.prod(query[:-3]), query[-3] if len(query) > 2 else 1
     shapes = [(batch, heads, *shape[-2:]) for shape in (query, key, value)]
@@ -171,7 +155,7 @@ def _attention(node: Node, metas: Metas) -> int:
 
 
 def _pairs(node: Node, queries: int, keys: int) -> int:
-    """Query-key pairs that are looked at: query i sees keys up to i, if causal."""
+    """Pairs of query and key that count: with a causal mask, query i attends to keys up to i."""
     if not node.argument("is_causal", False):
         return queries * keys
     full = min(queries, keys)
@@ -187,43 +171,40 @@ _PRODUCTS: dict[str, Callable[[Node, Metas], int]] = {
 
 
 def _beside_product(name: str, node: Node, metas: Metas) -> int:
-    """The bias, or the softmax of attention."""
+    """Operations of the bias, or of the softmax in attention."""
     if name == "scaled_dot_product_attention":
         query, key = (metas[reference].shape for reference in list(node.references())[:2])
-        return ATTENTION_SOFTMAX_FLOPS * math.prod(query[:-2]) * _pairs(node, query[-2], key[-2])
+        # The scale is folded into the query.
+        return SOFTMAX_FLOPS * math.prod(query[:-2]) * _pairs(node, query[-2], key[-2])
     biased = name in ("addmm", "baddbmm", "addmv") or isinstance(node.argument("bias"), Reference)
     return node.outputs[0].numel if biased else 0
 
 
 def _recurrent(name: str, node: Node, metas: Metas) -> list[tuple[str, int]]:
-    """Each weight matrix meets each row of the sequence once; the gates cost per element of hidden state."""
+    """Each weight matrix multiplies each row of the sequence once; the gates count per element of the hidden state."""
+    gates, per_element = _RECURRENT[name]
     rows = math.prod(metas[next(node.references())].shape[:-1])
     given = node.argument("params") or (node.argument("w_ih"), node.argument("w_hh"))
     shapes = [metas[reference].shape for reference in references_in(given)]
     matrices = [shape for shape in shapes if len(shape) == 2]
-    hidden = sum(shape[0] // _GATES[name] for shape in matrices) // 2  # two matrices per layer and direction
-    return [("matmul", 2 * rows * sum(map(math.prod, matrices))), ("vector", rows * hidden * _RECURRENT[name])]
+    hidden = sum(shape[0] // gates for shape in matrices) // 2  # two matrices per layer and direction
+    return [("matmul", 2 * rows * sum(map(math.prod, matrices))), ("vector", rows * hidden * per_element)]
 
 
 def _other_heavy(name: str, node: Node, taken: TensorMeta) -> tuple[str, int]:
-    """Transforms and factorisations, by the leading term of the usual operation count; 0 where there is none here."""
-    if name.startswith("_fft_"):
-        return "vector", _fft(name, node, taken)
+    """Transforms and factorisations, by the leading term of the usual count; 0 for operators without a formula here."""
+    if name.startswith("_fft_"):  # 5 n log2 n for a complex transform (radix 2), half of it where one side is real
+        real, whole = name != "_fft_c2c", node.outputs[0] if name == "_fft_c2r" else taken
+        dimensions = node.argument("dim")
+        sizes = [whole.shape[d] for d in dimensions if isinstance(d, int)] if isinstance(dimensions, tuple) else []
+        transform = max(1, math.prod(sizes))
+        return "vector", math.ceil((2.5 if real else 5) * whole.numel * math.log2(transform))
     if name in ("_cdist_forward", "_euclidean_dist"):
         return "vector", 3 * node.outputs[0].numel * taken.shape[-1]
     if name not in _CUBIC or len(taken.shape) < 2:
         return "matmul", 0
     rows, columns = max(taken.shape[-2:]), min(taken.shape[-2:])
     return "matmul", math.ceil(math.prod(taken.shape[:-2]) * _CUBIC[name](rows, columns))
-
-
-def _fft(name: str, node: Node, taken: TensorMeta) -> int:
-    """5 n log2 n for a complex transform (radix 2), half of it where one side is real."""
-    real, whole = name != "_fft_c2c", node.outputs[0] if name == "_fft_c2r" else taken
-    dimensions = node.argument("dim")
-    sizes = [whole.shape[d] for d in dimensions if isinstance(d, int)] if isinstance(dimensions, tuple) else []
-    transform = max(1, math.prod(sizes))
-    return math.ceil((2.5 if real else 5) * whole.numel * math.log2(transform))
 
 
 _CUBIC: dict[str, Callable[[int, int], float]] = {
@@ -239,4 +220,4 @@ _CUBIC: dict[str, Callable[[int, int], float]] = {
     "linalg_eig": lambda m, n: 10 * n**3 / 3,
     "_linalg_svd": lambda m, n: 4 * m * n**2 - 4 * n**3 / 3,
 }
-"""Operations for an m by n matrix with m >= n, as textbooks on matrix computations count them."""
+"""Operations for an m by n matrix with m >= n, as in textbooks on matrix computations."""

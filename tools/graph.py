@@ -1,21 +1,22 @@
-"""The operators that one call of a model runs, as a graph: values, nodes, and how they are wired.
+"""The operators that one call of a model runs, as a graph of values and nodes.
 
 A graph is plain data about one call on one set of inputs. It is in functional form: every node makes new values, and a
-node that wrote in place says whose memory it took (`writes`). Control flow is not in it: what Python decided during
-that call is baked in, and `data_dependent` says when it decided by looking at values. Contents of tensors are not in
-it either, apart from constants: those of a single element stand as plain numbers, those of a few in `contents`.
+node that writes in place names the values it overwrites (`writes`). A graph has no control flow: it holds the path that
+Python took during this call, and `data_dependent` is set where that path depended on values. It holds no contents of
+tensors except constants: those of one element are plain numbers, those of a few elements are in `contents`.
 
-Values are named `x0` (inputs), `p:weight` (parameters), `b:running_mean` (buffers), `c0` (tensors that come from
-elsewhere), `n3` (the first or only output of node 3) and `n3.1` (its second). Needs no torch until `extract` is called.
+Values are named `x0` (inputs), `p:weight` (parameters), `b:running_mean` (buffers), `c0` (other tensors), `n3` (the
+first output of node 3) and `n3.1` (its second output). Only `extract` needs torch.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from triton_agent.tools.graph_fingerprint import canonical_text, digest
+from triton_agent.tools import graph_fingerprint
 from triton_agent.tools.graph_values import (
     Argument,
     Reference,
@@ -39,25 +40,25 @@ class Node:
 
     index: int
     operator: str
-    """`aten.addmm`: without overload, without the underscore of an in-place form, the same name on CPU and CUDA."""
+    """As in `aten.addmm`: without the overload and the underscore of an in-place form, the same on CPU and CUDA."""
     overload: str
-    """`Tensor`, `default`, ...; empty where several operators share one name here, and for calls with `out=`."""
+    """As in `Tensor` or `default`. Empty where several operators share a name here, and for calls with `out=`."""
     arguments: tuple[Argument, ...]
     argument_names: tuple[str, ...]
-    """What the schema calls them; empty strings where there is no schema."""
+    """Names in the operator's schema; empty strings where it has no schema."""
     keywords: Mapping[str, Argument]
     outputs: tuple[TensorMeta, ...]
     view_of: str | None = None
-    """The value whose memory the outputs show; None where they have memory of their own."""
+    """The value whose memory the outputs share; None where they have their own memory."""
     writes: tuple[str, ...] = ()
-    """Values whose memory was overwritten. Their new contents are the last outputs, in this order."""
+    """Values that the call overwrites. Their new contents are the last outputs, in this order."""
 
     @property
     def kind(self) -> Kind:
         return kind_of(self.operator)
 
     def argument(self, name: str, default: Argument = None) -> Argument:
-        """The argument that the schema calls `name`, however it was passed."""
+        """Return the argument of this name, whether it was passed by position or by keyword."""
         for own, value in zip(self.argument_names, self.arguments):
             if own == name:
                 return value
@@ -67,76 +68,89 @@ class Node:
         return f"n{self.index}.{position}" if position else f"n{self.index}"
 
     def references(self) -> Iterator[str]:
-        """Names of the values it takes, in order, with repetitions."""
+        """Names of the values that the node takes, in order and with repetitions."""
         yield from references_in(self.arguments)
         yield from references_in(tuple(self.keywords.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorGraph:
-    """What a model did in one call."""
+    """The operators of one call of a model."""
 
     inputs: Mapping[str, TensorMeta]
     parameters: Mapping[str, TensorMeta]
     buffers: Mapping[str, TensorMeta]
     constants: Mapping[str, TensorMeta]
     nodes: tuple[Node, ...]
-    """Only what an output, an update or a look at values depends on."""
+    """Only nodes on which an output, an update or a read of values depends."""
     outputs: tuple[str, ...]
     output_structure: str = "*"
-    """How the outputs are nested, a star for each: `(*, {'hidden': *})`."""
+    """The nesting of the outputs, with a star for each: `(*, {'hidden': *})`."""
     updates: Mapping[str, str] = field(default_factory=dict)
-    """Inputs, buffers and others that the call overwrote, with the value that holds their new contents."""
+    """Sources that the call overwrote, and the value that holds the new contents of each."""
     shared: Mapping[str, str] = field(default_factory=dict)
-    """Sources whose memory belongs to an earlier source: `x1` is `x0`, or a slice of it."""
+    """Sources that share memory with an earlier source, and that source: `x1` may be a slice of `x0`."""
     held: Mapping[str, str] = field(default_factory=dict)
-    """Constants that a module has as a plain attribute, and where: `blocks.0.tables[1]`."""
+    """Constants that a module holds as a plain attribute, and the path of each: `blocks.0.tables[1]`."""
     contents: Mapping[str, tuple[Argument, ...]] = field(default_factory=dict)
-    """Of the other constants, the elements in order where they are few: a list of numbers in the call's own text."""
+    """Elements of the other constants where they are few, as of a list of numbers in the text of `forward`."""
     data_dependent: bool = False
-    """Python looked at values (`.item()`, a boolean mask, `nonzero`), so another input may run another graph."""
+    """Python read values (`.item()`, a boolean mask, `nonzero`), so another input may run another graph."""
 
     def sources(self) -> dict[str, TensorMeta]:
-        """Every value that was there before the call."""
+        """Every value that existed before the call."""
         return {**self.inputs, **self.parameters, **self.buffers, **self.constants}
 
     def values(self) -> dict[str, TensorMeta]:
-        """Every value, sources and outputs of nodes alike."""
+        """Every source and every output of a node."""
         made = {node.output_name(k): meta for node in self.nodes for k, meta in enumerate(node.outputs)}
         return {**self.sources(), **made}
 
     def producers(self) -> dict[str, Node]:
-        """The node that made each value; sources are not in it."""
+        """The node that made each value, except sources."""
         return {node.output_name(k): node for node in self.nodes for k in range(len(node.outputs))}
 
     def fingerprint(self) -> str:
-        """Equal for graphs of the same structure.
+        """A hash that is equal for graphs of the same structure.
 
-        Operators, wiring, constants, dtypes and ranks count. Sizes, strides, names of parameters and the order of
-        independent nodes do not. A constant computed from a size (`x / math.sqrt(d)`) counts like any other.
+        It depends on operators, wiring, constants, dtypes and ranks, but not on sizes, strides, names of parameters or
+        the order of independent nodes. A constant computed from a size (`x / math.sqrt(d)`) is a constant.
         """
-        return digest(canonical_text(self, exact=False))
+        return graph_fingerprint.fingerprint(self, exact=False)
 
     def signature(self) -> str:
-        """Equal for graphs of the same structure, shapes and strides."""
-        return digest(canonical_text(self, exact=True))
+        """A hash that is equal for graphs of the same structure, shapes and strides."""
+        return graph_fingerprint.fingerprint(self, exact=True)
 
     def dump(self) -> str:
-        """Text for people and prompts: the sources that are used, then one line per node."""
+        """Text for people and prompts: the sources that are used, then one line for each node."""
         used = {name for node in self.nodes for name in node.references()} | {*self.outputs, *self.updates}
         lines = [f"{name}: {meta}" for name, meta in self.sources().items() if name in used or name in self.inputs]
         lines += [_line(node) for node in self.nodes]
         lines += [f"update {name} <- {value}" for name, value in self.updates.items()]
-        lines.append("return " + _filled(self.output_structure, self.outputs))
+        names = iter(self.outputs)
+        lines.append("return " + re.sub(r"\*", lambda star: next(names, ""), self.output_structure))
         if self.data_dependent:
-            lines.append("note: Python looked at values during this call; other values may take another path")
+            lines.append("note: Python read values during this call; other values may take another path")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, from which `from_json` makes an equal graph."""
         return {
             **{group: {name: meta.to_json() for name, meta in getattr(self, group).items()} for group in _GROUPS},
-            "nodes": [_node_to_json(node) for node in self.nodes],
+            "nodes": [
+                {
+                    "index": node.index,
+                    "operator": node.operator,
+                    "overload": node.overload,
+                    "arguments": [argument_to_json(argument) for argument in node.arguments],
+                    "argument_names": list(node.argument_names),
+                    "keywords": {name: argument_to_json(argument) for name, argument in node.keywords.items()},
+                    "outputs": [meta.to_json() for meta in node.outputs],
+                    "view_of": node.view_of,
+                    "writes": list(node.writes),
+                }
+                for node in self.nodes
+            ],
             "outputs": list(self.outputs),
             "output_structure": self.output_structure,
             "updates": dict(self.updates),
@@ -151,12 +165,25 @@ class OperatorGraph:
         groups = {group: {name: TensorMeta.from_json(meta) for name, meta in data[group].items()} for group in _GROUPS}
         return cls(
             **groups,
-            nodes=tuple(_node_from_json(node) for node in data["nodes"]),
+            nodes=tuple(
+                Node(
+                    index=node["index"],
+                    operator=node["operator"],
+                    overload=node["overload"],
+                    arguments=tuple(argument_from_json(argument) for argument in node["arguments"]),
+                    argument_names=tuple(node["argument_names"]),
+                    keywords={name: argument_from_json(argument) for name, argument in node["keywords"].items()},
+                    outputs=tuple(TensorMeta.from_json(meta) for meta in node["outputs"]),
+                    view_of=node["view_of"],
+                    writes=tuple(node["writes"]),
+                )
+                for node in data["nodes"]
+            ),
             outputs=tuple(data["outputs"]),
             output_structure=data["output_structure"],
             updates=dict(data["updates"]),
             shared=dict(data["shared"]),
-            held=dict(data.get("held", {})),  # from here on: graphs of earlier versions say nothing of it
+            held=dict(data.get("held", {})),  # this and `contents` are missing in graphs of earlier versions
             contents={name: tuple(map(argument_from_json, items)) for name, items in data.get("contents", {}).items()},
             data_dependent=data["data_dependent"],
         )
@@ -166,9 +193,9 @@ _GROUPS = ("inputs", "parameters", "buffers", "constants")
 
 
 def extract(model: nn.Module, inputs: Sequence[object], *, kwargs: Mapping[str, object] | None = None) -> OperatorGraph:
-    """Run `model(*inputs, **kwargs)` once and hand back the graph of what it did.
+    """Run `model(*inputs, **kwargs)` once on real tensors and return the graph of the call.
 
-    The model, the inputs and the random state are afterwards as they were. Real tensors flow, so any Python works.
+    The model, the inputs and the random states are restored afterwards.
     """
     from triton_agent.tools.graph_recorder import record
 
@@ -187,36 +214,3 @@ def _line(node: Node) -> str:
     if node.view_of is not None:
         text += f"  # view of {node.view_of}"
     return f"{text}  # in place of {', '.join(node.writes)}" if node.writes else text
-
-
-def _filled(structure: str, names: Sequence[str]) -> str:
-    parts = structure.split("*")
-    return parts[0] + "".join(name + rest for name, rest in zip(names, parts[1:]))
-
-
-def _node_to_json(node: Node) -> dict[str, Any]:
-    return {
-        "index": node.index,
-        "operator": node.operator,
-        "overload": node.overload,
-        "arguments": [argument_to_json(argument) for argument in node.arguments],
-        "argument_names": list(node.argument_names),
-        "keywords": {name: argument_to_json(argument) for name, argument in node.keywords.items()},
-        "outputs": [meta.to_json() for meta in node.outputs],
-        "view_of": node.view_of,
-        "writes": list(node.writes),
-    }
-
-
-def _node_from_json(data: Mapping[str, Any]) -> Node:
-    return Node(
-        index=data["index"],
-        operator=data["operator"],
-        overload=data["overload"],
-        arguments=tuple(argument_from_json(argument) for argument in data["arguments"]),
-        argument_names=tuple(data["argument_names"]),
-        keywords={name: argument_from_json(argument) for name, argument in data["keywords"].items()},
-        outputs=tuple(TensorMeta.from_json(meta) for meta in data["outputs"]),
-        view_of=data["view_of"],
-        writes=tuple(data["writes"]),
-    )

@@ -1,7 +1,7 @@
-"""One name and one list of arguments for operators that go by different ones on CPU and CUDA.
+"""One name and one list of arguments for operators that have different ones on CPU and CUDA.
 
-Two ways in. What torch dispatches under several names is renamed (`Canonical`). What torch takes apart on one device
-and runs whole on another is caught before that, at the Python function (`Composite`), and stands as one node.
+Operators that torch dispatches under several names are renamed (`Canonical`). Functions that torch decomposes on one
+device and runs whole on another are caught as Python functions and become one node (`Composite`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -20,84 +20,45 @@ from triton_agent.tools.operators import bare_name, functional_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canonical:
-    """How a family of operators is written down."""
+    """How a family of operators is recorded."""
 
     operator: str
-    names: tuple[tuple[str, ...], ...]
-    """Per argument: its name, then what else the members call it. All of them are always written down."""
-    defaults: Mapping[str, Argument]
-    """For what a member does not take or a call leaves out; None otherwise."""
-    fixed: Mapping[str, bool]
-    """Arguments that a member's very name decides."""
-    results: int
-    """How many of the results mean the same everywhere; the others are dropped where nothing uses them."""
+    names: str
+    """Its arguments, all of which are recorded, as words. Behind a bar: another name in some members of the family."""
+    defaults: Mapping[str, Argument] = field(default_factory=dict)
+    """Values of arguments that a member does not take or a call omits; None for others."""
+    fixed: Mapping[str, bool] = field(default_factory=dict)
+    """Arguments that the name of the member determines."""
     writes: tuple[str, ...] = ()
-    """Arguments written to although some schemas do not say so; only while `training` holds."""
+    """Arguments written to while `training` holds, although some schemas do not declare it."""
 
 
 _ATTENTION_DEFAULTS: Mapping[str, Argument] = types.MappingProxyType(
     {"dropout_p": 0.0, "is_causal": False, "enable_gqa": False}
 )
-
 _ATTENTION = Canonical(
     operator="aten.scaled_dot_product_attention",
-    names=(
-        ("query",),
-        ("key",),
-        ("value",),
-        ("attn_mask", "attn_bias"),
-        ("dropout_p",),
-        ("is_causal",),
-        ("scale",),
-        ("enable_gqa",),
-    ),
+    names="query key value attn_mask|attn_bias dropout_p is_causal scale enable_gqa",
     defaults=_ATTENTION_DEFAULTS,
-    fixed={},
-    results=1,
 )
 _CONVOLUTION = Canonical(
     operator="aten.convolution",
-    names=(
-        ("input", "self"),
-        ("weight",),
-        ("bias",),
-        ("stride",),
-        ("padding",),
-        ("dilation",),
-        ("transposed",),
-        ("output_padding",),
-        ("groups",),
-    ),
+    names="input|self weight bias stride padding dilation transposed output_padding groups",
     defaults={"transposed": False},
-    fixed={},
-    results=1,
 )
 _GRID_SAMPLER = Canonical(
     operator="aten.grid_sampler_2d",
-    names=(("input", "self"), ("grid",), ("interpolation_mode",), ("padding_mode",), ("align_corners",)),
-    # cuDNN's does no other: bilinear, nothing outside of the image, its corners at the ends.
+    names="input|self grid interpolation_mode padding_mode align_corners",
+    # cuDNN's operator has no such arguments: it is bilinear, pads with zeros and aligns corners.
     defaults={"interpolation_mode": 0, "padding_mode": 0, "align_corners": True},
-    fixed={},
-    results=1,
 )
 
 
 def _batch_norm(**fixed: bool) -> Canonical:
     return Canonical(
         operator="aten.batch_norm",
-        names=(
-            ("input",),
-            ("weight",),
-            ("bias",),
-            ("running_mean",),
-            ("running_var",),
-            ("training",),
-            ("momentum", "exponential_average_factor"),
-            ("eps", "epsilon"),
-        ),
-        defaults={},
+        names="input weight bias running_mean running_var training momentum|exponential_average_factor eps|epsilon",
         fixed=fixed,
-        results=1,
         writes=("running_mean", "running_var"),
     )
 
@@ -131,21 +92,20 @@ CANONICAL: Mapping[str, Canonical] = types.MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What torch's schema says of an operator."""
+    """Facts from the schema and the tags of an operator."""
 
     names: tuple[str, ...]
-    """Of its arguments, in the order of the schema; none for a higher-order operator, which has no schema."""
+    """Arguments in the order of the schema; none for a higher-order operator, which has no schema."""
     written: frozenset[str]
     """Arguments whose contents it changes."""
     given_results: frozenset[str]
-    """`out=` arguments: written, and not read."""
+    """`out=` arguments, which are written and not read."""
     looks_at_values: bool
-    """Its results, or their shapes, are Python's to see only after a look at values."""
+    """Its results or their shapes depend on values, so that Python sees them only after reading values."""
 
 
 @functools.cache
 def traits_of(operator: Any) -> Traits:
-    """Of an operator as dispatched."""
     schema = getattr(operator, "_schema", None)
     arguments = schema.arguments if schema is not None else []
     tags = {str(tag).rpartition(".")[2] for tag in getattr(operator, "tags", ())}
@@ -158,13 +118,9 @@ def traits_of(operator: Any) -> Traits:
     )
 
 
-def family_of(operator: Any) -> Canonical | None:
-    return CANONICAL.get(bare_name(str(operator)))
-
-
 def written_by(operator: Any, passed: Mapping[str, Any]) -> frozenset[str]:
-    """Names of the arguments that this call overwrites, whether the schema says so or not."""
-    family, written = family_of(operator), traits_of(operator).written
+    """Names of the arguments that this call overwrites, declared or not."""
+    family, written = CANONICAL.get(bare_name(str(operator))), traits_of(operator).written
     if family is not None and passed.get("training", family.fixed.get("training", False)):
         return written | frozenset(family.writes)
     return written
@@ -172,66 +128,54 @@ def written_by(operator: Any, passed: Mapping[str, Any]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """A call as it is written down."""
+    """A call as it is recorded."""
 
     operator: str
-    overload: str
+    overload: str = ""
     names: tuple[str, ...]
     arguments: tuple[Argument, ...]
-    keywords: Mapping[str, Argument]
-    telling_results: int | None
-    """How many results mean the same everywhere; None for all."""
+    keywords: Mapping[str, Argument] = field(default_factory=dict)
+    telling_results: int | None = None
+    """How many results mean the same on every device; None for all."""
 
 
 def wording_of(operator: Any, passed: Mapping[str, Argument], positional: int) -> Wording:
-    """The first `positional` of what was `passed` came by position. Results given by `out=` are not written down."""
-    family, (namespace, name, overload) = family_of(operator), _parts(operator)
+    """Record a call of a dispatched operator. The first `positional` arguments were passed by position."""
+    family = CANONICAL.get(bare_name(str(operator)))
     if family is not None:
-        return _family_wording(family, passed)
+        known = {**family.defaults, **passed, **family.fixed}
+        spellings = [word.split("|") for word in family.names.split()]
+        return Wording(
+            operator=family.operator,
+            names=tuple(names[0] for names in spellings),
+            arguments=tuple(next((known[name] for name in names if name in known), None) for names in spellings),
+            telling_results=1,
+        )
     given = traits_of(operator).given_results
     arguments = {name: value for name, value in passed.items() if name not in given}
     names = tuple(passed)[:positional]
+    namespace, dot, rest = str(operator).replace("::", ".").partition(".")
+    name, _, overload = rest.partition(".") if dot else (namespace, "", "")
     return Wording(
-        operator=f"{namespace}.{functional_name(name)}",
+        operator=f"{namespace if dot else 'higher_order'}.{functional_name(name)}",
         overload="" if len(arguments) < len(passed) else overload,
         names=names,
         arguments=tuple(arguments[name] for name in names),
         keywords={name: value for name, value in arguments.items() if name not in names and value is not None},
-        telling_results=None,
-    )
-
-
-def _parts(operator: Any) -> tuple[str, str, str]:
-    """Namespace, name and overload; higher-order operators have a name only."""
-    namespace, dot, rest = str(operator).replace("::", ".").partition(".")
-    name, _, overload = rest.partition(".")
-    return (namespace, name, overload) if dot else ("higher_order", namespace, "")
-
-
-def _family_wording(family: Canonical, passed: Mapping[str, Argument]) -> Wording:
-    known = {**family.defaults, **passed, **family.fixed}
-    named = {names[0]: next((known[name] for name in names if name in known), None) for names in family.names}
-    return Wording(
-        operator=family.operator,
-        overload="",
-        names=tuple(named),
-        arguments=tuple(named.values()),
-        keywords={},
-        telling_results=family.results,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Composite:
-    """A Python function of torch that is one node whatever it runs inside."""
+    """A Python function of torch that becomes one node, whatever operators it runs."""
 
     operator: str
     names: tuple[str, ...]
     """Its arguments, in the order in which they are passed."""
     aliases: Mapping[str, str]
-    """Other names by which arguments may be passed."""
+    """Other keywords by which arguments may be passed."""
     defaults: Mapping[str, Argument]
-    """For what a call leaves out; None otherwise."""
+    """Values of arguments that a call omits; None for others."""
 
 
 def _composite(
@@ -246,10 +190,7 @@ def _composite(
     )
 
 
-_RECURRENT = "input hx params has_biases num_layers dropout train bidirectional batch_first"
-_PACKED = "data batch_sizes hx params has_biases num_layers dropout train bidirectional"
-_CELL = "input hx w_ih w_hh b_ih b_hh"
-
+_RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 _COMPOSITES = {
     "scaled_dot_product_attention": _composite(
         "scaled_dot_product_attention",
@@ -261,10 +202,16 @@ _COMPOSITES = {
     "dropout": _composite(
         "dropout", "input p train", aliases={"training": "train"}, defaults={"p": 0.5, "train": True}
     ),
-    **{name: _composite(name, _RECURRENT) for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")},
-    **{name: _composite(name, _CELL) for name in ("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")},
+    **{
+        name: _composite(name, "input hx params has_biases num_layers dropout train bidirectional batch_first")
+        for name in _RECURRENT
+    },
+    **{f"{name}_cell": _composite(f"{name}_cell", "input hx w_ih w_hh b_ih b_hh") for name in _RECURRENT},
 }
-_PACKED_COMPOSITES = {name: _composite(name, _PACKED) for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
+_PACKED_COMPOSITES = {
+    name: _composite(name, "data batch_sizes hx params has_biases num_layers dropout train bidirectional")
+    for name in _RECURRENT
+}
 
 
 def composite_of(
@@ -276,7 +223,7 @@ def composite_of(
     if not own or name not in _COMPOSITES or keywords.get("inplace") or (name == "dropout" and len(arguments) > 3):
         return None
     if name == "one_hot" and keywords.get("num_classes", arguments[1] if len(arguments) > 1 else -1) == -1:
-        return None  # the values of the indices say how many there are
+        return None  # the number of classes depends on the values of the indices
     packed = name in _PACKED_COMPOSITES and len(arguments) > 3 and isinstance(arguments[3], list | tuple)
     return _PACKED_COMPOSITES[name] if packed else _COMPOSITES[name]
 
@@ -284,9 +231,6 @@ def composite_of(
 def composite_wording(composite: Composite, passed: Mapping[str, Argument]) -> Wording:
     return Wording(
         operator=composite.operator,
-        overload="",
         names=composite.names,
         arguments=tuple(passed.get(name, composite.defaults.get(name)) for name in composite.names),
-        keywords={},
-        telling_results=None,
     )

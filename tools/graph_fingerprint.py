@@ -1,8 +1,8 @@
-"""A graph written down in one canonical way, so that equal texts mean equal structure.
+"""The structure of a graph as canonical text, so that equal texts mean equal structure.
 
-Nodes come in the order in which the outputs need them, and sources are numbered as they are met: neither names nor the
-order of independent nodes can show. Without `exact`, sizes are replaced by their number: arguments that are sizes, and
-the bounds of slices apart from their sign. Two graphs that compute the same thing in different ways stay different.
+Nodes are written in the order in which the outputs need them, and sources are numbered as they are met, so neither
+names nor the order of independent nodes count. Without `exact`, sizes are left out: arguments that are sizes, and the
+bounds of slices except for their sign. Two graphs that compute the same values in different ways have different texts.
 """
 
 from __future__ import annotations
@@ -17,26 +17,19 @@ if TYPE_CHECKING:
     from triton_agent.tools.graph import Node, OperatorGraph
 
 _SIZES = frozenset({"size", "split_size", "split_sizes", "normalized_shape", "length", "N", "C", "HxW", "self_size"})
-"""Arguments that are sizes, whatever the operator."""
+"""Arguments that are sizes in every operator."""
 _LAYOUT = frozenset({"stride", "storage_offset"})
-"""Sizes too, but only in operators that spell a layout out; in a convolution `stride` is structure."""
+"""Arguments that are sizes only in operators that spell out a layout; the `stride` of a convolution is structure."""
 _BOUNDS = frozenset({"start", "end"})
 
 
-def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def canonical_text(graph: OperatorGraph, *, exact: bool) -> str:
-    """The structure of `graph`; with `exact`, its shapes, strides and sizes too."""
-    writer = _Writer(graph, exact)
-    for node in _in_order_of_need(graph):
-        writer.write(node)
-    return writer.finish()
+def fingerprint(graph: OperatorGraph, *, exact: bool) -> str:
+    """A hash of the graph's structure; with `exact`, of its shapes, strides and sizes too."""
+    return hashlib.sha256(_Writer(graph, exact).text().encode()).hexdigest()[:32]
 
 
 def _in_order_of_need(graph: OperatorGraph) -> Iterator[Node]:
-    """Depth first from what the call leaves behind. Not recursive: an unrolled loop is deeper than Python's stack."""
+    """Nodes, depth first from the outputs and updates. Not recursive: an unrolled loop exceeds Python's stack."""
     producers = graph.producers()
     roots = [producers[name] for name in (*graph.outputs, *graph.updates.values()) if name in producers]
     roots += [node for node in graph.nodes if not node.outputs]
@@ -56,7 +49,7 @@ def _in_order_of_need(graph: OperatorGraph) -> Iterator[Node]:
 
 
 class _Writer:
-    """Gives every value a canonical label and collects one line per node."""
+    """Gives every value a canonical label."""
 
     def __init__(self, graph: OperatorGraph, exact: bool) -> None:
         self._graph = graph
@@ -64,26 +57,23 @@ class _Writer:
         self._sources = graph.sources()
         self._labels: dict[str, str] = {}
         self._met = {"p": 0, "b": 0, "c": 0}
-        self._written = 0
-        self._lines: list[str] = []
 
-    def write(self, node: Node) -> None:
-        arguments = [self._argument(node, *pair) for pair in zip(node.argument_names, node.arguments)]
-        arguments += [f"{name}={self._argument(node, name, value)}" for name, value in sorted(node.keywords.items())]
-        outputs = ",".join(self._meta(meta) for meta in node.outputs)
-        self._lines.append(f"{node.operator}({','.join(arguments)}):{outputs}")
-        for position in range(len(node.outputs)):
-            self._labels[node.output_name(position)] = f"{self._written}.{position}"
-        self._written += 1
-
-    def finish(self) -> str:
-        graph = self._graph
-        outputs = ",".join(self._label(name) for name in graph.outputs)
-        updates = sorted(f"{self._label(source)}<{self._label(value)}" for source, value in graph.updates.items())
-        return "\n".join([*self._lines, f"return {graph.output_structure} {outputs}", *updates])
+    def text(self) -> str:
+        """One line per node, then the outputs and the updates."""
+        lines: list[str] = []
+        for node in _in_order_of_need(self._graph):
+            arguments = [self._argument(node, *pair) for pair in zip(node.argument_names, node.arguments)]
+            arguments += [f"{name}={self._argument(node, name, arg)}" for name, arg in sorted(node.keywords.items())]
+            outputs = ",".join(map(self._meta, node.outputs))
+            for position in range(len(node.outputs)):
+                self._labels[node.output_name(position)] = f"{len(lines)}.{position}"
+            lines.append(f"{node.operator}({','.join(arguments)}):{outputs}")
+        outputs = ",".join(map(self._label, self._graph.outputs))
+        updates = [f"{self._label(source)}<{self._label(value)}" for source, value in self._graph.updates.items()]
+        return "\n".join([*lines, f"return {self._graph.output_structure} {outputs}", *sorted(updates)])
 
     def _label(self, name: str) -> str:
-        """Inputs keep their place in the call; other sources are numbered as they are met."""
+        """Inputs keep their position in the call; other sources are numbered as they are met."""
         if name not in self._labels:
             kind = name[0]
             label = name if kind == "x" else f"{kind}{self._met[kind]}"

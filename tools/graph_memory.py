@@ -1,9 +1,8 @@
-"""Which value a tensor is: names by memory and layout, kept right through views and writes in place.
+"""Names of the values that tensors show, kept correct through views and writes in place.
 
-A tensor is known by the memory it shows and by how it lies in it, never by its Python object: torch makes new objects
-for the same tensor as it likes. Two tensors of the same layout over the same memory are the same value. A write in
-place gives the written layout a new name and forgets every other; who asks for one of those learns that it has to be
-read anew from the memory's root.
+A tensor is identified by its memory and its layout, not by its Python object, since torch makes several objects for
+one tensor. Two tensors with the same layout over the same memory are the same value. A write in place gives the written
+layout a new name and drops all others, which are then read again from the root of the memory.
 """
 
 from __future__ import annotations
@@ -16,11 +15,12 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.extents import extent
 from triton_agent.tools.graph_values import TensorMeta
 
 
 class Layout(NamedTuple):
-    """How a tensor lies in its memory, and how its bits are to be read."""
+    """The layout of a tensor, and how its bits are read."""
 
     meta: TensorMeta
     conjugated: bool
@@ -29,33 +29,36 @@ class Layout(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Memory:
-    """One storage and the names of the values that show its present contents."""
+    """One storage, and the names of the values that show its current contents."""
 
     owner: object
-    """Keeps the address from being used again: a weak reference to the storage, or the tensor where it has none."""
+    """Keeps the address from being reused: a weak reference to the storage, or a tensor that has none."""
     root: str
     """The value from which every other layout can be read."""
     root_layout: Layout
     names: dict[Layout, str]
     sources: list[tuple[str, Layout]] = field(default_factory=list)
-    """Values that were there before the call; empty for memory that the call allocated."""
+    """Values that existed before the call; empty for memory that the call allocated."""
     written: bool = False
 
     def overwrite(self, layout: Layout, name: str) -> bool:
-        """`name` is now what `layout` shows. False if parts of the memory lie outside `layout`: see `patch_root`."""
+        """Give `layout` the new `name`. Return False where memory lies outside of it: then call `patch_root`."""
         self.written = True
-        if layout != self.root_layout and not _covers(layout.meta, self.root_layout.meta):
+        part, whole = layout.meta, self.root_layout.meta
+        same = part.dtype == whole.dtype and part.numel == whole.numel and part.offset == whole.offset
+        gapless = extent(part.shape, part.strides) == extent(whole.shape, whole.strides) == part.numel
+        if layout != self.root_layout and not (same and gapless):
             return False
         self.root, self.root_layout, self.names = name, layout, {layout: name}
         return True
 
     def patch_root(self, root: str, layout: Layout, name: str) -> None:
-        """A write to part of the memory: `root` is the whole with that part replaced."""
+        """Record a write to part of the memory: `root` is the whole with that part replaced."""
         self.root, self.names = root, {self.root_layout: root, layout: name}
 
 
 class MemoryBook:
-    """All memory met during a call."""
+    """All memory that a call uses."""
 
     def __init__(self) -> None:
         self._memories: dict[object, Memory] = {}
@@ -68,19 +71,20 @@ class MemoryBook:
         return self._memories.get(_address(tensor))
 
     def open(self, tensor: torch.Tensor, name: str) -> Memory:
-        """Memory not met before, first seen as `name`."""
+        """Add the memory of `tensor`, with `tensor` as its root."""
         layout = layout_of(tensor)
-        memory = Memory(owner=_owner(tensor), root=name, root_layout=layout, names={layout: name})
+        owner: Any = StorageWeakRef(tensor.untyped_storage()) if _has_storage(tensor) else tensor  # type: ignore[no-untyped-call]
+        memory = Memory(owner=owner, root=name, root_layout=layout, names={layout: name})
         self._memories[_address(tensor)] = memory
         return memory
 
     def name(self, tensor: torch.Tensor, name: str) -> None:
-        """What `tensor` shows, in memory new or known, is called `name`."""
+        """Name the value that `tensor` shows, in new or known memory."""
         memory = self.find(tensor) or self.open(tensor, name)
         memory.names[layout_of(tensor)] = name
 
     def adopt(self, tensor: torch.Tensor, name: str) -> str | None:
-        """A value from before the call. Names the earlier source whose memory it shares, if it shares any."""
+        """Add a value that existed before the call. Return the earlier source whose memory it shares, if any."""
         memory, layout = self.find(tensor), layout_of(tensor)
         shares = memory.sources[0][0] if memory is not None and memory.sources else None
         memory = memory or self.open(tensor, name)
@@ -89,14 +93,14 @@ class MemoryBook:
         return shares
 
     def keep_original(self, tensor: torch.Tensor) -> None:
-        """Copy contents that the caller will want back, before they are first written to."""
+        """Copy the contents of a source before the first write to it."""
         memory = self.find(tensor)
         if memory is not None and memory.sources and not memory.written and _has_storage(tensor):
             storage = tensor.untyped_storage()
             self._originals.append((storage, storage.clone()))  # type: ignore[no-untyped-call]
 
     def restore(self) -> None:
-        """Put back what the call overwrote of the memory that was there before it."""
+        """Restore the contents of all sources that the call overwrote."""
         while self._originals:
             storage, original = self._originals.pop()
             storage.copy_(original, non_blocking=False)
@@ -108,7 +112,7 @@ def layout_of(tensor: torch.Tensor) -> Layout:
 
 def meta_of(tensor: torch.Tensor) -> TensorMeta:
     if tensor.is_nested:
-        raise ProblemError("a nested tensor has no shape to go by", remedy="Pass padded or packed tensors instead.")
+        raise ProblemError("a nested tensor has no single shape", remedy="pass padded or packed tensors instead")
     strided = tensor.layout is torch.strided
     return TensorMeta(
         shape=tuple(int(size) for size in tensor.shape),
@@ -118,23 +122,9 @@ def meta_of(tensor: torch.Tensor) -> TensorMeta:
     )
 
 
-def _covers(part: TensorMeta, whole: TensorMeta) -> bool:
-    """Both show every element of the same gapless stretch of memory."""
-    same = part.dtype == whole.dtype and part.numel == whole.numel and part.offset == whole.offset
-    return same and _extent(part) == _extent(whole) == part.numel
-
-
-def _extent(meta: TensorMeta) -> int:
-    return 1 + sum((size - 1) * stride for size, stride in zip(meta.shape, meta.strides))
-
-
 def _has_storage(tensor: torch.Tensor) -> bool:
     return tensor.layout is torch.strided and tensor.device.type != "meta"
 
 
 def _address(tensor: torch.Tensor) -> object:
     return tensor.untyped_storage()._cdata if _has_storage(tensor) else ("tensor", id(tensor))
-
-
-def _owner(tensor: torch.Tensor) -> Any:
-    return StorageWeakRef(tensor.untyped_storage()) if _has_storage(tensor) else tensor  # type: ignore[no-untyped-call]

@@ -1,14 +1,14 @@
-"""Runs a model once and writes down every operator of torch that it calls.
+"""Runs a model once and records every operator of torch that it calls.
 
-Two observers watch: one sees operators as torch dispatches them, one sees Python functions before torch takes them
-apart. Everything is wired through `graph_memory`. Not seen: what is computed outside torch (numpy, kernels that are no
-operators of torch), and writes that an operator does not declare.
+Two modes of torch observe the call: one sees operators as torch dispatches them, the other sees Python functions before
+torch decomposes them. `graph_memory` tells which value each tensor is. Not recorded: what is computed outside of torch
+(numpy, kernels that are no operators of torch), and writes that an operator does not declare.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -28,24 +28,21 @@ from triton_agent.tools.graph_canon import (
     written_by,
 )
 from triton_agent.tools.graph_memory import Layout, Memory, MemoryBook, layout_of, meta_of
-from triton_agent.tools.graph_pruning import pruned
-from triton_agent.tools.graph_values import Argument, Reference, TensorMeta, references_in
+from triton_agent.tools.graph_values import Argument, Reference, TensorMeta, references_in, renamed
 from triton_agent.tools.operators import bare_name
 
 _UNTOLD = frozenset({"device", "layout", "pin_memory", "non_blocking", "generator", "inplace"})
-"""Arguments that say where or how, not what."""
+"""Arguments that do not change the values of the result."""
 _HANDOVERS = frozenset({"lift_fresh", "lift", "detach", "alias"})
-"""Operators that hand a tensor on as it is; of one made outside the graph there is nothing to write down yet."""
+"""Operators that return their tensor unchanged. Not recorded for a tensor that the graph does not know yet."""
 _QUESTIONS = frozenset({"prim.device.default"})
-"""What tensors without memory are asked through the dispatcher; others answer for themselves."""
+"""Queries that tensors without memory send through the dispatcher."""
 _LOOKS = frozenset({"tolist", "numpy", "__array__", "__dlpack__"})
-"""Methods that read values without an operator being dispatched."""
+"""Methods that read values without dispatching an operator."""
 _REFUSERS = frozenset({torch.nn.functional.gaussian_nll_loss})
-"""Functions of torch that look at values only to refuse them; what they compute is the same for all others."""
-
-
+"""Functions of torch that read values only to raise an error; the values do not change what they compute."""
 _MOST_CONTENTS = 64
-"""Elements of a constant that are written down; a person would write no longer list into a call."""
+"""Elements of a constant up to which its contents are kept; lists in the text of a model are rarely longer."""
 _PLAIN_DTYPES = frozenset(
     {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
     | {torch.float16, torch.bfloat16, torch.float32, torch.float64}
@@ -53,31 +50,23 @@ _PLAIN_DTYPES = frozenset(
 
 
 def record(model: nn.Module, inputs: Sequence[object], keywords: Mapping[str, object]) -> OperatorGraph:
-    """The graph of `model(*inputs, **keywords)`; everything is left as it was found."""
+    """Return the graph of `model(*inputs, **keywords)`, and restore everything that the call changes."""
     recorder = _Recorder()
     given = [*tensors_in(list(inputs)), *tensors_in(keywords)]
+    validates = Distribution._validate_args
     with undisturbed(model, given) as twin:
         recorder.adopt("x", {str(position): tensor for position, tensor in enumerate(given)})
         recorder.adopt("p:", dict(twin.named_parameters()))
         recorder.adopt("b:", dict(twin.named_buffers()))
         recorder.note_attributes(twin)
+        Distribution.set_default_validate_args(False)  # distributions read their arguments only to raise an error
         try:
-            with torch.no_grad(), _distributions_unchecked(), _Functions(recorder), _Operators(recorder):
+            with torch.no_grad(), _Functions(recorder), _Operators(recorder):
                 outputs = twin(*inputs, **keywords)
             return recorder.finish(outputs)
         finally:
+            Distribution.set_default_validate_args(validates)
             recorder.restore()
-
-
-@contextlib.contextmanager
-def _distributions_unchecked() -> Iterator[None]:
-    """Distributions look at their arguments only to refuse them."""
-    before = Distribution._validate_args
-    Distribution.set_default_validate_args(False)
-    try:
-        yield
-    finally:
-        Distribution.set_default_validate_args(before)
 
 
 class _Operators(UncompiledMode):
@@ -119,11 +108,11 @@ class _Recorder:
         self._data_dependent = False
         self._inside_composite = False
         self._only_refuses = False
-        """Whether a look at values decides about an error and nothing else."""
+        """Whether values that are read now decide only whether an error is raised."""
         self.restore = self._book.restore
 
     def adopt(self, prefix: str, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Tensors that were there before the call, under `prefix` and their own name."""
+        """Add tensors that existed before the call as sources, named by `prefix` and their own name."""
         for name, tensor in tensors.items():
             self._sources[prefix[0]][prefix + name] = meta_of(tensor)
             shared_with = self._book.adopt(tensor, prefix + name)
@@ -131,14 +120,14 @@ class _Recorder:
                 self._shared[prefix + name] = shared_with
 
     def note_attributes(self, model: nn.Module) -> None:
-        """Where a constant may come from: tensors that modules hold in plain attributes, also in lists of those."""
+        """Remember the tensors that modules hold in plain attributes: constants may be among them."""
         for path, module in model.named_modules():
             for name, value in vars(module).items():
                 if name not in ("_parameters", "_buffers", "_modules"):
                     self._attributes += tensors_within(value, f"{path}.{name}" if path else name)
 
     def function(self, function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """A Python function of torch was called."""
+        """Call a Python function of torch, and record it as one node if it is a composite."""
         if getattr(function, "__name__", "") in _LOOKS and any(map(self._book.find, tensors_in(arguments))):
             self._data_dependent = True
         if function in _REFUSERS:
@@ -162,7 +151,7 @@ class _Recorder:
         return result
 
     def operator(self, operator: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """An operator was dispatched."""
+        """Call a dispatched operator, and record it."""
         handover = bare_name(str(operator)) in _HANDOVERS and self._book.find(arguments[0]) is None
         if self._inside_composite or handover or str(operator) in _QUESTIONS:
             return operator(*arguments, **keywords)
@@ -170,11 +159,14 @@ class _Recorder:
         passed = {**dict(zip(names, arguments)), **keywords}
         overwritten = written_by(operator, passed)
         written = [tensor for name in passed if name in overwritten for tensor in tensors_in(passed[name])]
-        # Names are asked for before the call: it may change what they show.
+        # Look names up before the call, which may change the values that the tensors show.
         writes = tuple(self._refer(tensor).name for tensor in written)
         wording = wording_of(operator, self._encode_all(passed), len(arguments))
-        looks = _looks_at_values(operator, passed) and bool(_references(wording))
-        self._data_dependent |= looks and not self._only_refuses
+        if "indices" in passed:  # indexing reads values only through masks, although its tag says that it always may
+            looks = any(index.dtype in (torch.bool, torch.uint8) for index in tensors_in(passed["indices"]))
+        else:
+            looks = traits_of(operator).looks_at_values
+        self._data_dependent |= looks and bool(_references(wording)) and not self._only_refuses
         for tensor in written:
             self._book.keep_original(tensor)
         result = operator(*arguments, **keywords)
@@ -182,7 +174,13 @@ class _Recorder:
         return result
 
     def finish(self, outputs: object) -> OperatorGraph:
+        updates: dict[str, str] = {}
         names = tuple(self._refer(tensor).name for tensor in tensors_in(outputs))
+        for memory in [memory for memory in self._book if memory.written]:
+            for source, layout in memory.sources:
+                value = self._name_in(memory, layout)
+                if value != source:
+                    updates[source] = value
         graph = OperatorGraph(
             inputs=self._sources["x"],
             parameters=self._sources["p"],
@@ -190,22 +188,14 @@ class _Recorder:
             constants=self._sources["c"],
             outputs=names,
             output_structure=structure_of(outputs),
-            updates={source: value for memory in list(self._book) for source, value in self._updates(memory)},
+            updates=updates,
             nodes=tuple(self._nodes),
             shared=self._shared,
             held=self._held,
             contents=self._contents,
             data_dependent=self._data_dependent,
         )
-        return pruned(graph, self._droppable)
-
-    def _updates(self, memory: Memory) -> Iterator[tuple[str, str]]:
-        if not memory.written:
-            return
-        for source, layout in memory.sources:
-            value = self._name_in(memory, layout)
-            if value != source:
-                yield source, value
+        return _pruned(graph, self._droppable)
 
     def _encode_all(self, passed: Mapping[str, Any]) -> dict[str, Argument]:
         return {name: self._encode(value) for name, value in passed.items() if name not in _UNTOLD}
@@ -224,26 +214,23 @@ class _Recorder:
         return str(value).removeprefix("torch.") if plain else getattr(value, "__name__", type(value).__name__)
 
     def _refer(self, tensor: torch.Tensor) -> Reference:
-        """The value that `tensor` shows now; one never met before is a constant."""
+        """Return the value that `tensor` shows now; an unknown tensor becomes a constant."""
         memory = self._book.find(tensor)
-        if memory is None:
-            self._adopt_constant(tensor)
-            return self._refer(tensor)
-        return Reference(name=self._name_in(memory, layout_of(tensor)))
-
-    def _adopt_constant(self, tensor: torch.Tensor) -> None:
+        if memory is not None:
+            return Reference(name=self._name_in(memory, layout_of(tensor)))
         name, meta = f"c{len(self._sources['c'])}", meta_of(tensor)
-        held = (path for path, other in self._attributes if _is_same(other, tensor))
-        path = next(held, None)
+        path = next((path for path, other in self._attributes if _is_same(other, tensor)), None)
+        usual = type(tensor) is torch.Tensor and tensor.layout is torch.strided and tensor.dtype in _PLAIN_DTYPES
         if path is not None:
             self._held[name] = path
-        elif meta.numel <= _MOST_CONTENTS and _can_be_read(tensor):
+        elif meta.numel <= _MOST_CONTENTS and usual and tensor.device.type != "meta":
             with torch._C.DisableTorchFunction():
                 self._contents[name] = tuple(tensor.detach().flatten().tolist())
         self.adopt("c", {name.removeprefix("c"): tensor})
+        return self._refer(tensor)
 
     def _name_in(self, memory: Memory, layout: Layout) -> str:
-        """What a layout of known memory shows; one that a write has outdated is read anew from the root."""
+        """The value that a layout of known memory shows. After a write it is read again from the root."""
         if layout not in memory.names:
             wording = _strided_wording("as_strided", [memory.root], layout.meta)
             memory.names[layout] = self._add(wording, [layout.meta], view_of=memory.root).output_name()
@@ -256,14 +243,18 @@ class _Recorder:
         written: Sequence[torch.Tensor] = (),
         writes: tuple[str, ...] = (),
     ) -> None:
-        """Make a node of a finished call, and name what it made, showed or overwrote."""
+        """Make a node of a finished call, and name the values that it made, showed or overwrote."""
         made = [tensor for tensor in results if not self._is_known(tensor)]
         if made and not written:  # one of them may be known: `x[0]`, and then all of `x.unbind()`
             made = list(results)
         looked = not results and bool(_references(wording)) and not self._only_refuses
         if not made and not written and not looked:
-            return  # a view that changes nothing, or a call that touches nothing of the graph
-        view_of = self._viewed(made, wording)
+            return  # a view that changes nothing, or a call that touches no value of the graph
+        view_of = None
+        memories = [self._book.find(tensor) for tensor in made]
+        if memories and memories[0] is not None and all(other is memories[0] for other in memories):
+            shown = set(memories[0].names.values())
+            view_of = next((name for name in _references(wording) if name in shown), memories[0].root)
         node = self._add(wording, map(meta_of, [*made, *written]), view_of=view_of, writes=writes)
         if wording.telling_results is not None:
             self._droppable[node.index] = range(wording.telling_results, len(made))
@@ -276,15 +267,6 @@ class _Recorder:
     def _is_known(self, tensor: torch.Tensor) -> bool:
         memory = self._book.find(tensor)
         return memory is not None and layout_of(tensor) in memory.names
-
-    def _viewed(self, made: Sequence[torch.Tensor], wording: Wording) -> str | None:
-        """The argument whose memory all results show."""
-        memories = [self._book.find(tensor) for tensor in made]
-        memory = memories[0] if memories else None
-        if memory is None or any(other is not memory for other in memories):
-            return None
-        shown = set(memory.names.values())
-        return next((name for name in _references(wording) if name in shown), memory.root)
 
     def _overwrite(self, tensor: torch.Tensor, name: str) -> None:
         memory, layout = self._book.find(tensor), layout_of(tensor)
@@ -321,30 +303,47 @@ def _is_same(a: torch.Tensor, b: torch.Tensor) -> bool:
     return same and layout_of(a) == layout_of(b)
 
 
-def _can_be_read(tensor: torch.Tensor) -> bool:
-    """A tensor of the usual kind that has memory."""
-    usual = type(tensor) is torch.Tensor and tensor.layout is torch.strided and tensor.dtype in _PLAIN_DTYPES
-    return usual and tensor.device.type != "meta"
-
-
 def _references(wording: Wording) -> list[str]:
     return [*references_in(wording.arguments), *references_in(tuple(wording.keywords.values()))]
 
 
-def _looks_at_values(operator: Any, passed: Mapping[str, Any]) -> bool:
-    """Indexing looks at values only through masks; its tag says it always may."""
-    if "indices" in passed:
-        return any(index.dtype in (torch.bool, torch.uint8) for index in tensors_in(passed["indices"]))
-    return traits_of(operator).looks_at_values
-
-
 def _strided_wording(name: str, values: Sequence[str], meta: TensorMeta) -> Wording:
-    """torch's own operators for a layout over memory; the recorder adds them where a write made a view outdated."""
+    """An operator of torch that reads or writes a layout of memory, added where a write made a view outdated."""
     return Wording(
         operator=f"aten.{name}",
         overload="default",
         names=(*("self", "src")[: len(values)], "size", "stride", "storage_offset"),
         arguments=(*(Reference(name=value) for value in values), meta.shape, meta.strides, meta.offset),
-        keywords={},
-        telling_results=None,
+    )
+
+
+def _pruned(graph: OperatorGraph, droppable: Mapping[int, range]) -> OperatorGraph:
+    """The graph without nodes on which nothing depends, and without unused outputs that are `droppable`."""
+    used = {*graph.outputs, *graph.updates.values()}
+    for node in reversed(graph.nodes):  # nodes come after the values they take, so one pass backwards is enough
+        if not node.outputs or any(node.output_name(k) in used for k in range(len(node.outputs))):
+            used.update(node.references(), node.writes, [node.view_of] if node.view_of else [])
+    nodes: list[Node] = []
+    names: dict[str, str] = {}
+    for node in graph.nodes:
+        if node.outputs and not any(node.output_name(k) in used for k in range(len(node.outputs))):
+            continue
+        optional = droppable.get(node.index, range(0))
+        kept = [k for k in range(len(node.outputs)) if k not in optional or node.output_name(k) in used]
+        short = dataclasses.replace(
+            node,
+            index=len(nodes),
+            outputs=tuple(node.outputs[k] for k in kept),
+            arguments=tuple(renamed(argument, names) for argument in node.arguments),
+            keywords={name: renamed(argument, names) for name, argument in node.keywords.items()},
+            view_of=names.get(node.view_of, node.view_of) if node.view_of else None,
+            writes=tuple(names.get(name, name) for name in node.writes),
+        )
+        names.update({node.output_name(k): short.output_name(position) for position, k in enumerate(kept)})
+        nodes.append(short)
+    return dataclasses.replace(
+        graph,
+        nodes=tuple(nodes),
+        outputs=tuple(names.get(name, name) for name in graph.outputs),
+        updates={source: names.get(value, value) for source, value in graph.updates.items()},
     )

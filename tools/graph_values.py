@@ -1,6 +1,6 @@
-"""The parts that a graph's nodes are made of: what a tensor looks like, and what an operator may be given.
+"""Layouts of tensors, and the arguments of operators, as plain data.
 
-Contents of tensors are not kept. A torch dtype or memory format stands as its name (`float32`, `channels_last`).
+Contents of tensors are not kept. A torch dtype or memory format is given by its name (`float32`, `channels_last`).
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorMeta:
-    """How a tensor lies in memory; which device holds it is not part of it."""
+    """Shape, dtype and layout of a tensor, without its device."""
 
     shape: tuple[int, ...]
     dtype: str
-    """`float32`, `int64`, ..."""
     strides: tuple[int, ...]
     offset: int = 0
-    """Elements between the start of its memory and its first element; tells overlapping slices from separate ones."""
+    """Elements between the start of the storage and the first element. It tells whether two slices overlap."""
 
     @property
     def numel(self) -> int:
@@ -28,7 +27,7 @@ class TensorMeta:
 
     @property
     def is_contiguous(self) -> bool:
-        """Row by row without gaps; dimensions of size 1 may have any stride."""
+        """Whether the elements lie row by row without gaps; dimensions of size 1 may have any stride."""
         expected = 1
         for size, stride in zip(reversed(self.shape), reversed(self.strides)):
             if size != 1 and stride != expected:
@@ -70,21 +69,20 @@ def references_in(argument: Argument) -> Iterator[str]:
 
 
 def renamed(argument: Argument, names: Mapping[str, str]) -> Argument:
-    """The argument with its values called as `names` says; names that are not in it stay."""
+    """The argument with each value in `names` renamed; other values keep their names."""
     if isinstance(argument, Reference):
         return Reference(name=names.get(argument.name, argument.name))
     return tuple(renamed(item, names) for item in argument) if isinstance(argument, tuple) else argument
 
 
 def argument_text(argument: Argument) -> str:
-    """As a person would write it."""
     if isinstance(argument, Reference):
         return argument.name
     return f"[{', '.join(map(argument_text, argument))}]" if isinstance(argument, tuple) else repr(argument)
 
 
 def argument_to_json(argument: Argument) -> Any:
-    """Plain data; what JSON lacks (references, complex numbers, infinities) becomes an object with one key."""
+    """Plain data. References, complex numbers, NaN and infinities become objects with one key."""
     if isinstance(argument, Reference):
         return {"value": argument.name}
     if isinstance(argument, tuple):

@@ -1,17 +1,16 @@
-"""What this machine is: its GPUs, processors, memory and versions, as plain facts.
+"""Facts about this machine: its GPUs, processors, memory and versions.
 
-GPU facts come from `nvidia-smi` and, for what that does not tell, from a short-lived process that asks the CUDA
-driver. This process never touches CUDA, so it can still fork workers that will. Where there is no GPU, no driver or no
-`nvidia-smi`, the facts are fewer; nothing fails. What a GPU is doing right now is in `health.py`, what it can reach in
-`ceilings.py`.
+Facts about GPUs come from `nvidia-smi` and from a short-lived process that asks the CUDA driver. This process does not
+touch CUDA, so it can fork workers that do. Without a GPU, a driver or `nvidia-smi` there are fewer facts, and no error.
+The current state of a GPU is in `health.py`, the speed it reaches in `ceilings.py`.
 
-Not covered: AMD GPUs, and changing any setting of a card, which nothing here ever does.
+Not covered: AMD GPUs. Nothing here changes a setting of a card.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import importlib.metadata
 import json
 import os
 import platform
@@ -21,10 +20,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+from triton_agent.tools.versions import installed
+
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-"""Variable that says which cards a program sees, by index or UUID; it counts them from 0 in that order."""
+"""Variable that lists the cards a program sees, by index or UUID. The program counts them from 0 in that order."""
 LIMIT_S = 30.0
-"""nvidia-smi answers in well under a second, but in several where no persistence daemon keeps the driver loaded."""
+"""nvidia-smi answers in less than a second, or in several seconds where no daemon keeps the driver loaded."""
 
 _DRIVER_PROBE = """
 import ctypes, json, uuid
@@ -49,14 +50,14 @@ print(json.dumps(found))
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One card. None stands for what the driver does not tell."""
+    """One card. None stands for what the driver does not report."""
 
     name: str
     uuid: str
     compute_capability: str | None
     memory_bytes: int | None
     sm_count: int | None
-    """None too where CUDA_VISIBLE_DEVICES hides the card."""
+    """None also where CUDA_VISIBLE_DEVICES hides the card."""
     l2_bytes: int | None
     driver: str | None
     max_sm_clock_mhz: int | None
@@ -65,13 +66,13 @@ class Gpu:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Where something was measured."""
+    """A machine on which something was measured."""
 
     gpus: tuple[Gpu, ...]
     cpu_count: int
-    """Those this process may use."""
+    """Processors that this process may use."""
     memory_bytes: int
-    """As the kernel reports it now; virtual machines may grow, containers may be allowed less."""
+    """As the kernel reports it now. Virtual machines may grow, and containers may be limited to less."""
     python: str
     torch: str | None
     triton: str | None
@@ -79,14 +80,14 @@ class Machine:
 
 
 def describe() -> Machine:
-    """The machine this process runs on."""
+    """Describe the machine that this process runs on."""
     return Machine(
         gpus=gpus(),
         cpu_count=len(os.sched_getaffinity(0)),
         memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         python=platform.python_version(),
-        torch=_version("torch"),
-        triton=_version("triton"),
+        torch=installed("torch"),
+        triton=installed("triton"),
         kernel=platform.release(),
     )
 
@@ -97,9 +98,9 @@ def gpus() -> tuple[Gpu, ...]:
 
 
 def visible_gpus() -> tuple[Gpu, ...]:
-    """Those that CUDA_VISIBLE_DEVICES shows to programs, in CUDA's order: torch's `cuda:0`, `cuda:1`, ...
+    """The cards that CUDA_VISIBLE_DEVICES shows to programs, in CUDA's order: torch's `cuda:0`, `cuda:1`, ...
 
-    Where the driver cannot be asked for its order, and nothing is hidden, they are all of nvidia-smi's.
+    Where the driver does not answer and no card is hidden, these are all cards of nvidia-smi.
     """
     found, order = _cards_and_order()
     by_uuid = {gpu.uuid: gpu for gpu in found}
@@ -109,53 +110,83 @@ def visible_gpus() -> tuple[Gpu, ...]:
 
 
 def _cards_and_order() -> tuple[tuple[Gpu, ...], tuple[str, ...]]:
-    """All cards, and the UUIDs that CUDA shows."""
+    """All cards, and the UUIDs that CUDA shows in its order."""
     rows = query_gpus(
         "name", "uuid", "compute_cap", "memory.total", "driver_version", "clocks.max.sm", "clocks.max.memory"
     )
-    details = _driver_details() if rows else {}
-    return tuple(_gpu(row, *details.get(row["uuid"], (None, None))) for row in rows), tuple(details)
+    details: dict[str, tuple[int, int]] = {}
+    if rows:
+        argv = [sys.executable, "-I", "-S", "-c", _DRIVER_PROBE]
+        with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError):
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, check=True)
+            details = {name: (facts[0], facts[1]) for name, facts in json.loads(done.stdout).items()}
+    found = []
+    for row in rows:
+        memory_mib = whole(row.get("memory.total"))
+        sm_count, l2_bytes = details.get(row["uuid"], (None, None))
+        gpu = Gpu(
+            name=row["name"],
+            uuid=row["uuid"],
+            compute_capability=row.get("compute_cap"),
+            memory_bytes=None if memory_mib is None else memory_mib * 2**20,
+            sm_count=sm_count,
+            l2_bytes=l2_bytes,
+            driver=row.get("driver_version"),
+            max_sm_clock_mhz=whole(row.get("clocks.max.sm")),
+            max_memory_clock_mhz=whole(row.get("clocks.max.memory")),
+        )
+        found.append(gpu)
+    return tuple(found), tuple(details)
 
 
-def _gpu(row: dict[str, str], sm_count: int | None, l2_bytes: int | None) -> Gpu:
-    memory_mib = whole(row.get("memory.total"))
-    return Gpu(
-        name=row["name"],
-        uuid=row["uuid"],
-        compute_capability=row.get("compute_cap"),
-        memory_bytes=None if memory_mib is None else memory_mib * 2**20,
-        sm_count=sm_count,
-        l2_bytes=l2_bytes,
-        driver=row.get("driver_version"),
-        max_sm_clock_mhz=whole(row.get("clocks.max.sm")),
-        max_memory_clock_mhz=whole(row.get("clocks.max.memory")),
-    )
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CardFacts:
+    """What the author of a kernel can use of a card. None stands for what the driver does not report."""
+
+    compute_capability: str | None = None
+    """As in `9.0`."""
+    multiprocessors: int | None = None
+    l2_bytes: int | None = None
+    memory_bytes: int | None = None
+    sm_clock_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+
+    def __str__(self) -> str:
+        """A list for a prompt."""
+        facts = (
+            (self.compute_capability, "compute capability {}"),
+            (self.multiprocessors, "{} multiprocessors"),
+            (self.l2_bytes and self.l2_bytes >> 20, "{} MiB of L2"),
+            (self.memory_bytes and self.memory_bytes >> 30, "{} GiB of memory"),
+            (self.sm_clock_mhz, "multiprocessors at up to {} MHz"),
+            (self.memory_clock_mhz, "memory at up to {} MHz"),
+        )
+        return ", ".join(words.format(fact) for fact, words in facts if fact)
 
 
-def card_facts(uuid: str, known: Sequence[Gpu] = ()) -> tuple[str, ...]:
-    """What a kernel's author can use of a card, in words; empty where the card is not among those here.
+def card_facts(uuid: str, known: Sequence[Gpu] = ()) -> CardFacts | None:
+    """Return the facts of the card with this UUID, or None where this machine has no such card.
 
-    Those `known` to be here need not be asked for once more, which takes two programs.
+    Looks in `known` first: asking the driver starts two programs.
     """
     gpu = next((card for card in known if card.uuid == uuid), None)
     gpu = gpu or next((card for card in gpus() if card.uuid == uuid), None)
     if gpu is None:
-        return ()
-    told = (
-        (gpu.compute_capability, "compute capability {}"),
-        (gpu.sm_count, "{} multiprocessors"),
-        (gpu.l2_bytes and gpu.l2_bytes >> 20, "{} MiB of L2"),
-        (gpu.memory_bytes and gpu.memory_bytes >> 30, "{} GiB of memory"),
-        (gpu.max_sm_clock_mhz, "multiprocessors at up to {} MHz"),
-        (gpu.max_memory_clock_mhz, "memory at up to {} MHz"),
+        return None
+    return CardFacts(
+        compute_capability=gpu.compute_capability,
+        multiprocessors=gpu.sm_count,
+        l2_bytes=gpu.l2_bytes,
+        memory_bytes=gpu.memory_bytes,
+        sm_clock_mhz=gpu.max_sm_clock_mhz,
+        memory_clock_mhz=gpu.max_memory_clock_mhz,
     )
-    return tuple(words.format(fact) for fact, words in told if fact)
 
 
 def query_gpus(*fields: str, gpu: str | None = None) -> list[dict[str, str]]:
-    """One row of `nvidia-smi --query-gpu` for each card, or for `gpu` alone; what the card does not tell is missing.
+    """One row of `nvidia-smi --query-gpu` for each card, or for `gpu` alone, without fields that it does not report.
 
-    Field names come and go with drivers. One that this driver does not know is dropped and the rest asked again.
+    The names of fields depend on the driver. One that this driver does not know is dropped, and the rest asked again.
     """
     wanted = list(fields)
     while wanted:
@@ -163,13 +194,20 @@ def query_gpus(*fields: str, gpu: str | None = None) -> list[dict[str, str]]:
         text = nvidia_smi(f"--query-gpu={','.join(wanted)}", "--format=csv,noheader,nounits", *chosen)
         unknown = re.search(r'Field "([^"]+)" is not a valid field', text)
         if unknown is None or unknown[1] not in wanted:
-            return _rows(text, wanted)
+            lines = [[value.strip() for value in line.split(",")] for line in text.splitlines()]
+            untold = ("", "N/A", "NOT SUPPORTED", "UNKNOWN ERROR", "GPU IS LOST")
+            rows = [
+                {name: value for name, value in zip(wanted, values) if value.strip("[]").upper() not in untold}
+                for values in lines
+                if len(values) == len(wanted)
+            ]
+            return [row for row in rows if {"uuid", "name"}.intersection(wanted) <= row.keys()]
         wanted.remove(unknown[1])
     return []
 
 
 def nvidia_smi(*arguments: str) -> str:
-    """What nvidia-smi prints; empty where it is missing, hangs or sees no card. Complaints about a field are kept."""
+    """The output of nvidia-smi; empty where it is missing, hangs or sees no card. Errors about a field are kept."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return ""
@@ -182,7 +220,7 @@ def nvidia_smi(*arguments: str) -> str:
 
 
 def whole(text: str | None) -> int | None:
-    """A number as nvidia-smi prints it, to the nearest whole."""
+    """A number of nvidia-smi, rounded; None for anything else."""
     try:
         return None if text is None else round(float(text))
     except ValueError:
@@ -190,46 +228,11 @@ def whole(text: str | None) -> int | None:
 
 
 def uuid_of(device_index: int) -> str:
-    """The UUID of one of torch's CUDA devices, spelled as nvidia-smi does: the key of its lease.
+    """The UUID of one of torch's CUDA devices as nvidia-smi spells it: the key of its lease.
 
-    Initialises CUDA in this process, which then cannot fork workers that use it.
+    Initialises CUDA in this process, which then cannot fork workers that use CUDA.
     """
     import torch
 
     found = str(torch.cuda.get_device_properties(device_index).uuid)
     return found if found.startswith(("GPU-", "MIG-")) else f"GPU-{found}"
-
-
-def _rows(text: str, fields: list[str]) -> list[dict[str, str]]:
-    rows = []
-    for line in text.splitlines():
-        values = [value.strip() for value in line.split(",")]
-        if len(values) == len(fields):
-            rows.append({name: value for name, value in zip(fields, values) if not _untold(value)})
-    return [row for row in rows if {"uuid", "name"}.intersection(fields) <= row.keys()]
-
-
-def _untold(value: str) -> bool:
-    return value == "" or value.strip("[]").upper() in {"N/A", "NOT SUPPORTED", "UNKNOWN ERROR", "GPU IS LOST"}
-
-
-def _driver_details() -> dict[str, tuple[int, int]]:
-    """Multiprocessors and L2 bytes by UUID; empty where the driver cannot be asked."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", _DRIVER_PROBE],
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=True,
-        )
-        return {name: (facts[0], facts[1]) for name, facts in json.loads(done.stdout).items()}
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return {}
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None

@@ -1,8 +1,8 @@
-"""What several sets of inputs say together: one verdict, one figure, one set of facts out of those of each.
+"""Results of several sets of inputs as one: one verdict, one figure for speed, and the facts of one problem.
 
-The figure over all sets is the weighted geometric mean of their speed-ups: twice as fast here and half as fast there
-is no gain. Its interval is the mean of the intervals' ends, which assumes nothing of how their errors hang together: on
-one host they may all be off in the same direction. Rows of single sets stay beside it, so that the slowest is named.
+The figure over all sets is the weighted geometric mean of their speed-ups: twice as fast at one set and half as fast at
+another is no gain. The ends of its interval are the means of the ends, which does not assume that errors are
+independent: on one host they may all go in the same direction. The results of each set are kept beside it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.input_sets import InputSet
-from triton_agent.tools.results import Determinism, Diagnosis, Evaluation, Interval, StageTime, Status, Timing
+from triton_agent.tools.input_spec import InputSet
+from triton_agent.tools.results import Determinism, Diagnosis, Evaluation, Interval, StageTime, Timing
 from triton_agent.tools.verdict import Sketch
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ Item = TypeVar("Item")
 
 
 def mean_of(parts: Sequence[tuple[float, Interval]]) -> Interval:
-    """The geometric mean of figures with their weights; the interval's ends are the means of their ends."""
+    """The weighted geometric mean of figures; each end of the interval is the mean of those ends."""
     total = sum(weight for weight, _ in parts)
 
     def mean(read: Callable[[Interval], float]) -> float:
@@ -38,51 +38,47 @@ def mean_of(parts: Sequence[tuple[float, Interval]]) -> Interval:
 
 
 def over_all(rows: Sequence[Timing], sets: int) -> list[Timing]:
-    """The figures over all sets, for each opponent and kind of time that was measured at every one of them."""
+    """The figures over all sets, for each baseline and kind of time that was measured at every one of them."""
     by_race: dict[tuple[str, str], list[Timing]] = {}
     for row in rows:
         by_race.setdefault((row.baseline, row.kind), []).append(row)
-    return [_over_all(found) for found in by_race.values() if len(found) == sets]
-
-
-def _over_all(rows: Sequence[Timing]) -> Timing:
-    def mean(read: Callable[[Timing], Interval]) -> Interval:
-        return mean_of([(row.weight, read(row)) for row in rows])
-
-    return Timing(
-        baseline=rows[0].baseline,
-        kind=rows[0].kind,
-        candidate_ms=mean(lambda row: row.candidate_ms),
-        baseline_ms=mean(lambda row: row.baseline_ms),
-        speedup=mean(lambda row: row.speedup),
-        pairs=sum(row.pairs for row in rows),
-        cold_l2=all(row.cold_l2 for row in rows),
-        method=f"{MEAN}; {rows[0].method}",
-        clocks_mhz=tuple(clock for row in rows for clock in row.clocks_mhz),
-    )
+    return [
+        Timing(
+            baseline=baseline,
+            kind=kind,
+            candidate_ms=mean_of([(row.weight, row.candidate_ms) for row in found]),
+            baseline_ms=mean_of([(row.weight, row.baseline_ms) for row in found]),
+            speedup=mean_of([(row.weight, row.speedup) for row in found]),
+            pairs=sum(row.pairs for row in found),
+            cold_l2=all(row.cold_l2 for row in found),
+            method=f"{MEAN}; {found[0].method}",
+            clocks_mhz=tuple(clock for row in found for clock in row.clocks_mhz),
+        )
+        for (baseline, kind), found in by_race.items()
+        if len(found) == sets
+    ]
 
 
 # -- verdicts ----------------------------------------------------------------------------------------------------------
 
 
 def refused_at(failed: InputSet, evaluation: Evaluation, passed: Sequence[Evaluation], problem: str) -> Evaluation:
-    """The verdict where a candidate did not pass at one set; those before it had let it pass."""
-    return dataclasses.replace(
-        evaluation,
-        problem=problem,
-        message=f"at {failed.name}: {evaluation.message}",
-        stages=_stages([*passed, evaluation]),
-    )
+    """The verdict on a candidate that failed at one set and `passed` at those before it."""
+    message = f"at {failed.name}: {evaluation.message}"
+    return dataclasses.replace(evaluation, problem=problem, message=message, stages=_stages([*passed, evaluation]))
 
 
 def passed_at_all(found: Sequence[tuple[InputSet, Evaluation]], problem: str) -> Evaluation:
-    """The verdict where it passed at every set: checks and timings of each, and the figure over all."""
+    """The verdict on a candidate that passed at every set: checks and timings of each, and the figure over all."""
     evaluations = [evaluation for _, evaluation in found]
     rows = [
         dataclasses.replace(row, input_set=item.name, weight=item.weight)
         for item, evaluation in found
         for row in evaluation.timings
     ]
+    # One set with other bits is enough to say that a kernel's bits differ; that they are identical needs all sets.
+    seen = {evaluation.determinism for evaluation in evaluations}
+    weakest_first = (Determinism.DIFFERS, Determinism.NOT_MEASURED, Determinism.IDENTICAL)
     return dataclasses.replace(
         evaluations[0],
         problem=problem,
@@ -95,26 +91,19 @@ def passed_at_all(found: Sequence[tuple[InputSet, Evaluation]], problem: str) ->
         timings=(*over_all(rows, len(found)), *rows),
         diagnosis=_diagnosis(found),
         evidence=_once(seen for evaluation in evaluations for seen in evaluation.evidence),
-        determinism=_determinism(evaluations),
+        determinism=next(kind for kind in weakest_first if kind in seen),
         stages=_stages(evaluations),
         notes=_once(note for evaluation in evaluations for note in evaluation.notes),
     )
 
 
 def _once(items: Iterable[Item]) -> tuple[Item, ...]:
-    """Without what is there already; compiled twice is compiled alike, but for the time it took."""
+    """The items without repetitions. Kernels compiled twice are equal except for the time it took."""
     found: dict[Any, Item] = {}
     for item in items:
         key = dataclasses.replace(item, compile_ms=0.0) if hasattr(item, "compile_ms") else item  # type: ignore[type-var]
         found.setdefault(key, item)
     return tuple(found.values())
-
-
-def _determinism(evaluations: Sequence[Evaluation]) -> Determinism:
-    """What was seen at one set holds; that bits stay the same has to be seen at each."""
-    seen = {evaluation.determinism for evaluation in evaluations}
-    weakest_first = (Determinism.DIFFERS, Determinism.NOT_MEASURED, Determinism.IDENTICAL)
-    return next(kind for kind in weakest_first if kind in seen)
 
 
 def _stages(evaluations: Sequence[Evaluation]) -> tuple[StageTime, ...]:
@@ -126,48 +115,37 @@ def _stages(evaluations: Sequence[Evaluation]) -> tuple[StageTime, ...]:
 
 
 def _diagnosis(found: Sequence[tuple[InputSet, Evaluation]]) -> Diagnosis | None:
-    """The first set's, with the means of what is a ratio, all operators left to torch, and a line about each set."""
+    """The diagnosis of the first set, with the means of ratios, all operators left to torch, and notes on each set."""
     told = [(item, evaluation.diagnosis) for item, evaluation in found if evaluation.diagnosis is not None]
     if not told:
         return None
-    first = told[0][1]
-    whole = len(told) == len(found)
-    memory = max((one for _, one in told), key=_memory_ratio)
+
+    def mean(read: Callable[[Diagnosis], float | None]) -> float | None:
+        values = [(item.weight, read(one)) for item, one in told]
+        known = [(weight, Interval(median=v, low=v, high=v)) for weight, v in values if v is not None]
+        return mean_of(known).median if len(known) == len(found) else None
+
+    most = max((one for _, one in told), key=lambda one: (one.peak_bytes or 0) / (one.original_peak_bytes or 1))
+    everywhere = set.intersection(*(set(one.notes) for _, one in told))
     return dataclasses.replace(
-        first,
-        floor_ms=_mean([(item.weight, one.floor_ms) for item, one in told]) if whole else None,
-        traffic_ratio=_mean([(item.weight, one.traffic_ratio) for item, one in told]) if whole else None,
+        told[0][1],
+        floor_ms=mean(lambda one: one.floor_ms),
+        traffic_ratio=mean(lambda one: one.traffic_ratio),
         torch_operators=tuple(dict.fromkeys(name for _, one in told for name in one.torch_operators)),
-        notes=(*_lines(found), *_notes(told)),
-        peak_bytes=memory.peak_bytes,
-        original_peak_bytes=memory.original_peak_bytes,
+        notes=(
+            *(f"at {item}: {figures}" for item, evaluation in found if (figures := _figures(evaluation))),
+            *dict.fromkeys(note for _, one in told for note in one.notes if note in everywhere),
+            *(f"at {item.name}: {note}" for item, one in told for note in one.notes if note not in everywhere),
+        ),
+        peak_bytes=most.peak_bytes,
+        original_peak_bytes=most.original_peak_bytes,
     )
 
 
-def _notes(told: Sequence[tuple[InputSet, Diagnosis]]) -> Iterable[str]:
-    """What holds at every set once; what does not, with the set at which it does."""
-    everywhere = set.intersection(*(set(one.notes) for _, one in told))
-    yield from dict.fromkeys(note for _, one in told for note in one.notes if note in everywhere)
-    yield from (f"at {item.name}: {note}" for item, one in told for note in one.notes if note not in everywhere)
-
-
-def _memory_ratio(diagnosis: Diagnosis) -> float:
-    return (diagnosis.peak_bytes or 0) / (diagnosis.original_peak_bytes or 1)
-
-
-def _mean(parts: Sequence[tuple[float, float | None]]) -> float | None:
-    known = [(weight, Interval(median=value, low=value, high=value)) for weight, value in parts if value is not None]
-    return mean_of(known).median if known and len(known) == len(parts) else None
-
-
-def _lines(found: Sequence[tuple[InputSet, Evaluation]]) -> list[str]:
-    """For an author and for a reader: how it fares at each set."""
-    return [f"at {item}: {said}" for item, evaluation in found if (said := _figures(evaluation))]
-
-
 def _figures(evaluation: Evaluation) -> str:
+    """Speed at one set, or bytes moved and launches where nothing was timed."""
     times = [
-        f"{row.speedup.median:.2f}x the original's speed in {row.kind}{' time' if row.kind == 'device' else ''}"
+        f"{row.speedup.median:.2f}x the reference's speed in {row.kind}{' time' if row.kind == 'device' else ''}"
         for row in evaluation.timings
         if row.opponent == "eager"
     ]
@@ -179,11 +157,11 @@ def _figures(evaluation: Evaluation) -> str:
     return ", ".join([*moved, f"{launches} launch{'es' if launches != 1 else ''}"])
 
 
-# -- looks and facts ---------------------------------------------------------------------------------------------------
+# -- sketches and facts ------------------------------------------------------------------------------------------------
 
 
 def merged_sketch(found: Sequence[tuple[InputSet, Sketch]]) -> Sketch:
-    """The first that was wrong; else the figures over all, for sorting."""
+    """The first sketch with a finding, else the figures over all sets."""
     for item, sketch in found:
         if sketch.finding is not None:
             return dataclasses.replace(sketch, message=f"at {item.name}: {sketch.message}")
@@ -192,7 +170,7 @@ def merged_sketch(found: Sequence[tuple[InputSet, Sketch]]) -> Sketch:
 
 
 def merged_facts(found: Sequence[tuple[InputSet, ProblemFacts]], digest: str) -> ProblemFacts:
-    """The first set's, with all sizes and cases; the other sets' graphs stand beside those of its variants."""
+    """The facts of the first set, with the variants and cases of all sets; other sets' graphs follow its variants'."""
     first, others = found[0][1], [facts for _, facts in found[1:]]
     counts = {facts.input_structure.count("*") for _, facts in found}
     if len(counts) > 1 and first.graphs:
@@ -202,9 +180,16 @@ def merged_facts(found: Sequence[tuple[InputSet, ProblemFacts]], digest: str) ->
             where="--set",
             remedy="every set has all arguments of one call",
         )
-    scaled = [f"{item.name}: {facts.scaled.strip()}" for item, facts in found if facts.scaled]
+    forms = [
+        (item.name, [(len(meta["shape"]), meta["dtype"]) for meta in facts.graphs[0]["inputs"].values()])
+        for item, facts in found
+        if facts.graphs
+    ]
+    notes = [f"judged at {len(found)} sets of inputs: {'; '.join(str(item) for item, _ in found)}"]
+    # Not every author can serve other ranks or dtypes with one kernel.
+    if unlike := [name for name, form in forms if form != forms[0][1]]:
+        notes.append(f"the same file must serve ranks or dtypes other than at {forms[0][0]}: {'; '.join(unlike)}")
     kept = [facts for facts in others if bool(facts.train_graphs) == bool(first.train_graphs) and facts.graphs]
-    said = "; ".join(str(item) for item, _ in found)
     return dataclasses.replace(
         first,
         digest=digest,
@@ -213,28 +198,6 @@ def merged_facts(found: Sequence[tuple[InputSet, ProblemFacts]], digest: str) ->
         graphs=(*first.graphs, *(facts.graphs[0] for facts in kept)),
         train_graphs=(*first.train_graphs, *(facts.train_graphs[0] for facts in kept if facts.train_graphs)),
         numbers=(*first.numbers, *(facts.numbers[0] for facts in kept)),
-        scaled="; ".join(scaled),
-        notes=(
-            f"judged at {len(found)} sets of inputs: {said}",
-            *_other_forms(found),
-            *_once(note for _, facts in found for note in facts.notes),
-        ),
+        scaled="; ".join(f"{item.name}: {facts.scaled.strip()}" for item, facts in found if facts.scaled),
+        notes=(*notes, *_once(note for _, facts in found for note in facts.notes)),
     )
-
-
-def _other_forms(found: Sequence[tuple[InputSet, ProblemFacts]]) -> list[str]:
-    """Sets that are more than other sizes, which not every author can serve with one kernel."""
-    forms = [
-        (item.name, [(len(meta["shape"]), meta["dtype"]) for meta in facts.graphs[0]["inputs"].values()])
-        for item, facts in found
-        if facts.graphs
-    ]
-    others = [name for name, form in forms if form != forms[0][1]]
-    if not others:
-        return []
-    return [f"other ranks or dtypes than at {forms[0][0]}, which the same file has to serve: {'; '.join(others)}"]
-
-
-def is_right(evaluation: Evaluation) -> bool:
-    """Whether the next set is worth a look."""
-    return evaluation.status is Status.PASSED

@@ -1,4 +1,4 @@
-"""What modules hold as plain attributes: numbers and tensors that a graph has baked in, and an author wants to name."""
+"""Numbers and tensors that modules hold as plain attributes: a graph has their values, an author needs their names."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ if TYPE_CHECKING:
     from torch import nn
 
 OF_THE_FILE = ":"
-"""Begins the path of a tensor that no module holds."""
+"""Prefix of the path of a tensor at the top level of a file."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class HeldTensor:
-    """A tensor that is an attribute of a module, neither parameter nor buffer; or one at the top level of its file."""
+    """A tensor that is a plain attribute of a module, or a variable at the top level of its file."""
 
     path: str
-    """Of one at the top level: its name, behind a colon."""
+    """Path of the attribute; for a variable, a colon and its name."""
     shape: tuple[int, ...]
     dtype: str
 
 
 def numbers_of(model: nn.Module) -> dict[str, float]:
-    """Whole and other numbers among the attributes of a module and the modules in it, by their path."""
+    """Numbers among the attributes of a module and its submodules, by path."""
     found: dict[str, float] = {}
     for path, module in model.named_modules():
         for name, value in vars(module).items():
@@ -34,30 +34,29 @@ def numbers_of(model: nn.Module) -> dict[str, float]:
 
 
 def tensors_of(model: nn.Module) -> tuple[HeldTensor, ...]:
-    """Tensors among the plain attributes of a module and the modules in it, in the order they were set."""
+    """Tensors among the plain attributes of a module and its submodules, in the order in which they were set."""
     from torch import Tensor
 
-    found = []
-    for path, module in model.named_modules():
-        for name, value in vars(module).items():
-            if isinstance(value, Tensor):
-                full = f"{path}.{name}" if path else name
-                dtype = str(value.dtype).removeprefix("torch.")
-                found.append(HeldTensor(path=full, shape=tuple(value.shape), dtype=dtype))
-    for space, name in beside_classes(model):
-        value = space[name]
-        dtype = str(value.dtype).removeprefix("torch.")
-        found.append(HeldTensor(path=f"{OF_THE_FILE}{name}", shape=tuple(value.shape), dtype=dtype))
-    return tuple(found)
+    tensors = [
+        (f"{path}.{name}" if path else name, value)
+        for path, module in model.named_modules()
+        for name, value in vars(module).items()
+        if isinstance(value, Tensor)
+    ]
+    tensors += [(f"{OF_THE_FILE}{name}", space[name]) for space, name in beside_classes(model)]
+    return tuple(
+        HeldTensor(path=path, shape=tuple(tensor.shape), dtype=str(tensor.dtype).removeprefix("torch."))
+        for path, tensor in tensors
+    )
 
 
 def beside_classes(model: nn.Module) -> list[tuple[dict[str, Any], str]]:
-    """Tensors at the top level of files whose classes' `forward` reads them by name: where each is, and its name."""
+    """Tensors at the top level of files that a `forward` of the model reads: the file's namespace, and the name."""
     from torch import Tensor
 
     found: dict[tuple[int, str], tuple[dict[str, Any], str]] = {}
     for module in model.modules():
-        forward = getattr(type(module), "forward", None)  # a scripted module's is no function
+        forward = getattr(type(module), "forward", None)  # the forward of a scripted module is no function
         space = getattr(forward, "__globals__", {})
         for name in forward.__code__.co_names if space and forward is not None else ():
             if isinstance(space.get(name), Tensor):

@@ -1,7 +1,7 @@
-"""A problem: what is to be made faster. Its file, its class and its inputs, as plain data that crosses processes.
+"""A problem: the module to make faster, with its file, class and inputs, as plain data that crosses processes.
 
-Everything here is read off the text: the file is parsed, never imported, and torch is not needed. Whether the problem
-loads and runs is found out by `tools/verify/reference.py`, in a process of its own.
+Everything here is read off the text: the file is parsed but not imported, and torch is not needed. Whether the problem
+loads and runs is found out by `tools/verify/reference.py` in its own process.
 """
 
 from __future__ import annotations
@@ -18,33 +18,41 @@ from typing import Any
 
 from triton_agent.tools import problem_source
 from triton_agent.tools.errors import ProblemError, UsageError
-from triton_agent.tools.input_sets import InputSet, main_first, require_consistent
-from triton_agent.tools.input_spec import InputSpec, parse_arguments, parse_input
+from triton_agent.tools.input_spec import (
+    InputSet,
+    InputSpec,
+    main_first,
+    parse_arguments,
+    parse_input,
+    require_consistent,
+)
 from triton_agent.tools.problem_source import CONVENTION, SourceFile
 
 __all__ = ["InputSet", "InputSpec", "ProblemKind", "ProblemSpec", "parse_problem"]
+
+_WRAP = "wrap {}: a class derived from nn.Module whose forward calls it"
 
 
 class ProblemKind(enum.StrEnum):
     """How a problem says what it computes and on what."""
 
     MODEL_FILE = "model_file"
-    """`Model`, `get_inputs()` and (optional) `get_init_inputs()` in one file; another class may stand for `Model`."""
+    """A file with `Model`, `get_inputs()` and optionally `get_init_inputs()`; another class may replace `Model`."""
     USER_MODULE = "user_module"
-    """A class of any file, its constructor's arguments and its inputs given beside it."""
+    """A class of any file; the arguments of its constructor and its inputs are given as options."""
     VERIFIER = "verifier"
-    """`get_inputs()` and `verify(inputs, outputs) -> bool`; there is no reference."""
+    """A file with `get_inputs()` and `verify(inputs, outputs) -> bool`, without a reference."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemSpec:
-    """One problem, as it was asked for."""
+    """One problem as the user named it."""
 
     path: str
     """Absolute."""
     kind: ProblemKind
     class_name: str | None = None
-    """The reference's class; None means `Model`, and for a verifier that there is none."""
+    """Class of the reference. None means `Model`; a verifier has no class."""
     init: tuple[Any, ...] = ()
     """Positional arguments of a user module's constructor, Python literals."""
     init_keywords: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -52,10 +60,9 @@ class ProblemSpec:
     inputs_file: str | None = None
     """Absolute path of saved inputs, in place of `inputs`."""
     sets: tuple[InputSet, ...] = ()
-    """Several calls that a kernel has to serve, the main one first, which `inputs` or `inputs_file` is, too; empty
-    for one call."""
+    """The calls that a kernel must serve, if several. `inputs` or `inputs_file` are those of the first, main one."""
     digest: str
-    """Identity: the text of the file and of the local modules that it imports, and all of the above but the folder."""
+    """Identity: a hash of the file's text, of the local modules it imports, and of all fields above but the folder."""
     text: str = dataclasses.field(default="", repr=False, compare=False)
     """Text of the file, as the digest was made from it; empty in a specification that comes from a store."""
 
@@ -70,19 +77,19 @@ class ProblemSpec:
         if self.sets:
             first = self.sets[0]
             if (first.inputs, first.inputs_file) != (self.inputs, self.inputs_file):
-                raise ValueError("the first set is the one that stands for all")
+                raise ValueError("the inputs are not those of the first set")
 
     def __hash__(self) -> int:
         return hash(self.digest)
 
     @property
     def name(self) -> str:
-        """Short, for people: the class if one was named, else the file."""
+        """A short name for people: the class if one was named, else the file."""
         return self.class_name or Path(self.path).stem
 
     @property
     def saved_files(self) -> tuple[str, ...]:
-        """Files of inputs that it takes to load the problem."""
+        """The files of saved inputs that the problem needs."""
         files = [item.inputs_file for item in self.sets] if self.sets else [self.inputs_file]
         return tuple(path for path in files if path is not None)
 
@@ -92,12 +99,12 @@ class ProblemSpec:
         return problem_source.parsed(path, self.text) if self.text else problem_source.read(path)
 
     def at(self, one: InputSet) -> ProblemSpec:
-        """The same with one call."""
+        """The problem with this one call."""
         digest = hashlib.sha256(json.dumps([self.digest, one.name]).encode()).hexdigest()
         return dataclasses.replace(self, inputs=one.inputs, inputs_file=one.inputs_file, sets=(), digest=digest)
 
     def to_json(self, *, with_text: bool = False) -> dict[str, Any]:
-        """Plain data. Arguments travel as Python text, since JSON would turn tuples into lists."""
+        """Plain data. Arguments are Python text, since JSON would turn tuples into lists."""
         return {
             "path": self.path,
             "kind": self.kind.value,
@@ -135,20 +142,26 @@ def parse_problem(
     inputs_file: str | None = None,
     sets: Sequence[InputSet] = (),
 ) -> ProblemSpec:
-    """The problem behind `path.py` or `path.py:ClassName` and the options that go with it."""
+    """Read the problem behind `path.py` or `path.py:ClassName`, with the options that belong to it."""
     require_consistent(sets)
     sets = main_first(sets)
     if sets and (inputs or inputs_file is not None):
         raise UsageError(
             "--set gives whole calls, --input the arguments of one",
             where=target,
-            remedy='write each call as a set of its own: --set "f32[8,16]; f32[16]"',
+            remedy='write each call as its own set: --set "f32[8,16]; f32[16]"',
         )
-    path, class_name = _split_target(target)
+    path, class_name = Path(target), None
+    if ":" in target and not path.exists():
+        file, _, class_name = target.rpartition(":")
+        path = Path(file)
+        if not class_name.isidentifier():
+            remedy = "write path.py:ClassName, or path.py alone"
+            raise UsageError(f"{class_name!r} is not a class name", where=target, remedy=remedy)
     source = problem_source.read(path)
+    given_beside = init is not None or bool(inputs) or inputs_file is not None or bool(sets)
     if class_name is not None:
         _require_class(source, class_name)
-    given_beside = init is not None or bool(inputs) or inputs_file is not None or bool(sets)
     if class_name is not None and (given_beside or "get_inputs" not in problem_source.bound_names(source.tree)):
         fields = _user_module(source, class_name, init, inputs, inputs_file, sets)
     elif given_beside:
@@ -163,17 +176,6 @@ def parse_problem(
     return ProblemSpec(**fields, digest=_digest(source, fields), text=source.text)
 
 
-def _split_target(target: str) -> tuple[Path, str | None]:
-    if Path(target).exists() or ":" not in target:
-        return Path(target), None
-    path, _, class_name = target.rpartition(":")
-    if not class_name.isidentifier():
-        raise UsageError(
-            f"{class_name!r} is not a class name", where=target, remedy="write path.py:ClassName, or path.py alone"
-        )
-    return Path(path), class_name
-
-
 def _require_class(source: SourceFile, class_name: str) -> None:
     names = problem_source.bound_names(source.tree)
     defined = problem_source.classes(source.tree)
@@ -181,7 +183,7 @@ def _require_class(source: SourceFile, class_name: str) -> None:
         return
     if class_name in names:
         _require_no_function(source, class_name)
-        return  # imported or assigned: only loading tells
+        return  # imported or assigned: loading tells whether it is a class
     close = difflib.get_close_matches(class_name, defined, n=3)
     known = close or list(problem_source.module_classes(source.tree))
     lead = "did you mean" if close else "the file has"
@@ -192,12 +194,8 @@ def _require_class(source: SourceFile, class_name: str) -> None:
 def _require_no_function(source: SourceFile, name: str) -> None:
     node = problem_source.functions(source.tree).get(name)
     if node is not None:
-        raise ProblemError(
-            f"{name} is a function, not a class", where=f"{source.path}:{node.lineno}", remedy=_WRAP.format(name)
-        )
-
-
-_WRAP = "wrap {}: a class derived from nn.Module whose forward calls it"
+        where = f"{source.path}:{node.lineno}"
+        raise ProblemError(f"{name} is a function, not a class", where=where, remedy=_WRAP.format(name))
 
 
 def _user_module(
@@ -217,28 +215,20 @@ def _user_module(
             where=target,
             remedy='add one --input "f16[8,128,1024]" for each argument of forward, or --inputs saved.pt',
         )
+    for file in [inputs_file, *(item.inputs_file for item in sets)]:
+        if file is not None and not Path(file).is_file():
+            remedy = "name a file that torch.save wrote a list of input tensors to"
+            raise UsageError("no such file of inputs", where=f"--inputs {file}", remedy=remedy)
     positional, keywords = parse_arguments(init or "")
-    fields: dict[str, Any] = {
+    return {
         "kind": ProblemKind.USER_MODULE,
         "class_name": class_name,
         "init": positional,
         "init_keywords": keywords,
-        "inputs": tuple(parse_input(text) for text in inputs),
-        "inputs_file": None if inputs_file is None else _existing_file(inputs_file),
+        "inputs": sets[0].inputs if sets else tuple(parse_input(text) for text in inputs),
+        "inputs_file": sets[0].inputs_file if sets else inputs_file and str(Path(inputs_file).resolve()),
+        **({"sets": tuple(sets)} if len(sets) > 1 else {}),
     }
-    for item in sets:
-        if item.inputs_file is not None:
-            _existing_file(item.inputs_file)
-    if sets:
-        fields |= {"inputs": sets[0].inputs, "inputs_file": sets[0].inputs_file}
-    return fields | ({"sets": tuple(sets)} if len(sets) > 1 else {})
-
-
-def _existing_file(path: str) -> str:
-    if not Path(path).is_file():
-        remedy = "give the file that torch.save wrote a list of input tensors to"
-        raise UsageError("no such file of inputs", where=f"--inputs {path}", remedy=remedy)
-    return str(Path(path).resolve())
 
 
 def _model_file(source: SourceFile, class_name: str | None) -> dict[str, Any]:
@@ -253,12 +243,12 @@ def _model_file(source: SourceFile, class_name: str | None) -> dict[str, Any]:
         raise ProblemError(
             "this is a candidate (class ModelNew), not a problem",
             where=f"{source.path}:{names['ModelNew']}",
-            remedy="give the original file, the one with `class Model`",
+            remedy="name the file of the reference, with `class Model`",
         )
-    if "*" in names:  # it may bring what is missing; loading tells
+    if "*" in names:  # a star import may bring the missing names; loading tells
         return {"kind": ProblemKind.MODEL_FILE, "class_name": class_name}
     outermost = problem_source.outermost_modules(source.tree)
-    if inputs and len(outermost) == 1:  # by another name, but no doubt which
+    if inputs and len(outermost) == 1:  # the only candidate for the reference has another name
         return {"kind": ProblemKind.MODEL_FILE, "class_name": outermost[0]}
     missing = (
         "no get_inputs()" if model in names else "no class Model" if inputs else "no class Model and no get_inputs()"
@@ -273,14 +263,14 @@ def _class_remedy(source: SourceFile, target: str) -> str:
     if not found:
         plain = [name for name, node in own.items() if node.args.args and not name.startswith("get_")]
         return f"{_WRAP.format(plain[-1])}; {CONVENTION}" if plain else CONVENTION
-    first = [name for name in reversed(problem_source.outermost_modules(source.tree)) if name in found]
+    first = reversed(problem_source.outermost_modules(source.tree))
     names = list(dict.fromkeys([*first, *found]))[:4]
     shown = f"did you mean {', '.join(f'{target}:{name} (line {found[name]})' for name in names)}?"
     return shown if "get_inputs" in own else f'{shown} A named class needs its inputs too: --input "f16[8,128,1024]"'
 
 
 def _digest(source: SourceFile, fields: Mapping[str, Any]) -> str:
-    """Where the file lies does not matter: the same problem in another folder is the same problem."""
+    """Does not depend on the folder: the same problem elsewhere is the same problem."""
     plain = {key: str(value) for key, value in fields.items() if key not in ("path", "inputs", "inputs_file", "sets")}
     plain["inputs"] = " ".join(map(str, fields.get("inputs", ())))
     saved = fields.get("inputs_file")

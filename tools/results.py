@@ -1,7 +1,7 @@
-"""What an evaluation says, as frozen values: the status, the finding behind it, and the evidence.
+"""The result of an evaluation as frozen values: status, finding and evidence.
 
-Illegal combinations are refused at construction, so that nothing downstream (store, reward, report) has to guess.
-"We could not measure" is not here: it is an `InstrumentError`. Nothing in this file needs torch.
+Illegal combinations are refused at construction, so that the store, rewards and reports can rely on them. "We could not
+measure" is not a result but an `InstrumentError`. Nothing in this file needs torch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from triton_agent.tools.kernel_profile import Profile, Roofline
 
 
 class Status(enum.StrEnum):
-    """The verdict on a candidate; exactly one each."""
+    """The verdict on a candidate. Every candidate gets exactly one."""
 
     PASSED = "passed"
     NO_ANSWER = "no_answer"
@@ -31,7 +31,7 @@ class Status(enum.StrEnum):
 
 
 class Finding(enum.StrEnum):
-    """What was seen, finer than a status. `DECISIONS` says which status each one gets."""
+    """The reason for a status, in more detail. `DECISIONS` maps each finding to its status."""
 
     NO_MODEL = "no_model"
     SYNTAX = "syntax"
@@ -83,93 +83,93 @@ DECISIONS: dict[Finding, Decision] = {
     Finding.NO_MODEL: Decision(Status.NO_ANSWER, "the text holds no class ModelNew"),
     Finding.SYNTAX: Decision(Status.COMPILE_ERROR, "the file is not valid Python"),
     Finding.COMPILE: Decision(Status.COMPILE_ERROR, "a kernel does not compile for the target"),
-    Finding.KERNEL_LANGUAGE: Decision(Status.COMPILE_ERROR, "a kernel uses what is not part of Triton's language"),
+    Finding.KERNEL_LANGUAGE: Decision(Status.COMPILE_ERROR, "a kernel uses something outside of Triton's language"),
     Finding.IMPORT: Decision(Status.RUNTIME_ERROR, "the file raised while it was imported"),
-    Finding.CONSTRUCT: Decision(Status.RUNTIME_ERROR, "ModelNew could not be made or did not take the parameters"),
+    Finding.CONSTRUCT: Decision(Status.RUNTIME_ERROR, "ModelNew could not be made, or did not take the parameters"),
     Finding.RAISED: Decision(Status.RUNTIME_ERROR, "forward, or a launch in it, raised"),
     Finding.READS_VALUES: Decision(Status.RUNTIME_ERROR, "host code reads values of a tensor"),
     Finding.NOT_RECORDED: Decision(Status.RUNTIME_ERROR, "host code does something that a tape cannot hold"),
     Finding.OUT_OF_BOUNDS: Decision(Status.RUNTIME_ERROR, "a kernel touched memory outside its tensors"),
     Finding.CRASHED: Decision(Status.RUNTIME_ERROR, "the process died while the candidate ran, without a verdict"),
     Finding.TOO_SLOW: Decision(Status.TIMEOUT, "a stage ran past its time limit"),
-    Finding.MEMORY: Decision(Status.OUT_OF_MEMORY, "it took more memory than allowed, on the host or on the GPU"),
-    Finding.STRUCTURE: Decision(Status.WRONG_SHAPE, "other outputs than the original's: their number or nesting"),
+    Finding.MEMORY: Decision(Status.OUT_OF_MEMORY, "more memory than allowed was used, on the host or on the GPU"),
+    Finding.STRUCTURE: Decision(Status.WRONG_SHAPE, "outputs differ from the reference's in number or nesting"),
     Finding.SHAPE: Decision(Status.WRONG_SHAPE, "an output has another shape"),
     Finding.DTYPE: Decision(Status.WRONG_DTYPE, "an output has another dtype"),
     Finding.DEVICE: Decision(Status.WRONG_DTYPE, "an output is on another device"),
     Finding.VALUES: Decision(Status.WRONG_VALUES, "values differ from the float64 truth"),
-    Finding.PRECISION: Decision(Status.WRONG_VALUES, "right but less accurate than the original: lower precision"),
+    Finding.PRECISION: Decision(Status.WRONG_VALUES, "correct but less accurate than the reference: lower precision"),
     Finding.NON_FINITE: Decision(
-        Status.WRONG_VALUES, "NaN or infinity where the original has none, or none where it has"
+        Status.WRONG_VALUES, "NaN or infinity where the reference is finite, or finite where it is not"
     ),
-    Finding.MUTATED_INPUT: Decision(Status.WRONG_VALUES, "an input was changed that the original leaves alone"),
+    Finding.MUTATED_INPUT: Decision(Status.WRONG_VALUES, "an input was changed that the reference leaves unchanged"),
     Finding.ALIASED_OUTPUT: Decision(
         Status.WRONG_VALUES, "an output shares memory with an input, a parameter or itself"
     ),
     Finding.SHARED_OUTPUT: Decision(Status.WRONG_VALUES, "a later call changed the output of an earlier one"),
     Finding.STALE_OUTPUT: Decision(
-        Status.CHEATED, "the answer to earlier contents came back after the input was overwritten"
+        Status.CHEATED, "the output belongs to contents of an input that were overwritten before the call"
     ),
     Finding.RETAINED_INPUT: Decision(Status.CHEATED, "a call uses what an earlier call computed from its inputs"),
-    Finding.STALE_PARAMETER: Decision(Status.WRONG_VALUES, "a parameter's new value was not taken up"),
+    Finding.STALE_PARAMETER: Decision(Status.WRONG_VALUES, "the output does not follow a parameter's new value"),
     Finding.UNWRITTEN_OUTPUT: Decision(Status.WRONG_VALUES, "part of an output was never written"),
-    Finding.STATE: Decision(Status.WRONG_VALUES, "buffers after the call differ from the original's"),
+    Finding.STATE: Decision(Status.WRONG_VALUES, "buffers after the call differ from the reference's"),
     Finding.RACE: Decision(Status.WRONG_VALUES, "programs of one launch store different values in the same element"),
     Finding.NO_LAUNCH: Decision(Status.NOT_TRITON, "no Triton kernel of the candidate's own was launched"),
-    Finding.DEAD_KERNEL: Decision(Status.NOT_TRITON, "the answer does not depend on the kernels launched"),
-    Finding.LIBRARY_WORK: Decision(Status.NOT_TRITON, "torch operators do the work that the kernels should"),
+    Finding.DEAD_KERNEL: Decision(Status.NOT_TRITON, "the output does not depend on the launched kernels"),
+    Finding.LIBRARY_WORK: Decision(Status.NOT_TRITON, "torch operators do the work that the kernels should do"),
     Finding.FORBIDDEN_ACCESS: Decision(
-        Status.CHEATED, "reached for files, network, environment or other forbidden modules"
+        Status.CHEATED, "uses files, the network, the environment or another forbidden module"
     ),
-    Finding.TAMPERED: Decision(Status.CHEATED, "interfered with the harness, torch, triton or the verdict"),
-    Finding.FALSE_CLOCK: Decision(Status.CHEATED, "the claimed time contradicts a clock out of its reach"),
-    Finding.DISGUISED_TENSOR: Decision(Status.CHEATED, "returned something that only looks like a plain tensor"),
+    Finding.TAMPERED: Decision(Status.CHEATED, "interferes with the evaluator, torch, triton or the verdict"),
+    Finding.FALSE_CLOCK: Decision(Status.CHEATED, "the measured time contradicts an independent clock"),
+    Finding.DISGUISED_TENSOR: Decision(Status.CHEATED, "returns an object that only looks like a plain tensor"),
 }
-"""The decision table: every finding has exactly one status. The order of checks is the order of the pipeline."""
+"""The decision table: every finding has exactly one status. Checks run in the order of the pipeline."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CaseAccuracy:
-    """How one output fared in one case (a variant under a distribution)."""
+    """The accuracy of one output in one case: a variant under a distribution."""
 
     variant: str
     distribution: str
     output: str
-    """Which output, as an author would index it: `out`, `out[1]`, `buffer running_mean`."""
+    """The output as an author would index it: `out`, `out[1]`, `buffer running_mean`."""
     metric: str
-    """The measure that came closest to its limit: `l2`, `max` or `small` for floats, `mismatches` for integers."""
+    """The metric that came closest to its limit: `l2`, `max` or `small` for floats, `mismatches` for integers."""
     error: float
-    """The candidate's error against the float64 truth, in that measure."""
+    """The candidate's error against the float64 truth."""
     original_error: float
-    """The original's own error in the same measure."""
+    """The reference's error against the float64 truth."""
     limit: float
-    """What the candidate was allowed."""
+    """The error that the candidate may have."""
     ok: bool
 
     def __post_init__(self) -> None:
         for name in ("error", "original_error", "limit"):
             if math.isnan(getattr(self, name)):
-                raise ValueError(f"{name} is NaN: an error that is not a number cannot be judged")
+                raise ValueError(f"{name} is NaN")
         if self.ok and self.error > self.limit:
             raise ValueError("a case beyond its limit cannot be ok")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class KernelResources:
-    """What the compiler reports for one kernel, specialised as a launch asked for it."""
+    """What the compiler reports for one kernel, specialised for one launch."""
 
     kernel: str
     target: str
     num_warps: int
     num_stages: int
     registers: int | None
-    """Per thread; None where the toolchain does not tell."""
+    """Per thread; None where the toolchain does not report it."""
     spill_bytes: int | None
     shared_bytes: int
     stack_bytes: int | None
     compile_ms: float
     constants: str = ""
-    """The tl.constexpr arguments, as in `BM=64, BN=64`: what tells an autotuned kernel's configurations apart."""
+    """The tl.constexpr arguments, as in `BM=64, BN=64`. They distinguish the configurations of an autotuned kernel."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,20 +180,20 @@ class KernelLaunch:
     launches: int
     programs: int
     bytes_loaded: int | None
-    """Counted lane by lane in the interpreter; None on a GPU."""
+    """Counted for each lane in the interpreter; None on a GPU."""
     bytes_stored: int | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Something seen that speaks for or against the candidate, in words."""
+    """An observation for or against the candidate, in words."""
 
     finding: Finding
     detail: str
 
 
 AHEAD = "ahead"
-"""Begins what is said, before a verdict is complete, of a candidate that is right and faster than the original."""
+"""Prefix of the stage that reports, before the verdict, that a candidate is correct and faster than the reference."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,12 +218,12 @@ class Interval:
 
 
 def asked_as(baseline: str) -> str:
-    """What a baseline is asked for by, its precision left out: `compile-max-autotune`, `eager`."""
+    """The name by which a baseline is requested, without its precision: `compile-max-autotune`, `eager`."""
     return baseline.partition(" ")[0]
 
 
 def opponent_of(baseline: str) -> str:
-    """Whom a baseline's name means, however it was compiled: `compile`, `eager`."""
+    """The kind of a baseline, without its compiler's mode: `compile`, `eager`."""
     return asked_as(baseline).partition("-")[0]
 
 
@@ -232,30 +232,30 @@ class Timing:
     """A paired measurement of the candidate against one baseline, as distributions."""
 
     baseline: str
-    """`eager`, `compile`, ...; with its precision mode, as in `eager (float32 matmul, tf32 conv)`."""
+    """`eager` (the reference as it is), `compile`, ..., with its precision: `eager (float32 matmul, tf32 conv)`."""
     kind: str
-    """`device` for time on the GPU, `latency` for a whole call seen from the host."""
+    """`device` for time on the GPU, `latency` for a whole call by the host's clock."""
     candidate_ms: Interval
     baseline_ms: Interval
     speedup: Interval
-    """Baseline over candidate, from the pairs."""
+    """The baseline's time over the candidate's, from the pairs."""
     pairs: int
     cold_l2: bool
     method: str
     clocks_mhz: tuple[int, ...] = ()
     input_set: str = ""
-    """Which of several sets of inputs it was measured on; empty for the only one, and for the figure over all."""
+    """The set of inputs that was measured; empty for the only one, and for the figure over all sets."""
     weight: float = 1.0
-    """Of that set, in the figure over all."""
+    """Weight of that set in the figure over all sets."""
 
     @property
     def opponent(self) -> str:
-        """Whom it ran against, whatever the mode: `eager` for the original as it stands, `compile`."""
+        """The kind of its baseline: `eager` for the reference as it is, `compile`."""
         return opponent_of(self.baseline)
 
 
 class Determinism(enum.StrEnum):
-    """Whether the same call gives the same bits; honest sums by atomics do not, and that is no fault."""
+    """Whether repeated calls give identical bits. Sums by atomics do not, which is allowed."""
 
     IDENTICAL = "identical"
     DIFFERS = "differs"
@@ -264,32 +264,32 @@ class Determinism(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """What a kernel author can act on. Where nothing was measured, the floor stands alone."""
+    """Facts that a kernel author can act on. Without a measurement it holds only the least work."""
 
     floor_bytes: int
     floor_flops: int
     floor_ms: float | None
     """Against the measured ceilings of this GPU; None where there is none."""
     traffic_ratio: float | None
-    """Bytes the kernels moved over the fewest bytes; counted in the interpreter."""
+    """Bytes that the kernels moved over the fewest bytes, counted in the interpreter."""
     launches: tuple[KernelLaunch, ...]
     torch_operators: tuple[str, ...]
-    """Operators of torch that did arithmetic beside the kernels."""
+    """Operators of torch that did arithmetic besides the kernels."""
     notes: tuple[str, ...]
-    """Lines for a prompt, the most useful first."""
+    """Lines for a prompt, the most useful ones first."""
     peak_bytes: int | None = None
-    """Device memory that a call takes beyond its inputs and parameters, outputs included; None without a GPU."""
+    """Device memory of a call beyond its inputs and parameters, with its outputs; None without a GPU."""
     original_peak_bytes: int | None = None
-    """The same for the original."""
+    """The same for the reference."""
     roofline: Roofline | None = None
-    """What the least work asks of this GPU; None without one."""
+    """The least work against this GPU's rates; None without a GPU."""
     profile: Profile | None = None
-    """Only on request, and only on a GPU."""
+    """On request, and only on a GPU."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """Where a verdict was reached; part of it, since it may not hold elsewhere."""
+    """Where a verdict was reached. It is part of the verdict, which may not hold elsewhere."""
 
     mode: str
     """`interpreter` or `gpu`."""
@@ -300,15 +300,15 @@ class Environment:
     triton: str
     target: str | None
     sandbox: tuple[str, ...]
-    """The layers of isolation that were in force."""
+    """The layers of isolation that were active."""
     grader: str
-    """Version of the rules a verdict follows; a stricter verifier gets a new one."""
+    """Version of the rules of judging. Stricter rules get a new version."""
     precision: str = "same"
-    """`tf32` where the user allowed it, for the original as well."""
+    """`tf32` where the user allowed it, for the reference as well."""
     autocast: str = ""
-    """The dtype of autocast, where forward was called under it."""
+    """The dtype of autocast, if forward was called under it."""
     gpu: str = ""
-    """UUID of the card, which tells cards of one model apart; empty for the interpreter."""
+    """UUID of the card, since cards of one model have the same name; empty for the interpreter."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,9 +321,9 @@ class Evaluation:
     """Hash of the problem."""
     status: Status
     finding: Finding | None
-    """The row of the decision table that decided; None for `passed` only."""
+    """The row of the decision table that applies; None only for `passed`."""
     message: str
-    """Condensed for the author: where, what, likely cause. Empty for `passed` only."""
+    """What went wrong, where, and the likely cause, for the author. Empty only for `passed`."""
     environment: Environment
     accuracy: tuple[CaseAccuracy, ...] = ()
     resources: tuple[KernelResources, ...] = ()
@@ -331,10 +331,10 @@ class Evaluation:
     diagnosis: Diagnosis | None = None
     evidence: tuple[Evidence, ...] = ()
     determinism: Determinism = Determinism.NOT_MEASURED
-    """Of several calls in one process on a GPU."""
+    """From several calls in one process on a GPU."""
     stages: tuple[StageTime, ...] = ()
     notes: tuple[str, ...] = ()
-    """What a reader must know beside the status: a scaled-down shape, a distribution that could not be used."""
+    """What a reader must know beyond the status: a scaled-down shape, a distribution that could not be used."""
 
     def __post_init__(self) -> None:
         passed = self.status is Status.PASSED
@@ -352,19 +352,19 @@ class Evaluation:
             raise ValueError("only what passed is timed")
 
     def against(self, opponent: str, kind: str) -> tuple[Timing, ...]:
-        """Measurements against `eager` (the original as it stands) or `compile`, of one kind of time.
+        """Measurements of one kind of time against `eager` (the reference as it is) or `compile`.
 
-        Of several sets of inputs, the figure over all; `by_set` has each.
+        For several sets of inputs, the figure over all sets; `by_set` has those of each.
         """
         found = (item for item in self.timings if item.opponent == opponent and item.kind == kind)
         return tuple(item for item in found if not item.input_set)
 
     def timing(self, opponent: str, kind: str) -> Timing | None:
-        """The first of these; None where nothing was measured."""
+        """The first measurement of `against`, or None."""
         return next(iter(self.against(opponent, kind)), None)
 
     def by_set(self) -> dict[str, tuple[Timing, ...]]:
-        """Measurements by the set of inputs they were made on; empty where there was one call to measure."""
+        """Measurements by their set of inputs; empty for a problem with one call."""
         found: dict[str, tuple[Timing, ...]] = {}
         for item in self.timings:
             if item.input_set:
@@ -373,7 +373,7 @@ class Evaluation:
 
 
 def to_json(value: Any) -> Any:
-    """Plain data for JSON: dataclasses become objects, enums their value, tuples lists, non-finite floats text."""
+    """Plain data for JSON: dataclasses become objects, enums their values, tuples lists, NaN and infinities text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, enum.Enum):

@@ -1,10 +1,10 @@
-"""A problem with several sets of inputs: one evaluator for each set behind the face of one.
+"""An evaluator for a problem with several sets of inputs, made of one evaluator for each set.
 
-    with evaluator_for(spec, settings) as evaluator:  # an `Evaluator`, or one over several sets
+    with evaluator_for(spec, settings) as evaluator:  # an `Evaluator`, or a `SetsEvaluator`
         evaluator.evaluate(source)
 
-A candidate is judged set by set; the first at which it fails gives the verdict. Sizes are varied around the main set,
-the first of them; the others are judged as they are given. All share one nursery; each has a checker of its own.
+A candidate is judged set by set; the first set at which it fails decides. Sizes are varied around the first set, the
+main one; the others are judged as given. All evaluators share one nursery, and each has its own checker.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from typing import Self
 from triton_agent.tools import merged_sets
 from triton_agent.tools.errors import InstrumentError, ProblemError
 from triton_agent.tools.evaluator import Emission, Evaluator, EvaluatorSettings
-from triton_agent.tools.input_sets import InputSet
+from triton_agent.tools.input_spec import InputSet
 from triton_agent.tools.isolate.processes import Nursery, own_nursery
 from triton_agent.tools.problem import ProblemSpec
-from triton_agent.tools.results import Evaluation
+from triton_agent.tools.results import Evaluation, Status
 from triton_agent.tools.verdict import Sketch
 
 READY_AT_ONCE = 4
-"""Originals that are run at the same time in the interpreter; on a GPU each has it to itself."""
+"""References that run at the same time without a GPU. On a GPU each runs alone."""
 
 
 class SetsEvaluator:
-    """Use as `Evaluator`."""
+    """Used like `Evaluator`."""
 
     def __init__(
         self, spec: ProblemSpec, settings: EvaluatorSettings | None = None, *, nursery: Nursery | None = None
@@ -42,17 +42,14 @@ class SetsEvaluator:
         self._stack = contextlib.ExitStack()
         try:
             shared = nursery or self._stack.enter_context(own_nursery(self.settings.card))
-            self._at = self._evaluators(shared)
+            at_once = READY_AT_ONCE if self.settings.device == "cpu" else 1
+            with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+                futures = [pool.submit(self._evaluator, number, shared) for number in range(len(spec.sets))]
+            self._at = [(item, future.result()) for item, future in zip(spec.sets, futures)]
             self.facts = merged_sets.merged_facts([(item, one.facts) for item, one in self._at], spec.digest)
         except BaseException:
             self._stack.close()
             raise
-
-    def _evaluators(self, nursery: Nursery) -> list[tuple[InputSet, Evaluator]]:
-        at_once = READY_AT_ONCE if self.settings.device == "cpu" else 1
-        with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
-            futures = [pool.submit(self._evaluator, number, nursery) for number in range(len(self.spec.sets))]
-        return [(item, future.result()) for item, future in zip(self.spec.sets, futures)]
 
     def _evaluator(self, number: int, nursery: Nursery) -> Evaluator:
         item = self.spec.sets[number]
@@ -75,12 +72,10 @@ class SetsEvaluator:
     ) -> None:
         self.close()
 
-    # -- evaluation ------------------------------------------------------------------------------------------------
-
     async def evaluate_async(
         self, source: str, on_stage: Callable[[str], None] | None = None, *, as_given: bool = False, file: str = ""
     ) -> Evaluation:
-        """`evaluate` for callers in an event loop."""
+        """Run `evaluate` in a thread."""
         return await asyncio.to_thread(self.evaluate, source, on_stage, as_given=as_given, file=file)
 
     def evaluate(
@@ -92,10 +87,7 @@ class SetsEvaluator:
         file: str = "",
         names: Collection[str] | None = None,
     ) -> Evaluation:
-        """The verdict on one candidate, at all sets or those named; raises `InstrumentError` where there is none.
-
-        `as_given` and `file` as for one evaluator.
-        """
+        """Judge one candidate at all sets, or at the sets of these `names`; otherwise like `Evaluator.evaluate`."""
         judges = [
             (item, functools.partial(one.evaluate, as_given=as_given, file=file))
             for item, one in self._at
@@ -104,7 +96,7 @@ class SetsEvaluator:
         return judged_at_all(judges, source, problem=self.spec.digest, on_stage=on_stage)
 
     def emitted(self, source: str, names: Collection[str] | None = None) -> Emission:
-        """One file with plans for all sets, or for those named."""
+        """Write one file with plans for all sets, or for the sets of these `names`."""
         found = Emission(text="", message="there is no set of that name")
         for item, one in self._at:
             if names is None or item.name in names:
@@ -115,11 +107,11 @@ class SetsEvaluator:
 
     @property
     def sketches(self) -> bool:
-        """Whether `sketch` can tell anything."""
+        """Whether `sketch` can be used."""
         return self._at[0][1].sketches
 
     def sketch(self, source: str) -> Sketch:
-        """A quick look at every set, until something is wrong."""
+        """Sketch a candidate at each set, up to the first finding."""
         found: list[tuple[InputSet, Sketch]] = []
         for item, evaluator in self._at:
             found.append((item, evaluator.sketch(source)))
@@ -134,7 +126,7 @@ AnyEvaluator = Evaluator | SetsEvaluator
 def evaluator_for(
     spec: ProblemSpec, settings: EvaluatorSettings | None = None, *, nursery: Nursery | None = None
 ) -> AnyEvaluator:
-    """Who judges this problem: one evaluator, or one that looks at every set."""
+    """Make the evaluator for a problem with one call or several."""
     return (SetsEvaluator if spec.sets else Evaluator)(spec, settings, nursery=nursery)
 
 
@@ -148,15 +140,16 @@ def judged_at_all(
     problem: str,
     on_stage: Callable[[str], None] | None = None,
 ) -> Evaluation:
-    """Set by set, in order; the first that refuses decides."""
+    """Judge set by set, in order. The first set at which the candidate does not pass decides."""
     found: list[tuple[InputSet, Evaluation]] = []
     for item, judge in judges:
-        evaluation = judge(source, _naming(item, on_stage))
-        if not merged_sets.is_right(evaluation):
+
+        def named(stage: str, name: str = item.name) -> None:
+            assert on_stage is not None
+            on_stage(f"{name}: {stage}")
+
+        evaluation = judge(source, named if on_stage else None)
+        if evaluation.status is not Status.PASSED:
             return merged_sets.refused_at(item, evaluation, [one for _, one in found], problem)
         found.append((item, evaluation))
     return merged_sets.passed_at_all(found, problem)
-
-
-def _naming(item: InputSet, on_stage: Callable[[str], None] | None) -> Callable[[str], None] | None:
-    return None if on_stage is None else lambda stage: on_stage(f"{item.name}: {stage}")

@@ -1,8 +1,7 @@
-"""Which Python, torch and triton go together, told before anything heavy is imported; and what version this is."""
+"""The supported versions of torch and triton, checked before they are imported, and the version of this project."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import importlib.metadata
 import re
@@ -15,21 +14,9 @@ from triton_agent.tools.errors import UsageError
 
 TORCH_OLDEST, TORCH_NEWEST_TESTED = (2, 11), (2, 13)
 TRITON_OLDEST, TRITON_BELOW = (3, 6), (3, 8)
-"""3.9 removed block pointers, 3.8 was not tried; 3.5 and older know other compile entry points."""
-
-
+"""3.9 removed block pointers, 3.8 was not tried, and 3.5 and older have other entry points for compilation."""
 GIT_TIMEOUT_S = 10.0
-"""It answers in milliseconds; a repository on a network drive may take a second."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Versions:
-    """What is installed; None for what is not."""
-
-    python: str
-    torch: str | None
-    triton: str | None
-    warnings: tuple[str, ...]
+"""git answers in milliseconds, or in a second on a network drive."""
 
 
 def installed(distribution: str) -> str | None:
@@ -39,8 +26,8 @@ def installed(distribution: str) -> str | None:
         return None
 
 
-def require_supported() -> Versions:
-    """The versions at hand; raises UsageError with one sentence where they cannot work."""
+def require_supported() -> list[str]:
+    """Raise UsageError where triton-agent cannot work with the installed versions. Return warnings about them."""
     if sys.platform != "linux":
         system = {"win32": "Windows (use WSL 2)", "darwin": "macOS"}.get(sys.platform, sys.platform)
         raise UsageError(f"triton-agent runs on Linux, since Triton does, not on {system}")
@@ -55,22 +42,20 @@ def require_supported() -> Versions:
         raise UsageError(f"torch {torch} is too old; 2.11 to 2.13 are tested", remedy="pip install 'torch>=2.11,<2.14'")
     if not TRITON_OLDEST <= numbers(triton) < TRITON_BELOW:
         raise UsageError(f"triton {triton} does not fit; 3.6 and 3.7 do", remedy=_triton_remedy(torch))
-    warnings = []
-    if numbers(torch) > TORCH_NEWEST_TESTED:
-        warnings.append(f"torch {torch} is newer than what was tested (2.11 to 2.13)")
-    return Versions(python=sys.version.split()[0], torch=torch, triton=triton, warnings=tuple(warnings))
+    newer = numbers(torch) > TORCH_NEWEST_TESTED
+    return [f"torch {torch} is newer than the tested versions (2.11 to 2.13)"] if newer else []
 
 
 @functools.cache
 def project_version() -> str:
-    """Of this project, with its commit where it runs from a clone; git is asked once a process."""
+    """Version of this project, with the commit where it runs from a clone."""
     return version_at(Path(triton_agent.__file__).resolve().parents[2])
 
 
 def version_at(root: Path) -> str:
-    """`0.1.0`; of a clone `0.1.0+g0a1b2c3d4e5f`, with `.dirty` where files differ from the commit.
+    """As in `0.1.0`, or `0.1.0+g0a1b2c3d4e5f` in a clone, with `.dirty` where files differ from the commit.
 
-    What was installed as a wheel lies in no clone of this project, whatever is around it.
+    A folder without this project's sources is no clone of it, even inside of another repository.
     """
     if not (root / ".git").exists() or not (root / "src" / "triton_agent").is_dir():
         return triton_agent.__version__
@@ -82,7 +67,7 @@ def version_at(root: Path) -> str:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    """What git says, empty where there is none; it must not wait for the lock of somebody else's commit."""
+    """The output of git, or nothing where it fails. It takes no locks, so it does not wait for another git command."""
     argv = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=GIT_TIMEOUT_S, check=True)
@@ -92,7 +77,7 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 def numbers(version: str) -> tuple[int, int]:
-    """Major and minor."""
+    """The major and the minor number of a version."""
     found = re.match(r"(\d+)\.(\d+)", version)
     return (int(found[1]), int(found[2])) if found else (0, 0)
 

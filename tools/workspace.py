@@ -1,11 +1,12 @@
-"""The evaluator's temporary folder: made where there is room, and told apart from a kernel's failure when there is not.
+"""The evaluator's temporary folder, and the check that a failure was not caused by a full disk.
 
-A full disk makes compilers and candidates fail in ways that look like theirs; so room is checked before, and again
-before any failure is believed. Folders of drivers that were killed are swept when the next one starts.
+On a full disk, compilers and kernels fail as if by their own fault. So free space is checked at the start, and again
+before a candidate's failure is accepted. Folders of drivers that were killed are removed when the next one starts.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -15,17 +16,24 @@ from triton_agent.tools.errors import InstrumentError, UsageError
 
 PREFIX = "triton-agent-"
 ROOM_TO_START_BYTES = 256 << 20
-"""Compiler caches and outputs of a few candidates at once."""
+"""For compiler caches and outputs of a few candidates at once."""
 ROOM_TO_BELIEVE_BYTES = 8 << 20
-"""With less than this left, a failure may be the disk's."""
+"""With less space than this, the disk may be the cause of a failure."""
 
 
 def make() -> Path:
-    """A private folder for this process."""
+    """Make a private folder for this process."""
     parent = Path(tempfile.gettempdir())
     if parent.resolve().is_relative_to("/dev/shm"):
-        raise UsageError("TMPDIR is under /dev/shm, which candidates do not share", remedy="point TMPDIR to a disk")
-    _sweep(parent)
+        raise UsageError(
+            "TMPDIR is under /dev/shm, which sandboxed processes do not share", remedy="point TMPDIR to a disk"
+        )
+    for folder in parent.glob(f"{PREFIX}[0-9]*-*"):  # of this user's drivers that were killed
+        owner = folder.name.removeprefix(PREFIX).split("-")[0]
+        with contextlib.suppress(OSError):
+            gone = owner.isdigit() and not Path(f"/proc/{owner}").exists() and folder.stat().st_uid == os.getuid()
+            if gone and folder.is_dir() and not folder.is_symlink():
+                shutil.rmtree(folder, ignore_errors=True)
     free = shutil.disk_usage(parent).free
     if free < ROOM_TO_START_BYTES:
         raise InstrumentError(
@@ -36,20 +44,8 @@ def make() -> Path:
 
 
 def require_room(folder: Path) -> None:
-    """Raise rather than let a full disk be taken for a candidate's fault."""
+    """Raise InstrumentError where the disk is full."""
     if shutil.disk_usage(folder).free < ROOM_TO_BELIEVE_BYTES:
         raise InstrumentError(
             f"the disk of {folder.parent} is full", remedy="free some space, or point TMPDIR elsewhere"
         )
-
-
-def _sweep(parent: Path) -> None:
-    """Folders of this user whose driver is gone."""
-    for folder in parent.glob(f"{PREFIX}[0-9]*-*"):
-        owner = folder.name.removeprefix(PREFIX).split("-")[0]
-        try:
-            gone = owner.isdigit() and not Path(f"/proc/{owner}").exists() and folder.stat().st_uid == os.getuid()
-        except OSError:
-            continue
-        if gone and folder.is_dir() and not folder.is_symlink():
-            shutil.rmtree(folder, ignore_errors=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from triton_agent.policy.answer import read_answer
+from triton_agent.policy.episode import no_answer
 from triton_agent.policy.train.figures import Figures, Judged, figures
 from triton_agent.policy.train.recipes import Recipe
 from triton_agent.policy.train.sampling import Sampled, sample
@@ -17,7 +18,7 @@ from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.results import Evaluation
 
 Judge = Callable[[str, str], Evaluation]
-"""A problem's name and a source text to a verdict; raises InstrumentError where none can be reached."""
+"""A problem's digest and a source text to a verdict; raises InstrumentError where none can be reached."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,7 @@ class Task:
     """One problem, asked once."""
 
     problem: str
+    """Its digest."""
     prompt_ids: tuple[int, ...]
 
 
@@ -83,11 +85,14 @@ class Bench:
         return said
 
     def _judged(self, problem: str, answer: Sampled) -> Judged:
-        source = read_answer(self.text(answer)).source or ""
+        text = self.text(answer)
+        source = read_answer(text).source
+        if source is None:
+            return Judged(problem=problem, source="", evaluation=no_answer(text, problem, cut=not answer.finished))
         return Judged(problem=problem, source=source, evaluation=self.verdict(problem, source))
 
     def verdict(self, problem: str, source: str) -> Evaluation | None:
-        """None where it could not be measured. An answer without a file is judged as the empty file."""
+        """Return the verdict on a file, or None where it could not be measured."""
         key = (problem, source)
         if key not in self._known:
             try:

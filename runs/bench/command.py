@@ -48,6 +48,7 @@ class BenchRequest:
 
     policy: str | None = None
     kernels: str | None = None
+    clone: str | None = None
     attempts: int | None = None
     turns: int | None = None
     parallel: int | None = None
@@ -72,7 +73,7 @@ class BenchRequest:
 
 def run(selection: Selection, request: BenchRequest, *, nurseries: Sequence[Nursery] = ()) -> int:
     """A new benchmark, or one that goes on. With `nurseries`, which stay open, each has a problem at a time."""
-    for warning in require_supported().warnings:
+    for warning in require_supported():
         console.progress().print(f"warning: {warning}")
     os.environ.setdefault(TRACING, "false")
     settings, policies, kernels = _who_and_how(selection, request)
@@ -140,6 +141,7 @@ def _said(request: BenchRequest) -> dict[str, Any]:
         mode = Mode.ALLOW_LIBRARY.value if request.allow_library else Mode.OWN_KERNELS.value
     found = {
         "kernels": request.kernels,
+        "clone": request.clone,
         "samples": request.attempts,
         "turns": request.turns,
         "parallel": request.parallel,

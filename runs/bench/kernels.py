@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from triton_agent.runs.bench.problems import Task
-from triton_agent.runs.operator_calls import SEPARATOR
+from triton_agent.runs.bench.public.operator_calls import SEPARATOR
 from triton_agent.tools.errors import UsageError
 
 NUMBERED = re.compile(r"(.+)_(\d+)")

@@ -8,7 +8,7 @@ from triton_agent.runs.attempt_page import interval
 from triton_agent.runs.bench import drawings
 from triton_agent.runs.bench.figures import Figure, SpeedFigures, Summary
 from triton_agent.runs.bench.page_problems import BASELINES, TIMES, anchor
-from triton_agent.runs.bench.public_figures import public_figures
+from triton_agent.runs.bench.public.figures import public_figures
 from triton_agent.runs.bench.rows import Against, Kind, ProblemRow, Record, Sample
 from triton_agent.runs.bench.standing import is_solved, speed_of, standing_for
 from triton_agent.runs.report.markup import Html, folded, table, tag

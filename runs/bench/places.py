@@ -12,7 +12,7 @@ import platform
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
-from triton_agent.runs.bench.public_protocol import PublicProtocol, public_protocol
+from triton_agent.runs.bench.public.protocol import PublicProtocol, public_protocol
 from triton_agent.runs.bench.rows import Where
 from triton_agent.runs.bench.settings import ORIGINAL, BenchSettings
 from triton_agent.runs.cards import opened_on

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from triton_agent.runs.bench.figures import Figure, Summary, summaries
-from triton_agent.runs.bench.public_figures import PublicFigures, public_figures
+from triton_agent.runs.bench.public.figures import PublicFigures, public_figures
 from triton_agent.runs.bench.rows import Against, Kind, ProblemRow, Record
 from triton_agent.runs.bench.settings import UNSAID
 from triton_agent.runs.bench.standing import standing_for

@@ -79,7 +79,7 @@ class BaselineTime:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PublicCheck:
-    """What a public benchmark's own, weaker check says of a kernel; see `public_protocol.py`. Nothing rests on it."""
+    """What a public benchmark's own, weaker check says of a kernel; see `public/protocol.py`. Nothing rests on it."""
 
     correct: bool
     """`allclose` on five draws, 1e-4 for float32 and 1e-2 for halves."""

@@ -34,7 +34,7 @@ from triton_agent.runs.bench.kernels import KernelFile, KernelFolder
 from triton_agent.runs.bench.outcomes import first_line, sample_of
 from triton_agent.runs.bench.places import Place
 from triton_agent.runs.bench.problems import Task
-from triton_agent.runs.bench.public_protocol import PublicProtocol
+from triton_agent.runs.bench.public.protocol import PublicProtocol
 from triton_agent.runs.bench.rows import ProblemRow, Sample, Where
 from triton_agent.runs.bench.settings import BenchSettings
 from triton_agent.tools.errors import InstrumentError, NotJudgeableHere, UsageError
@@ -243,7 +243,7 @@ class Bench:
         now = datetime.datetime.now(datetime.UTC)
         return Run(
             id=new_run_id(now, secrets.token_hex(8)),
-            problem=ProblemView.of(spec, evaluator.facts, spec.source().text),
+            problem=ProblemView.of(spec, evaluator.facts),
             policy=self.settings.policy,
             settings=self.settings.to_json() | {"seed": loop.seed},
             started_at=now,

@@ -16,7 +16,7 @@ from triton_agent.tools.isolate.conditions import PRECISIONS
 
 VERIFIED, ORIGINAL = "verified", "original"
 PROTOCOLS = (VERIFIED, ORIGINAL)
-ELSEWHERE = ("kernels", "base_url", "api_key_env", "vllm_python", "cards", "at_once")
+ELSEWHERE = ("kernels", "clone", "base_url", "api_key_env", "vllm_python", "cards", "at_once")
 """Settings that may differ between parts of one benchmark: where a folder or a server is, which cards are free, and how
 many problems share one. Each is timed with its card to itself."""
 UNSAID = {"precision": "same"}
@@ -34,6 +34,8 @@ class BenchSettings:
     """What was said of how language models are asked: fields of `ModelOptions`."""
     kernels: str = ""
     """The folder of kernels by someone else, absolute; empty where a policy writes."""
+    clone: str = ""
+    """The public benchmark's folder, absolute; empty for the project's own suite."""
     mode: Mode = Mode.OWN_KERNELS
     precision: str = "same"
     """`tf32`: float32 products may run in TF32, the original's and its baselines' as well as the kernels'."""

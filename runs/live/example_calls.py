@@ -16,8 +16,7 @@ from torch import nn
 
 from triton_agent.runs.live import problem
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.input_sets import MOST_SETS, InputSet
-from triton_agent.tools.input_spec import DTYPES
+from triton_agent.tools.input_spec import DTYPES, MOST_SETS, InputSet
 from triton_agent.tools.verify.input_tensors import tensors_in
 
 WORDS = {f"torch.{name}": word for word, name in DTYPES.items()}

@@ -19,7 +19,7 @@ from triton_agent.runs.report.code import highlighted
 from triton_agent.runs.report.document import document
 from triton_agent.runs.report.markup import Html, facts, folded, join, table, tag
 from triton_agent.runs.report.view import RunView, anchor, main_timing, timing
-from triton_agent.tools.input_sets import InputSet
+from triton_agent.tools.input_spec import InputSet
 from triton_agent.tools.results import Evaluation, Timing, asked_as
 
 KINDS = {"device": "device time", "latency": "call latency"}

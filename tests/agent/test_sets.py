@@ -15,8 +15,7 @@ from triton_agent.agent.settings import LoopSettings
 from triton_agent.memory.observation import Rules
 from triton_agent.memory.store import Store
 from triton_agent.policy.ranking import standing
-from triton_agent.tools.input_sets import InputSet
-from triton_agent.tools.input_spec import parse_input
+from triton_agent.tools.input_spec import InputSet, parse_input
 from triton_agent.tools.results import Evaluation, Status
 from triton_agent.tools.sets_evaluator import judged_at_all
 

@@ -8,19 +8,22 @@ import math
 import struct
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import sqlalchemy
 from tests import verdicts
 from tests.memory import samples
 
-from triton_agent.memory.commits import GroupWriter
+from triton_agent.memory.commits import Committer, GroupWriter, _Ticket
 from triton_agent.memory.errors import NotInStore, RecordConflict, StoreReadOnly
 from triton_agent.memory.listing import AttemptFilter, RunFilter, RunState
 from triton_agent.memory.observation import BudgetLeft
 from triton_agent.memory.records import Attempt, Event, Message
 from triton_agent.memory.store import Store
 from triton_agent.memory.tables import Blob
+from triton_agent.memory.writing import Known
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.results import Status
 
@@ -360,6 +363,24 @@ def test_threads_share_a_store_and_its_commits(begun: Store) -> None:
     assert errors == []
     assert [(h.turn, h.index) for h in begun.headers(RUN)] == [(t, k) for t in range(4) for k in range(10)]
     assert begun.runs()[0].passed == 40
+
+
+def test_no_caller_is_told_of_a_failure_before_the_last_try() -> None:
+    """Callers leave with the first outcomes they see. After a transaction of several failed, each is written alone."""
+    record: Any = SimpleNamespace()
+    tickets = [_Ticket([record]), _Ticket([record])]
+    seen: list[list[object]] = []
+
+    class FailsTogether:
+        def write(self, work: object) -> object:
+            seen.append([ticket.outcomes for ticket in tickets])
+            if len(seen) == 1:
+                raise ValueError("one record broke it")
+            return SimpleNamespace(known=Known()), [None]
+
+    Committer(cast(Any, FailsTogether()))._write(tickets)
+    assert seen == [[None, None], [None, None], [[None], None]]
+    assert [ticket.outcomes for ticket in tickets] == [[None], [None]]
 
 
 def test_two_stores_on_one_place_write_at_the_same_time(place: str) -> None:

@@ -149,7 +149,7 @@ def observations(nursery: Nursery) -> tuple[Observation, ...]:
 def _first_turn(path: Path, nursery: Nursery) -> Observation:
     spec = parse_problem(str(path))
     with Evaluator(spec, EvaluatorSettings(device="cpu"), nursery=nursery) as evaluator:
-        view = ProblemView.of(spec, evaluator.facts, path.read_text())
+        view = ProblemView.of(spec, evaluator.facts)
     return Observation(problem=view, rules=Rules(), turn=0, attempts_before=0, seed=7, budget=BudgetLeft(turns=3))
 
 

@@ -33,7 +33,7 @@ from triton_agent.runs.shipping.call_form import joined
 from triton_agent.runs.shipping.facts import Call, CallForm, Gpu, TensorForm
 from triton_agent.runs.stored_problem import restored
 from triton_agent.tools.errors import NotJudgeableHere, UsageError
-from triton_agent.tools.input_sets import parse_sets
+from triton_agent.tools.input_spec import parse_sets
 from triton_agent.tools.merged_sets import passed_at_all
 from triton_agent.tools.problem import ProblemSpec, parse_problem
 from triton_agent.tools.results import Evaluation, Status

@@ -23,7 +23,7 @@ def test_pass_at_k_is_the_share_of_draws_that_hold_a_right_answer() -> None:
 
 def test_pass_at_k_is_refused_where_there_are_fewer_answers() -> None:
     for k in (0, 3):
-        with pytest.raises(ValueError, match=f"pass@{k} cannot be told from 2"):
+        with pytest.raises(ValueError, match=f"pass@{k} needs more than 2"):
             pass_at(k, [1.0, 0.0])
 
 
@@ -46,7 +46,7 @@ def test_the_interval_of_a_share_covers_the_truth_about_as_often_as_it_says(trut
 
 def test_a_share_of_nothing_is_refused() -> None:
     for successes, trials in ((0, 0), (3, 2), (-1, 2)):
-        with pytest.raises(ValueError, match="no share"):
+        with pytest.raises(ValueError, match="not a share"):
             share_interval(successes, trials)
 
 

@@ -124,7 +124,7 @@ def test_the_floor_says_what_binds() -> None:
     assert computed.bound == "compute"
     assert computed.floor_ms == pytest.approx(10.0)
     assert "50% of the time" in roofline_notes(moved, 2.0)[0]
-    assert "little is left to win" in roofline_notes(moved, 1.1)[0]
+    assert "little can be gained" in roofline_notes(moved, 1.1)[0]
 
 
 # -- baselines -----------------------------------------------------------------------------------------------------

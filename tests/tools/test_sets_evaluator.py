@@ -10,7 +10,7 @@ import pytest
 
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.evaluator import EvaluatorSettings
-from triton_agent.tools.input_sets import parse_sets
+from triton_agent.tools.input_spec import parse_sets
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.merged_sets import mean_of
 from triton_agent.tools.problem import ProblemSpec, parse_problem

@@ -68,7 +68,7 @@ class Vigil:
             self.blind = error.what
             return ()
         self.clocks_mhz = seen.clocks_mhz
-        found = health.disturbances(self._only_news(seen), ours(seen), idle_guests=True)
+        found = health.disturbances(self._only_news(seen), ours(seen))
         self._quiet_s = -math.inf if found else time.monotonic()
         return found
 

@@ -64,16 +64,17 @@ def _call(spec: dict[str, object]) -> str:
 def hardware_facts(observation: Observation) -> list[str]:
     """Where kernels run, what they are compiled for, and the least that the problem asks of it."""
     problem, target = observation.problem, TARGETS.get(observation.rules.target or "")
+    card = str(problem.card) if problem.card else ", ".join(problem.hardware)
     lines = []
     if problem.device == "cpu":
         lines.append("no GPU here: kernels run in Triton's interpreter, bytes moved are counted, speed is not measured")
     else:
-        told = f": {inline(', '.join(problem.hardware), LINE_CHARACTERS)}" if problem.hardware else ""
+        told = f": {inline(card, LINE_CHARACTERS)}" if card else ""
         lines.append(f"GPU: {inline(problem.device)}{told}")
     if target is not None:
-        card = "" if problem.hardware else f" (say, {target.card} with its {target.multiprocessors} multiprocessors)"
+        example = "" if card else f" (say, {target.card} with its {target.multiprocessors} multiprocessors)"
         lines.append(
-            f"compiled for `{target.name}`{card}: "
+            f"compiled for `{target.name}`{example}: "
             f"{target.warp_size} threads a warp, at most {target.shared_limit_bytes // 1024} KiB of shared memory "
             "a program" + (", 255 registers a thread" if target.backend == "cuda" else "")
         )

@@ -49,7 +49,6 @@ def observation(spec: ProblemSpec, brief: Brief, tried: tuple[Tried, ...] = ()) 
         fingerprint=brief.graphs[0].fingerprint(),
         graphs=tuple(graph.to_json() for graph in brief.graphs),
         device="cpu",
-        hardware=(),
     )
     return Observation(problem=view, rules=Rules(), turn=0, seed=0, budget=BudgetLeft(), tried=tried)
 

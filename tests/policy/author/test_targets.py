@@ -20,6 +20,7 @@ from triton_agent.policy.author.brief import Brief, Hardware
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.writer import write
 from triton_agent.policy.builtin import Builtin
+from triton_agent.tools.hardware import CardFacts
 from triton_agent.tools.isolate.zygote import MODES
 from triton_agent.tools.problem import parse_problem
 
@@ -109,7 +110,7 @@ def test_a_file_is_written_for_the_card_it_will_run_on_not_for_another_target() 
     spec = parse_problem(str(problem_file("gemm/linear_gelu_tanh")))
     brief = full_size_brief(spec)
 
-    def answer(target: str, *hardware: str) -> str:
+    def answer(target: str, card: CardFacts | None = None) -> str:
         view = ProblemView(
             digest=spec.digest,
             name=spec.name,
@@ -118,13 +119,14 @@ def test_a_file_is_written_for_the_card_it_will_run_on_not_for_another_target() 
             fingerprint=brief.graphs[0].fingerprint(),
             graphs=tuple(graph.to_json() for graph in brief.graphs),
             device="a card",
-            hardware=hardware,
+            card=card,
         )
         seen = Observation(problem=view, rules=Rules(target=target), turn=0, seed=0, budget=BudgetLeft())
         (made,) = asyncio.run(Builtin().propose(seen))
         return made.text
 
-    a100, h200 = ("compute capability 8.0", "108 multiprocessors"), ("compute capability 9.0", "132 multiprocessors")
-    assert answer("cuda:90", *a100) == answer("cuda:80", *a100) == answer("cuda:80")
-    assert answer("cuda:80", *h200) == answer("cuda:90", *h200) == answer("cuda:90")
+    a100 = CardFacts(compute_capability="8.0", multiprocessors=108)
+    h200 = CardFacts(compute_capability="9.0", multiprocessors=132)
+    assert answer("cuda:90", a100) == answer("cuda:80", a100) == answer("cuda:80")
+    assert answer("cuda:80", h200) == answer("cuda:90", h200) == answer("cuda:90")
     assert answer("cuda:80") != answer("cuda:90")

@@ -8,7 +8,7 @@ import pytest
 
 from triton_agent.runs.bench.kernels import KernelFolder, as_candidate, read_kernels
 from triton_agent.runs.bench.problems import Selection, of_clone, of_suite
-from triton_agent.runs.layouts import Benchmark
+from triton_agent.runs.bench.public.layouts import Benchmark
 from triton_agent.tools.errors import UsageError
 
 LAYOUTS = Path(__file__).parents[1] / "layouts"

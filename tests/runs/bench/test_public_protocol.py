@@ -10,10 +10,10 @@ import pytest
 from tests.runs.bench.test_journal import HEAD, row
 
 from triton_agent.runs.bench.problems import of_clone
-from triton_agent.runs.bench.public_figures import public_figures
-from triton_agent.runs.bench.public_protocol import public_protocol
+from triton_agent.runs.bench.public.figures import public_figures
+from triton_agent.runs.bench.public.layouts import Benchmark
+from triton_agent.runs.bench.public.protocol import public_protocol
 from triton_agent.runs.bench.rows import PublicCheck, Sample, record_of
-from triton_agent.runs.layouts import Benchmark
 from triton_agent.tools.results import Status
 
 HERE = Path(__file__).parent

@@ -23,9 +23,9 @@ from triton_agent.memory.store import Store
 from triton_agent.runs import exit_codes
 from triton_agent.runs.bench.command import STORE, BenchRequest, run
 from triton_agent.runs.bench.problems import Selection, of_clone
+from triton_agent.runs.bench.public.layouts import Benchmark
 from triton_agent.runs.bench.rows import FILE, ProblemRow, Record, read_record
 from triton_agent.runs.bench.runner import side_by_side
-from triton_agent.runs.layouts import Benchmark
 from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.hardware import gpus
 from triton_agent.tools.isolate.processes import Nursery
@@ -62,7 +62,7 @@ def ran(nursery: Nursery) -> Ran:
 def whole(ran: Ran, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A few problems with right, wrong, cheating and missing kernels, run in one go."""
     out = tmp_path_factory.mktemp("whole")
-    code, _ = ran(few(), out)
+    code, _ = ran(few(), out, clone=str(KERNELBENCH))
     assert code == exit_codes.GOOD
     return out
 
@@ -167,9 +167,14 @@ def test_other_options_in_the_same_folder_are_refused_and_resuming_takes_its_own
     with pytest.raises(UsageError, match="mode own-kernels there, allow-library now"):
         ran(few(), whole, allow_library=True)
     before = (whole / FILE).read_bytes()
-    done = call("bench", "kernelbench", str(KERNELBENCH), "--resume", str(whole))
+    done = call("bench", "kernelbench", "--resume", str(whole))
     assert (done.code, (whole / FILE).read_bytes()) == (exit_codes.GOOD, before)
     assert "3 of them are there" in done.stderr
+
+
+def test_without_a_folder_or_a_record_that_names_one_nothing_can_be_run() -> None:
+    with pytest.raises(UsageError, match="no folder of problems"):
+        call("bench", "kernelbench")
 
 
 def test_precision_holds_for_verdicts_and_is_part_of_what_was_asked(ran: Ran, tmp_path: Path) -> None:
@@ -378,7 +383,7 @@ def test_interrupted_policy_goes_on_with_the_run_it_was_in(tmp_path: Path) -> No
     assert process.returncode == exit_codes.INTERRUPTED, said
     assert "--resume" in said
     before = [json.loads(line) for line in begun.read_text().splitlines()]
-    subprocess.run(command("kernelbench", KERNELBENCH, "--resume", tmp_path / "cut"), check=True, capture_output=True)
+    subprocess.run(command("kernelbench", "--resume", tmp_path / "cut"), check=True, capture_output=True)
     after = [json.loads(line) for line in begun.read_text().splitlines()]
     assert after[: len(before)] == before and len(after) == 4
     uncut = command("kernelbench", KERNELBENCH, *names, *map(str, how), "--out", tmp_path / "uncut")

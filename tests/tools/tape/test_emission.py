@@ -15,7 +15,7 @@ import pytest
 from tests.grading import HERE, Specimen, honest, specimen, spoken
 
 from triton_agent.tools.evaluator import Emission, Evaluator, EvaluatorSettings
-from triton_agent.tools.input_sets import parse_sets
+from triton_agent.tools.input_spec import parse_sets
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.problem import ProblemSpec, parse_problem
 from triton_agent.tools.screen import screen

@@ -9,6 +9,7 @@ from typing import Any
 
 from triton_agent.memory.observation import BudgetLeft, Lesson, Observation, ProblemView, Role, Rules, Tried
 from triton_agent.tools.graph import Node, OperatorGraph, Reference, TensorMeta
+from triton_agent.tools.hardware import CardFacts
 from triton_agent.tools.kernel_profile import KernelTime, Profile, Roofline
 from triton_agent.tools.results import DECISIONS, Diagnosis, Finding, Interval, KernelLaunch, KernelResources, Status
 
@@ -53,7 +54,7 @@ def problem(**changes: Any) -> ProblemView:
         floor_flops=83_886_080,
         floor_ms=0.031,
         device=H200,
-        hardware=("compute capability 9.0", "132 multiprocessors", "50 MiB of L2", "140 GiB of memory"),
+        card=CardFacts(compute_capability="9.0", multiprocessors=132, l2_bytes=50 << 20, memory_bytes=140 << 30),
     )
     return dataclasses.replace(view, **changes)
 
@@ -157,7 +158,7 @@ def observation(*tried: Tried, **changes: Any) -> Observation:
 def fresh() -> Observation:
     """The first turn, without a GPU, nothing known."""
     seen = problem(
-        device="cpu", floor_ms=None, hardware=(), notes=("scaled down: ROWS 4096 -> 256, COLUMNS 4096 -> 512",)
+        device="cpu", floor_ms=None, card=None, notes=("scaled down: ROWS 4096 -> 256, COLUMNS 4096 -> 512",)
     )
     return observation(problem=seen, budget=BudgetLeft(), rules=Rules(allow_library=True))
 
@@ -165,7 +166,7 @@ def fresh() -> Observation:
 def repair() -> Observation:
     """The only answer so far does not compile."""
     parent = failed("0.0", Finding.COMPILE, COMPILE_MESSAGE, Role.PARENT)
-    seen = problem(device="cpu", floor_ms=None, hardware=())
+    seen = problem(device="cpu", floor_ms=None, card=None)
     return observation(
         parent, problem=seen, rules=Rules(precision="tf32", target="cuda:80"), budget=BudgetLeft(turns=1)
     )

@@ -273,6 +273,7 @@ def hostile(text: str) -> Observation:
         input_structure=text,
         variants=(text, text),
         notes=(text,),
+        card=None,
         hardware=(text,),
         spec={"kind": "user_module", "class_name": text, "init": text, "init_keywords": text, "inputs": [text]},
         graphs=(_graph_named(text),),

@@ -1,8 +1,8 @@
-"""`--protocol original`: what KernelBench's own check would say of a kernel, told beside this project's verdict.
+"""`--protocol original`: the result of KernelBench's own check, reported beside this project's verdict.
 
-Five draws of the inputs at one size, `allclose` with a fixed tolerance, mean times of a hundred calls of the kernel and
-of the original, which share a process. It is weaker than a verdict here in every respect, and a kernel can forge it; it
-is there so that figures can be set beside published ones. What a kernel was *solved* by is never this.
+That check draws inputs five times at one size, compares by `allclose` with a fixed tolerance, and takes mean times of a
+hundred calls of the kernel and of the reference in one process. It is weaker than a verdict in every respect, and a
+kernel can forge it. It allows a comparison with published figures, and never decides whether a problem is solved.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from triton_agent.tools.problem_confinement import confinement_for, require_laye
 from triton_agent.tools.results import to_json
 from triton_agent.tools.timing.vigil import ZYGOTE
 
-PROCESS = "triton_agent.runs.bench.public_process"
+PROCESS = "triton_agent.runs.bench.public.process"
 LIMIT_S = 180.0
-"""For one kernel: five calls and two hundred timed ones, and waiting for the GPU."""
+"""For one kernel: five calls, two hundred timed ones, and the wait for the GPU."""
 
 
 class PublicProtocol:
-    """A process that judges one kernel at a time; begun at the first one."""
+    """A process that judges one kernel at a time, started with the first one."""
 
     def __init__(self, device: str, folder: Path, card: str = "") -> None:
         self._device = device
@@ -41,11 +41,13 @@ class PublicProtocol:
         self._turn = asyncio.Lock()
 
     async def check(self, spec: ProblemSpec, source: str) -> PublicCheck:
-        """Raises `WorkerLost` where the process itself failed."""
+        """Judge one kernel. Raise `WorkerLost` where the process itself failed."""
         async with self._turn:
             return await asyncio.to_thread(self._check, spec, source)
 
     def _check(self, spec: ProblemSpec, source: str) -> PublicCheck:
+        process = self._process = self._process or self._begin()
+        assert process.stdin is not None and process.stdout is not None
         with tempfile.TemporaryDirectory(dir=self._folder) as scratch:
             cell = confinement_for(spec, Path(scratch) / "cell", gpu=self._device == "cuda")
             job = {
@@ -54,21 +56,15 @@ class PublicProtocol:
                 "limit_s": LIMIT_S,
                 "confinement": to_json(cell),
             }
-            return PublicCheck(**self._ask(job))
-
-    def _ask(self, job: dict[str, Any]) -> dict[str, Any]:
-        if self._process is None:
-            self._process = self._begin()
-        assert self._process.stdin is not None and self._process.stdout is not None
-        try:
-            self._process.stdin.write(json.dumps(job) + "\n")
-            self._process.stdin.flush()
-            answer: dict[str, Any] = json.loads(self._process.stdout.readline())
-            return answer
-        except (OSError, ValueError) as error:
-            self.close()
-            log = (self._folder / "public.log").read_text(errors="replace")[-1000:]
-            raise WorkerLost(f"the process of the public protocol ended ({error}):\n{log}") from error
+            try:
+                process.stdin.write(json.dumps(job) + "\n")
+                process.stdin.flush()
+                answer: dict[str, Any] = json.loads(process.stdout.readline())
+            except (OSError, ValueError) as error:
+                self.close()
+                log = (self._folder / "public.log").read_text(errors="replace")[-1000:]
+                raise WorkerLost(f"the process of the public protocol ended ({error}):\n{log}") from error
+            return PublicCheck(**answer)
 
     def _begin(self) -> subprocess.Popen[str]:
         with (self._folder / "public.log").open("ab") as log:
@@ -83,7 +79,7 @@ class PublicProtocol:
             )
 
     def close(self) -> None:
-        """End the process, and with it whatever it judges."""
+        """End the process, and the kernel it judges."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -92,7 +88,7 @@ class PublicProtocol:
 
 @contextmanager
 def public_protocol(device: str, card: str = "") -> Iterator[PublicProtocol]:
-    """On the `card` named, by UUID, or the first. Refused where kernels cannot be confined."""
+    """Start the check on the card of this UUID, or on the first. Refuse where kernels cannot be confined."""
     require_layers()
     with tempfile.TemporaryDirectory(prefix="triton-agent-public-") as folder:
         protocol = PublicProtocol(device, Path(folder), card)

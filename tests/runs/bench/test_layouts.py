@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from triton_agent.runs.layouts import Benchmark, BenchmarkProblem, problem_spec, survey
-from triton_agent.runs.operator_problem import operator_problem
+from triton_agent.runs.bench.public.layouts import Benchmark, BenchmarkProblem, problem_spec, survey
+from triton_agent.runs.bench.public.operator_problem import operator_problem
 from triton_agent.tools.errors import ProblemError, UsageError
 from triton_agent.tools.problem import ProblemKind, ProblemSpec, parse_problem
 from triton_agent.tools.problem_source import read
 from triton_agent.tools.verify.reference import load
 from triton_agent.tools.verify.sizes import free_sizes
 
-FOLDER = Path(__file__).parent / "layouts"
+FOLDER = Path(__file__).parents[1] / "layouts"
 KERNELBENCH = FOLDER / "kernelbench"
 TRITONBENCH = FOLDER / "tritonbench"
 LINE = "#" * 146

@@ -1,13 +1,12 @@
-"""Public benchmarks as their repositories lie: which problems are in a folder, and how each becomes one of ours.
+"""The problems in clones of public benchmarks, and how each becomes a problem of this project.
 
     KernelBench    levelN/<number>_<name>.py below KernelBench/ or at the top; each file is a problem as it stands
     TritonBench    channel T: PyTorch functions, channel G: functions that launch Triton kernels; a folder each,
                    TritonBench_T_v1/ and TritonBench_G_v1/, and beside it a JSON listing that names the files in order
 
-A TritonBench file is a function, a line of `#`, and a test that calls it; `operator_problem.py` makes a problem file of
-that, in a folder of the caller's. Nothing found here is executed, and no torch is needed. Not covered: TritonBench's
-instructions to language models, its similarity score, its published results, and levels of KernelBench that download
-models.
+A TritonBench file is a function, a line of `#`, and a test that calls the function; `operator_problem.py` makes a
+problem file of it. Nothing is executed here, and torch is not needed. Not covered: TritonBench's instructions to
+language models, its similarity score, its published results, and levels of KernelBench that download models.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from triton_agent.runs.operator_problem import operator_problem
+from triton_agent.runs.bench.public.operator_problem import operator_problem
 from triton_agent.tools import problem_source
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.problem import ProblemSpec, parse_problem
@@ -31,7 +30,7 @@ CHANNEL = re.compile(r"TritonBench_([GT])(_v\d+)?")
 
 
 class Benchmark(enum.StrEnum):
-    """Whose layout it is."""
+    """The benchmark that a layout belongs to."""
 
     KERNELBENCH = "kernelbench"
     TRITONBENCH = "tritonbench"
@@ -39,32 +38,32 @@ class Benchmark(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkProblem:
-    """One problem where it lies."""
+    """One problem in a clone."""
 
     benchmark: Benchmark
     group: str
     """`level1`, or the channel: `G`, `T`."""
     number: int
-    """KernelBench: the file name's; TritonBench: the place in the listing, from 1."""
+    """KernelBench: the number in the file's name. TritonBench: the position in the listing, from 1."""
     name: str
     path: Path
     is_triton: bool
-    """The original launches Triton kernels itself: it runs on a GPU only, and has no float64 truth."""
+    """The reference launches Triton kernels: it needs a GPU, and there is no float64 truth."""
 
     @property
     def label(self) -> str:
-        """Short and unique within a benchmark: `level1/3_name`."""
+        """A name that is unique within the benchmark: `level1/3_name`."""
         return f"{self.group}/{self.number}_{self.name}"
 
     @property
     def is_problem_file(self) -> bool:
-        """Whether it can be judged as it stands; else a problem file is made of it."""
+        """Whether the file can be judged as it is; else it is converted first."""
         return self.benchmark is Benchmark.KERNELBENCH
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A file in the place of a problem, or one that is listed, that is none."""
+    """A file among the problems, or in their listing, that is no problem."""
 
     path: Path
     reason: str
@@ -72,14 +71,14 @@ class LeftOut:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What a folder holds."""
+    """The contents of a clone."""
 
     problems: tuple[BenchmarkProblem, ...]
     left_out: tuple[LeftOut, ...]
 
 
 def survey(folder: Path) -> Survey:
-    """All problems in a clone of a benchmark, or in a part of one, by group and number; and what was left out."""
+    """Find all problems in a clone of a benchmark or a part of one, by group and number, and files left out."""
     if not folder.is_dir():
         raise UsageError("no such folder", where=str(folder), remedy="clone the benchmark, and name the clone")
     found = [*_kernelbench(folder), *_tritonbench(folder)]
@@ -95,9 +94,9 @@ def survey(folder: Path) -> Survey:
 
 
 def problem_spec(problem: BenchmarkProblem, workspace: Path, *, call: int = 1) -> ProblemSpec:
-    """The problem as the evaluator takes it; what has to be written for that goes into `workspace`.
+    """Return the problem for the evaluator, after writing a problem file into `workspace` if it needs one.
 
-    `call` says which of a TritonBench test's calls gives the inputs. Raises `ProblemError` where that cannot be done.
+    `call` selects the call of a TritonBench test that gives the inputs. Raises `ProblemError` if there is none.
     """
     if problem.is_problem_file:
         return parse_problem(str(problem.path))
@@ -131,7 +130,7 @@ def _kernelbench(folder: Path) -> Iterator[BenchmarkProblem | LeftOut]:
 
 
 def _below(folder: Path, pattern: re.Pattern[str], homes: tuple[str, ...]) -> list[Path]:
-    """The folder itself, those in it, or those in one of its `homes`, whichever first are named like that."""
+    """The folders of that name: the folder itself, those in it, or those in one of its `homes`, in this order."""
     folder = folder.resolve()
     for candidates in (
         [folder],
@@ -171,9 +170,9 @@ def _operator(channel: str, number: int, path: Path) -> BenchmarkProblem:
 
 
 def _listing(channel: Path) -> list[str]:
-    """The files in the order of the JSON beside the folder; empty where there is none.
+    """Names of files in the order of the JSON beside the folder; empty where there is none.
 
-    Published are an array in .json and an array in .jsonl; a record a line is read as well.
+    The published files are arrays, one of them with the suffix .jsonl. One record for each line is accepted, too.
     """
     for suffix in (".json", ".jsonl"):
         path = channel.with_name(channel.name + suffix)

@@ -1,11 +1,11 @@
-"""A problem file out of a function and a test that calls it, the form in which TritonBench has its operators.
+"""Converts a function and a test that calls it, the form of TritonBench's operators, to a problem file.
 
-The file's part before the line of `#` becomes the original as it stands. Of the test one call is taken: what that call
-is given becomes the inputs, options written as literals become part of the original, and of the statements before it
-those are kept that make the inputs. That way sizes stand as numbers in `get_inputs()`, where they can be varied, and
-seeds that the test sets are gone. A function that returns nothing writes into its arguments; these are handed back.
+The part before the line of `#` becomes the reference unchanged. One call of the test is selected: its arguments become
+the inputs, literals among them become part of the reference, and the statements that make the inputs are kept. So sizes
+are numbers in `get_inputs()`, where they can be varied, and seeds that the test sets are gone. A function that returns
+nothing writes into its arguments, which are then returned.
 
-Nothing is executed here. What the test compares its results with is not looked at, and its sizes are its own: small.
+Nothing is executed here. The test's comparison of results is ignored, and its sizes, which are small, are kept.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import copy
 import re
 from typing import TypeVar
 
-from triton_agent.runs.operator_calls import (
+from triton_agent.runs.bench.public.operator_calls import (
     Site,
     callables,
     called,
@@ -33,14 +33,14 @@ from triton_agent.tools.problem_source import SourceFile
 
 
 def operator_problem(source: SourceFile, *, call: int = 1) -> str:
-    """The text of a problem file for the operator in `source`, with the inputs of its test's `call`, from 1."""
+    """Write a problem file for the operator in `source`, with the inputs of call number `call` of its test."""
     operator_text, test = halves(source)
     operator = ast.parse(operator_text)
     found = list(sites(test, callables(source, operator)))
     if not found:
         raise unfit(source, "its test calls no function of the file outside loops and branches")
     names = [called(site.call) for site in found]
-    name = source.path.stem if source.path.stem in names else names[-1]  # helpers prepare, the operator comes last
+    name = source.path.stem if source.path.stem in names else names[-1]  # helpers come before the operator
     chosen = [site for site in found if called(site.call) == name]
     if not 1 <= call <= len(chosen):
         raise unfit(source, f"its test has no call {call} of {name}; it has {len(chosen)}")
@@ -48,7 +48,7 @@ def operator_problem(source: SourceFile, *, call: int = 1) -> str:
 
 
 class _Writer:
-    """Writes one call as a problem file."""
+    """Writes the problem file for one call."""
 
     def __init__(self, source: SourceFile, operator: ast.Module, test: ast.Module, site: Site, number: int) -> None:
         self.source = source
@@ -62,7 +62,6 @@ class _Writer:
         self.given: list[ast.expr] = []
 
     def text(self, operator_text: str) -> str:
-        """The whole file."""
         call = self._call_of_parameters()
         if not self.given:
             raise unfit(self.source, f"its test hands {called(self.site.call)} nothing but literals")
@@ -88,7 +87,7 @@ class _Writer:
         return [call, f"return ({', '.join(self.parameters)},)"]
 
     def _call_of_parameters(self) -> str:
-        """The call with parameters of `forward` in place of what is not a literal."""
+        """The call, with parameters of `forward` in place of arguments that are no literals."""
         call = copy.deepcopy(self.site.call)
         if any(isinstance(argument, ast.Starred) for argument in call.args) or any(
             k.arg is None for k in call.keywords
@@ -112,7 +111,7 @@ class _Writer:
         return ast.Name(id=name, ctx=ast.Load())
 
     def _preparation(self) -> list[ast.stmt]:
-        """The statements before the call that its inputs depend on, found backwards."""
+        """The statements before the call on which its inputs depend."""
         needed = set().union(*(names_read(value) for value in self.given)) - self.imported
         kept: list[ast.stmt] = []
         for statement in reversed(self.site.before):
@@ -123,12 +122,12 @@ class _Writer:
         return kept[::-1]
 
     def _calls_operator(self, statement: ast.stmt) -> bool:
-        """A call for what it writes into its arguments: those are outputs, and need not have been written to before."""
+        """Whether the statement calls an operator that writes into its arguments: these are outputs, not inputs."""
         call = statement.value if isinstance(statement, ast.Expr) else None
         return isinstance(call, ast.Call) and called(call) in self.names
 
     def _kept_from_test(self) -> list[list[str]]:
-        """The test's imports, and what it defines beside the tests."""
+        """The imports of the test, and its definitions other than tests."""
         imports = [_lines(node) for node in self.test.body if isinstance(node, (ast.Import, ast.ImportFrom))]
         tests = tests_in(self.test)
         others = [
@@ -143,7 +142,7 @@ def _lines(node: ast.stmt) -> list[str]:
 
 
 class _OnCpu(ast.NodeTransformer):
-    """Inputs are made on the CPU; whoever judges moves them."""
+    """Makes inputs on the CPU. The checker moves them to the GPU."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         is_gpu = isinstance(node.value, str) and re.fullmatch(r"cuda(:\d+)?", node.value)

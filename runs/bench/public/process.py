@@ -1,8 +1,8 @@
-"""The process behind `--protocol original`: `python -m triton_agent.runs.bench.public_process DEVICE`, jobs on stdin.
+"""The process behind `--protocol original`: `python -m triton_agent.runs.bench.public.process DEVICE`, jobs on stdin.
 
-It imports torch and triton once and forks a confined child for each kernel. In there the original and the kernel share
-a process, as they do in the public harness; so what the child answers is what that protocol would have said, and can be
-forged by a kernel as it can there. It is confined all the same. One line of JSON in, one out.
+It imports torch and triton once, and forks a confined child for each kernel. In the child, reference and kernel share a
+process, as in the public harness. So the child's answer is that of the protocol, and a kernel can forge it as it can
+there. One line of JSON comes in, one goes out.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ TIMED_CALLS = 100
 TOLERANCE = {"float16": 1e-2, "bfloat16": 1e-2}
 TOLERANCE_ELSE = 1e-4
 TOLERANCE_AT_FIRST = 1e-2
-"""Of every dtype, in the version that most published figures were made with."""
+"""For every dtype, in the version behind most published figures."""
 
 
 def main() -> None:
-    """Serve until stdin ends."""
+    """Judge one kernel for each line of stdin."""
     device = sys.argv[1]
     mode = "gpu" if device == "cuda" else "interpreter"
     os.environ.update(QUIET | MODES[mode])
@@ -50,14 +50,18 @@ def main() -> None:
 
 
 def _warm_up(device: str) -> None:
-    """Pay for imports and first uses once, before the forks. Never touches CUDA."""
+    """Import modules and use them once before the forks, without touching CUDA."""
     import torch
     import triton.runtime.jit
 
     from triton_agent.tools.emulate import interpreter
 
     if device == "cuda":
-        _build_driver()
+        # Compile and load Triton's own C module, so that no confined child has to run a C compiler.
+        from triton.backends.nvidia.driver import CudaUtils
+
+        CudaUtils()
+        CudaUtils.__init__ = lambda this: None
     else:
         interpreter.install()
     sandbox.prepare()
@@ -67,16 +71,8 @@ def _warm_up(device: str) -> None:
     torch.set_num_threads(1)
 
 
-def _build_driver() -> None:
-    """Compile and load Triton's own C module, so that no confined child has to run a C compiler."""
-    from triton.backends.nvidia.driver import CudaUtils
-
-    CudaUtils()
-    CudaUtils.__init__ = lambda this: None
-
-
 def _answer(job: dict[str, Any], device: str) -> dict[str, Any]:
-    """What a child says of one kernel, within its time."""
+    """Fork a child that judges one kernel, and return its answer."""
     ours, theirs = Channel.pair()
     parent = os.getpid()
     sys.stdout.flush()
@@ -106,7 +102,7 @@ def _answer(job: dict[str, Any], device: str) -> dict[str, Any]:
 
 
 def _number(value: Any) -> float | None:
-    """A time; the child may have been made to say anything."""
+    """A time, or None: the kernel may have forged any value."""
     number = 0.0 if value is None else float(value)
     return number if math.isfinite(number) and number > 0 else None
 
@@ -131,7 +127,7 @@ def _serve(channel: Channel, job: dict[str, Any], device: str) -> None:
 
 
 def _judge(spec: ProblemSpec, source: str, device: str) -> dict[str, Any]:
-    """Five draws of the inputs, then a hundred calls of each where that was right."""
+    """Compare for five draws of the inputs; if the kernel is correct, time a hundred calls of it and the reference."""
     import torch
 
     from triton_agent.tools.verify.reference import load
@@ -158,7 +154,7 @@ def _judge(spec: ProblemSpec, source: str, device: str) -> dict[str, Any]:
 
 
 def _held(device: str, mode: Mode) -> contextlib.AbstractContextManager[None]:
-    """The GPU's lease; nothing to hold on a CPU."""
+    """The lease of the GPU; nothing on a CPU."""
     if device == "cpu":
         return contextlib.nullcontext()
     from triton_agent.tools.hardware import uuid_of
@@ -167,7 +163,7 @@ def _held(device: str, mode: Mode) -> contextlib.AbstractContextManager[None]:
 
 
 def _module(source: str) -> ModuleType:
-    """Imported from a file: Triton reads the source of its kernels."""
+    """Import the kernel from a file, since Triton reads the source of kernels."""
     path = Path(tempfile.mkdtemp()) / "kernel.py"
     path.write_text(source, encoding="utf-8")
     spec = importlib.util.spec_from_file_location("kernel", path)
@@ -178,7 +174,7 @@ def _module(source: str) -> ModuleType:
 
 
 def _made(model: Any, reference: Any, device: str) -> Any:
-    """Equal parameters only where the constructor draws them in the original's order, as that protocol has it."""
+    """Make a module. As in that protocol, parameters are equal only if they are drawn in the reference's order."""
     import torch
 
     positional, keywords = reference.init_arguments()
@@ -202,7 +198,7 @@ def _trial(reference: Any, original: Any, kernel: Any, seed: int, device: str) -
     if device == "cuda":
         torch.cuda.synchronize()
     if [tensor.shape for tensor in expected] != [tensor.shape for tensor in got]:
-        return {"now": False, "at_first": False, "why": "other shapes than the original's"}
+        return {"now": False, "at_first": False, "why": "other shapes than the reference's"}
     pairs = list(zip(expected, got))
     now = all(_close(a, b, TOLERANCE.get(str(a.dtype).removeprefix("torch."), TOLERANCE_ELSE)) for a, b in pairs)
     at_first = all(_close(a, b, TOLERANCE_AT_FIRST) for a, b in pairs)
@@ -218,7 +214,7 @@ def _close(expected: Any, got: Any, tolerance: float) -> bool:
 
 
 def _mean_ms(model: Any, args: list[Any]) -> float:
-    """Mean of single calls between events, one after another on the same inputs, with whatever the caches hold."""
+    """The mean time of single calls between events, on the same inputs and with warm caches."""
     import torch
 
     from triton_agent.tools.timing.clock import timing_event

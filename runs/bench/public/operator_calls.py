@@ -1,8 +1,7 @@
-"""What can be read off a function and the test that calls it, the form in which TritonBench has its operators.
+"""Reads a function and the test that calls it, the form of TritonBench's operators, without running them.
 
-The two halves of the file, what the first defines, where the second calls it, and which statement gives a name its
-value. Works on text alone. Calls inside loops, branches and `with` are not found; a name's value is followed in
-straight lines only.
+Finds the two halves of the file, what the first one defines, where the second one calls it, and which statement gives a
+name its value. Calls inside loops, branches and `with` are not found, and values are followed in straight lines only.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem_source import SourceFile
 
 SEPARATOR = re.compile(r"^#{80,}[ \t]*$", re.MULTILINE)
-"""146 of them in what was published; nobody draws other lines that long."""
+"""The published files have 146 of them; other lines are not that long."""
 DTYPES = re.compile(r"torch\.(bfloat16|bool|uint8|(float|int|complex)\d+|half|float|double|long|int)")
 TAKEN_NAMES = ("Model", "get_inputs", "get_init_inputs")
-"""A problem file has these of its own."""
+"""Names that a problem file defines itself."""
 
 Callables: TypeAlias = dict[str, ast.FunctionDef | ast.AsyncFunctionDef | None]
-"""Names that can be called, with the definition where that is a function."""
+"""Names that can be called, with the definition of those that are functions."""
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return, ast.Assert)
-"""Statements in which a call is found."""
+"""Statements that are searched for calls."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A call of the operator, and all that runs before it."""
+    """A call of the operator, and the statements that run before it."""
 
     call: ast.Call
     before: tuple[ast.stmt, ...]
@@ -43,7 +42,7 @@ def unfit(source: SourceFile, what: str) -> ProblemError:
 
 
 def halves(source: SourceFile) -> tuple[str, ast.Module]:
-    """The operator's text and the test, which is what follows the last line of #."""
+    """The text of the operator, and the test, which follows the last line of #."""
     lines = list(SEPARATOR.finditer(source.text))
     if not lines:
         raise unfit(source, "no line of # parts an operator from its test")
@@ -56,7 +55,7 @@ def halves(source: SourceFile) -> tuple[str, ast.Module]:
 
 
 def callables(source: SourceFile, operator: ast.Module) -> Callables:
-    """What the first half defines that can be called from Python, with its definition where that is a function."""
+    """What the first half defines and Python can call."""
     names: Callables = {}
     for statement in operator.body:
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -89,14 +88,14 @@ def tests_in(test: ast.Module) -> list[ast.FunctionDef]:
 
 
 def _outside(test: ast.Module) -> list[ast.stmt]:
-    """Assignments at the test's top level; running the tests is not among them."""
+    """Assignments at the top level of the test, except those that run the tests."""
     tests = {function.name for function in tests_in(test)}
     assigned = [node for node in test.body if isinstance(node, (ast.Assign, ast.AnnAssign))]
     return [node for node in assigned if not tests & names_read(node)]
 
 
 def _defaults(function: ast.FunctionDef) -> list[ast.stmt]:
-    """A test's own parameters, as assignments of their defaults."""
+    """The parameters of a test as assignments of their defaults."""
     taking = function.args.args[len(function.args.args) - len(function.args.defaults) :]
     return [
         ast.Assign(targets=[ast.Name(id=argument.arg, ctx=ast.Store())], value=default)
@@ -130,14 +129,14 @@ def names_bound(node: ast.AST) -> set[str]:
 
 
 def names_rebound(statement: ast.stmt) -> set[str]:
-    """Names whose earlier values the statement makes irrelevant: `x = ...`, `x, y = ...`."""
+    """Names to which the statement gives new values: `x = ...`, `x, y = ...`."""
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     names = [name for target in targets for name in (target.elts if isinstance(target, ast.Tuple) else [target])]
     return {name.id for name in names if isinstance(name, ast.Name)}
 
 
 def names_touched(statement: ast.stmt) -> set[str]:
-    """Names that a statement binds, or whose object it may change: `x[0] = 1`, `x.fill_(1)`, `write(x)`."""
+    """Names that a statement binds, or whose objects it may change: `x[0] = 1`, `x.fill_(1)`, `write(x)`."""
     touched = names_bound(statement)
     for node in ast.walk(statement):
         is_part = isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, ast.Store)
@@ -148,13 +147,13 @@ def names_touched(statement: ast.stmt) -> set[str]:
 
 
 def names_imported(*trees: ast.Module) -> set[str]:
-    """Names of modules and of what is imported from them: nothing changes these."""
+    """Names bound by imports, which no statement changes."""
     aliases = [a for tree in trees for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names]
     return {(alias.asname or alias.name).partition(".")[0] for alias in aliases}
 
 
 def literal(value: ast.expr, before: Sequence[ast.stmt]) -> ast.expr | None:
-    """The value as a literal, also where a name was last given one; None where it has to be made."""
+    """The value as a literal, also if it is a name that was last given one; None for any other value."""
     if isinstance(value, ast.Name):
         last = next((i for i, statement in reversed([*enumerate(before)]) if value.id in names_bound(statement)), None)
         assigned = _assigned(before[last], value.id) if last is not None else None
@@ -174,7 +173,7 @@ def literal(value: ast.expr, before: Sequence[ast.stmt]) -> ast.expr | None:
 
 
 def _assigned(statement: ast.stmt, name: str) -> ast.expr | None:
-    """What `name = ...` or `name, other = ..., ...` gives the name; None for any other statement."""
+    """The value that `name = ...` or `name, other = ..., ...` gives the name; None for other statements."""
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None
     target, value = statement.targets[0], statement.value
