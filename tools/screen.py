@@ -1,8 +1,8 @@
-"""The screen: what can be refused by reading the text, before any process is spent on it.
+# ruff: noqa: SIM905 (word lists are easier to read and to compare than quoted items)
+"""The screen: refuse a text by reading it, before a process is started for it.
 
-It saves time and gives the clearest message. Trust does not rest on it: with the screen off, the guard in the worker
-and the checks of the answer refuse the same candidates by what they do. Kept simple on purpose: names that honest
-kernel files have no use for, nothing clever.
+It saves time and gives the clearest message. No verdict depends on it: with the screen off, the tracer and the checks
+of the answer refuse the same candidates. It only looks for names that honest kernel files have no use for.
 """
 
 from __future__ import annotations
@@ -15,68 +15,34 @@ from triton_agent.tools.parsing import parse
 from triton_agent.tools.results import Finding
 
 ALLOWED_MODULES = frozenset(
-    {
-        *("torch", "triton", "math", "typing", "typing_extensions", "functools", "dataclasses", "enum", "itertools"),
-        *(
-            "collections",
-            "operator",
-            "__future__",
-            "abc",
-            "numbers",
-            "contextlib",
-            "warnings",
-            "copy",
-            "string",
-            "types",
-        ),
-    }
+    "torch triton math typing typing_extensions functools dataclasses enum itertools collections operator __future__ "
+    "abc numbers contextlib warnings copy string types logging".split()
 )
-"""What a shipped file may import."""
+"""Modules that a kernel file may import."""
 
 FORBIDDEN_PREFIXES = (
     *("torch._C", "torch._dynamo", "torch._inductor", "torch._subclasses", "torch._ops", "torch._utils"),
     *("torch.utils.cpp_extension", "torch.utils._python_dispatch", "torch.multiprocessing", "torch.distributed"),
     *("torch.hub", "torch.package", "torch.serialization", "torch.load", "torch.save", "torch.os", "torch.sys"),
     *("torch.ctypes", "torch.importlib", "torch.builtins", "torch.inspect", "torch.threading", "torch.jit"),
-    *("torch.compile", "torch.from_file", "torch.classes", "torch.ops.load_library", "torch.utils.data"),
+    *("torch.from_file", "torch.classes", "torch.ops.load_library", "torch.utils.data"),
     *("triton.runtime.interpreter", "triton.backends", "triton._C", "triton.compiler"),
 )
-"""Parts of torch and triton that reach files, other processes, or the machinery that watches the candidate."""
+"""Parts of torch and triton that reach files, other processes, or the code that records the candidate."""
 
-ALLOWED_ALL_THE_SAME = frozenset({"torch.jit.ignore", "torch.jit.unused", "torch.jit.export", "torch.jit.is_scripting"})
-"""Marks for torch's own compilers, which do nothing to a function that is called as it is."""
-
-FORBIDDEN_CALLS = frozenset(
-    {"eval", "exec", "compile", "open", "__import__", "input", "breakpoint", "globals", "locals", "memoryview"}
+ALLOWED_ALL_THE_SAME = frozenset(
+    f"torch.jit.{name}" for name in "ignore unused export is_scripting script script_if_tracing trace freeze".split()
 )
+"""Marks for torch's compilers, and compilers that the tracer replaces by functions that return the model as it is."""
+
+FORBIDDEN_CALLS = frozenset("eval exec compile open __import__ input breakpoint globals locals memoryview".split())
 
 FORBIDDEN_ATTRIBUTES = frozenset(
-    {
-        *(
-            "__globals__",
-            "__code__",
-            "__closure__",
-            "__builtins__",
-            "__subclasses__",
-            "__bases__",
-            "__mro__",
-            "__loader__",
-        ),
-        *(
-            "__spec__",
-            "f_back",
-            "f_globals",
-            "f_locals",
-            "tb_frame",
-            "gi_frame",
-            "cr_frame",
-            "__reduce__",
-            "__reduce_ex__",
-        ),
-        *("__torch_function__", "__torch_dispatch__", "__array_interface__", "__cuda_array_interface__", "__dlpack__"),
-    }
+    "__globals__ __code__ __closure__ __builtins__ __subclasses__ __bases__ __mro__ __loader__ __spec__ f_back "
+    "f_globals f_locals tb_frame gi_frame cr_frame __reduce__ __reduce_ex__ __torch_function__ __torch_dispatch__ "
+    "__array_interface__ __cuda_array_interface__ __dlpack__".split()
 )
-"""Ways out of the file's own names."""
+"""Attributes that lead out of the file's own names."""
 
 SOURCE_LIMIT_BYTES = 512 * 1024
 """A hand-written kernel file has a hundredth of this; the parser is not exercised with more."""

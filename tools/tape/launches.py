@@ -41,6 +41,8 @@ def record_launches(
     """The choices collected so far, while an autotuner goes through its configurations."""
 
     def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        if not recorder.is_own_thread():
+            raise recorder.missed or AssertionError
         if not warmup:
             for hook in kernel.pre_run_hooks:
                 hook(*args, **kwargs)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
+import threading
 import types
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -90,6 +91,9 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
         """Where steps go while a CUDA graph is captured."""
         self.is_dispatching = False
         """Whether an operator is at work: torch itself then asks for the device that tensors really have."""
+        self.missed: OutOfRecord | None = None
+        """Refusal of work in another thread: modes of torch belong to one thread, so they do not see it."""
+        self._thread = threading.get_ident()
         self._path = candidate_path
         self._known: dict[int, int] = {}
         """Number of the buffer by identity of the storage."""
@@ -132,9 +136,7 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
             number = self._known.get(storage._cdata)
             if number is None:
                 if isinstance(tensor, FakeTensor):
-                    raise OutOfRecord(
-                        "a tensor that was made out of sight of the record (in a thread, or with modes off)"
-                    )
+                    raise OutOfRecord("a tensor that was made while torch's modes were off, so it is not recorded")
                 number = self._written_down(tensor)
             if tensor.dtype not in NAMES:
                 raise OutOfRecord(f"a tensor of dtype {tensor.dtype}")
@@ -166,6 +168,8 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
         for kind, names in (("dtype", torch.dtype), ("layout", torch.layout), ("memory_format", torch.memory_format)):
             if isinstance(value, names):
                 return Named(kind=kind, name=str(value).removeprefix("torch."))
+        if isinstance(value, torch._C.Generator):
+            return None  # the executor seeds torch itself
         if isinstance(value, torch.device):
             return Named(kind="device", name="device")
         if isinstance(value, float):
@@ -197,6 +201,13 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
                 address = self._address(int.from_bytes(data[at : at + 8], sys.byteorder))
                 if address is not None:
                     yield at, address
+
+    def is_own_thread(self) -> bool:
+        """Whether this is the thread that is recorded; if not, the candidate is refused (`missed`)."""
+        if threading.get_ident() == self._thread:
+            return True
+        self.missed = OutOfRecord("tensors are used in another thread, which is not recorded; use one thread")
+        return False
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
@@ -298,7 +309,7 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
     @contextlib.contextmanager
     def during(self, phase: str) -> Iterator[None]:
         """Record, and mark what is recorded."""
-        self.phase = phase
+        self.phase, self._thread = phase, threading.get_ident()
         with self.fake, self:
             yield
 

@@ -87,6 +87,7 @@ def warm_up() -> None:
         torch.nn.functional.softmax(some.float(), -1).sum().reshape(1).expand(3).contiguous()
         torch.zeros(3).add_(torch.arange(3)).to(torch.float16)
     torch.set_num_threads(1)
+    torch.backends.mkldnn.set_flags(False)  # its operators exist on the CPU only; without it layers are decomposed
 
 
 def main(channel: Channel, settings: dict[str, Any]) -> None:
@@ -113,7 +114,7 @@ class Tracer:
         self.path = os.path.join(scratch, f"{CANDIDATE_MODULE}.py")
         self.recorder = Recorder(self.path)
         self.capture = Capture()
-        self.facts = facts
+        self.gpu = FakeGpu(facts, self.recorder)
         self.conditions = DEFAULT
         self.model_class: type[torch.nn.Module] | None = None
         fake_tensor: Any = importlib.import_module("torch._subclasses.fake_tensor")
@@ -237,10 +238,13 @@ class Tracer:
     def _candidate(self, phase: str) -> Iterator[None]:
         """The one boundary around the candidate's code."""
         try:
-            with warnings.catch_warnings(), FakeGpu(self.facts, self.recorder):
+            with warnings.catch_warnings(), self.gpu:
                 warnings.simplefilter("ignore")
                 yield
-        except BaseException as error:  # SystemExit and KeyboardInterrupt are the candidate's here, too
+                if self.recorder.missed:
+                    raise self.recorder.missed
+        except BaseException as raised:  # SystemExit and KeyboardInterrupt are the candidate's here, too
+            error = self.recorder.missed or raised
             ending = next((name for kind, name in ENDINGS.items() if isinstance(error, kind)), "")
             cause = error
             while not ending and cause.__cause__ is not None:
