@@ -26,7 +26,7 @@ def product_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 class ModelNew(nn.Module):
     def forward(self, x, y):
-        x, y = x.contiguous(), y.contiguous()
+        x, y = x[..., :2].contiguous(), y[..., :2].contiguous()
         out = torch.empty_like(x)
         product_kernel[(triton.cdiv(out.numel(), 128),)](x, y, out, out.numel(), BLOCK=128)
         return out

@@ -24,9 +24,8 @@ def product_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 class ModelNew(nn.Module):
     def forward(self, x, y):
+        x, y = x.narrow(-1, 0, 2).contiguous(), y.narrow(-1, 0, 2).contiguous()
         out = torch.empty_like(x, memory_format=torch.contiguous_format)
         with torch.cuda.device(x.device):
-            product_kernel[(triton.cdiv(out.numel(), 256),)](
-                x.contiguous(), y.contiguous(), out, out.numel(), BLOCK=256
-            )
+            product_kernel[(triton.cdiv(out.numel(), 256),)](x, y, out, out.numel(), BLOCK=256)
         return out

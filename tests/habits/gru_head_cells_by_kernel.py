@@ -83,12 +83,14 @@ class ModelNew(nn.Module):
                     new.stride(0),
                     x.shape[2],
                     hidden,
-                    BI=16,
-                    BH=16,
+                    BI=triton.next_power_of_2(x.shape[2]),
+                    BH=triton.next_power_of_2(hidden),
                 )
             x = states[:, 1:].contiguous()
         last = x[:, -1].contiguous()
         N, K = self.head.weight.shape
         y = last.new_empty(batch, N)
-        head_kernel[(batch,)](last, self.head.weight, self.head.bias, y, N, K, BN=16, BK=16)
+        head_kernel[(batch,)](
+            last, self.head.weight, self.head.bias, y, N, K, BN=triton.next_power_of_2(N), BK=triton.next_power_of_2(K)
+        )
         return y

@@ -35,5 +35,7 @@ class ModelNew(nn.Module):
         last = state[-1].contiguous()
         N, K = self.head.weight.shape
         y = torch.empty((last.shape[0], N), device=x.device, dtype=x.dtype)
-        head_kernel[(last.shape[0],)](last, self.head.weight, self.head.bias, y, N, K, BN=16, BK=16)
+        head_kernel[(last.shape[0],)](
+            last, self.head.weight, self.head.bias, y, N, K, BN=triton.next_power_of_2(N), BK=triton.next_power_of_2(K)
+        )
         return y

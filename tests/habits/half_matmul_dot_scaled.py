@@ -2,7 +2,7 @@
 
 problem: half_matmul
 expect: passed
-where: both
+where: gpu
 """
 
 import torch

@@ -32,7 +32,7 @@ class ModelNew(nn.Module):
         self.norm = nn.LayerNorm(features, eps=eps)
 
     def _norm(self, x):
-        flat = x.reshape(-1, x.shape[-1])
+        flat = x.reshape(-1, x.shape[-1]).contiguous()
         y = torch.empty_like(flat)
         N = flat.shape[1]
         norm_kernel[(flat.shape[0],)](

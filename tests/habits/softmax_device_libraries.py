@@ -26,7 +26,7 @@ def softmax_kernel(x_ptr, y_ptr, N, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     c = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + row * N + c, mask=c < N, other=float("-inf"))
-    e = libdevice.exp(x - tl.max(x, axis=0, propagate_nan=tl.PropagateNan.ALL))
+    e = libdevice.exp(x - tl.max(x, axis=0))
     y = libdevice.div_rn(e, tl.sum(e, axis=0))
     tl.store(y_ptr + row * N + c, y, mask=c < N)
 
@@ -38,5 +38,5 @@ class ModelNew(nn.Module):
         x = x.contiguous()
         y = torch.empty_like(x)
         with torch.cuda.nvtx.range("softmax"), torch.profiler.record_function("softmax"):
-            softmax_kernel[(x.shape[0],)](x, y, x.shape[1], BLOCK=256)
+            softmax_kernel[(x.shape[0],)](x, y, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
         return y

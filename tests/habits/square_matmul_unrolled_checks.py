@@ -34,7 +34,7 @@ def matmul_kernel(
             rk = k0 + part * STEP + tl.arange(0, STEP)
             a = tl.load(a_ptr + rm[:, None] * K + rk[None, :], mask=(rm < M)[:, None] & (rk < K)[None, :], other=0)
             b = tl.load(b_ptr + rk[:, None] * N + rn[None, :], mask=(rk < K)[:, None] & (rn < N)[None, :], other=0)
-            acc = tl.dot(a, b, acc, input_precision=PRECISION, allow_tf32=None) if not ALLOW_TF32 else tl.dot(a, b, acc)
+            acc = tl.dot(a, b, acc, input_precision=PRECISION) if not ALLOW_TF32 else tl.dot(a, b, acc)
     tl.store(c_ptr + rm[:, None] * N + rn[None, :], acc, mask=(rm < M)[:, None] & (rn < N)[None, :])
 
 

@@ -1,4 +1,4 @@
-"""Maxima are taken one by one; a helper returns tuples and is given another function.
+"""Maxima are taken one by one; a helper returns tuples.
 
 problem: top_few
 expect: passed
@@ -18,8 +18,8 @@ def pick(value_a, index_a, value_b, index_b):
 
 
 @triton.jit
-def best(x, at, axis: tl.constexpr, combine: tl.constexpr):
-    return tl.reduce((x, at), axis, combine)
+def best(x, at, axis: tl.constexpr):
+    return tl.reduce((x, at), axis, pick)
 
 
 @triton.jit
@@ -31,7 +31,7 @@ def top_kernel(x_ptr, v_ptr, i_ptr, N, K: tl.constexpr, KP: tl.constexpr, BLOCK:
     values = tl.full((KP,), -float("inf"), tl.float32)
     places = tl.zeros((KP,), tl.int32)
     for n in tl.static_range(K):
-        value, place = best(x, c, 0, pick)
+        value, place = best(x, c, 0)
         values = tl.where(k == n, value, values)
         places = tl.where(k == n, place, places)
         x = tl.where(c == place, -float("inf"), x)

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from triton_agent.tools.isolate.tensors import Malformed
+from triton_agent.tools.tape.kernels import value_from_json
 
 BUFFER_BYTES_AT_MOST = 1 << 40
 """More than any GPU has."""
@@ -238,7 +239,7 @@ def decode(data: Any) -> Any:
     left = [_ITEMS_AT_MOST]
     try:
         return _decode(data, left)
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (ArithmeticError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise Malformed(f"not a tape: {error}") from error
 
 
@@ -326,6 +327,7 @@ _FIELDS: dict[type, dict[str, Any]] = {
         "round_f32_to_tf32": lambda value: type(value) is bool,
     },
     Named: {"kind": _text, "name": _text},
+    Constexpr: {"value": lambda value: value_from_json(value) is not NotImplemented},
     Allocate: {"buffer": _count},
     Constant: {"buffer": _count, "data": lambda value: isinstance(value, bytes), "relocations": _relocations},
     Operate: {
