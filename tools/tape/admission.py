@@ -122,10 +122,7 @@ def _within(tape: Tape, view: View) -> None:
     _require(view.buffer < len(tape.buffers), "a buffer that is not there")
     _require(view.dtype in DTYPES, f"a dtype {view.dtype!r}")
     _require(len(view.shape) == len(view.strides), "shape and strides of different length")
-    item_bytes = DTYPES[view.dtype].itemsize
-    last = sum((size - 1) * stride for size, stride in zip(view.shape, view.strides)) if view.elements else -1
-    end_bytes = (view.offset + last + 1) * item_bytes
-    _require(view.elements == 0 or end_bytes <= tape.buffers[view.buffer].size_bytes, "a view beyond its buffer")
+    _require(view.elements == 0 or view.end_bytes <= tape.buffers[view.buffer].size_bytes, "a view beyond its buffer")
 
 
 def _admit_steps(tape: Tape, steps: Iterable[Step], made: set[int], may_touch: tuple[Place, ...]) -> None:
