@@ -16,7 +16,6 @@ from typing import Any
 import triton.language as tl
 from triton.runtime.jit import ConstexprFunction, JITFunction, get_jit_fn_file_line
 
-from triton_agent.tools.tape.kernel_errors import NotKernelLanguage
 from triton_agent.tools.tape.kernels import (
     Constexpr,
     DType,
@@ -24,6 +23,7 @@ from triton_agent.tools.tape.kernels import (
     JitFunction,
     KernelSet,
     LanguageName,
+    NotKernelLanguage,
     Parameter,
     Value,
 )

@@ -10,11 +10,9 @@ arithmetic on constexpr arguments is not, and loops may be endless: processes th
 
 from __future__ import annotations
 
-from triton_agent.tools.tape.constant_function_check import ConstantFunctionCheck
-from triton_agent.tools.tape.function_check import FunctionCheck
-from triton_agent.tools.tape.kernel_errors import NotKernelLanguage
+from triton_agent.tools.tape.function_check import ConstantFunctionCheck, FunctionCheck
 from triton_agent.tools.tape.kernel_values import bare, check_constant_or_function
-from triton_agent.tools.tape.kernels import FunctionReference, KernelSet, Value
+from triton_agent.tools.tape.kernels import FunctionReference, KernelSet, NotKernelLanguage, Value
 
 __all__ = ["NotKernelLanguage", "check", "check_value"]
 

@@ -36,6 +36,23 @@ _IDENTITY = re.compile(r"[0-9a-f]{32}")
 _DTYPE = re.compile(r"(\*k?)*[a-z][a-z0-9]*")
 
 
+class NotKernelLanguage(Exception):
+    """A kernel function uses something that is not Triton's language; says which, where and what.
+
+    It is the candidate's failure, not ours, so it is outside the tree of `tools/errors.py`.
+    """
+
+    def __init__(self, kernel: str, line: int, reason: str) -> None:
+        super().__init__(kernel, line, reason)
+        self.kernel = kernel
+        self.line = line
+        """In the candidate's file."""
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"kernel {self.kernel}, line {self.line}: {self.reason}"
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DType:
     """A Triton type: the name that `tl.dtype` gives it (`fp32`), after a `*` (`*k` if constant) for each pointer."""

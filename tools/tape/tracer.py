@@ -30,10 +30,10 @@ from triton_agent.tools.isolate.wire import Channel
 from triton_agent.tools.tape.fake_gpu import FakeGpu
 from triton_agent.tools.tape.kernel_capture import Capture
 from triton_agent.tools.tape.kernel_effects import WrittenParameters
-from triton_agent.tools.tape.kernel_errors import NotKernelLanguage
 from triton_agent.tools.tape.kernels import (
     JitFunction,
     KernelSet,
+    NotKernelLanguage,
     function_references,
     value_from_json,
     value_to_json,

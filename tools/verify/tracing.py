@@ -17,9 +17,8 @@ from triton_agent.tools.isolate.tensors import Malformed
 from triton_agent.tools.results import Finding
 from triton_agent.tools.tape.admission import UnknownOption, admit
 from triton_agent.tools.tape.kernel_effects import WrittenParameters
-from triton_agent.tools.tape.kernel_errors import NotKernelLanguage
 from triton_agent.tools.tape.kernel_language import check
-from triton_agent.tools.tape.kernels import KernelSet
+from triton_agent.tools.tape.kernels import KernelSet, NotKernelLanguage
 from triton_agent.tools.tape.outline import Outline, outline
 from triton_agent.tools.tape.slicing import retained_by, writes_state
 from triton_agent.tools.tape.tape import Place, Tape, decode

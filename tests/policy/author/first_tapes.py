@@ -19,8 +19,8 @@ from triton_agent.policy.author.brief import Hardware
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.writer import write
 from triton_agent.tools.problem import parse_problem
-from triton_agent.tools.tape.kernel_errors import NotKernelLanguage
 from triton_agent.tools.tape.kernel_language import check
+from triton_agent.tools.tape.kernels import NotKernelLanguage
 
 SUITE = Path(__file__).parents[3] / "benchmarks" / "problems"
 

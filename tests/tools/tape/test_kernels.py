@@ -227,7 +227,7 @@ CAPTURE = """
 import json, sys
 import first
 from triton_agent.tools.tape.kernel_capture import Capture
-from triton_agent.tools.tape.kernel_errors import NotKernelLanguage
+from triton_agent.tools.tape.kernels import NotKernelLanguage
 results = {}
 for name in ("kernel", "closed", "uses_plain", "recursive", "uses_object"):
     capture = Capture()
