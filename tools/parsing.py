@@ -1,4 +1,4 @@
-"""Parsing of Python text in a process with several threads."""
+"""Parse Python text in a process with several threads."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def parse(source: str) -> ast.Module:
-    """Parse a module. Python 3.11 fails by chance where two threads make syntax trees at once (`SystemError`)."""
+    """Parse a module. Python 3.11 raises `SystemError` now and then if two threads build syntax trees at once."""
     with _ONE_AT_A_TIME:
         return ast.parse(source)

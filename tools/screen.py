@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 
-from triton_agent.tools.idle_code import without_idle_code
 from triton_agent.tools.parsing import parse
 from triton_agent.tools.results import Finding
 
@@ -45,7 +44,7 @@ FORBIDDEN_ATTRIBUTES = frozenset(
 """Attributes that lead out of the file's own names."""
 
 SOURCE_LIMIT_BYTES = 512 * 1024
-"""A hand-written kernel file has a hundredth of this; the parser is not exercised with more."""
+"""A hundred times a hand-written kernel file; longer texts are not parsed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +57,7 @@ class Objection:
 
 
 def screen(source: str, *, strict: bool = True) -> Objection | None:
-    """The first objection; without `strict` only what makes running it pointless (no Python, no ModelNew)."""
+    """Return the first objection. Without `strict`, object only to texts that cannot run: no Python, no ModelNew."""
     if len(source.encode("utf-8", "surrogatepass")) > SOURCE_LIMIT_BYTES:
         return _objection(Finding.NO_MODEL, 0, f"the file is larger than {SOURCE_LIMIT_BYTES // 1024} KB")
     if not source.strip():
@@ -73,24 +72,9 @@ def screen(source: str, *, strict: bool = True) -> Objection | None:
         )
     if not _defines_model(tree):
         return _objection(Finding.NO_MODEL, 0, "the file defines no class ModelNew at its top level")
-    return _forbidden(without_idle_code(tree, ALLOWED_MODULES)) if strict else None
-
-
-def _objection(finding: Finding, line: int, message: str) -> Objection:
-    return Objection(finding=finding, line=line, message=f"line {line}: {message}" if line else message)
-
-
-def _defines_model(tree: ast.Module) -> bool:
-    """A class of that name, or any binding of it; what it is shows when it runs."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and node.name == "ModelNew":
-            return True
-        if isinstance(node, ast.Name) and node.id == "ModelNew" and isinstance(node.ctx, ast.Store):
-            return True
-    return False
-
-
-def _forbidden(tree: ast.Module) -> Objection | None:
+    if not strict:
+        return None
+    tree = without_idle_code(tree, ALLOWED_MODULES)
     aliases = _aliases(tree)
     own = _own_names(tree) | aliases.keys()
     for node in ast.walk(tree):
@@ -100,8 +84,21 @@ def _forbidden(tree: ast.Module) -> Objection | None:
     return None
 
 
+def _objection(finding: Finding, line: int, message: str) -> Objection:
+    return Objection(finding=finding, line=line, message=f"line {line}: {message}" if line else message)
+
+
+def _defines_model(tree: ast.Module) -> bool:
+    """Whether the file binds ModelNew; the tracer checks what it is."""
+    return any(
+        (isinstance(node, ast.ClassDef) and node.name == "ModelNew")
+        or (isinstance(node, ast.Name) and node.id == "ModelNew" and isinstance(node.ctx, ast.Store))
+        for node in ast.walk(tree)
+    )
+
+
 def _aliases(tree: ast.Module) -> dict[str, str]:
-    """Local name -> dotted path it was imported as."""
+    """Return the dotted path of each imported name."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -114,7 +111,7 @@ def _aliases(tree: ast.Module) -> dict[str, str]:
 
 
 def _own_names(tree: ast.Module) -> set[str]:
-    """Names the file binds itself: a parameter called `input` is no call of the builtin."""
+    """Return the names that the file binds: a parameter called `input` is not the builtin."""
     names = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     names |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -126,14 +123,14 @@ def _complaint(node: ast.AST, aliases: dict[str, str], own: set[str]) -> str:
         return next((_module_complaint(item.name) for item in node.names if _module_complaint(item.name)), "")
     if isinstance(node, ast.ImportFrom):
         if node.level:
-            return "relative imports find nothing: a shipped file stands alone"
+            return "a kernel file is one file, so it cannot import relatively"
         paths = [f"{node.module}.{item.name}" for item in node.names]
         return next((_module_complaint(path) for path in paths if _module_complaint(path)), "")
     if isinstance(node, ast.Name) and node.id in FORBIDDEN_CALLS and isinstance(node.ctx, ast.Load):
-        return f"`{node.id}` has no place in a kernel file" if node.id not in own else ""
+        return f"`{node.id}` cannot be used in a kernel file" if node.id not in own else ""
     if isinstance(node, ast.Attribute):
         if node.attr in FORBIDDEN_ATTRIBUTES:
-            return f"`.{node.attr}` has no place in a kernel file"
+            return f"`.{node.attr}` cannot be used in a kernel file"
         return _module_complaint(_dotted(node, aliases))
     return ""
 
@@ -146,7 +143,7 @@ def _module_complaint(path: str) -> str:
     if path in ALLOWED_ALL_THE_SAME or path == "torch.jit":
         return ""
     if any(path == prefix or path.startswith(prefix + ".") for prefix in FORBIDDEN_PREFIXES):
-        return f"`{path}` has no place in a kernel file"
+        return f"`{path}` cannot be used in a kernel file"
     return ""
 
 
@@ -163,3 +160,49 @@ def _dotted(node: ast.Attribute, aliases: dict[str, str]) -> str:
     if root.split(".")[0] not in ("torch", "triton"):
         return ""
     return ".".join([root, *reversed(parts)])
+
+
+def without_idle_code(tree: ast.Module, needed: frozenset[str]) -> ast.Module:
+    """Remove the self-test and unused imports from the tree; return it with its line numbers.
+
+    Language models and people leave both in their files, and both name modules that no kernel file needs. Imports of
+    `needed` modules stay, since classes may be looked up in them. It does not recurse, because a hostile file may be
+    nested too deeply for that.
+    """
+    tree.body = [node for node in tree.body if not _is_self_test(node)]
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for node in ast.walk(tree):
+        for field in ("body", "orelse", "finalbody"):
+            statements = getattr(node, field, None)
+            if isinstance(statements, list):
+                statements[:] = [_pruned(statement, used, needed) for statement in statements]
+    return tree
+
+
+def _is_self_test(node: ast.stmt) -> bool:
+    """`if __name__ == "__main__":` without an `else`; a candidate's module has another name."""
+    if not isinstance(node, ast.If) or node.orelse or not isinstance(node.test, ast.Compare):
+        return False
+    left, (operator, *_), (right, *more) = node.test.left, node.test.ops, node.test.comparators
+    named = isinstance(left, ast.Name) and left.id == "__name__" and isinstance(operator, ast.Eq)
+    return named and not more and isinstance(right, ast.Constant) and right.value == "__main__"
+
+
+def _pruned(node: ast.stmt, used: set[str], needed: frozenset[str]) -> ast.stmt:
+    """Return the import without unused names, or `pass` if none is left, since a body may not be empty."""
+    if isinstance(node, ast.Import):
+        names = [item for item in node.names if _root(item.name) in needed or _bound(item) in used]
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level and _root(node.module) not in needed:
+        names = [item for item in node.names if item.name == "*" or _bound(item) in used]
+    else:
+        return node
+    node.names = names
+    return node if names else ast.copy_location(ast.Pass(), node)
+
+
+def _root(module: str) -> str:
+    return module.split(".")[0]
+
+
+def _bound(item: ast.alias) -> str:
+    return item.asname or _root(item.name)

@@ -30,10 +30,10 @@ from triton_agent.tools.tape.kernels import (
 from triton_agent.tools.tape.language_names import BUILTINS, CALLABLE_CLASSES, MEMBERS, METHODS, child, table
 
 MAX_DEPTH: Final = 120
-"""Nesting of a function's syntax tree."""
+"""Deepest syntax tree of a function."""
 MAX_NODES: Final = 50_000
 MAX_REASON: Final = 400
-"""Characters of a refusal."""
+"""Longest refusal, in characters."""
 
 _TL = "triton.language"
 _OPERATORS = (
@@ -46,7 +46,7 @@ _FUNCTION_POSITIONS = {
     "associative_scan": (2, "combine_fn"),
     "map_elementwise": (0, "scalar_fn"),
 }
-"""Where functions of the language take a function; methods of the same name take it one position earlier."""
+"""Position and name of a parameter that takes a function; methods of the same name take it one position earlier."""
 _ASSEMBLY_PARAMETERS = ("asm", "constraints", "args", "dtype", "is_pure", "pack")
 _WORDS: Final = {
     "FunctionDef": "a nested function",
@@ -79,15 +79,15 @@ _WORDS: Final = {
 }
 
 UNKNOWN: Final = object()
-"""What an expression means that is no name: some value, never a function."""
+"""The meaning of an expression that is not a name: some value, never a function."""
 
 
 class Local:
-    """What a variable or a value parameter means: some value, never a function."""
+    """The meaning of a variable or a value parameter: some value, never a function."""
 
 
 class FunctionParameter:
-    """What a parameter means that is called, or passed on to be called."""
+    """The meaning of a parameter that is called, or passed on to be called."""
 
 
 class Builtin:

@@ -1,7 +1,7 @@
-"""Reading kernels out of a running candidate: source text, parameters, and the values of the globals they use.
+"""Capture kernels from a running candidate: source text, parameters, and the values of the globals they use.
 
-Runs in the tracer, beside the candidate, with Triton in its compiling mode. Nothing here is relied upon for safety:
-what is captured is data that `kernel_language.check` judges in another process.
+This runs in the tracer, beside the candidate, with Triton in its compiling mode. Safety does not depend on it: the
+result is data that `kernel_language.check` checks in another process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Turning checked kernels back into a Python module that Triton compiles or interprets.
+"""Turn checked kernels back into a Python module that Triton compiles or interprets.
 
-The text of each function stays as its author wrote it, comments included, and as many lines long. Changed are only its
-signature (annotations and defaults come from the data, not from the text) and names of globals that mean something else
-in another function of the module. That nothing else changed is verified by comparing syntax trees.
+The text of each function stays as its author wrote it, with its comments and its number of lines. Only two things
+change: its signature (annotations and defaults come from the data, not from the text), and names of globals that mean
+something else in another function of the module. Comparing syntax trees verifies that nothing else changed.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class KernelModule:
 
     text: str
     names: Mapping[str, str]
-    """By identity."""
+    """Name of each function, by identity."""
     first_lines: Mapping[str, tuple[int, int]]
-    """By identity: line of the `def` in the module, and in the candidate's file."""
+    """Line of each `def` in the module and in the candidate's file, by identity."""
 
     def candidate_line(self, identity: str, line: int) -> int:
         """Return the line of the candidate's file that a line of this module, in that function, comes from."""
@@ -89,7 +89,7 @@ class _Builder:
         self._used = {n.id for tree in self._trees.values() for n in ast.walk(tree) if isinstance(n, ast.Name)}
         self._used |= {p.name for _, function in self._functions for p in function.parameters}
         self._bound = {name: f"taken {name}" for name in (*dir(builtins), *taken)}
-        """Names of the module, with a text that tells apart what they mean."""
+        """Names of the module, each with a text that identifies its meaning."""
         self._bind("triton", LanguageName(path="triton"))
         self._bind("tl", LanguageName(path=_TL))
         self._names: dict[str, str] = {}
@@ -280,7 +280,7 @@ class _Renamer(ast.NodeTransformer):
 
 
 def _edited(source: str, definition: ast.FunctionDef, edits: list[_Edit]) -> str:
-    """Replace the text of nodes; a text of several lines leaves as many line ends behind."""
+    """Replace the text of nodes and keep the number of lines."""
     data = source.encode()
     starts = [0]
     for line in data.split(b"\n"):
