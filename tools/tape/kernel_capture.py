@@ -16,6 +16,7 @@ from typing import Any
 import triton.language as tl
 from triton.runtime.jit import ConstexprFunction, JITFunction, get_jit_fn_file_line
 
+from triton_agent.tools.isolate.tensors import Malformed
 from triton_agent.tools.tape.kernels import (
     Constexpr,
     DType,
@@ -26,6 +27,8 @@ from triton_agent.tools.tape.kernels import (
     NotKernelLanguage,
     Parameter,
     Value,
+    function_from_json,
+    function_to_json,
 )
 from triton_agent.tools.tape.language_names import parameter_types, table
 
@@ -56,6 +59,9 @@ class Capture:
         self._in_progress.append(function)
         try:
             captured = self._read(function, name, line)
+            function_from_json(function_to_json(captured))
+        except Malformed as error:  # the checker would take it for a forgery
+            raise NotKernelLanguage(name, line, str(error)) from error
         finally:
             self._in_progress.pop()
         identity = captured.identity

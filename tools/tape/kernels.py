@@ -21,8 +21,8 @@ MAX_FUNCTIONS: Final = 256
 MAX_SOURCE: Final = 100_000
 """Characters of one function."""
 MAX_TOTAL_SOURCE: Final = 1_000_000
-MAX_ENTRIES: Final = 256
-"""Parameters or globals of one function, and items of one tuple."""
+MAX_ENTRIES: Final = 1024
+"""Parameters or globals of one function, and items of one tuple. CUDA takes parameters of 4 KiB: 512 pointers."""
 MAX_STRING: Final = 10_000
 MAX_VALUE_DEPTH: Final = 8
 MAX_LINE: Final = 10_000_000

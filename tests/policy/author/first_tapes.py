@@ -18,6 +18,7 @@ from tests.tools.tape.tracing_process import Traced, traced
 from triton_agent.policy.author.brief import Hardware
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.writer import write
+from triton_agent.tools.isolate.tensors import Malformed
 from triton_agent.tools.problem import parse_problem
 from triton_agent.tools.tape.kernel_language import check
 from triton_agent.tools.tape.kernels import NotKernelLanguage
@@ -45,7 +46,8 @@ def main() -> None:
         for mode in ("eval", "train"):
             asked = {"source": source, "problem": str(path), "train": mode == "train", "target": options.target}
             requests[f"{name} {mode}"] = asked
-    failures = [f"{name}: {why}" for name, found in traced(requests).items() if (why := fault_of(found))]
+    replies = traced(requests) if requests else {}
+    failures = [f"{name}: {why}" for name, found in replies.items() if (why := fault_of(found))]
     print("\n".join([*unwritten, *failures]))
     taped = len(requests) - len(failures)
     print(f"{taped} of {len(requests)} first files leave a tape ({taped / max(1, len(requests)):.1%})")
@@ -58,7 +60,7 @@ def fault_of(found: Traced) -> str:
         return f"{raised.get('ending') or raised.get('kind')}: {raised.get('text', raised)}"
     try:
         check(found.kernels)
-    except NotKernelLanguage as error:
+    except (Malformed, NotKernelLanguage) as error:
         return str(error)
     return ""
 

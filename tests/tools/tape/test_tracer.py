@@ -202,6 +202,10 @@ def copied(x_desc, y_ptr):
         "y = torch.empty_like(x)\nbad[(1,)](x, y)\nreturn y",
         more="import os\n@triton.jit\ndef bad(x_ptr, y_ptr):\n    os.system('true')\n",
     ),
+    "too many parameters": request(
+        "y = torch.empty_like(x)\nmany[(1,)](*[y] * 1200)\nreturn y",
+        more="@triton.jit\ndef many(" + ", ".join(f"p{n}" for n in range(1200)) + "):\n    tl.store(p0, 0.0)\n",
+    ),
     "library operator": request(
         "return torch.ops.mine.twice(x)",
         more="""
@@ -483,6 +487,7 @@ def test_a_file_without_a_module_class_has_no_model(found: dict[str, Traced]) ->
 
 def test_a_kernel_outside_tritons_language_is_told_as_one(found: dict[str, Traced]) -> None:
     assert found["not Triton's language"].ending == "kernel"
+    assert found["too many parameters"].ending == "kernel" and "1024" in found["too many parameters"].raised["text"]
 
 
 @pytest.mark.parametrize("name", ["library operator", "autograd function", "device questions"])
