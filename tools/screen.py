@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 
-from triton_agent.tools.parsing import parse
+from triton_agent.tools.parsing import name_parts, parse
 from triton_agent.tools.results import Finding
 
 ALLOWED_MODULES = frozenset(
@@ -149,17 +149,9 @@ def _module_complaint(path: str) -> str:
 
 def _dotted(node: ast.Attribute, aliases: dict[str, str]) -> str:
     """`torch._C._jit` for an attribute chain that starts at an imported name; empty for others."""
-    parts = [node.attr]
-    value = node.value
-    while isinstance(value, ast.Attribute):
-        parts.append(value.attr)
-        value = value.value
-    if not isinstance(value, ast.Name) or value.id not in aliases:
-        return ""
-    root = aliases[value.id]
-    if root.split(".")[0] not in ("torch", "triton"):
-        return ""
-    return ".".join([root, *reversed(parts)])
+    parts = name_parts(node)
+    root = aliases.get(parts[0], "") if parts else ""
+    return ".".join([root, *parts[1:]]) if root.split(".")[0] in ("torch", "triton") else ""
 
 
 def without_idle_code(tree: ast.Module, needed: frozenset[str]) -> ast.Module:

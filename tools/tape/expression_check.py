@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NoReturn
 
 from triton_agent.tools.isolate.tensors import Malformed
-from triton_agent.tools.parsing import parse
+from triton_agent.tools.parsing import name_parts, parse
 from triton_agent.tools.tape.inline_assembly import fault_of_assembly, fault_of_constraints
 from triton_agent.tools.tape.kernel_values import MAX_EXPONENT, bare, calculated
 from triton_agent.tools.tape.kernels import (
@@ -138,11 +138,8 @@ class ExpressionCheck:
         if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef) or not source.startswith("def "):
             self._refuse(None, "its source is not a single function definition")
         definition = tree.body[0]
-        if (
-            definition.decorator_list
-            or getattr(definition, "type_params", None)
-            or definition.name != self._function.name
-        ):
+        has_more = definition.decorator_list or getattr(definition, "type_params", None)
+        if has_more or definition.name != self._function.name:
             self._refuse(None, "its source has decorators, type parameters, or another name")
         layer: list[ast.AST] = [definition]
         depth = count = 0
@@ -480,25 +477,20 @@ class ExpressionCheck:
 
     def _meaning(self, node: ast.expr) -> object:
         """Return what a name, or a dotted name, stands for; `UNKNOWN` for anything else, such as `x.shape`."""
-        parts: list[str] = []
-        inner = node
-        while isinstance(inner, ast.Attribute):
-            parts.insert(0, inner.attr)
-            inner = inner.value
-        if not isinstance(inner, ast.Name):
+        parts = name_parts(node)
+        if not parts:
             return UNKNOWN
-        parts.insert(0, inner.id)
-        if inner.id in self._local:
+        if parts[0] in self._local:
             if len(parts) > 1:
                 return UNKNOWN
-            return FunctionParameter() if inner.id in self._function_parameters else Local()
+            return FunctionParameter() if parts[0] in self._function_parameters else Local()
         for length in range(len(parts), 0, -1):
             key = ".".join(parts[:length])
             if key in self._globals:
                 return self._followed(self._globals[key], parts[length:], node)
-        if inner.id in BUILTINS or inner.id == "range":
-            return Builtin(inner.id) if len(parts) == 1 else UNKNOWN
-        if inner.id == self._function.name:
+        if parts[0] in BUILTINS or parts[0] == "range":
+            return Builtin(parts[0]) if len(parts) == 1 else UNKNOWN
+        if parts[0] == self._function.name:
             self._refuse(node, "the function calls itself")
         self._refuse(node, f"{ast.unparse(node)} is not defined, or not something that a kernel may use")
 

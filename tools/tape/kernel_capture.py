@@ -17,6 +17,7 @@ import triton.language as tl
 from triton.runtime.jit import ConstexprFunction, JITFunction, get_jit_fn_file_line
 
 from triton_agent.tools.isolate.tensors import Malformed
+from triton_agent.tools.parsing import name_parts
 from triton_agent.tools.tape.kernels import (
     Constexpr,
     DType,
@@ -138,7 +139,7 @@ class Capture:
         scope = _scope(function.fn)
         found: dict[str, Value] = {}
         for node in _free_names(definition):
-            parts = _parts(node)
+            parts = name_parts(node)
             if parts[0] not in scope:
                 continue  # a builtin, or undefined: the check tells
             used = 1
@@ -205,7 +206,7 @@ def _free_names(definition: ast.FunctionDef) -> list[ast.Name | ast.Attribute]:
 
     def visit(node: ast.AST) -> None:
         if isinstance(node, (ast.Name, ast.Attribute)):
-            parts = _parts(node)
+            parts = name_parts(node)
             if parts:
                 if parts[0] not in local:
                     found.append(node)
@@ -215,12 +216,3 @@ def _free_names(definition: ast.FunctionDef) -> list[ast.Name | ast.Attribute]:
 
     visit(body)
     return found
-
-
-def _parts(node: ast.expr) -> list[str]:
-    """Return `a.b.c` as its parts, nothing if it does not begin with a name."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    return [node.id, *reversed(parts)] if isinstance(node, ast.Name) else []
