@@ -21,21 +21,16 @@ from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from triton_agent.tools.emulate.stand_in_driver import REGISTER_FILE
+from triton_agent.tools.tape.kernel_capture import Capture
+from triton_agent.tools.tape.kernels import value_to_json
 from triton_agent.tools.tape.recorder import OutOfRecord, Recorder
 from triton_agent.tools.tape.tape import Argument, Choice, Constexpr, Descriptor
 
 CHOICES_AT_MOST = 64
 """Most configurations of one autotuned launch; later ones are dropped."""
 
-Capture = Callable[[Any], str]
-"""Captures a kernel and returns its identity."""
-CaptureValue = Callable[[Any], Any]
-"""Returns a compile-time value as plain data."""
 
-
-def record_launches(
-    recorder: Recorder, capture: Capture, capture_value: CaptureValue, facts: Mapping[str, Any]
-) -> None:
+def record_launches(recorder: Recorder, capture: Capture, facts: Mapping[str, Any]) -> None:
     """Make every launch from here on a step of the record."""
     bench: list[list[Choice]] = []
     """Choices collected so far by each autotuner that is going through its configurations."""
@@ -46,7 +41,7 @@ def record_launches(
         if not warmup:
             for hook in kernel.pre_run_hooks:
                 hook(*args, **kwargs)
-            choice = _choice(kernel, args, grid, kwargs, recorder, capture, capture_value)
+            choice = _choice(kernel, args, grid, kwargs, recorder, capture)
             if bench:
                 bench[-1].append(choice)
             elif 0 not in choice.grid:
@@ -83,13 +78,7 @@ def record_launches(
 
 
 def _choice(
-    kernel: Any,
-    args: tuple[Any, ...],
-    grid: Any,
-    kwargs: dict[str, Any],
-    recorder: Recorder,
-    capture: Capture,
-    capture_value: CaptureValue,
+    kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any], recorder: Recorder, capture: Capture
 ) -> Choice:
     signature = inspect.signature(kernel.fn)
     own = {name: value for name, value in kwargs.items() if name in signature.parameters}
@@ -97,21 +86,23 @@ def _choice(
     bound.apply_defaults()
     host = {name: tl.core._unwrap_if_constexpr(value) for name, value in bound.arguments.items()}
     constant = {parameter.name for parameter in kernel.params if parameter.is_constexpr}
-    arguments: list[tuple[str, Argument]] = []
-    for name, value in bound.arguments.items():
-        if name in constant:
-            arguments.append((name, Constexpr(value=capture_value(host[name]))))
-        else:
-            arguments.append((name, _argument(value, recorder, capture_value)))
+    arguments = tuple(
+        (name, _constant(host[name], capture) if name in constant else _argument(value, recorder, capture))
+        for name, value in bound.arguments.items()
+    )
     options = tuple(
         (name, recorder.argument(value)) for name, value in kwargs.items() if name not in signature.parameters
     )
-    return Choice(kernel=capture(kernel), grid=_grid(grid, host), arguments=tuple(arguments), options=options)
+    return Choice(kernel=capture.capture(kernel), grid=_grid(grid, host), arguments=arguments, options=options)
 
 
-def _argument(value: Any, recorder: Recorder, capture_value: CaptureValue) -> Argument:
+def _constant(value: Any, capture: Capture) -> Constexpr:
+    return Constexpr(value=value_to_json(capture.capture_value(value)))
+
+
+def _argument(value: Any, recorder: Recorder, capture: Capture) -> Argument:
     if isinstance(value, tuple):
-        return tuple(_argument(item, recorder, capture_value) for item in value)
+        return tuple(_argument(item, recorder, capture) for item in value)
     if isinstance(value, TensorDescriptor):
         base = value.base.as_strided(tuple(value.shape), tuple(value.strides), value.base.storage_offset())
         return Descriptor(
@@ -121,9 +112,9 @@ def _argument(value: Any, recorder: Recorder, capture_value: CaptureValue) -> Ar
             round_f32_to_tf32=bool(getattr(value, "round_f32_to_tf32", False)),
         )
     if isinstance(value, tl.core.constexpr | tl.core.dtype):
-        return Constexpr(value=capture_value(tl.core._unwrap_if_constexpr(value)))
+        return _constant(tl.core._unwrap_if_constexpr(value), capture)
     if isinstance(value, torch.dtype | torch.device) or (callable(value) and not isinstance(value, torch.Tensor)):
-        return Constexpr(value=capture_value(value))
+        return _constant(value, capture)
     tensor = getattr(value, "base", None) if type(value).__name__ == "TensorWrapper" else None
     if tensor is not None:
         return recorder.view_of(tensor.view(_torch_dtype(value.dtype)))

@@ -190,15 +190,13 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
         number = self.add_storage(storage, Place.FRESH)
         with no_dispatch():
             data = bytes(torch.tensor([], dtype=torch.uint8).set_(storage).tolist())
-        self._add(Constant(buffer=number, data=data, relocations=tuple(self._addresses_in(tensor.dtype, data))))
+        relocations = []
+        for at in range(0, len(data) - 7, 8) if tensor.dtype in (torch.int64, torch.uint64) else ():
+            address = self._address(int.from_bytes(data[at : at + 8], sys.byteorder))
+            if address is not None:
+                relocations.append((at, address))
+        self._add(Constant(buffer=number, data=data, relocations=tuple(relocations)))
         return number
-
-    def _addresses_in(self, dtype: torch.dtype, data: bytes) -> Iterator[tuple[int, Address]]:
-        if dtype in (torch.int64, getattr(torch, "uint64", torch.int64)):
-            for at in range(0, len(data) - 7, 8):
-                address = self._address(int.from_bytes(data[at : at + 8], sys.byteorder))
-                if address is not None:
-                    yield at, address
 
     def is_own_thread(self) -> bool:
         """Whether this is the thread that is recorded; if not, the candidate is refused (`missed`)."""

@@ -36,7 +36,6 @@ from triton_agent.tools.tape.kernels import (
     NotKernelLanguage,
     function_references,
     value_from_json,
-    value_to_json,
 )
 from triton_agent.tools.tape.launches import record_launches
 from triton_agent.tools.tape.outline import Outline, fill
@@ -108,9 +107,7 @@ class Tracer:
         self.model_class: type[torch.nn.Module] | None = None
         fake_tensor: Any = importlib.import_module("torch._subclasses.fake_tensor")
         fake_tensor.init_gpu_context = lambda *_: None
-        record_launches(
-            self.recorder, self.capture.capture, lambda value: value_to_json(self.capture.capture_value(value)), facts
-        )
+        record_launches(self.recorder, self.capture, facts)
 
     def handle(self, message: dict[str, Any], payloads: list[Payload]) -> dict[str, Any]:
         if message["op"] == "load":
