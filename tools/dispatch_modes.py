@@ -1,4 +1,4 @@
-"""What our dispatch modes have in common."""
+"""The base class of our dispatch modes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class UncompiledMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Inside, nothing is compiled. Else torch imports its whole compiler, 2.6 s, at the first operator."""
+    """A mode in which torch compiles nothing; otherwise it imports its whole compiler (2.6 s) at the first operator."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

@@ -1,8 +1,8 @@
-"""The screen: what can be refused by reading the text, before any process is spent on it.
+# ruff: noqa: SIM905 (word lists are easier to read and to compare than quoted items)
+"""The screen: refuse a text by reading it, before a process is started for it.
 
-It saves time and gives the clearest message. Trust does not rest on it: with the screen off, the guard in the worker
-and the checks of the answer refuse the same candidates by what they do. Kept simple on purpose: names that honest
-kernel files have no use for, nothing clever.
+It saves time and gives the clearest message. No verdict depends on it: with the screen off, the tracer and the checks
+of the answer refuse the same candidates. It only looks for names that honest kernel files have no use for.
 """
 
 from __future__ import annotations
@@ -10,76 +10,41 @@ from __future__ import annotations
 import ast
 import dataclasses
 
-from triton_agent.tools.idle_code import without_idle_code
-from triton_agent.tools.parsing import parse
+from triton_agent.tools.parsing import name_parts, parse
 from triton_agent.tools.results import Finding
 
 ALLOWED_MODULES = frozenset(
-    {
-        *("torch", "triton", "math", "typing", "typing_extensions", "functools", "dataclasses", "enum", "itertools"),
-        *(
-            "collections",
-            "operator",
-            "__future__",
-            "abc",
-            "numbers",
-            "contextlib",
-            "warnings",
-            "copy",
-            "string",
-            "types",
-        ),
-    }
+    "torch triton math typing typing_extensions functools dataclasses enum itertools collections operator __future__ "
+    "abc numbers contextlib warnings copy string types logging".split()
 )
-"""What a shipped file may import."""
+"""Modules that a kernel file may import."""
 
 FORBIDDEN_PREFIXES = (
     *("torch._C", "torch._dynamo", "torch._inductor", "torch._subclasses", "torch._ops", "torch._utils"),
     *("torch.utils.cpp_extension", "torch.utils._python_dispatch", "torch.multiprocessing", "torch.distributed"),
     *("torch.hub", "torch.package", "torch.serialization", "torch.load", "torch.save", "torch.os", "torch.sys"),
     *("torch.ctypes", "torch.importlib", "torch.builtins", "torch.inspect", "torch.threading", "torch.jit"),
-    *("torch.compile", "torch.from_file", "torch.classes", "torch.ops.load_library", "torch.utils.data"),
+    *("torch.from_file", "torch.classes", "torch.ops.load_library", "torch.utils.data"),
     *("triton.runtime.interpreter", "triton.backends", "triton._C", "triton.compiler"),
 )
-"""Parts of torch and triton that reach files, other processes, or the machinery that watches the candidate."""
+"""Parts of torch and triton that reach files, other processes, or the code that records the candidate."""
 
-ALLOWED_ALL_THE_SAME = frozenset({"torch.jit.ignore", "torch.jit.unused", "torch.jit.export", "torch.jit.is_scripting"})
-"""Marks for torch's own compilers, which do nothing to a function that is called as it is."""
-
-FORBIDDEN_CALLS = frozenset(
-    {"eval", "exec", "compile", "open", "__import__", "input", "breakpoint", "globals", "locals", "memoryview"}
+ALLOWED_ALL_THE_SAME = frozenset(
+    f"torch.jit.{name}" for name in "ignore unused export is_scripting script script_if_tracing trace freeze".split()
 )
+"""Marks for torch's compilers, and compilers that the tracer replaces by functions that return the model as it is."""
+
+FORBIDDEN_CALLS = frozenset("eval exec compile open __import__ input breakpoint globals locals memoryview".split())
 
 FORBIDDEN_ATTRIBUTES = frozenset(
-    {
-        *(
-            "__globals__",
-            "__code__",
-            "__closure__",
-            "__builtins__",
-            "__subclasses__",
-            "__bases__",
-            "__mro__",
-            "__loader__",
-        ),
-        *(
-            "__spec__",
-            "f_back",
-            "f_globals",
-            "f_locals",
-            "tb_frame",
-            "gi_frame",
-            "cr_frame",
-            "__reduce__",
-            "__reduce_ex__",
-        ),
-        *("__torch_function__", "__torch_dispatch__", "__array_interface__", "__cuda_array_interface__", "__dlpack__"),
-    }
+    "__globals__ __code__ __closure__ __builtins__ __subclasses__ __bases__ __mro__ __loader__ __spec__ f_back "
+    "f_globals f_locals tb_frame gi_frame cr_frame __reduce__ __reduce_ex__ __torch_function__ __torch_dispatch__ "
+    "__array_interface__ __cuda_array_interface__ __dlpack__".split()
 )
-"""Ways out of the file's own names."""
+"""Attributes that lead out of the file's own names."""
 
 SOURCE_LIMIT_BYTES = 512 * 1024
-"""A hand-written kernel file has a hundredth of this; the parser is not exercised with more."""
+"""A hundred times a hand-written kernel file; longer texts are not parsed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +57,7 @@ class Objection:
 
 
 def screen(source: str, *, strict: bool = True) -> Objection | None:
-    """The first objection; without `strict` only what makes running it pointless (no Python, no ModelNew)."""
+    """Return the first objection. Without `strict`, object only to texts that cannot run: no Python, no ModelNew."""
     if len(source.encode("utf-8", "surrogatepass")) > SOURCE_LIMIT_BYTES:
         return _objection(Finding.NO_MODEL, 0, f"the file is larger than {SOURCE_LIMIT_BYTES // 1024} KB")
     if not source.strip():
@@ -107,24 +72,9 @@ def screen(source: str, *, strict: bool = True) -> Objection | None:
         )
     if not _defines_model(tree):
         return _objection(Finding.NO_MODEL, 0, "the file defines no class ModelNew at its top level")
-    return _forbidden(without_idle_code(tree, ALLOWED_MODULES)) if strict else None
-
-
-def _objection(finding: Finding, line: int, message: str) -> Objection:
-    return Objection(finding=finding, line=line, message=f"line {line}: {message}" if line else message)
-
-
-def _defines_model(tree: ast.Module) -> bool:
-    """A class of that name, or any binding of it; what it is shows when it runs."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and node.name == "ModelNew":
-            return True
-        if isinstance(node, ast.Name) and node.id == "ModelNew" and isinstance(node.ctx, ast.Store):
-            return True
-    return False
-
-
-def _forbidden(tree: ast.Module) -> Objection | None:
+    if not strict:
+        return None
+    tree = without_idle_code(tree, ALLOWED_MODULES)
     aliases = _aliases(tree)
     own = _own_names(tree) | aliases.keys()
     for node in ast.walk(tree):
@@ -134,8 +84,21 @@ def _forbidden(tree: ast.Module) -> Objection | None:
     return None
 
 
+def _objection(finding: Finding, line: int, message: str) -> Objection:
+    return Objection(finding=finding, line=line, message=f"line {line}: {message}" if line else message)
+
+
+def _defines_model(tree: ast.Module) -> bool:
+    """Whether the file binds ModelNew; the tracer checks what it is."""
+    return any(
+        (isinstance(node, ast.ClassDef) and node.name == "ModelNew")
+        or (isinstance(node, ast.Name) and node.id == "ModelNew" and isinstance(node.ctx, ast.Store))
+        for node in ast.walk(tree)
+    )
+
+
 def _aliases(tree: ast.Module) -> dict[str, str]:
-    """Local name -> dotted path it was imported as."""
+    """Return the dotted path of each imported name."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -148,7 +111,7 @@ def _aliases(tree: ast.Module) -> dict[str, str]:
 
 
 def _own_names(tree: ast.Module) -> set[str]:
-    """Names the file binds itself: a parameter called `input` is no call of the builtin."""
+    """Return the names that the file binds: a parameter called `input` is not the builtin."""
     names = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     names |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -160,14 +123,14 @@ def _complaint(node: ast.AST, aliases: dict[str, str], own: set[str]) -> str:
         return next((_module_complaint(item.name) for item in node.names if _module_complaint(item.name)), "")
     if isinstance(node, ast.ImportFrom):
         if node.level:
-            return "relative imports find nothing: a shipped file stands alone"
+            return "a kernel file is one file, so it cannot import relatively"
         paths = [f"{node.module}.{item.name}" for item in node.names]
         return next((_module_complaint(path) for path in paths if _module_complaint(path)), "")
     if isinstance(node, ast.Name) and node.id in FORBIDDEN_CALLS and isinstance(node.ctx, ast.Load):
-        return f"`{node.id}` has no place in a kernel file" if node.id not in own else ""
+        return f"`{node.id}` cannot be used in a kernel file" if node.id not in own else ""
     if isinstance(node, ast.Attribute):
         if node.attr in FORBIDDEN_ATTRIBUTES:
-            return f"`.{node.attr}` has no place in a kernel file"
+            return f"`.{node.attr}` cannot be used in a kernel file"
         return _module_complaint(_dotted(node, aliases))
     return ""
 
@@ -180,20 +143,58 @@ def _module_complaint(path: str) -> str:
     if path in ALLOWED_ALL_THE_SAME or path == "torch.jit":
         return ""
     if any(path == prefix or path.startswith(prefix + ".") for prefix in FORBIDDEN_PREFIXES):
-        return f"`{path}` has no place in a kernel file"
+        return f"`{path}` cannot be used in a kernel file"
     return ""
 
 
 def _dotted(node: ast.Attribute, aliases: dict[str, str]) -> str:
     """`torch._C._jit` for an attribute chain that starts at an imported name; empty for others."""
-    parts = [node.attr]
-    value = node.value
-    while isinstance(value, ast.Attribute):
-        parts.append(value.attr)
-        value = value.value
-    if not isinstance(value, ast.Name) or value.id not in aliases:
-        return ""
-    root = aliases[value.id]
-    if root.split(".")[0] not in ("torch", "triton"):
-        return ""
-    return ".".join([root, *reversed(parts)])
+    parts = name_parts(node)
+    root = aliases.get(parts[0], "") if parts else ""
+    return ".".join([root, *parts[1:]]) if root.split(".")[0] in ("torch", "triton") else ""
+
+
+def without_idle_code(tree: ast.Module, needed: frozenset[str]) -> ast.Module:
+    """Remove the self-test and unused imports from the tree; return it with its line numbers.
+
+    Language models and people leave both in their files, and both name modules that no kernel file needs. Imports of
+    `needed` modules stay, since classes may be looked up in them. It does not recurse, because a hostile file may be
+    nested too deeply for that.
+    """
+    tree.body = [node for node in tree.body if not _is_self_test(node)]
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for node in ast.walk(tree):
+        for field in ("body", "orelse", "finalbody"):
+            statements = getattr(node, field, None)
+            if isinstance(statements, list):
+                statements[:] = [_pruned(statement, used, needed) for statement in statements]
+    return tree
+
+
+def _is_self_test(node: ast.stmt) -> bool:
+    """`if __name__ == "__main__":` without an `else`; a candidate's module has another name."""
+    if not isinstance(node, ast.If) or node.orelse or not isinstance(node.test, ast.Compare):
+        return False
+    left, (operator, *_), (right, *more) = node.test.left, node.test.ops, node.test.comparators
+    named = isinstance(left, ast.Name) and left.id == "__name__" and isinstance(operator, ast.Eq)
+    return named and not more and isinstance(right, ast.Constant) and right.value == "__main__"
+
+
+def _pruned(node: ast.stmt, used: set[str], needed: frozenset[str]) -> ast.stmt:
+    """Return the import without unused names, or `pass` if none is left, since a body may not be empty."""
+    if isinstance(node, ast.Import):
+        names = [item for item in node.names if _root(item.name) in needed or _bound(item) in used]
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level and _root(node.module) not in needed:
+        names = [item for item in node.names if item.name == "*" or _bound(item) in used]
+    else:
+        return node
+    node.names = names
+    return node if names else ast.copy_location(ast.Pass(), node)
+
+
+def _root(module: str) -> str:
+    return module.split(".")[0]
+
+
+def _bound(item: ast.alias) -> str:
+    return item.asname or _root(item.name)

@@ -1,7 +1,7 @@
-"""Whether two kernel files are the same but for names, comments and layout, so that none is judged twice.
+"""Recognise kernel files that differ only in names, comments and layout, so that none is evaluated twice.
 
-Names that a file binds itself are replaced by their order of appearance; what it takes from elsewhere (attributes,
-imported names, `ModelNew`) stays, and so do all numbers. Not covered: the same computation written another way.
+Names that a file binds are replaced by their order of appearance. Names from elsewhere (attributes, imports,
+`ModelNew`) stay, and so do all numbers. Not covered: the same computation written in another way.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ KEPT = frozenset({"ModelNew", "forward", "self", "__init__", "super"})
 
 @functools.lru_cache(maxsize=4096)
 def structure_of(source: str) -> str:
-    """Equal for files that differ in names, comments, docstrings and layout only; of the bare text if it is no file."""
+    """Return a digest of the file's structure; of the text itself if it cannot be parsed."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -34,7 +34,7 @@ def _drop_docstrings(tree: ast.Module) -> None:
 
 
 def _bound_names(tree: ast.Module) -> frozenset[str]:
-    """What the file defines or assigns; names of imports and of methods belong to others."""
+    """Return the names that the file defines or assigns, without imports and methods."""
     methods = {
         item.name
         for node in ast.walk(tree)
@@ -54,7 +54,7 @@ def _bound_names(tree: ast.Module) -> frozenset[str]:
 
 
 class _Renamer(ast.NodeTransformer):
-    """Puts numbers in the place of names, in the order in which they are met."""
+    """Replaces names by numbers, in order of appearance."""
 
     def __init__(self, bound: frozenset[str]) -> None:
         self._bound = bound

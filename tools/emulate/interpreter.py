@@ -197,6 +197,15 @@ def install(target: str = "cuda:90") -> Interpreter:
     return _installed
 
 
+def _yielding_to_tensors(operator: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an operator of `tl.constexpr` that leaves tensors to the tensor's own; the compiler does the same."""
+    return lambda self, other: NotImplemented if isinstance(other, tl.tensor) else operator(self, other)
+
+
+def _dot_scaled(*_: Any, **__: Any) -> Any:
+    raise Unsupported("`tl.dot_scaled`")
+
+
 def _replace_language(interpreter: Interpreter) -> None:
     """Bind the functions of `triton.language` to the interpreter, in every module where kernels find them."""
     stock._get_np_dtype = _remembering(stock._get_np_dtype)
@@ -207,9 +216,27 @@ def _replace_language(interpreter: Interpreter) -> None:
     stock._patch_lang_tensor(tl.tensor, scope)
     for place in (tl, tl.core):
         stock._patch_lang_core(place, scope)
-        place.static_assert = _static_assert
+        place.static_assert, place.dot_scaled = _static_assert, _dot_scaled
     for place in (tl, tl.core, tl.tensor):
         place.reduce, place.associative_scan = reduce, associative_scan
+    for name in (
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "and",
+        "or",
+        "xor",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "eq",
+        "ne",
+    ):
+        setattr(tl.constexpr, f"__{name}__", _yielding_to_tensors(getattr(tl.constexpr, f"__{name}__")))
     tl.tensor.__index__ = lambda tensor: int(tensor.handle.data.reshape(-1)[0])
     for name, function in inspect.getmembers(cuda.libdevice, callable):
         if hasattr(libdevice, name):

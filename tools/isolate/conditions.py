@@ -52,11 +52,15 @@ class Conditions:
                 switch.allow_tf32 = value
 
     def calling(self, device: str) -> contextlib.AbstractContextManager[Any]:
-        """The surroundings of one call of a module."""
+        """Return the context for one call of a module. A call on the CPU stands for one on a GPU."""
         if not self.autocast:
             return contextlib.nullcontext()
         import torch
 
+        from triton_agent.tools import cuda_autocast
+
+        if device == "cpu":
+            cuda_autocast.install(computes=True)
         return torch.autocast(device, dtype=getattr(torch, self.autocast))
 
 

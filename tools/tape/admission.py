@@ -1,14 +1,15 @@
-"""Whether a tape may be run: every number on it is checked against every other before anything is done with it.
+"""Decide whether a tape may be run: check every number on it against the others and against the call.
 
-A tape comes from the process in which the candidate's Python ran, so all of it may be forged. What is admitted cannot
-reach memory outside its buffers by an operator of torch, runs operators of torch's own that touch nothing but tensors,
-and gets compiler options that are numbers. Kernels are checked in `kernel_language.py`, and what they reach at run time
-by the executor. Admission says nothing about whether the tape is right.
+A tape comes from the process in which the candidate's Python ran, so all of it may be forged. An admitted tape runs
+only operators of torch's own that compute on tensors, its views lie inside their buffers, and its compiler options are
+numbers. Kernels are checked in `kernel_language.py`; the executor checks what they access at run time. Admission does
+not say whether the tape computes the right answer.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 
 import torch
@@ -16,17 +17,15 @@ import torch
 from triton_agent.tools.isolate.tensors import DTYPES, Malformed, leaves, shape_of
 from triton_agent.tools.operators import kind_of
 from triton_agent.tools.tape.outline import Outline
-from triton_agent.tools.tape.slicing import schema_of
+from triton_agent.tools.tape.slicing import operator_of
 from triton_agent.tools.tape.tape import (
     BUFFER_BYTES_AT_MOST,
     Address,
     Allocate,
-    Buffer,
     Choice,
     Constant,
     Constexpr,
     Descriptor,
-    Launch,
     Operate,
     Place,
     Step,
@@ -41,7 +40,7 @@ FORBIDDEN = frozenset(
     | {"requires_grad_", "_local_scalar_dense", "item", "equal", "is_nonzero", "_cufft_clear_plan_cache"}
     | {"_cufft_set_plan_cache_max_size", "_assert_async", "_assert_scalar", "_assert_tensor_metadata", "_pin_memory"}
 )
-"""Operators that do other things than computing on tensors."""
+"""Operators that do more than compute on tensors."""
 SAFE_KINDS = frozenset({"heavy", "arithmetic", "reduction", "movement", "view", "allocation", "random", "index"})
 OPTIONS: Mapping[str, type] = {
     "num_warps": int,
@@ -58,21 +57,23 @@ OPTIONS: Mapping[str, type] = {
     "matrix_instr_nonkdim": int,
     "kpack": int,
 }
-"""Compiler options that a launch may give, and what they are."""
+"""Compiler options that a launch may set, with the type of each."""
+_OPERATOR = re.compile(r"(aten|prims)\.\w+\.\w+", re.ASCII)
+"""An operator of torch's own with its overload."""
 WARPS = (1, 2, 4, 8, 16, 32)
 LARGEST_GRID = (2**31 - 1, 65535, 65535)
 
 
 class NotAdmitted(Malformed):
-    """The tape contradicts itself or what it was made for."""
+    """The tape contradicts itself or the call it was made for."""
 
 
 class UnknownOption(Exception):
-    """A launch gives a compiler option that no compiler has, or that may not be given."""
+    """A launch sets a compiler option that does not exist or is not allowed."""
 
 
 def admit(tape: Tape, call: Outline, constructor: Outline, state: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise unless the tape can be run on such a call. `state` holds the shapes of the reference's tensors."""
+    """Raise unless the tape may be run on this form of call. `state` holds the shapes of the reference's tensors."""
     for buffer in tape.buffers:
         _require(buffer.size_bytes <= BUFFER_BYTES_AT_MOST, "a buffer without bounds")
     _admit_outside(tape, tape.inputs, call, Place.INPUT)
@@ -90,7 +91,12 @@ def admit(tape: Tape, call: Outline, constructor: Outline, state: Mapping[str, t
         _require(view.buffer in made, "an output lies in memory that nothing made")
     names = {name for name, _ in tape.state}
     _require(all(name in names for name, _ in tape.rebound), "a buffer that is none was replaced")
-    _admit_tree(tape)
+    try:
+        listed = [leaf["tensor"] for _, leaf in leaves(tape.tree) if "tensor" in leaf]
+        shape_of(tape.tree)  # can be compared with another nesting
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise NotAdmitted("the outputs have no nesting") from error
+    _require(listed == list(range(len(tape.outputs))), "the outputs are nested otherwise than they are listed")
 
 
 def _require(condition: bool, why: str) -> None:
@@ -99,7 +105,7 @@ def _require(condition: bool, why: str) -> None:
 
 
 def _admit_outside(tape: Tape, views: Iterable[View], outline: Outline, place: Place) -> None:
-    """Memory from outside lies as it was described to the tracer."""
+    """Require that memory from outside lies as it was described to the tracer."""
     views = tuple(views)
     _require(len(views) == len(outline.tensors), "there are other arguments than were given")
     buffers: dict[int, int] = {}
@@ -115,23 +121,29 @@ def _admit_outside(tape: Tape, views: Iterable[View], outline: Outline, place: P
 
 
 def _within(tape: Tape, view: View) -> None:
-    """The view lies in its buffer."""
+    """Require that the view lies in its buffer."""
     _require(view.buffer < len(tape.buffers), "a buffer that is not there")
     _require(view.dtype in DTYPES, f"a dtype {view.dtype!r}")
     _require(len(view.shape) == len(view.strides), "shape and strides of different length")
-    item_bytes = DTYPES[view.dtype].itemsize
-    last = sum((size - 1) * stride for size, stride in zip(view.shape, view.strides)) if view.elements else -1
-    end_bytes = (view.offset + last + 1) * item_bytes
-    _require(view.elements == 0 or end_bytes <= tape.buffers[view.buffer].size_bytes, "a view beyond its buffer")
+    _require(view.elements == 0 or view.end_bytes <= tape.buffers[view.buffer].size_bytes, "a view beyond its buffer")
 
 
 def _admit_steps(tape: Tape, steps: Iterable[Step], made: set[int], may_touch: tuple[Place, ...]) -> None:
     for step in steps:
         if isinstance(step, (Allocate, Constant)):
-            _admit_memory(tape, step, made)
+            _require(step.buffer < len(tape.buffers), "a buffer that is not there")
+            buffer = tape.buffers[step.buffer]
+            _require(buffer.place is Place.FRESH, "memory from outside is made anew")
+            if isinstance(step, Constant):
+                _require(len(step.data) <= buffer.size_bytes, "more values than there is room for")
+                for at, address in step.relocations:
+                    _require(at + 8 <= len(step.data) and address.buffer in made, "an address that is none")
             made.add(step.buffer)
             continue
-        arguments = _arguments_of(step)
+        if isinstance(step, Operate):
+            arguments = [*step.args, *(value for _, value in step.kwargs)]
+        else:
+            arguments = [value for choice in step.choices for _, value in choice.arguments]
         for value in arguments:
             for view in views_in(value):
                 _within(tape, view)
@@ -145,33 +157,16 @@ def _admit_steps(tape: Tape, steps: Iterable[Step], made: set[int], may_touch: t
                 _admit_choice(choice)
 
 
-def _admit_memory(tape: Tape, step: Allocate | Constant, made: set[int]) -> None:
-    _require(step.buffer < len(tape.buffers), "a buffer that is not there")
-    buffer: Buffer = tape.buffers[step.buffer]
-    _require(buffer.place is Place.FRESH, "memory from outside is made anew")
-    if isinstance(step, Constant):
-        _require(len(step.data) <= buffer.size_bytes, "more values than there is room for")
-        for at, address in step.relocations:
-            _require(at + 8 <= len(step.data) and address.buffer in made, "an address that is none")
-
-
-def _arguments_of(step: Operate | Launch) -> list[object]:
-    if isinstance(step, Operate):
-        return [*step.args, *(value for _, value in step.kwargs)]
-    return [value for choice in step.choices for _, value in choice.arguments]
-
-
 def _admit_operator(tape: Tape, step: Operate, made: set[int]) -> None:
-    """An operator of torch's own that computes on tensors; its results are buffers from here on."""
-    parts = step.operator.split(".")
-    _require(len(parts) == 3 and parts[0] in ("aten", "prims"), f"an operator {step.operator!r}")
-    full_name = f"{parts[0]}::{parts[1]}" + ("" if parts[2] == "default" else f".{parts[2]}")
-    _require(torch._C._dispatch_has_kernel(full_name), f"no operator {step.operator}")
-    _require(parts[1] not in FORBIDDEN and kind_of(step.operator) in SAFE_KINDS, f"the operator {step.operator}")
+    """Require an operator of torch's own that computes on tensors; its results count as made from here on."""
+    _require(_OPERATOR.fullmatch(step.operator) is not None, f"an operator {step.operator!r:.80}")
     try:
-        schema_of(step.operator)
-    except (AttributeError, ValueError, AssertionError) as error:
-        raise NotAdmitted(f"no operator {step.operator}") from error
+        has_kernel = torch._C._dispatch_has_kernel(operator_of(step.operator).name())
+    except (AssertionError, AttributeError, RuntimeError):
+        has_kernel = False
+    _require(has_kernel, f"no operator {step.operator}")
+    name = step.operator.split(".")[1]
+    _require(name not in FORBIDDEN and kind_of(step.operator) in SAFE_KINDS, f"the operator {step.operator}")
     for value in (*step.args, *(value for _, value in step.kwargs)):
         _require(not _holds(value, (Address, Descriptor, Constexpr)), "an operator is given what only a launch takes")
     for view in step.results:
@@ -197,13 +192,3 @@ def _admit_choice(choice: Choice) -> None:
             raise UnknownOption(f"Keyword argument {name} was specified but unrecognised")
         if name == "num_warps" and value not in WARPS:
             raise UnknownOption(f"num_warps must be a power of two up to 32, not {value}")
-
-
-def _admit_tree(tape: Tape) -> None:
-    """The nesting of the outputs names each output once, and can be compared with another one."""
-    try:
-        found = [leaf["tensor"] for _, leaf in leaves(tape.tree) if "tensor" in leaf]
-        shape_of(tape.tree)
-    except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise NotAdmitted("the outputs have no nesting") from error
-    _require(found == list(range(len(tape.outputs))), "the outputs are nested otherwise than they are listed")

@@ -1,14 +1,14 @@
-"""A GPU for host code to talk to while it is traced: devices, streams, events, graphs, properties.
+"""A GPU for host code to talk to while it is traced: devices, streams, events, graphs, generators, properties.
 
-    with FakeGpu(facts, recorder):
+    gpu = FakeGpu(facts, recorder)
+    with gpu:
         model(x)
 
 Nothing here computes. A tape knows one device. Tensors without values are torch's fake tensors on the CPU, since torch
-without CUDA cannot handle others, but they say that they are on `cuda:0`; questions to `torch.cuda` are answered with
+without CUDA cannot handle others, but they say that they are on `cuda:0`. Questions to `torch.cuda` are answered with
 the facts of the card that the tape is for. Work on any stream is recorded in the order in which Python asks for it, and
-a captured CUDA graph becomes the steps that it captured. Under autocast operators are cast by the CPU's lists, which
-leave softmax, normalisations and sums narrow where CUDA's widen them. Not covered: several GPUs, CUDA's random
-generators, `torch.set_default_device`.
+a captured CUDA graph becomes the steps that it captured. `torch.compile` and `torch.jit.script` return what they are
+given: what they would compile is recorded as it is called. Not covered: several GPUs.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 
+from triton_agent.tools import cuda_autocast
 from triton_agent.tools.tape.recorder import Entry, OutOfRecord, Recorder
 
 DEVICE = torch.device("cuda", 0)
 CPU = torch.device("cpu")
 _REAL_DEVICE: Any = FakeTensor.device.fget  # type: ignore[attr-defined]
-_TAKES_DEVICE_FIRST = frozenset((torch.Tensor.to,))
-"""Functions that take a device among their positional arguments; elsewhere it comes by keyword."""
+_REAL_DISPATCH: Any = FakeTensor.__torch_dispatch__.__func__  # type: ignore[attr-defined]
+_RealGenerator = torch.Generator
 _SAYS: dict[Any, Callable[[Any], Any]] = {
     torch.Tensor.device.__get__: lambda tensor: DEVICE,
     torch.Tensor.is_cuda.__get__: lambda tensor: True,  # type: ignore[attr-defined]
@@ -39,38 +40,67 @@ _SAYS: dict[Any, Callable[[Any], Any]] = {
     torch.Tensor.pin_memory: lambda tensor: tensor,
     torch.Tensor.is_pinned: lambda tensor: False,
 }
-"""What is said of any tensor, whatever the other arguments."""
+"""Answers about any tensor, whatever the other arguments are."""
+_ACCELERATOR: dict[str, Callable[..., Any]] = {
+    "is_available": lambda: True,
+    "device_count": lambda: 1,
+    "current_accelerator": lambda check_available=False: torch.device("cuda"),
+    "current_device_index": lambda: 0,
+    "synchronize": lambda device=None: None,
+}
 
 
 class FakeGpu(TorchFunctionMode):
-    """The context in which there seems to be a GPU."""
+    """The context in which there seems to be a GPU; it may be entered again after it was left."""
 
     def __init__(self, facts: dict[str, Any], recorder: Recorder) -> None:
         super().__init__()
         self._recorder = recorder
-        self._answers = {**_answers(facts), **_streams(), **_graphs(recorder)}
+        self._default_device = CPU
         self._stack = contextlib.ExitStack()
+        self._replaced: list[tuple[Any, str, Any]] = [
+            *((torch.cuda, name, answer) for name, answer in _answers(facts, recorder).items()),
+            *((torch.cuda.nvtx, f"range_{name}", _nothing) for name in ("push", "pop", "start", "end")),
+            (torch.cuda.nvtx, "mark", _nothing),
+            (torch.version, "cuda", torch.version.cuda or "12.8"),
+            (torch, "Generator", FakeGenerator),
+            (torch, "compile", _uncompiled),
+            *((torch.jit, name, _uncompiled) for name in ("script", "script_if_tracing", "trace", "freeze")),
+            *((torch.accelerator, name, answer) for name, answer in _ACCELERATOR.items()),
+            (torch, "set_default_device", self._set_default_device),
+            (torch, "get_default_device", lambda: self._default_device),
+            (torch.Tensor, "record_stream", _nothing),
+            (torch.nn.Module, "_apply", _apply),
+            (torch.nn.Module, "compile", _nothing),
+            (torch, "set_autocast_enabled", _for_cpu_too(torch.set_autocast_enabled)),
+            (torch, "set_autocast_dtype", _for_cpu_too(torch.set_autocast_dtype)),
+            (FakeTensor, "device", property(self._device_of)),
+            (FakeTensor, "__torch_dispatch__", classmethod(self._without_modes)),
+        ]
+        cuda_autocast.install(computes=False)
 
     def __enter__(self) -> FakeGpu:
-        for name, answer in self._answers.items():
-            self._put(torch.cuda, name, answer)
-        self._put(torch.Tensor, "record_stream", lambda tensor, stream: None)
-        self._put(torch.nn.Module, "_apply", _apply)
-        for name in ("set_autocast_enabled", "set_autocast_dtype"):
-            self._put(torch, name, _for_cpu_too(getattr(torch, name)))
-        recorder = self._recorder
-        self._put(FakeTensor, "device", property(lambda it: _REAL_DEVICE(it) if recorder.is_dispatching else DEVICE))
+        for owner, name, value in self._replaced:
+            self._stack.callback(setattr, owner, name, owner.__dict__.get(name, getattr(owner, name, None)))
+            setattr(owner, name, value)
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
-
-    def _put(self, owner: Any, name: str, value: Any) -> None:
-        """In place of an attribute, until this context is left."""
-        self._stack.callback(setattr, owner, name, owner.__dict__.get(name, getattr(owner, name, None)))
-        setattr(owner, name, value)
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)  # type: ignore[no-untyped-call]
         self._stack.close()
+
+    def _device_of(self, tensor: FakeTensor) -> Any:
+        is_asked_by_torch = not self._recorder.is_own_thread() or self._recorder.is_dispatching
+        return _REAL_DEVICE(tensor) if is_asked_by_torch else DEVICE
+
+    def _without_modes(self, cls: type, *args: Any, **kwargs: Any) -> Any:
+        """Stand for the method that torch calls where no mode is active, as in a thread of the candidate."""
+        self._recorder.is_own_thread()  # notes it where it is not; torch does not survive an exception here
+        return _REAL_DISPATCH(cls, *args, **kwargs)
+
+    def _set_default_device(self, device: Any) -> None:
+        self._default_device = CPU if device is None else torch.device(device)
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -84,19 +114,39 @@ class FakeGpu(TorchFunctionMode):
             kwargs["device"] = _on_cpu(kwargs["device"])
         if kwargs.get("pin_memory"):
             kwargs["pin_memory"] = False
-        if func in _TAKES_DEVICE_FIRST:
+        if func is torch.Tensor.to:  # the one function that takes a device among its positional arguments
             args = (args[0], *map(_on_cpu, args[1:]))
         return func(*args, **kwargs)
 
 
+class FakeGenerator(_RealGenerator):
+    """A generator of any device. It gives no number to a tape: the executor seeds torch before each call."""
+
+    device = property(lambda self: self._device)  # type: ignore[assignment]
+
+    def __new__(cls, device: Any = CPU) -> FakeGenerator:
+        made = super().__new__(cls, "cpu")
+        made._device = torch.device(device)
+        return made
+
+
 def _on_cpu(value: Any) -> Any:
-    """The CPU in place of a CUDA device."""
+    """Return the CPU in place of a CUDA device, and anything else as it is."""
     named = type(value) is int or (isinstance(value, str) and value.partition(":")[0] == "cuda")
     return CPU if named or (isinstance(value, torch.device) and value.type == "cuda") else value
 
 
+def _uncompiled(model: Any = None, *_: Any, **__: Any) -> Any:
+    """Stand for `torch.compile`, as a function and as a decorator with options."""
+    return _uncompiled if model is None else model
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Take any arguments and do nothing."""
+
+
 def _apply(module: torch.nn.Module, change: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
-    """Torch's own exchanges the insides of tensors, which tensors without values do not allow."""
+    """Stand for torch's own `_apply`, which swaps the insides of tensors; tensors without values do not allow that."""
     for child in module.modules() if recurse else [module]:
         for name, parameter in child._parameters.items():
             if parameter is not None:
@@ -110,7 +160,7 @@ def _apply(module: torch.nn.Module, change: Callable[[torch.Tensor], torch.Tenso
 
 
 def _for_cpu_too(switch: Callable[..., None]) -> Callable[..., None]:
-    """A switch of autocast for CUDA, which has to hold for tensors that torch takes for CPU tensors."""
+    """Extend a switch of autocast for CUDA to the CPU, on which torch believes the tensors to be."""
 
     def switched(*args: Any) -> None:
         device, value = args if len(args) == 2 else ("cuda", *args)
@@ -121,37 +171,8 @@ def _for_cpu_too(switch: Callable[..., None]) -> Callable[..., None]:
     return switched
 
 
-def _answers(facts: dict[str, Any]) -> dict[str, Any]:
-    """What `torch.cuda` says of the card."""
-    properties = types.SimpleNamespace(**{**facts, "capability": None})
-    capability = (int(facts["major"]), int(facts["minor"]))
-    return {
-        "is_available": lambda: True,
-        "is_initialized": lambda: False,
-        "init": lambda: None,
-        "device_count": lambda: 1,
-        "current_device": lambda: 0,
-        "set_device": lambda device: None,
-        "synchronize": lambda device=None: None,
-        "empty_cache": lambda: None,
-        "get_device_name": lambda device=None: facts["name"],
-        "get_device_capability": lambda device=None: capability,
-        "get_device_properties": lambda device=None: properties,
-        "is_bf16_supported": lambda including_emulation=True: True,
-        "memory_allocated": lambda device=None: 0,
-        "max_memory_allocated": lambda device=None: 0,
-        "mem_get_info": lambda device=None: (facts["total_memory"], facts["total_memory"]),
-        "get_rng_state": lambda device=None: torch.zeros(16, dtype=torch.uint8),
-        "set_rng_state": lambda state, device=None: None,
-        "manual_seed": lambda seed: None,
-        "manual_seed_all": lambda seed: None,
-        "device": _Nothing,
-        "device_of": _Nothing,
-    }
-
-
-class _Nothing(contextlib.ContextDecorator):
-    """A context that changes nothing, made of any arguments."""
+class _Context(contextlib.ContextDecorator):
+    """A context that changes nothing, made from any arguments."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
@@ -163,34 +184,24 @@ class _Nothing(contextlib.ContextDecorator):
         pass
 
 
-class FakeStream(_Nothing):
+class FakeStream(_Context):
     """Any stream: all work is recorded in one order."""
 
-    cuda_stream = 0
-    stream_id = 0
+    cuda_stream = stream_id = 0
     device = DEVICE
-
-    def wait_stream(self, *_: Any) -> None: ...
-
-    def wait_event(self, *_: Any) -> None: ...
+    wait_stream = wait_event = synchronize = _nothing
 
     def record_event(self, event: Any = None) -> Any:
         return event or FakeEvent()
-
-    def synchronize(self) -> None: ...
 
     def query(self) -> bool:
         return True
 
 
-class FakeEvent(_Nothing):
+class FakeEvent(_Context):
     """Any event: it has happened."""
 
-    def record(self, *_: Any) -> None: ...
-
-    def wait(self, *_: Any) -> None: ...
-
-    def synchronize(self) -> None: ...
+    record = wait = synchronize = _nothing
 
     def query(self) -> bool:
         return True
@@ -199,20 +210,12 @@ class FakeEvent(_Nothing):
         raise OutOfRecord("a time measured on the GPU; host code is run without one")
 
 
-def _streams() -> dict[str, Any]:
-    return {
-        "Stream": FakeStream,
-        "ExternalStream": FakeStream,
-        "Event": FakeEvent,
-        "stream": _Nothing,
-        "StreamContext": _Nothing,
-        "current_stream": lambda device=None: FakeStream(),
-        "default_stream": lambda device=None: FakeStream(),
-        "set_stream": lambda stream: None,
-    }
+def _answers(facts: dict[str, Any], recorder: Recorder) -> dict[str, Any]:
+    """Return the parts of `torch.cuda` that are replaced."""
+    properties = types.SimpleNamespace(**{**facts, "capability": None})
+    capability = (int(facts["major"]), int(facts["minor"]))
+    default = FakeGenerator(DEVICE)
 
-
-def _graphs(recorder: Recorder) -> dict[str, Any]:
     class FakeGraph:
         """A CUDA graph: the steps between the begin and the end of its capture."""
 
@@ -228,7 +231,7 @@ def _graphs(recorder: Recorder) -> dict[str, Any]:
         def replay(self) -> None:
             recorder.replay(self._entries)
 
-        def reset(self) -> None: ...
+        reset = _nothing
 
         def pool(self) -> tuple[int, int]:
             return (0, 0)
@@ -241,13 +244,37 @@ def _graphs(recorder: Recorder) -> dict[str, Any]:
         finally:
             cuda_graph.capture_end()
 
-    def make_graphed_callables(callables: Any, *_: Any, **__: Any) -> Any:
-        return callables
-
+    nothing = ("init", "set_device", "synchronize", "empty_cache", "set_rng_state", "manual_seed", "manual_seed_all")
+    nothing += ("seed", "seed_all", "set_stream", "reset_peak_memory_stats", "ipc_collect")
+    none_used = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "current_device")
     return {
+        **dict.fromkeys(nothing, _nothing),
+        **{name: lambda device=None: 0 for name in none_used},
+        "is_available": lambda: True,
+        "is_initialized": lambda: False,
+        "device_count": lambda: 1,
+        "get_device_name": lambda device=None: facts["name"],
+        "get_device_capability": lambda device=None: capability,
+        "get_device_properties": lambda device=None: properties,
+        "get_arch_list": lambda: [f"sm_{capability[0]}{capability[1]}"],
+        "is_bf16_supported": lambda including_emulation=True: True,
+        "is_tf32_supported": lambda: True,
+        "mem_get_info": lambda device=None: (facts["total_memory"], facts["total_memory"]),
+        "get_rng_state": lambda device=None: torch.zeros(16, dtype=torch.uint8),
+        "initial_seed": torch.initial_seed,
+        "default_generators": (default,),
+        "device": _Context,
+        "device_of": _Context,
+        "Stream": FakeStream,
+        "ExternalStream": FakeStream,
+        "Event": FakeEvent,
+        "stream": _Context,
+        "StreamContext": _Context,
+        "current_stream": lambda device=None: FakeStream(),
+        "default_stream": lambda device=None: FakeStream(),
         "CUDAGraph": FakeGraph,
         "graph": graph,
         "graph_pool_handle": lambda: (0, 0),
         "is_current_stream_capturing": lambda: recorder.captured is not None,
-        "make_graphed_callables": make_graphed_callables,
+        "make_graphed_callables": lambda callables, *_, **__: callables,
     }

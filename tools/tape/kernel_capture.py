@@ -1,7 +1,7 @@
-"""Reading kernels out of a running candidate: source text, parameters, and the values of the globals they use.
+"""Capture kernels from a running candidate: source text, parameters, and the values of the globals they use.
 
-Runs in the tracer, beside the candidate, with Triton in its compiling mode. Nothing here is relied upon for safety:
-what is captured is data that `kernel_language.check` judges in another process.
+This runs in the tracer, beside the candidate, with Triton in its compiling mode. Safety does not depend on it: the
+result is data that `kernel_language.check` checks in another process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Any
 import triton.language as tl
 from triton.runtime.jit import ConstexprFunction, JITFunction, get_jit_fn_file_line
 
-from triton_agent.tools.tape.kernel_errors import NotKernelLanguage
+from triton_agent.tools.isolate.tensors import Malformed
+from triton_agent.tools.parsing import name_parts
 from triton_agent.tools.tape.kernels import (
     Constexpr,
     DType,
@@ -24,8 +25,11 @@ from triton_agent.tools.tape.kernels import (
     JitFunction,
     KernelSet,
     LanguageName,
+    NotKernelLanguage,
     Parameter,
     Value,
+    function_from_json,
+    function_to_json,
 )
 from triton_agent.tools.tape.language_names import parameter_types, table
 
@@ -56,6 +60,9 @@ class Capture:
         self._in_progress.append(function)
         try:
             captured = self._read(function, name, line)
+            function_from_json(function_to_json(captured))
+        except Malformed as error:  # the checker would take it for a forgery
+            raise NotKernelLanguage(name, line, str(error)) from error
         finally:
             self._in_progress.pop()
         identity = captured.identity
@@ -132,7 +139,7 @@ class Capture:
         scope = _scope(function.fn)
         found: dict[str, Value] = {}
         for node in _free_names(definition):
-            parts = _parts(node)
+            parts = name_parts(node)
             if parts[0] not in scope:
                 continue  # a builtin, or undefined: the check tells
             used = 1
@@ -199,7 +206,7 @@ def _free_names(definition: ast.FunctionDef) -> list[ast.Name | ast.Attribute]:
 
     def visit(node: ast.AST) -> None:
         if isinstance(node, (ast.Name, ast.Attribute)):
-            parts = _parts(node)
+            parts = name_parts(node)
             if parts:
                 if parts[0] not in local:
                     found.append(node)
@@ -209,12 +216,3 @@ def _free_names(definition: ast.FunctionDef) -> list[ast.Name | ast.Attribute]:
 
     visit(body)
     return found
-
-
-def _parts(node: ast.expr) -> list[str]:
-    """Return `a.b.c` as its parts, nothing if it does not begin with a name."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    return [node.id, *reversed(parts)] if isinstance(node, ast.Name) else []

@@ -1,8 +1,8 @@
-"""Through which parameters a kernel may write: read off its text, erring on the side of writing.
+"""Find the parameters through which a kernel may write, from its text; in doubt, a parameter counts as written.
 
-A pointer is followed through assignments, arithmetic and calls of other functions, not through memory: a kernel that
-makes pointers out of numbers may write through all of its parameters, and through every address it can have come by
-(`makes_pointers`). Elsewhere a value that was loaded is no pointer.
+A pointer is followed through assignments, arithmetic and calls of other functions, but not through memory. A kernel
+that makes pointers out of numbers may write through all of its parameters, and to every address it may know
+(`makes_pointers`). In other kernels a loaded value is not a pointer.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ WRITING = frozenset(
     {"store", "store_tensor_descriptor", "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min"}
     | {"atomic_or", "atomic_xchg", "atomic_xor", "scatter"}
 )
-"""Functions that write through their first argument, and methods that write through what they belong to."""
+"""Functions that write through their first argument, and methods that write through their object."""
 VALUES = frozenset({"load", "load_tensor_descriptor", "program_id", "num_programs", "arange", "dot", "zeros"})
-"""Functions whose result is no pointer, whatever they are given."""
-MAKING_POINTERS = frozenset({"pointer_type", "PointerType", "pi32_t", "inline_asm_elementwise"})
-"""Names without which no number becomes a pointer, and assembly, which may do anything with its operands."""
+"""Functions whose result is never a pointer."""
+MAKING_POINTERS = frozenset({"pointer_type", "PointerType", "pi32_t"})
+"""Names that turn a number into a pointer. Inline assembly does not: its instructions compute on registers only."""
 
 
 class WrittenParameters:
-    """Answers for the kernels of one set, each looked at once."""
+    """Answers for the kernels of one set, and reads each kernel once."""
 
     def __init__(self, kernels: KernelSet) -> None:
         self._kernels = kernels
@@ -54,7 +54,7 @@ class WrittenParameters:
 
 
 class _Reading:
-    """One function: which parameters each variable may come from."""
+    """One function, with the parameters that each variable may come from."""
 
     def __init__(self, function: JitFunction, others: WrittenParameters) -> None:
         self._others = others
@@ -86,7 +86,7 @@ class _Reading:
 
     def _follow(self) -> None:
         before = -1
-        while before != self._size():  # until nothing new is found: loops carry pointers on
+        while before != self._size():  # until nothing new is found, since loops carry pointers over
             before = self._size()
             for node in ast.walk(self._tree):
                 self._read(node)
@@ -111,7 +111,7 @@ class _Reading:
                 self._origins.setdefault(node.id, set()).update(origins)
 
     def _of(self, node: ast.AST | None) -> set[str]:
-        """Parameters that the value of an expression may point into."""
+        """Return the parameters that the value of an expression may point into."""
         if node is None:
             return set()
         if isinstance(node, ast.Name):
@@ -121,13 +121,13 @@ class _Reading:
         return set().union(*(self._of(child) for child in ast.iter_child_nodes(node)))
 
     def _called(self, node: ast.Call) -> str:
-        """Last part of the name of what is called, where that is the language's own."""
+        """Return the last part of the called name if it belongs to the language, else ""."""
         name = ast.unparse(node.func)
         meaning = self._globals.get(name)
         if isinstance(meaning, LanguageName):
             return meaning.path.rpartition(".")[2]
         if isinstance(meaning.value if isinstance(meaning, Constexpr) else meaning, FunctionReference):
-            return ""  # the candidate's own, whatever it is called
+            return ""  # a function of the candidate, whatever its name
         return node.func.attr if isinstance(node.func, ast.Attribute) else ""
 
     def _note_call(self, node: ast.Call) -> None:
@@ -135,26 +135,20 @@ class _Reading:
         function = self._globals.get(ast.unparse(node.func))
         function = function.value if isinstance(function, Constexpr) else function
         if isinstance(function, FunctionReference):
-            self._note_helper(node, function.identity)
+            written, names = self._others(function.identity), self._others.parameters(function.identity)
+            if any(isinstance(argument, ast.Starred) for argument in node.args):
+                names = []  # it is not known which parameter gets which argument
+                self._written |= set().union(*map(self._of, node.args)) if written else set()
+            for name, argument in [*zip(names, node.args), *((k.arg, k.value) for k in node.keywords)]:
+                self._written |= self._of(argument) if name in written else set()
         elif isinstance(node.func, ast.Name) and node.func.id in self._parameters:
-            for argument in arguments:  # a function that was passed in: nobody knows which
+            for argument in arguments:  # an unknown function that was passed in
                 self._written |= self._of(argument)
         elif self._called(node) in WRITING:
             first = next((keyword.value for keyword in node.keywords if keyword.arg in ("pointer", "desc")), None)
             self._written |= self._of(node.args[0] if node.args else first)
             if isinstance(node.func, ast.Attribute):
                 self._written |= self._of(node.func.value)
-
-    def _note_helper(self, node: ast.Call, identity: str) -> None:
-        written, names = self._others(identity), self._others.parameters(identity)
-        if written and any(isinstance(argument, ast.Starred) for argument in node.args):
-            for value in node.args:  # nobody knows which argument ends where
-                self._written |= self._of(value)
-            return
-        for name, argument in zip(names, node.args):
-            self._written |= self._of(argument) if name in written else set()
-        for keyword in node.keywords:
-            self._written |= self._of(keyword.value) if keyword.arg in written else set()
 
 
 def _is_pointee(node: ast.AST) -> bool:

@@ -1,8 +1,8 @@
-"""The check that a kernel's text is Triton's language and nothing else.
+"""Check that a kernel's text is Triton's language and nothing else.
 
-What passes may be executed as Python, since Triton's interpreter does that with a kernel. So everything is refused that
-is not listed: kinds of statements and expressions, names (`language_names.py`), attributes, and what may be called.
-`function_check.py` has the rules.
+A text that passes may be executed as Python, since Triton's interpreter does that with kernels. So everything that is
+not listed is refused: kinds of statements and expressions, names (`language_names.py`), attributes, and calls. The
+rules are in `function_check.py` and `expression_check.py`.
 
 Not covered: how long a kernel runs and how much memory it takes. Constants that a text spells out are bounded, but
 arithmetic on constexpr arguments is not, and loops may be endless: processes that compile or run kernels need limits.
@@ -10,11 +10,9 @@ arithmetic on constexpr arguments is not, and loops may be endless: processes th
 
 from __future__ import annotations
 
-from triton_agent.tools.tape.constant_function_check import ConstantFunctionCheck
-from triton_agent.tools.tape.function_check import FunctionCheck
-from triton_agent.tools.tape.kernel_errors import NotKernelLanguage
+from triton_agent.tools.tape.function_check import ConstantFunctionCheck, FunctionCheck
 from triton_agent.tools.tape.kernel_values import bare, check_constant_or_function
-from triton_agent.tools.tape.kernels import FunctionReference, KernelSet, Value
+from triton_agent.tools.tape.kernels import FunctionReference, KernelSet, NotKernelLanguage, Value
 
 __all__ = ["NotKernelLanguage", "check", "check_value"]
 

@@ -1,8 +1,8 @@
-"""Turning checked kernels back into a Python module that Triton compiles or interprets.
+"""Turn checked kernels back into a Python module that Triton compiles or interprets.
 
-The text of each function stays as its author wrote it, comments included, and as many lines long. Changed are only its
-signature (annotations and defaults come from the data, not from the text) and names of globals that mean something else
-in another function of the module. That nothing else changed is verified by comparing syntax trees.
+The text of each function stays as its author wrote it, with its comments and its number of lines. Only two things
+change: its signature (annotations and defaults come from the data, not from the text), and names of globals that mean
+something else in another function of the module. Comparing syntax trees verifies that nothing else changed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from triton_agent.tools.parsing import parse
+from triton_agent.tools.parsing import name_parts, parse
 from triton_agent.tools.tape.kernel_language import check
 from triton_agent.tools.tape.kernels import (
     Constexpr,
@@ -43,9 +43,9 @@ class KernelModule:
 
     text: str
     names: Mapping[str, str]
-    """By identity."""
+    """Name of each function, by identity."""
     first_lines: Mapping[str, tuple[int, int]]
-    """By identity: line of the `def` in the module, and in the candidate's file."""
+    """Line of each `def` in the module and in the candidate's file, by identity."""
 
     def candidate_line(self, identity: str, line: int) -> int:
         """Return the line of the candidate's file that a line of this module, in that function, comes from."""
@@ -60,11 +60,6 @@ def build(kernels: KernelSet, taken: Collection[str] = ()) -> KernelModule:
     """
     check(kernels)
     return _Builder(kernels, taken).build()
-
-
-def module_text(kernels: KernelSet) -> str:
-    """Return the text of `build`."""
-    return build(kernels).text
 
 
 def load(kernels: KernelSet, folder: Path) -> dict[str, Any]:
@@ -89,9 +84,8 @@ class _Builder:
         self._used = {n.id for tree in self._trees.values() for n in ast.walk(tree) if isinstance(n, ast.Name)}
         self._used |= {p.name for _, function in self._functions for p in function.parameters}
         self._bound = {name: f"taken {name}" for name in (*dir(builtins), *taken)}
-        """Names of the module, with a text that tells apart what they mean."""
-        self._bind("triton", LanguageName(path="triton"))
-        self._bind("tl", LanguageName(path=_TL))
+        """Names of the module, each with a text that identifies its meaning."""
+        self._bound["triton"], self._bound["tl"] = (_key(LanguageName(path=path)) for path in ("triton", _TL))
         self._names: dict[str, str] = {}
         self._imports: list[str] = []
         self._assignments: list[str] = []
@@ -114,18 +108,10 @@ class _Builder:
             first_lines[identity] = (lines + 2, function.first_line)
             lines += text.count("\n") + 2
         text = "\n\n".join(["\n".join(parts), *texts])
-        self._verify(text)
-        return KernelModule(text=text, names=self._names, first_lines=first_lines)
-
-    def _verify(self, text: str) -> None:
-        """Verify that the module parses as header, bindings and one definition per function."""
-        body = parse(text).body
-        definitions = [node for node in body if isinstance(node, ast.FunctionDef)]
-        if [node.name for node in definitions] != list(self._names.values()):
+        definitions = [node.name for node in parse(text).body if isinstance(node, ast.FunctionDef)]
+        if definitions != list(self._names.values()):
             raise AssertionError("the module does not hold the functions it was built from")
-
-    def _bind(self, name: str, value: Value) -> None:
-        self._bound[name] = _key(value)
+        return KernelModule(text=text, names=self._names, first_lines=first_lines)
 
     def _fresh(self, name: str, prefix: str) -> str:
         """Return a name that no function uses and the module does not bind."""
@@ -150,12 +136,9 @@ class _Builder:
         else:
             chosen = self._fresh(name.replace(".", "_"), function.name)
         self._bound[chosen] = _key(value)
-        if (
-            isinstance(value, LanguageName)
-            and table()[value.path].role == "module"
-            and "PropagateNan" not in value.path
-        ):
-            parent, _, last = value.path.rpartition(".")
+        path = value.path if isinstance(value, LanguageName) else ""
+        if path and table()[path].role == "module" and "PropagateNan" not in path:
+            parent, _, last = path.rpartition(".")
             source = f"from {parent} import {last}" if parent else f"import {last}"
             self._imports.append(f"{source}{'' if chosen == last else f' as {chosen}'}\n")
         else:
@@ -200,38 +183,25 @@ class _Builder:
     def _rewritten(self, function: JitFunction, identity: str, renamed: Mapping[str, str]) -> str:
         """Return the function's text with its signature and its renamed globals; its lines stay where they are."""
         definition = self._trees[identity]
-        edits = self._signature_edits(function, definition)
+        expected = copy.deepcopy(definition)
+        expected.name, expected.returns = self._names[identity], None
+        expected.body = [_Renamer(renamed).visit(statement) for statement in expected.body]
+        edits: list[_Edit] = [(definition, self._names[identity])]
+        for node, argument, parameter in zip(definition.args.args, expected.args.args, function.parameters):
+            annotation = f'"{parameter.annotation}"' if parameter.annotation else ""
+            if parameter.annotation in ("constexpr", "const"):
+                annotation = f"tl.{parameter.annotation}"
+            argument.annotation = ast.parse(annotation, mode="eval").body if annotation else None
+            edits.append((node, f"{parameter.name}: {annotation}" if annotation else parameter.name))
+        defaults = [self._expression(p.default) for p in function.parameters if p.has_default]
+        expected.args.defaults = [ast.parse(text, mode="eval").body for text in defaults]
+        edits += zip(definition.args.defaults, defaults)
         for statement in definition.body:
             edits += _renaming_edits(statement, renamed)
-        edits += [(definition, self._names[identity])]
         text = _edited(function.source, definition, edits)
-        expected = self._expected(function, identity, renamed)
         if ast.dump(_definition(text)) != ast.dump(expected) or text.count("\n") != function.source.count("\n"):
             raise AssertionError(f"rebuilding kernel {function.name} changed its meaning")
         return text
-
-    def _signature_edits(self, function: JitFunction, definition: ast.FunctionDef) -> list[_Edit]:
-        arguments = definition.args
-        edits: list[_Edit] = []
-        for argument, parameter in zip(arguments.args, function.parameters):
-            annotation = _annotation_text(parameter.annotation)
-            edits.append((argument, f"{parameter.name}: {annotation}" if annotation else parameter.name))
-        for default, parameter in zip(arguments.defaults, (p for p in function.parameters if p.has_default)):
-            edits.append((default, self._expression(parameter.default)))
-        return edits
-
-    def _expected(self, function: JitFunction, identity: str, renamed: Mapping[str, str]) -> ast.FunctionDef:
-        """Return the syntax tree that the rewritten text must have."""
-        expected = copy.deepcopy(self._trees[identity])
-        expected.name = self._names[identity]
-        expected.returns = None
-        for argument, parameter in zip(expected.args.args, function.parameters):
-            annotation = _annotation_text(parameter.annotation)
-            argument.annotation = ast.parse(annotation, mode="eval").body if annotation else None
-        defaults = [self._expression(p.default) for p in function.parameters if p.has_default]
-        expected.args.defaults = [ast.parse(text, mode="eval").body for text in defaults]
-        expected.body = [_Renamer(renamed).visit(statement) for statement in expected.body]
-        return expected
 
 
 _Edit = tuple[ast.AST, str]
@@ -239,12 +209,6 @@ _Edit = tuple[ast.AST, str]
 
 def _key(value: Value) -> str:
     return json.dumps(value_to_json(value), sort_keys=True)
-
-
-def _annotation_text(annotation: str) -> str:
-    if annotation in ("constexpr", "const"):
-        return f"tl.{annotation}"
-    return f'"{annotation}"' if annotation else ""
 
 
 def _definition(source: str) -> ast.FunctionDef:
@@ -262,11 +226,7 @@ def _renaming_edits(node: ast.AST, renamed: Mapping[str, str]) -> list[_Edit]:
 
 def _global_at(node: ast.AST, renamed: Mapping[str, str]) -> str | None:
     """Return the global that a name, or a dotted name, is."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.insert(0, node.attr)
-        node = node.value
-    name = ".".join([node.id, *parts]) if isinstance(node, ast.Name) else ""
+    name = ".".join(name_parts(node))
     return name if name in renamed else None
 
 
@@ -280,7 +240,7 @@ class _Renamer(ast.NodeTransformer):
 
 
 def _edited(source: str, definition: ast.FunctionDef, edits: list[_Edit]) -> str:
-    """Replace the text of nodes; a text of several lines leaves as many line ends behind."""
+    """Replace the text of nodes and keep the number of lines."""
     data = source.encode()
     starts = [0]
     for line in data.split(b"\n"):

@@ -21,8 +21,8 @@ MAX_FUNCTIONS: Final = 256
 MAX_SOURCE: Final = 100_000
 """Characters of one function."""
 MAX_TOTAL_SOURCE: Final = 1_000_000
-MAX_ENTRIES: Final = 256
-"""Parameters or globals of one function, and items of one tuple."""
+MAX_ENTRIES: Final = 1024
+"""Parameters or globals of one function, and items of one tuple. CUDA takes parameters of 4 KiB: 512 pointers."""
 MAX_STRING: Final = 10_000
 MAX_VALUE_DEPTH: Final = 8
 MAX_LINE: Final = 10_000_000
@@ -34,6 +34,23 @@ Kind = Literal["jit", "constexpr"]
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
 _DTYPE = re.compile(r"(\*k?)*[a-z][a-z0-9]*")
+
+
+class NotKernelLanguage(Exception):
+    """A kernel function uses something that is not Triton's language; says which, where and what.
+
+    It is the candidate's failure, not ours, so it is outside the tree of `tools/errors.py`.
+    """
+
+    def __init__(self, kernel: str, line: int, reason: str) -> None:
+        super().__init__(kernel, line, reason)
+        self.kernel = kernel
+        self.line = line
+        """In the candidate's file."""
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"kernel {self.kernel}, line {self.line}: {self.reason}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 # ruff: noqa: SIM905 (word lists are easier to read and to compare than quoted items)
-"""Names of Triton's language that a kernel may use, by dotted path, and attributes it may ask values for.
+"""Names of Triton's language that a kernel may use, by dotted path, and attributes of values that it may read.
 
-The lists are written down, not read from the modules: these also hold `inspect`, `builtins` and Triton's own helpers.
-What an installed Triton version lacks is left out. Neither list depends on whether Triton interprets or compiles.
+The lists are written down, not read from the modules, which also hold `inspect`, `builtins` and Triton's own helpers.
+Names that the installed Triton lacks are left out. The lists do not depend on whether Triton interprets or compiles.
 
 Not allowed: Gluon, `extern_elementwise` (loads any library), clocks and places (`extra.cuda.globaltimer`, `smid`),
 programmatic launches (`extra.cuda.gdc_*`).
@@ -54,7 +54,7 @@ _NUMBER_FUNCTIONS = (
 CONSTANT_FUNCTIONS: Final = frozenset(
     {"triton.cdiv", "triton.next_power_of_2", *(f"math.{f}" for f in _NUMBER_FUNCTIONS)}
 )
-"""What a `constexpr_function` may call."""
+"""Functions that a `constexpr_function` may call."""
 
 CALLABLE_CLASSES: Final = frozenset(
     f"triton.language.{name}" for name in ("constexpr", "tuple", "pointer_type", "block_type", "dtype", "condition")
@@ -66,7 +66,7 @@ MEMBERS: Final = frozenset(
         "fp_mantissa_width exponent_bias block_shape block_type strides nbytes"
     ).split()
 )
-"""Attributes that a value may be asked for, and that are not called; harmless on whatever a kernel can hold."""
+"""Attributes of values that may be read but not called; harmless on every value that a kernel can hold."""
 
 DTYPE_METHODS: Final = frozenset(
     (
@@ -92,7 +92,7 @@ BUILTINS: Final = frozenset("min max abs len int float bool isinstance print".sp
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What one path names."""
+    """The object at one path."""
 
     role: Role
     object: Any
@@ -141,7 +141,7 @@ def table() -> dict[str, Entry]:
 
 
 def _library_functions() -> list[str]:
-    """Names of the stubs in `triton.language.extra.libdevice`: a module of declarations, one per device function."""
+    """Return the names in `triton.language.extra.libdevice`, a module with one declaration per device function."""
     library = importlib.import_module("triton.language.extra.libdevice")
     return [
         name

@@ -1,8 +1,8 @@
-"""Triton launches on their way to the record: arguments by parameter, the grid, the configurations of an autotuner.
+"""Record Triton launches: arguments by parameter, the grid, and the configurations of an autotuner.
 
-`record_launches` takes the place of Triton's own launching in this process, for good. Nothing is compiled. A launch
-under `@triton.autotune` is recorded once, with every configuration that is left after pruning as a choice; which of
-them is the best, the executor finds out.
+`record_launches` replaces Triton's launching for the rest of the process. Nothing is compiled. A launch under
+`@triton.autotune` is recorded once, with every configuration that is left after pruning as a choice; the executor finds
+out which of them is fastest.
 """
 
 from __future__ import annotations
@@ -21,30 +21,27 @@ from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from triton_agent.tools.emulate.targets import REGISTER_FILE
+from triton_agent.tools.tape.kernel_capture import Capture
+from triton_agent.tools.tape.kernels import value_to_json
 from triton_agent.tools.tape.recorder import OutOfRecord, Recorder
 from triton_agent.tools.tape.tape import Argument, Choice, Constexpr, Descriptor
 
 CHOICES_AT_MOST = 64
-"""Configurations of one autotuned launch."""
-
-Capture = Callable[[Any], str]
-"""Takes the text of a kernel and gives its identity."""
-CaptureValue = Callable[[Any], Any]
-"""Takes a compile-time value and gives it as plain data."""
+"""Most configurations of one autotuned launch; later ones are dropped."""
 
 
-def record_launches(
-    recorder: Recorder, capture: Capture, capture_value: CaptureValue, facts: Mapping[str, Any]
-) -> None:
-    """Every launch from here on is a step of the record."""
+def record_launches(recorder: Recorder, capture: Capture, facts: Mapping[str, Any]) -> None:
+    """Make every launch from here on a step of the record."""
     bench: list[list[Choice]] = []
-    """The choices collected so far, while an autotuner goes through its configurations."""
+    """Choices collected so far by each autotuner that is going through its configurations."""
 
     def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        if not recorder.is_own_thread():
+            raise recorder.missed or AssertionError
         if not warmup:
             for hook in kernel.pre_run_hooks:
                 hook(*args, **kwargs)
-            choice = _choice(kernel, args, grid, kwargs, recorder, capture, capture_value)
+            choice = _choice(kernel, args, grid, kwargs, recorder, capture)
             if bench:
                 bench[-1].append(choice)
             elif 0 not in choice.grid:
@@ -53,13 +50,18 @@ def record_launches(
 
     def tuned(tuner: Any, *args: Any, **kwargs: Any) -> Any:
         tuner.nargs = dict(zip(tuner.arg_names, args))
-        configs = list(tuner.prune_configs(kwargs)) if len(tuner.configs) > 1 else list(tuner.configs)
-        if len(configs) > CHOICES_AT_MOST:
-            configs = configs[:CHOICES_AT_MOST]
+        configs = list(tuner.prune_configs(kwargs) if len(tuner.configs) > 1 else tuner.configs)[:CHOICES_AT_MOST]
         bench.append([])
         try:
             for config in configs:
-                result = _run_config(tuner, config, args, kwargs)
+                clashes = sorted(kwargs.keys() & config.kwargs.keys())
+                if clashes:
+                    raise ValueError(
+                        f"Conflicting meta-parameters: {', '.join(clashes)}. They are both passed and autotuned."
+                    )
+                if config.pre_hook is not None:
+                    config.pre_hook({**tuner.nargs, **kwargs, **config.all_kwargs()})
+                result = tuner.fn.run(*args, **kwargs, **config.all_kwargs())
         finally:
             choices = bench.pop()
             tuner.nargs = None
@@ -75,23 +77,8 @@ def record_launches(
     driver.set_active(TracingDriver(facts))
 
 
-def _run_config(tuner: Any, config: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    clashes = sorted(kwargs.keys() & config.kwargs.keys())
-    if clashes:
-        raise ValueError(f"Conflicting meta-parameters: {', '.join(clashes)}. They are both passed and autotuned.")
-    if config.pre_hook is not None:
-        config.pre_hook({**tuner.nargs, **kwargs, **config.all_kwargs()})
-    return tuner.fn.run(*args, **kwargs, **config.all_kwargs())
-
-
 def _choice(
-    kernel: Any,
-    args: tuple[Any, ...],
-    grid: Any,
-    kwargs: dict[str, Any],
-    recorder: Recorder,
-    capture: Capture,
-    capture_value: CaptureValue,
+    kernel: Any, args: tuple[Any, ...], grid: Any, kwargs: dict[str, Any], recorder: Recorder, capture: Capture
 ) -> Choice:
     signature = inspect.signature(kernel.fn)
     own = {name: value for name, value in kwargs.items() if name in signature.parameters}
@@ -99,21 +86,23 @@ def _choice(
     bound.apply_defaults()
     host = {name: tl.core._unwrap_if_constexpr(value) for name, value in bound.arguments.items()}
     constant = {parameter.name for parameter in kernel.params if parameter.is_constexpr}
-    arguments: list[tuple[str, Argument]] = []
-    for name, value in bound.arguments.items():
-        if name in constant:
-            arguments.append((name, Constexpr(value=capture_value(host[name]))))
-        else:
-            arguments.append((name, _argument(value, recorder, capture_value)))
+    arguments = tuple(
+        (name, _constant(host[name], capture) if name in constant else _argument(value, recorder, capture))
+        for name, value in bound.arguments.items()
+    )
     options = tuple(
         (name, recorder.argument(value)) for name, value in kwargs.items() if name not in signature.parameters
     )
-    return Choice(kernel=capture(kernel), grid=_grid(grid, host), arguments=tuple(arguments), options=options)
+    return Choice(kernel=capture.capture(kernel), grid=_grid(grid, host), arguments=arguments, options=options)
 
 
-def _argument(value: Any, recorder: Recorder, capture_value: CaptureValue) -> Argument:
+def _constant(value: Any, capture: Capture) -> Constexpr:
+    return Constexpr(value=value_to_json(capture.capture_value(value)))
+
+
+def _argument(value: Any, recorder: Recorder, capture: Capture) -> Argument:
     if isinstance(value, tuple):
-        return tuple(_argument(item, recorder, capture_value) for item in value)
+        return tuple(_argument(item, recorder, capture) for item in value)
     if isinstance(value, TensorDescriptor):
         base = value.base.as_strided(tuple(value.shape), tuple(value.strides), value.base.storage_offset())
         return Descriptor(
@@ -123,9 +112,9 @@ def _argument(value: Any, recorder: Recorder, capture_value: CaptureValue) -> Ar
             round_f32_to_tf32=bool(getattr(value, "round_f32_to_tf32", False)),
         )
     if isinstance(value, tl.core.constexpr | tl.core.dtype):
-        return Constexpr(value=capture_value(tl.core._unwrap_if_constexpr(value)))
+        return _constant(tl.core._unwrap_if_constexpr(value), capture)
     if isinstance(value, torch.dtype | torch.device) or (callable(value) and not isinstance(value, torch.Tensor)):
-        return Constexpr(value=capture_value(value))
+        return _constant(value, capture)
     tensor = getattr(value, "base", None) if type(value).__name__ == "TensorWrapper" else None
     if tensor is not None:
         return recorder.view_of(tensor.view(_torch_dtype(value.dtype)))
@@ -133,7 +122,7 @@ def _argument(value: Any, recorder: Recorder, capture_value: CaptureValue) -> Ar
 
 
 def _torch_dtype(kind: Any) -> torch.dtype:
-    """What `triton.reinterpret` was asked for."""
+    """Return the dtype that `triton.reinterpret` was given, as torch's."""
     if isinstance(kind, torch.dtype):
         return kind
     names = {"fp8e4nv": "float8_e4m3fn", "fp8e5": "float8_e5m2", "int1": "bool", "fp16": "float16", "bf16": "bfloat16"}
@@ -145,7 +134,7 @@ def _torch_dtype(kind: Any) -> torch.dtype:
 
 
 def _grid(grid: Any, host: Mapping[str, Any]) -> tuple[int, int, int]:
-    """As three numbers within a GPU's limits."""
+    """Return the grid as three numbers; raise where a GPU would refuse them."""
     if callable(grid):
         grid = grid(dict(host))
     if isinstance(grid, int):
@@ -160,7 +149,7 @@ def _grid(grid: Any, host: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 class LaunchedKernel:
-    """What a launch or `warmup` returns in place of a compiled kernel; it can be launched again."""
+    """Stands for the compiled kernel that a launch or `warmup` returns; it can be launched again."""
 
     n_regs = 64
     n_spills = 0
@@ -171,7 +160,7 @@ class LaunchedKernel:
         self.metadata = types.SimpleNamespace(shared=16384, num_warps=kwargs.get("num_warps", 4), num_ctas=1)
 
     def _init_handles(self) -> None:
-        """A compiled kernel would load its binary."""
+        """Do nothing; a compiled kernel would load its binary."""
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         return lambda *args, **kwargs: self._run(self._kernel, *args, grid=grid, warmup=False, **kwargs)
@@ -196,7 +185,7 @@ class TracingDriver:
         return 0
 
     def set_current_device(self, device: int) -> None:
-        """There is only one."""
+        """Do nothing; there is one device."""
 
     def get_current_stream(self, device: int = 0) -> int:
         return 0

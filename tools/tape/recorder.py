@@ -1,11 +1,11 @@
-"""The record of what a candidate's Python does to tensors without values: operators, launches, memory.
+"""Record what a candidate's Python does to tensors without values: operators, launches, memory.
 
     recorder = Recorder(capture)
     with recorder:
         model(x)
 
 Every operator of torch arrives here below Python, whatever name it was called by, and every Triton launch through
-`launched`. What is not recorded has no effect: the executor knows nothing but the steps. Storages become numbered
+`launched`. Work that is not recorded has no effect, since the executor gets only the steps. Storages become numbered
 buffers, and a tensor is a view of one. Host code that asks for a value of a tensor gets `ReadsValues`.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
+import threading
 import types
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -46,7 +47,7 @@ from triton_agent.tools.tape.tape import (
 )
 
 ADDRESS_BASE = 0x5A << 48
-"""Addresses given out for fake memory begin here; no size or count of a program is as large."""
+"""First address of fake memory; no size or count in a program is as large."""
 ADDRESS_STEP = 1 << 38
 """Bytes between the addresses of two buffers."""
 ALLOCATIONS = frozenset(
@@ -54,11 +55,9 @@ ALLOCATIONS = frozenset(
     | {"aten::empty_permuted"}
 )
 LITERALS = frozenset({"aten::lift_fresh", "aten::lift_fresh_copy", "aten::lift"})
-"""How a tensor that Python wrote down, such as `torch.tensor([1, 2])`, enters."""
+"""Operators that turn values from Python, as in `torch.tensor([1, 2])`, into a tensor."""
 CONSTANT_BYTES_AT_MOST = 1 << 20
 STEPS_AT_MOST = 20_000
-LAUNCHER_FILES = ("triton/runtime/", "triton_agent/tools/tape/", "torch/")
-"""Frames of these files are not the candidate's."""
 
 
 class ReadsValues(Exception):
@@ -66,19 +65,19 @@ class ReadsValues(Exception):
 
 
 class OutOfRecord(Exception):
-    """A tensor or an operation that cannot be put on a tape; the text says which and what to do."""
+    """A tensor or an operation cannot be put on a tape; the text says which, and what to do instead."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A step, and whether it was made while the module was built or called."""
+    """A step, and the phase in which it was made: while the module was built, or in one of its calls."""
 
     step: Step
     phase: str
 
 
 class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Records the operators of torch; made once per tracer."""
+    """Records the operators of torch; a tracer has one."""
 
     def __init__(self, candidate_path: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -89,19 +88,22 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
         self.captured: list[Entry] | None = None
         """Where steps go while a CUDA graph is captured."""
         self.is_dispatching = False
-        """Whether an operator is at work: torch itself then asks for the device that tensors really have."""
+        """Whether an operator is running; then torch itself needs the real device of tensors."""
+        self.missed: OutOfRecord | None = None
+        """Refusal of work in another thread: modes of torch belong to one thread, so they do not see it."""
+        self._thread = threading.get_ident()
         self._path = candidate_path
         self._known: dict[int, int] = {}
-        """Number of the buffer by identity of the storage."""
+        """Number of each buffer, by identity of its storage."""
         self._kept: list[Any] = []
-        """Storages, so that no identity comes to mean another one."""
+        """The storages, kept so that no identity is used again."""
         self._native = frozenset(torch._C._dispatch_get_all_op_names())
-        """Operators that came with torch: a candidate has not registered any yet."""
+        """Torch's own operators; the candidate has not registered any yet."""
 
     # -- memory ----------------------------------------------------------------------------------------------------
 
     def add_storage(self, storage: torch.UntypedStorage, place: Place) -> int:
-        """A new buffer for a storage."""
+        """Return the number of a new buffer for a storage."""
         if storage.nbytes() > BUFFER_BYTES_AT_MOST:
             raise torch.OutOfMemoryError(f"out of memory: a tensor of {storage.nbytes():,} bytes")
         number = len(self.buffers)
@@ -111,7 +113,7 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
         return number
 
     def made_input(self, sizes_bytes: Sequence[int], place: Place) -> list[torch.Tensor]:
-        """Memory handed to the candidate, as rows of bytes."""
+        """Return memory for the candidate, as rows of bytes."""
         rows = []
         for size in sizes_bytes:
             with self.fake:
@@ -122,7 +124,7 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
         return rows
 
     def view_of(self, tensor: torch.Tensor) -> View:
-        """The tensor as a part of a buffer."""
+        """Return the tensor as a part of a buffer."""
         with torch._C.DisableTorchFunction():
             if tensor.layout is not torch.strided or tensor.is_quantized:
                 raise OutOfRecord(f"a {tensor.layout} tensor; use plain strided tensors")
@@ -132,9 +134,7 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
             number = self._known.get(storage._cdata)
             if number is None:
                 if isinstance(tensor, FakeTensor):
-                    raise OutOfRecord(
-                        "a tensor that was made out of sight of the record (in a thread, or with modes off)"
-                    )
+                    raise OutOfRecord("a tensor that was made while torch's modes were off, so it is not recorded")
                 number = self._written_down(tensor)
             if tensor.dtype not in NAMES:
                 raise OutOfRecord(f"a tensor of dtype {tensor.dtype}")
@@ -147,14 +147,14 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
             )
 
     def address_of(self, tensor: torch.Tensor) -> int:
-        """In place of `data_ptr`: a number that stands for the tensor's first byte."""
+        """Return a number that stands for the tensor's first byte, in place of `data_ptr`."""
         view = self.view_of(tensor)
         if not view.elements:
             return 0
         return ADDRESS_BASE + view.buffer * ADDRESS_STEP + view.offset * tensor.element_size()
 
     def argument(self, value: Any) -> Argument:
-        """An argument of an operator or a launch as it goes on the tape."""
+        """Return an argument of an operator or a launch in the form of the tape."""
         if isinstance(value, torch.Tensor):
             return self.view_of(value)
         if isinstance(value, (list, tuple)):
@@ -166,6 +166,8 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
         for kind, names in (("dtype", torch.dtype), ("layout", torch.layout), ("memory_format", torch.memory_format)):
             if isinstance(value, names):
                 return Named(kind=kind, name=str(value).removeprefix("torch."))
+        if isinstance(value, torch._C.Generator):
+            return None  # the executor seeds torch itself
         if isinstance(value, torch.device):
             return Named(kind="device", name="device")
         if isinstance(value, float):
@@ -179,24 +181,29 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
         return Address(buffer=buffer, offset=offset) if buffer < len(self.buffers) else None
 
     def _written_down(self, tensor: torch.Tensor) -> int:
-        """A real tensor, whose values the candidate's Python wrote down."""
+        """Record a real tensor, whose values come from the candidate's Python; return its buffer."""
         storage = torch.Tensor.untyped_storage(tensor)
         if storage.nbytes() > CONSTANT_BYTES_AT_MOST:
             raise OutOfRecord(
-                f"{storage.nbytes():,} bytes of values written down in Python; compute them with operators instead"
+                f"{storage.nbytes():,} bytes of values from Python; compute them with operators of torch instead"
             )
         number = self.add_storage(storage, Place.FRESH)
         with no_dispatch():
             data = bytes(torch.tensor([], dtype=torch.uint8).set_(storage).tolist())
-        self._add(Constant(buffer=number, data=data, relocations=tuple(self._addresses_in(tensor.dtype, data))))
+        relocations = []
+        for at in range(0, len(data) - 7, 8) if tensor.dtype in (torch.int64, torch.uint64) else ():
+            address = self._address(int.from_bytes(data[at : at + 8], sys.byteorder))
+            if address is not None:
+                relocations.append((at, address))
+        self._add(Constant(buffer=number, data=data, relocations=tuple(relocations)))
         return number
 
-    def _addresses_in(self, dtype: torch.dtype, data: bytes) -> Iterator[tuple[int, Address]]:
-        if dtype in (torch.int64, getattr(torch, "uint64", torch.int64)):
-            for at in range(0, len(data) - 7, 8):
-                address = self._address(int.from_bytes(data[at : at + 8], sys.byteorder))
-                if address is not None:
-                    yield at, address
+    def is_own_thread(self) -> bool:
+        """Whether this is the thread that is recorded; if not, the candidate is refused (`missed`)."""
+        if threading.get_ident() == self._thread:
+            return True
+        self.missed = OutOfRecord("tensors are used in another thread, which is not recorded; use one thread")
+        return False
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
@@ -207,16 +214,16 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
             raise OutOfRecord(f"more than {STEPS_AT_MOST:,} steps; a call has to do with fewer operators and launches")
 
     def replay(self, entries: Sequence[Entry]) -> None:
-        """The steps of a captured graph once more."""
+        """Record the steps of a captured graph once more."""
         for entry in entries:
             self._add(entry.step)
 
     def launched(self, choices: Sequence[Choice]) -> None:
-        """A launch of a kernel, in any of these configurations."""
+        """Record a launch of a kernel in one of these configurations."""
         self._add(Launch(choices=tuple(choices), line=self.line()))
 
     def line(self) -> int:
-        """The line of the candidate's file that is running."""
+        """Return the line of the candidate's file that is running."""
         frame: types.FrameType | None = sys._getframe(1)
         while frame is not None:
             if frame.f_code.co_filename == self._path:
@@ -241,8 +248,8 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
             return self._literal(func, args)
         if name.startswith("aten::set_") or (name == "aten::resize_" and _tensors(args)[0].untyped_storage().nbytes()):
             raise OutOfRecord(f"{name.replace('::', '.')} gives a tensor other memory; make a new tensor instead")
-        before = [self.view_of(tensor) for tensor in _tensors((args, tuple(kwargs.values())))]
-        del before  # tensors that were written down enter ahead of the step
+        for tensor in _tensors((args, tuple(kwargs.values()))):
+            self.view_of(tensor)  # records the values of tensors from Python ahead of the step
         try:
             result = func(*args, **kwargs)
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
@@ -250,7 +257,7 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
         return self._noted(func, name, args, kwargs, _in_place(func, args, kwargs, result))
 
     def _noted(self, func: Any, name: str, args: Any, kwargs: Any, result: Any) -> Any:
-        """The operator as a step, unless it only makes a view."""
+        """Record the operator as a step, unless it only makes a view."""
         tensors = _tensors(result)
         for tensor in tensors:
             if tensor.layout is not torch.strided:
@@ -274,7 +281,7 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
         return result
 
     def _literal(self, func: Any, args: Any) -> torch.Tensor:
-        """A tensor without values in place of one that Python wrote down; small ones can still be asked for theirs."""
+        """Return a tensor without values in place of one from Python; one of a single element keeps its value."""
         with torch._C.DisableTorchFunction():
             with no_dispatch():
                 real = args[0].detach().clone(memory_format=torch.contiguous_format)
@@ -287,7 +294,7 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
         return fake
 
     def _inside(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """An operator that the candidate registered: what it does inside is recorded in its place."""
+        """Run an operator that the candidate registered, and record what it does inside."""
         for kind in ("CUDA", "CompositeExplicitAutograd", "CompositeImplicitAutograd", "CPU"):
             if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), kind):
                 self.is_dispatching = False
@@ -297,14 +304,14 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
 
     @contextlib.contextmanager
     def during(self, phase: str) -> Iterator[None]:
-        """Record, and mark what is recorded."""
-        self.phase = phase
+        """Record under the name of a phase."""
+        self.phase, self._thread = phase, threading.get_ident()
         with self.fake, self:
             yield
 
 
 def _in_place(func: Any, args: Any, kwargs: Any, result: Any) -> Any:
-    """The argument that an operator in place returns; fake tensors whose value is known return another tensor."""
+    """Return the argument that an operator writes in place; fake tensors with a known value return another tensor."""
     returned = func._schema.returns
     if len(returned) == 1 and returned[0].alias_info is not None and returned[0].alias_info.is_write:
         for argument, value in zip(func._schema.arguments, args):
@@ -314,7 +321,7 @@ def _in_place(func: Any, args: Any, kwargs: Any, result: Any) -> Any:
 
 
 def _items(result: Any) -> tuple[Any, ...]:
-    """The results of an operator; those that come as a list are results each."""
+    """Return the results of an operator; items of a list count as results."""
     if isinstance(result, (list, tuple)):
         return tuple(item for part in result for item in _items(part))
     return (result,)

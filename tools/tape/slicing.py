@@ -1,21 +1,20 @@
-"""From the record of two calls to one tape: what belongs to a call, what is prepared once, and what has no effect.
+"""Cut the record of two calls into one tape: the steps of a call, and the steps that are done once before.
 
-The second call is what a user sees from then on, so its steps are the tape's. Memory that it finds already there has
-one of two origins. What it only reads was prepared from parameters and constants: the steps that made it become the
-prologue. What it also writes is a workspace: every call begins with the steps that made it, up to the first one that
-depends on an input, or with empty memory where there are none. A call that reads what an earlier call computed from its
-inputs has no tape (`Retained`). Steps that nothing depends on are left out.
+The second call behaves as every later call does, so its steps are the tape's. It may use memory that was there before.
+If it only reads that memory, the steps that made it become the prologue. If it also writes it, the memory is a
+workspace: every call begins with the steps that made it, up to the first one that depends on an input, or with empty
+memory if there are none. A call that reads what an earlier call computed from its inputs has no tape (`Retained`).
+Steps that nothing depends on are left out.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from triton_agent.tools.isolate.tensors import DTYPES
 from triton_agent.tools.tape.kernel_effects import WrittenParameters
 from triton_agent.tools.tape.recorder import Entry
 from triton_agent.tools.tape.tape import (
@@ -34,6 +33,7 @@ from triton_agent.tools.tape.tape import (
     buffers_in,
     views_in,
 )
+from triton_agent.tools.tape.tape_reading import arguments_of
 
 LAST_CALL = "call 2"
 CALLS = ("call 1", LAST_CALL)
@@ -52,30 +52,31 @@ class Effect:
     random: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """The steps of a tape."""
-
-    prologue: tuple[Step, ...]
-    steps: tuple[Step, ...]
-
-
 def parts_of(
-    entries: Sequence[Entry],
-    buffers: Sequence[Buffer],
-    results: Iterable[View],
-    kept: Iterable[View],
-    written: WrittenParameters,
-) -> Parts:
-    """Cut the record. `results` is what the last call returns, `kept` the module's buffers afterwards."""
+    entries: Sequence[Entry], buffers: Sequence[Buffer], results: Sequence[View], written: WrittenParameters
+) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    """Cut the record into a prologue and the steps of a call.
+
+    `results` are the tensors that the last call returns, and those that it bound the module's buffers to.
+    """
     effects = effects_of([entry.step for entry in entries], buffers, written)
     call = [i for i, entry in enumerate(entries) if entry.phase == LAST_CALL]
     earlier = [i for i, entry in enumerate(entries) if entry.phase != LAST_CALL]
-    live = _live_steps(call, effects, buffers, {view.buffer for view in (*results, *kept)})
-    made = {buffer for i in call for buffer in _created(entries[i].step, effects[i], effects, earlier)}
-    used = {buffer for i in live for buffer in effects[i].reads | effects[i].writes} | {
-        view.buffer for view in (*results, *kept)
-    }
+    returned = {view.buffer for view in results}
+    live, needed = [], returned | {i for i, buffer in enumerate(buffers) if buffer.place is not Place.FRESH}
+    for i in reversed(call):  # steps on which results, or inputs and state afterwards, depend
+        if effects[i].writes & needed:
+            live.append(i)
+            needed |= effects[i].reads | effects[i].writes
+    live.reverse()
+    known = {number for i in earlier for number in effects[i].writes}
+    made: set[int] = set()
+    for i in call:
+        if isinstance(entries[i].step, (Allocate, Constant)):
+            made |= effects[i].writes
+        elif isinstance(entries[i].step, Operate):
+            made |= effects[i].writes - effects[i].reads - known
+    used = returned.union(*(effects[i].reads | effects[i].writes for i in live))
     found = {number for number in used if buffers[number].place is Place.FRESH and number not in made}
     workspaces = {number for number in found if any(number in effects[i].writes for i in live)}
     history = _History(entries, effects, buffers, earlier)
@@ -83,71 +84,38 @@ def parts_of(
     each: set[int] = set()
     for number in found - workspaces:
         prepared = history.preparation(number)
-        named = {address.buffer for i in prepared for address in _addresses_in(entries[i].step)}
-        (each if named & workspaces else once).update(prepared)  # a workspace lies elsewhere in every call
+        constants = (entries[i].step for i in prepared if isinstance(entries[i].step, Constant))
+        named = {address.buffer for step in constants for _, address in step.relocations}  # type: ignore[union-attr]
+        (each if named & workspaces else once).update(prepared)  # the address of a workspace differs from call to call
     for number in workspaces:
         each |= history.initialisation(number)
     begun = {number for i in each for number in effects[i].writes}
     empty = [Allocate(buffer=number) for number in sorted(workspaces - begun)]
-    return Parts(
-        prologue=tuple(entries[i].step for i in sorted(once)),
-        steps=(*empty, *(entries[i].step for i in [*sorted(each), *live])),
-    )
-
-
-def _addresses_in(step: Step) -> list[Address]:
-    return [address for _, address in step.relocations] if isinstance(step, Constant) else []
-
-
-def _created(step: Step, effect: Effect, effects: Sequence[Effect], earlier: Sequence[int]) -> frozenset[int]:
-    """Buffers that this step makes."""
-    if isinstance(step, (Allocate, Constant)):
-        return frozenset({step.buffer})
-    if isinstance(step, Operate):
-        known = {number for i in earlier for number in effects[i].writes}
-        return effect.writes - effect.reads - known
-    return frozenset()
-
-
-def _live_steps(
-    call: Sequence[int], effects: Sequence[Effect], buffers: Sequence[Buffer], results: set[int]
-) -> list[int]:
-    """Steps of the call on which its results, its inputs afterwards or the state afterwards depend."""
-    needed = results | {i for i, buffer in enumerate(buffers) if buffer.place is not Place.FRESH}
-    live: list[int] = []
-    for i in reversed(call):
-        if effects[i].writes & needed:
-            live.append(i)
-            needed |= effects[i].reads | effects[i].writes
-    return live[::-1]
+    steps = (*empty, *(entries[i].step for i in [*sorted(each), *live]))
+    return tuple(entries[i].step for i in sorted(once)), steps
 
 
 class _History:
-    """What happened before the last call, and on what it depends."""
+    """The steps before the last call, and what they depend on."""
 
     def __init__(
         self, entries: Sequence[Entry], effects: Sequence[Effect], buffers: Sequence[Buffer], earlier: Sequence[int]
     ) -> None:
-        self._entries, self._effects, self._buffers, self._earlier = entries, effects, buffers, earlier
-        self._dependent = self._find_dependent()
-
-    def _find_dependent(self) -> set[int]:
+        self._effects, self._buffers, self._earlier = effects, buffers, earlier
+        self._dependent: set[int] = set()
         """Steps whose outcome depends on the inputs of an earlier call, or on chance in it."""
-        tainted = {i for i, buffer in enumerate(self._buffers) if buffer.place is Place.INPUT}
-        dependent = set()
-        for i in self._earlier:
-            effect = self._effects[i]
-            if effect.reads & tainted or (effect.random and self._entries[i].phase in CALLS):
-                dependent.add(i)
-                tainted |= {n for n in effect.writes if self._buffers[n].place is not Place.STATE}
-        return dependent
+        tainted = {i for i, buffer in enumerate(buffers) if buffer.place is Place.INPUT}
+        for i in earlier:
+            if effects[i].reads & tainted or (effects[i].random and entries[i].phase in CALLS):
+                self._dependent.add(i)
+                tainted |= {n for n in effects[i].writes if buffers[n].place is not Place.STATE}
 
     def preparation(self, number: int) -> set[int]:
-        """All steps that made the contents of a buffer, which must not depend on inputs."""
+        """Return all steps that made the contents of a buffer, which must not depend on inputs."""
         return self._steps_for([(number, self._earlier[-1] + 1 if self._earlier else 0)])
 
     def initialisation(self, number: int) -> set[int]:
-        """The steps that made a workspace as the first call found it."""
+        """Return the steps that made a workspace as the first call found it."""
         writers = [i for i in self._earlier if number in self._effects[i].writes]
         first = next((i for i in writers if i in self._dependent), None)
         until = writers[-1] + 1 if first is None else first
@@ -171,9 +139,9 @@ class _History:
 
 
 def retained_by(tape: Tape, written: WrittenParameters) -> str:
-    """How a call of this tape could leave something behind for the next one, "" if it cannot.
+    """Return how a call of this tape could leave something behind for the next one, "" if it cannot.
 
-    A tape that comes of `parts_of` leaves nothing but in the state; a forged one might.
+    A tape from `parts_of` leaves something behind in the state only; a forged tape might do otherwise.
     """
     effects = effects_of((*tape.prologue, *tape.steps), tape.buffers, written)
     before, after = effects[: len(tape.prologue)], effects[len(tape.prologue) :]
@@ -200,8 +168,8 @@ def writes_state(tape: Tape, written: WrittenParameters) -> bool:
 
 
 def _bytes_named(tape: Tape, number: int) -> int:
-    """How much of a buffer belongs to parameters and buffers with a name, gaps between them not counted."""
-    spans = sorted(_span(view) for _, view in tape.state if view.buffer == number)
+    """Return how many bytes of a buffer belong to named parameters and buffers; gaps between them do not count."""
+    spans = sorted((view.begin_bytes, view.end_bytes) for _, view in tape.state if view.buffer == number)
     total = reached = 0
     for start, end in spans:
         total += max(0, end - max(start, reached))
@@ -209,18 +177,11 @@ def _bytes_named(tape: Tape, number: int) -> int:
     return total
 
 
-def _span(view: View) -> tuple[int, int]:
-    """First byte, and the one after the last."""
-    item_bytes = DTYPES[view.dtype].itemsize
-    last = sum((size - 1) * stride for size, stride in zip(view.shape, view.strides)) if view.elements else -1
-    return view.offset * item_bytes, (view.offset + last + 1) * item_bytes
-
-
 def effects_of(steps: Sequence[Step], buffers: Sequence[Buffer], written: WrittenParameters) -> list[Effect]:
-    """What each step reads and writes.
+    """Return what each step reads and writes.
 
-    A launch that makes pointers out of numbers may use all memory made by steps, or of the constructor's arguments,
-    whose address any launch could have passed on.
+    A launch that makes pointers out of numbers may use all memory that any launch was given, if a step made it or it
+    belongs to the constructor's arguments: its address may have been passed on.
     """
     launches = [step for step in steps if isinstance(step, Launch)]
     noted = {address.buffer for step in steps if isinstance(step, Constant) for _, address in step.relocations}
@@ -253,15 +214,14 @@ def _names_pointer_type(value: Any) -> bool:
 
 
 def effect_of(step: Step, written: WrittenParameters) -> Effect:
-    """What a step reads and writes. A launch may read through every pointer."""
-    if isinstance(step, Allocate):
-        return Effect(reads=frozenset(), writes=frozenset({step.buffer}))
-    if isinstance(step, Constant):
-        read = frozenset(address.buffer for _, address in step.relocations)
-        return Effect(reads=read, writes=frozenset({step.buffer}))
+    """Return what a step reads and writes. A launch may read through every pointer."""
+    reads: set[int] = set()
+    writes: set[int] = set()
+    if isinstance(step, (Allocate, Constant)):
+        relocations = step.relocations if isinstance(step, Constant) else ()
+        reads, writes = {address.buffer for _, address in relocations}, {step.buffer}
+        return Effect(reads=frozenset(reads), writes=frozenset(writes))
     if isinstance(step, Launch):
-        reads: set[int] = set()
-        writes: set[int] = set()
         for choice in step.choices:
             through = written(choice.kernel)
             for name, argument in choice.arguments:
@@ -269,27 +229,22 @@ def effect_of(step: Step, written: WrittenParameters) -> Effect:
                 reads |= reached
                 writes |= reached if name in through or isinstance(argument, Address) else set()
         return Effect(reads=frozenset(reads), writes=frozenset(writes))
-    return _effect_of_operator(step)
-
-
-def _effect_of_operator(step: Operate) -> Effect:
-    schema = schema_of(step.operator)
-    reads = {view.buffer for value in (*step.args, *(v for _, v in step.kwargs)) for view in views_in(value)}
+    operator = operator_of(step.operator)
+    by_name = {argument.name: argument for argument in operator._schema.arguments}
+    given = [*zip(operator._schema.arguments, step.args)]
+    given += [(by_name[name], value) for name, value in step.kwargs if name in by_name]
+    reads = {view.buffer for view in arguments_of(step)}
     writes = {view.buffer for view in step.results if view is not None}
-    results = set(writes)
-    arguments = [*zip(schema.arguments, step.args)]
-    by_name = {argument.name: argument for argument in schema.arguments}
-    arguments += [(by_name[name], value) for name, value in step.kwargs if name in by_name]
-    for argument, value in arguments:
+    fresh = writes - reads
+    for argument, value in given:
         if argument.alias_info is not None and argument.alias_info.is_write:
             writes |= {view.buffer for view in views_in(value)}
-    fresh = results - reads
-    random = torch.Tag.nondeterministic_seeded in operator_of(step.operator).tags
+    random = torch.Tag.nondeterministic_seeded in operator.tags
     return Effect(reads=frozenset(reads - fresh), writes=frozenset(writes), random=random)
 
 
 def operator_of(name: str) -> torch._ops.OpOverload:
-    """The operator by its name and overload, as in `aten.add.Tensor`."""
+    """Return the operator with this name and overload, as in `aten.add.Tensor`."""
     namespace, operator, overload = name.split(".")
     if namespace not in ("aten", "prims"):
         raise ValueError(f"{name} is not an operator of torch's own")
@@ -299,5 +254,4 @@ def operator_of(name: str) -> torch._ops.OpOverload:
 
 
 def schema_of(name: str) -> torch._C.FunctionSchema:
-    """Its arguments and results."""
     return operator_of(name)._schema

@@ -12,10 +12,12 @@ from __future__ import annotations
 import base64
 import dataclasses
 import enum
+import math
 from collections.abc import Iterator
 from typing import Any
 
-from triton_agent.tools.isolate.tensors import Malformed
+from triton_agent.tools.isolate.tensors import DTYPES, Malformed
+from triton_agent.tools.tape.kernels import value_from_json
 
 BUFFER_BYTES_AT_MOST = 1 << 40
 """More than any GPU has."""
@@ -55,10 +57,18 @@ class View:
 
     @property
     def elements(self) -> int:
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        return math.prod(self.shape)
+
+    @property
+    def begin_bytes(self) -> int:
+        """Place of its first byte in the buffer."""
+        return self.offset * DTYPES[self.dtype].itemsize
+
+    @property
+    def end_bytes(self) -> int:
+        """Place after its last byte; an empty view ends where it begins."""
+        last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides)) if self.elements else -1
+        return (self.offset + last + 1) * DTYPES[self.dtype].itemsize
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +248,7 @@ def decode(data: Any) -> Any:
     left = [_ITEMS_AT_MOST]
     try:
         return _decode(data, left)
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (ArithmeticError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise Malformed(f"not a tape: {error}") from error
 
 
@@ -326,6 +336,7 @@ _FIELDS: dict[type, dict[str, Any]] = {
         "round_f32_to_tf32": lambda value: type(value) is bool,
     },
     Named: {"kind": _text, "name": _text},
+    Constexpr: {"value": lambda value: value_from_json(value) is not NotImplemented},
     Allocate: {"buffer": _count},
     Constant: {"buffer": _count, "data": lambda value: isinstance(value, bytes), "relocations": _relocations},
     Operate: {

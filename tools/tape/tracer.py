@@ -30,31 +30,19 @@ from triton_agent.tools.isolate.wire import Channel
 from triton_agent.tools.tape.fake_gpu import FakeGpu
 from triton_agent.tools.tape.kernel_capture import Capture
 from triton_agent.tools.tape.kernel_effects import WrittenParameters
-from triton_agent.tools.tape.kernel_errors import NotKernelLanguage
 from triton_agent.tools.tape.kernels import (
     JitFunction,
     KernelSet,
+    NotKernelLanguage,
     function_references,
     value_from_json,
-    value_to_json,
 )
 from triton_agent.tools.tape.launches import record_launches
 from triton_agent.tools.tape.outline import Outline, fill
 from triton_agent.tools.tape.recorder import OutOfRecord, ReadsValues, Recorder
 from triton_agent.tools.tape.slicing import CALLS, Retained, parts_of
-from triton_agent.tools.tape.tape import (
-    Allocate,
-    Constant,
-    Constexpr,
-    Launch,
-    Operate,
-    Place,
-    Step,
-    Tape,
-    View,
-    buffers_in,
-    encode,
-)
+from triton_agent.tools.tape.tape import Constexpr, Launch, Place, Tape, View, encode
+from triton_agent.tools.tape.tape_reading import mentioned
 
 CANDIDATE_MODULE = "candidate"
 ENDINGS: dict[type[BaseException], str] = {
@@ -64,11 +52,11 @@ ENDINGS: dict[type[BaseException], str] = {
     Foreign: "foreign",
     NotKernelLanguage: "kernel",
 }
-"""What keeps a candidate from having a tape, by its name in the reply."""
+"""Names, in replies, of the exceptions for which a candidate has no tape."""
 
 
 class CandidateRaised(Exception):
-    """Carries what a candidate's code raised, as plain data, to the reply."""
+    """The candidate's code raised; `report` says what, as plain data for the reply."""
 
     def __init__(self, report: dict[str, Any]) -> None:
         super().__init__(report)
@@ -76,7 +64,7 @@ class CandidateRaised(Exception):
 
 
 def warm_up() -> None:
-    """Pay for imports and first uses in the process that tracers are forked from."""
+    """Do imports and first uses in the process that tracers are forked from."""
     for name in ("triton", "triton.language", "triton.testing", "torch.nn.functional", "torch.library"):
         importlib.import_module(name)
     importlib.import_module("triton.runtime.jit")
@@ -87,6 +75,7 @@ def warm_up() -> None:
         torch.nn.functional.softmax(some.float(), -1).sum().reshape(1).expand(3).contiguous()
         torch.zeros(3).add_(torch.arange(3)).to(torch.float16)
     torch.set_num_threads(1)
+    torch.backends.mkldnn.set_flags(False)  # its operators exist on the CPU only; without it layers are decomposed
 
 
 def main(channel: Channel, settings: dict[str, Any]) -> None:
@@ -113,14 +102,12 @@ class Tracer:
         self.path = os.path.join(scratch, f"{CANDIDATE_MODULE}.py")
         self.recorder = Recorder(self.path)
         self.capture = Capture()
-        self.facts = facts
+        self.gpu = FakeGpu(facts, self.recorder)
         self.conditions = DEFAULT
         self.model_class: type[torch.nn.Module] | None = None
         fake_tensor: Any = importlib.import_module("torch._subclasses.fake_tensor")
         fake_tensor.init_gpu_context = lambda *_: None
-        record_launches(
-            self.recorder, self.capture.capture, lambda value: value_to_json(self.capture.capture_value(value)), facts
-        )
+        record_launches(self.recorder, self.capture, facts)
 
     def handle(self, message: dict[str, Any], payloads: list[Payload]) -> dict[str, Any]:
         if message["op"] == "load":
@@ -167,12 +154,26 @@ class Tracer:
                 tree = flatten(returned, keep, (FakeTensor,))
                 rebound = self._put_back(model, buffers, {name for name, _ in state})
         with self._candidate("forward"):
-            tape = self._cut(inputs, arguments, state, outputs, tree, rebound)
+            written = WrittenParameters(self.capture.kernels())
+            results = [*outputs, *(view for _, view in rebound)]
+            prologue, steps = parts_of(recorder.entries, recorder.buffers, results, written)
+            tape = Tape(
+                buffers=tuple(recorder.buffers),
+                inputs=tuple(map(recorder.view_of, inputs)),
+                arguments=tuple(map(recorder.view_of, arguments)),
+                state=tuple(state),
+                prologue=prologue,
+                steps=steps,
+                tree=tree,
+                outputs=tuple(outputs),
+                rebound=tuple(rebound),
+            )
+            tape = renumbered(tape)
         del recorder.entries[kept:]
         return {"tape": encode(tape), "kernels": reached(self.capture.kernels(), tape).to_json()}
 
     def _tensors(self, outline: Outline, place: Place) -> list[torch.Tensor]:
-        """Tensors as the outline describes them, in memory without values."""
+        """Return tensors without values, as the outline describes them."""
         rows = self.recorder.made_input(outline.storages_bytes, place)
         made = []
         with self.recorder.fake:
@@ -182,14 +183,14 @@ class Tracer:
         return made
 
     def _take_state(self, model: torch.nn.Module, given: set[str]) -> list[tuple[str, View]]:
-        """Parameters and buffers that the checker sets: their memory comes from outside from here on."""
+        """Return the parameters and buffers that the checker sets; from here on their memory comes from outside."""
         plain = torch.nn.Module
         named = {**dict(plain.named_parameters(model, remove_duplicate=False)), **dict(plain.named_buffers(model))}
         with self._candidate("construct"):
             state = [(name, self.recorder.view_of(tensor)) for name, tensor in named.items() if name in given]
             for name in given & named.keys():
                 fake: Any = named[name]
-                fake.constant = None  # what the constructor wrote there holds no more
+                fake.constant = None  # the value that the constructor wrote is replaced
         for _, view in state:
             buffer = self.recorder.buffers[view.buffer]
             self.recorder.buffers[view.buffer] = dataclasses.replace(buffer, place=Place.STATE)
@@ -198,7 +199,7 @@ class Tracer:
     def _put_back(
         self, model: torch.nn.Module, before: dict[str, torch.Tensor], given: set[str]
     ) -> list[tuple[str, View]]:
-        """Buffers that forward replaced by another tensor are the old ones again, for the next call."""
+        """Undo, for the next call, where forward bound a buffer to another tensor; return those tensors by name."""
         now = dict(torch.nn.Module.named_buffers(model))
         rebound = []
         for name in given & before.keys():
@@ -208,39 +209,17 @@ class Tracer:
                 torch.nn.Module.get_submodule(model, owner)._buffers[attribute] = before[name]
         return rebound
 
-    def _cut(
-        self,
-        inputs: list[torch.Tensor],
-        arguments: list[torch.Tensor],
-        state: list[tuple[str, View]],
-        outputs: list[View],
-        tree: Any,
-        rebound: list[tuple[str, View]],
-    ) -> Tape:
-        recorder = self.recorder
-        written = WrittenParameters(self.capture.kernels())
-        parts = parts_of(recorder.entries, recorder.buffers, outputs, [view for _, view in rebound], written)
-        tape = Tape(
-            buffers=tuple(recorder.buffers),
-            inputs=tuple(recorder.view_of(tensor) for tensor in inputs),
-            arguments=tuple(recorder.view_of(tensor) for tensor in arguments),
-            state=tuple(state),
-            prologue=parts.prologue,
-            steps=parts.steps,
-            tree=tree,
-            outputs=tuple(outputs),
-            rebound=tuple(rebound),
-        )
-        return renumbered(tape)
-
     @contextlib.contextmanager
     def _candidate(self, phase: str) -> Iterator[None]:
-        """The one boundary around the candidate's code."""
+        """Report whatever the candidate's code raises; nothing else in this process runs it."""
         try:
-            with warnings.catch_warnings(), FakeGpu(self.facts, self.recorder):
+            with warnings.catch_warnings(), self.gpu:
                 warnings.simplefilter("ignore")
                 yield
-        except BaseException as error:  # SystemExit and KeyboardInterrupt are the candidate's here, too
+                if self.recorder.missed:
+                    raise self.recorder.missed
+        except BaseException as raised:  # SystemExit and KeyboardInterrupt are the candidate's here, too
+            error = self.recorder.missed or raised
             ending = next((name for kind, name in ENDINGS.items() if isinstance(error, kind)), "")
             cause = error
             while not ending and cause.__cause__ is not None:
@@ -251,8 +230,11 @@ class Tracer:
 
 
 def reached(kernels: KernelSet, tape: Tape) -> KernelSet:
-    """The functions that a tape needs: what it launches, what it passes to launches, and what these use."""
-    wanted = [*tape.kernels(), *functions_in(tape)]
+    """Return the functions that a tape needs: those it launches or passes to launches, and those they use."""
+    wanted = list(tape.kernels())
+    for launch in (step for step in (*tape.prologue, *tape.steps) if isinstance(step, Launch)):
+        for _, value in (argument for choice in launch.choices for argument in choice.arguments):
+            wanted += function_references(value_from_json(value.value)) if isinstance(value, Constexpr) else []
     found: dict[str, JitFunction] = {}
     while wanted:
         identity = wanted.pop()
@@ -262,61 +244,26 @@ def reached(kernels: KernelSet, tape: Tape) -> KernelSet:
     return KernelSet(functions=found)
 
 
-def functions_in(tape: Tape) -> Iterator[str]:
-    """Identities of the functions among the compile-time arguments of launches."""
-    for step in (*tape.prologue, *tape.steps):
-        for choice in step.choices if isinstance(step, Launch) else ():
-            for _, value in choice.arguments:
-                if isinstance(value, Constexpr):
-                    yield from function_references(value_from_json(value.value))
-
-
 def renumbered(tape: Tape) -> Tape:
-    """The tape with only the buffers it mentions, numbered in order."""
-    mentioned: dict[int, int] = {}
+    """Return the tape with only the buffers it mentions, numbered in order."""
+    numbers: dict[int, int] = {}
+    outside = (*tape.inputs, *tape.arguments, *(view for _, view in tape.state))
+    inside = (number for step in (*tape.prologue, *tape.steps) for number in mentioned(step))
+    left = (*tape.outputs, *(view for _, view in tape.rebound))
+    for number in (*(view.buffer for view in outside), *inside, *(view.buffer for view in left)):
+        numbers.setdefault(number, len(numbers))
 
-    def note(value: Any) -> None:
-        for number in buffers_in(value):
-            mentioned.setdefault(number, len(mentioned))
-
-    for view in (*tape.inputs, *tape.arguments, *(view for _, view in tape.state)):
-        note(view)
-    for step in (*tape.prologue, *tape.steps):
-        for number in _numbers(step):
-            mentioned.setdefault(number, len(mentioned))
-    for view in (*tape.outputs, *(view for _, view in tape.rebound)):
-        note(view)
-    buffers = [tape.buffers[number] for number in mentioned]
-    return _mapped(dataclasses.replace(tape, buffers=()), mentioned, tuple(buffers))
-
-
-def _numbers(step: Step) -> Iterator[int]:
-    if isinstance(step, (Allocate, Constant)):
-        yield step.buffer
-        yield from (address.buffer for _, address in getattr(step, "relocations", ()))
-    elif isinstance(step, Operate):
-        for value in (*step.args, *(value for _, value in step.kwargs), *step.results):
-            yield from buffers_in(value)
-    elif isinstance(step, Launch):
-        for choice in step.choices:
-            for _, value in choice.arguments:
-                yield from buffers_in(value)
-
-
-def _mapped(tape: Tape, numbers: dict[int, int], buffers: tuple[Any, ...]) -> Tape:
-    def mapped(value: Any) -> Any:
+    def renamed(value: Any) -> Any:
         if isinstance(value, tuple):
-            return tuple(mapped(item) for item in value)
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            changes = {
-                field.name: numbers[getattr(value, field.name)]
-                if field.name == "buffer"
-                else mapped(getattr(value, field.name))
-                for field in dataclasses.fields(value)
-                if field.name not in ("tree", "value", "data")
-            }
-            return dataclasses.replace(value, **changes)
-        return value
+            return tuple(renamed(item) for item in value)
+        if not dataclasses.is_dataclass(value) or isinstance(value, type):
+            return value
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        plain = ("tree", "value", "data", "buffers")
+        changes = {name: renamed(field) for name, field in fields.items() if name not in (*plain, "buffer")}
+        if "buffer" in fields:
+            changes["buffer"] = numbers[fields["buffer"]]
+        return dataclasses.replace(value, **changes)
 
-    renamed: Tape = mapped(tape)
-    return dataclasses.replace(renamed, buffers=buffers)
+    found: Tape = renamed(tape)
+    return dataclasses.replace(found, buffers=tuple(tape.buffers[number] for number in numbers))

@@ -11,23 +11,19 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.isolate.payloads import Payload, pack
 from triton_agent.tools.isolate.tensors import Malformed
 from triton_agent.tools.results import Finding
 from triton_agent.tools.tape.admission import UnknownOption, admit
 from triton_agent.tools.tape.kernel_effects import WrittenParameters
-from triton_agent.tools.tape.kernel_errors import NotKernelLanguage
 from triton_agent.tools.tape.kernel_language import check
-from triton_agent.tools.tape.kernels import KernelSet
+from triton_agent.tools.tape.kernels import KernelSet, NotKernelLanguage
 from triton_agent.tools.tape.outline import Outline, outline
 from triton_agent.tools.tape.slicing import retained_by, writes_state
 from triton_agent.tools.tape.tape import Place, Tape, decode
 from triton_agent.tools.verify.plan import Case, Trial
 from triton_agent.tools.verify.session import Failed, Session
-
-MADE_BY_FORGERY = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
-"""What looking at a forged tape may raise where no check was thought of. Passed on, it would end as the evaluator's own
-failure, and the attempt would count for nothing."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -155,8 +151,19 @@ class Programs:
             raise Failed(Finding.KERNEL_LANGUAGE, str(error)) from error
         except UnknownOption as error:
             raise Failed(Finding.RAISED, str(error)) from error
-        except (Malformed, *MADE_BY_FORGERY) as error:
-            raise Failed(Finding.TAMPERED, f"the record of the call contradicts itself ({error})") from error
+        except Malformed as error:
+            raise Failed(Finding.TAMPERED, f"the tape contradicts itself ({error})") from error
+        except (
+            ArithmeticError,
+            AssertionError,
+            AttributeError,
+            LookupError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+        ) as error:
+            # Forged tapes end above, as a test with random ones makes sure: this is a mistake of ours.
+            raise InstrumentError(f"admission failed at a tape: {type(error).__name__}: {error}") from error
         if retained:
             raise Failed(
                 Finding.RETAINED_INPUT, f"{retained}, so the next call would find what this one left; use fresh memory"

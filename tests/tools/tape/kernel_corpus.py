@@ -11,7 +11,7 @@ from pathlib import Path
 from triton.runtime.jit import ConstexprFunction, JITFunction
 
 from triton_agent.tools.tape.kernel_capture import Capture
-from triton_agent.tools.tape.kernel_errors import NotKernelLanguage
+from triton_agent.tools.tape.kernels import NotKernelLanguage
 
 
 def kernels_of(namespace: dict[str, object]) -> dict[str, JITFunction]:

@@ -116,9 +116,14 @@ def test_a_function_that_was_passed_in_may_write_through_all_it_is_given() -> No
     assert written("n(y, z)\ntl.load(x)") == {"y", "z"}
 
 
-@pytest.mark.parametrize("name", ["pointer_type", "PointerType", "inline_asm_elementwise"])
+@pytest.mark.parametrize("name", ["pointer_type", "PointerType", "pi32_t"])
 def test_what_makes_pointers_of_numbers_may_write_anywhere(name: str) -> None:
     assert written(f"tl.load(x.to(tl.{name}(n)))") == {"x", "y", "z", "n"}
+
+
+def test_inline_assembly_gives_a_number_that_still_points_where_its_operands_point() -> None:
+    assert written("at = tl.inline_asm_elementwise('', '', [x], tl.int64, True, 1)\ntl.store(y + at, 0)") == {"x", "y"}
+    assert written("at = tl.inline_asm_elementwise('', '', [tl.load(x)], tl.int64, True, 1)\ntl.store(y, at)") == {"y"}
 
 
 def test_a_kernel_that_only_reads_writes_nothing() -> None:

@@ -16,7 +16,7 @@ from tests.grading import corpus, honest
 
 from triton_agent.tools.isolate.tensors import Malformed
 from triton_agent.tools.tape.kernel_language import NotKernelLanguage, check, check_value
-from triton_agent.tools.tape.kernel_modules import build, load, module_text
+from triton_agent.tools.tape.kernel_modules import build, load
 from triton_agent.tools.tape.kernels import (
     Constexpr,
     DType,
@@ -37,6 +37,10 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.sta
     "PYTHONWARNINGS": "ignore",
     "OMP_NUM_THREADS": "1",
 }
+
+
+def text_of(kernels: KernelSet) -> str:
+    return build(kernels).text
 
 
 def function(source: str, *, kind: str = "jit", first_line: int = 1, **found: Value) -> JitFunction:
@@ -227,7 +231,7 @@ CAPTURE = """
 import json, sys
 import first
 from triton_agent.tools.tape.kernel_capture import Capture
-from triton_agent.tools.tape.kernel_errors import NotKernelLanguage
+from triton_agent.tools.tape.kernels import NotKernelLanguage
 results = {}
 for name in ("kernel", "closed", "uses_plain", "recursive", "uses_object"):
     capture = Capture()
@@ -268,11 +272,11 @@ def test_helpers_aliases_modules_and_clashing_names_are_captured(unusual: dict[s
 
 
 def test_closure_variables_are_captured(unusual: dict[str, Any]) -> None:
-    assert "width = tl.constexpr(8)" in module_text(KernelSet.from_json(unusual["closed"][1]))
+    assert "width = tl.constexpr(8)" in text_of(KernelSet.from_json(unusual["closed"][1]))
 
 
 def test_plain_globals_stay_plain_so_that_triton_refuses_them(unusual: dict[str, Any]) -> None:
-    assert "PLAIN = 7" in module_text(KernelSet.from_json(unusual["uses_plain"][1]))
+    assert "PLAIN = 7" in text_of(KernelSet.from_json(unusual["uses_plain"][1]))
 
 
 @pytest.mark.parametrize(
@@ -584,7 +588,7 @@ def test_forged_parameter_is_refused(parameter: Parameter) -> None:
 
 def test_defaults_and_annotations_of_the_text_are_not_evaluated() -> None:
     source = "def kernel(x: open('x', 'w'), y=__import__('os').system('true')) -> exit():\n    pass\n"
-    text = module_text(KernelSet.of([function(source)]))
+    text = text_of(KernelSet.of([function(source)]))
     assert "def kernel(x, y=None):" in text
     assert "os" not in text
 

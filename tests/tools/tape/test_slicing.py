@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from triton_agent.tools.tape.recorder import Entry
-from triton_agent.tools.tape.slicing import CALLS, LAST_CALL, Parts, Retained, effect_of, parts_of
+from triton_agent.tools.tape.slicing import CALLS, LAST_CALL, Retained, effect_of, parts_of
 from triton_agent.tools.tape.tape import (
     Address,
     Allocate,
@@ -70,13 +70,18 @@ class Written:
 written: Any = Written()
 
 
+class Parts(NamedTuple):
+    prologue: tuple[Step, ...]
+    steps: tuple[Step, ...]
+
+
 def cut(
     constructor: Sequence[Step], first: Sequence[Step], second: Sequence[Step], *results: int, kept: Sequence[int] = ()
 ) -> Parts:
     phases = ("construct", *CALLS)
     steps = (constructor, first, second)
     entries = [Entry(step=step, phase=phase) for phase, group in zip(phases, steps) for step in group]
-    return parts_of(entries, BUFFERS, [view(n) for n in results], [view(n) for n in kept], written)
+    return Parts(*parts_of(entries, BUFFERS, [view(n) for n in (*results, *kept)], written))
 
 
 def test_the_second_call_is_the_tape() -> None:

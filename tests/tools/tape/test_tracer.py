@@ -171,6 +171,16 @@ def copied(x_desc, y_ptr):
         "import threading\nmade = []\nthread = threading.Thread(target=lambda: made.append(x * 2))\n"
         "thread.start()\nthread.join()\nreturn x + made[0]",
     ),
+    "thread with gradients": request(
+        "import threading\nmade = []\nthread = threading.Thread(target=lambda: made.append(self.w * 2))\n"
+        "thread.start()\nthread.join()\nreturn x + made[0]",
+        "self.w = torch.nn.Parameter(torch.ones(8))",
+    ),
+    "launch in a thread": request(
+        "from concurrent.futures import ThreadPoolExecutor\ny = torch.empty_like(x)\n"
+        "with ThreadPoolExecutor(2) as pool:\n"
+        "    list(pool.map(lambda _: double[(1,)](x, y, 32, BLOCK=32), range(2)))\nreturn y",
+    ),
     "values from a thread": request(
         "import threading\nmade = []\nthread = threading.Thread(target=lambda: made.append(torch.ones(4, 8)))\n"
         "thread.start()\nthread.join()\nreturn x + made[0]",
@@ -191,6 +201,10 @@ def copied(x_desc, y_ptr):
     "not Triton's language": request(
         "y = torch.empty_like(x)\nbad[(1,)](x, y)\nreturn y",
         more="import os\n@triton.jit\ndef bad(x_ptr, y_ptr):\n    os.system('true')\n",
+    ),
+    "too many parameters": request(
+        "y = torch.empty_like(x)\nmany[(1,)](*[y] * 1200)\nreturn y",
+        more="@triton.jit\ndef many(" + ", ".join(f"p{n}" for n in range(1200)) + "):\n    tl.store(p0, 0.0)\n",
     ),
     "library operator": request(
         "return torch.ops.mine.twice(x)",
@@ -231,6 +245,22 @@ class Twice(torch.autograd.Function):
     "own autocast": request(
         "with torch.autocast('cuda', dtype=torch.float16):\n    y = x @ x.t()\n"
         "    with torch.autocast('cuda', enabled=False):\n        z = x @ x.t()\nreturn y, z, x @ x.t()",
+    ),
+    "autocast of wide operators": request(
+        "with torch.autocast('cuda', dtype=torch.float16):\n"
+        "    return torch.softmax(x, -1), x.sum(), torch.nn.functional.layer_norm(x, (8,)), x @ x.t()",
+        inputs="[torch.zeros(4, 8, dtype=torch.float16)]",
+    ),
+    "recurrent layer": request("return self.layer(x)[0]", "self.layer = torch.nn.LSTM(8, 4, bidirectional=True)"),
+    "compiled and scripted": request(
+        "return self.layer(helper(x))",
+        "self.layer = torch.compile(torch.nn.Linear(8, 3))",
+        more="@torch.jit.script\ndef helper(x):\n    return x * 2\n",
+    ),
+    "accelerator": request(
+        "assert torch.accelerator.is_available() and torch.accelerator.current_accelerator().type == 'cuda'\n"
+        "generator = torch.Generator(x.device).manual_seed(3)\nassert generator.device.type == 'cuda'\n"
+        "return x + torch.rand(8, generator=generator, device=x.device)",
     ),
     "pre-hook": request(
         "y = torch.empty_like(x)\nsummed[(1,)](x, y)\nreturn y",
@@ -457,6 +487,7 @@ def test_a_file_without_a_module_class_has_no_model(found: dict[str, Traced]) ->
 
 def test_a_kernel_outside_tritons_language_is_told_as_one(found: dict[str, Traced]) -> None:
     assert found["not Triton's language"].ending == "kernel"
+    assert found["too many parameters"].ending == "kernel" and "1024" in found["too many parameters"].raised["text"]
 
 
 @pytest.mark.parametrize("name", ["library operator", "autograd function", "device questions"])
@@ -495,6 +526,23 @@ def test_autocast_that_the_candidate_switches_itself_holds_where_it_says(found: 
     assert [view.dtype for view in found["own autocast"].tape.outputs] == ["float16", "float32", "float32"]
 
 
+def test_autocast_widens_what_cuda_widens(found: dict[str, Traced]) -> None:
+    dtypes = [view.dtype for view in found["autocast of wide operators"].tape.outputs]
+    assert dtypes == ["float32", "float32", "float32", "float16"]
+
+
+def test_a_recurrent_layer_is_recorded_without_operators_of_the_cpu(found: dict[str, Traced]) -> None:
+    assert not any("mkldnn" in name for name in found["recurrent layer"].outline())
+
+
+def test_compiled_and_scripted_parts_are_recorded_as_they_are_called(found: dict[str, Traced]) -> None:
+    assert found["compiled and scripted"].outline() == ["aten.mul.Tensor", "aten.addmm.default"]
+
+
+def test_a_generator_of_the_gpu_is_not_on_the_tape(found: dict[str, Traced]) -> None:
+    assert found["accelerator"].outline() == ["aten.rand.generator", "aten.add.Tensor"]
+
+
 def test_a_tape_survives_json_and_mentions_every_buffer_once(found: dict[str, Traced]) -> None:
     for name, made in found.items():
         if "tape" in made.reply:
@@ -502,8 +550,9 @@ def test_a_tape_survives_json_and_mentions_every_buffer_once(found: dict[str, Tr
             assert made.kernels.functions.keys() == set(made.tape.kernels()), name
 
 
-def test_what_a_thread_computes_of_the_inputs_has_no_tape(found: dict[str, Traced]) -> None:
-    assert found["thread"].raised["phase"] == "forward"
+@pytest.mark.parametrize("name", ["thread", "thread with gradients", "launch in a thread"])
+def test_work_on_tensors_in_another_thread_is_refused_by_name(found: dict[str, Traced], name: str) -> None:
+    assert found[name].ending == "not_on_tape" and "thread" in found[name].raised["text"]
 
 
 def test_values_that_a_thread_made_without_the_inputs_are_a_constant(found: dict[str, Traced]) -> None:

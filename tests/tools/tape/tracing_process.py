@@ -93,7 +93,7 @@ def traced(requests: Mapping[str, dict[str, Any]]) -> dict[str, Traced]:
         capture_output=True,
         text=True,
         env=environment,
-        timeout=300,
+        timeout=1800,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     replies = json.loads(done.stdout.splitlines()[-1])
