@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 from tests.grading import HERE, Specimen, honest, specimen, spoken
 
-from triton_agent.tools.evaluator import Emission, Evaluator, EvaluatorSettings
+from triton_agent.runs.shipping.facts import NotEmitted
+from triton_agent.runs.shipping.plan_file import plans_of
+from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
 from triton_agent.tools.input_sets import parse_sets
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.problem import ProblemSpec, parse_problem
@@ -100,23 +102,22 @@ def test_the_emitted_file_passes_and_has_the_same_tape(item: Specimen, nursery: 
     spec = parse_problem(str(item.problem))
     settings = EvaluatorSettings(target=None, shapes="given", allow_library=item.allow_library)
     with Evaluator(spec, settings, nursery=nursery) as evaluator:
-        found = evaluator.emitted(item.path.read_text())
-        assert found.text, found.message
-        assert screen(found.text) is None
-        verdict = evaluator.evaluate(found.text, as_given=True)
+        text = plans_of(evaluator, item.path.read_text())
+        assert screen(text) is None
+        verdict = evaluator.evaluate(text, as_given=True)
         assert spoken(verdict) == "passed", verdict.message
-        assert evaluator.emitted(found.text).text == found.text
+        assert plans_of(evaluator, text) == text
 
 
 @pytest.fixture(scope="module")
-def linear(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> tuple[ProblemSpec, Emission]:
+def linear(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> tuple[ProblemSpec, str]:
     folder = tmp_path_factory.mktemp("linear")
     (folder / "problem.py").write_text(LINEAR_PROBLEM)
     spec = parse_problem(str(folder / "problem.py"))
     with Evaluator(spec, SETTINGS, nursery=nursery) as evaluator:
-        found = evaluator.emitted(LINEAR_KERNEL)
-    (folder / "emitted.py").write_text(found.text)
-    return spec, found
+        text = plans_of(evaluator, LINEAR_KERNEL)
+    (folder / "emitted.py").write_text(text)
+    return spec, text
 
 
 def run_python(spec: ProblemSpec, code: str) -> str:
@@ -139,11 +140,11 @@ def same():
 """
 
 
-def test_the_file_stands_alone_and_takes_the_references_state(linear: tuple[ProblemSpec, Emission]) -> None:
+def test_the_file_stands_alone_and_takes_the_references_state(linear: tuple[ProblemSpec, str]) -> None:
     assert run_python(linear[0], f"{BOTH}\nprint(same())") == "<All keys matched successfully> True\nTrue\n"
 
 
-def test_what_was_prepared_is_made_anew_when_a_parameter_changes(linear: tuple[ProblemSpec, Emission]) -> None:
+def test_what_was_prepared_is_made_anew_when_a_parameter_changes(linear: tuple[ProblemSpec, str]) -> None:
     said = run_python(
         linear[0],
         f"""{BOTH}
@@ -164,7 +165,7 @@ print(same())
     assert said.split()[-3:] == ["True", "True", "True"]
 
 
-def test_a_call_of_another_form_names_the_known_ones(linear: tuple[ProblemSpec, Emission]) -> None:
+def test_a_call_of_another_form_names_the_known_ones(linear: tuple[ProblemSpec, str]) -> None:
     said = run_python(
         linear[0],
         f"""{BOTH}
@@ -178,14 +179,14 @@ for given in ([{{"x": torch.ones(3, 8)}}, 2.0], [{{"x": torch.ones(4, 8)}}, 3.0]
     assert said.split()[-3:] == ["True", "True", "True"]
 
 
-def test_the_text_is_laid_out_as_ruff_does_it_and_keeps_comments(linear: tuple[ProblemSpec, Emission]) -> None:
-    text = linear[1].text
+def test_the_text_is_laid_out_as_ruff_does_it_and_keeps_comments(linear: tuple[ProblemSpec, str]) -> None:
+    text = linear[1]
     assert "# the author's own words" in text
     assert "linear_kernel[(4,)](y, wt_2, layers_2_bias, y_2, 2.0, RELU=False, N=8, num_warps=2)" in text
     ruff = Path(sys.executable).with_name("ruff")
     if not ruff.exists():
         pytest.skip("ruff is not installed")
-    config = Path(__file__).parents[3] / "pyproject.toml"
+    config = Path(__file__).parents[2] / "pyproject.toml"
     whole = subprocess.run(
         [ruff, "format", "--config", str(config), "--stdin-filename", "emitted.py", "-"],
         input=text[text.index("\ndef _fact") :].lstrip("\n"),
@@ -229,12 +230,12 @@ def test_sets_of_inputs_share_a_file_and_choices_are_frozen(tmp_path: Path, nurs
     sets = parse_sets(["small=f32[10,10]", "long=f32[40,10]"])
     spec = parse_problem(f"{tmp_path / 'problem.py'}:Model", sets=sets)
     with SetsEvaluator(spec, SETTINGS, nursery=nursery) as evaluator:
-        found = evaluator.emitted(TUNED)
-        assert "autotune" not in found.text
-        assert "[(2,)](x, y, 100, BLOCK=64, num_warps=2" in found.text  # the first configuration cannot be compiled
-        assert "[(7,)](x, y, 400, BLOCK=64, num_warps=2" in found.text
-        assert spoken(evaluator.evaluate(found.text, as_given=True)) == "passed"
-        assert "(40, 10)" not in evaluator.emitted(TUNED, names={"small"}).text
+        text = plans_of(evaluator, TUNED)
+        assert "autotune" not in text
+        assert "[(2,)](x, y, 100, BLOCK=64, num_warps=2" in text  # the first configuration cannot be compiled
+        assert "[(7,)](x, y, 400, BLOCK=64, num_warps=2" in text
+        assert spoken(evaluator.evaluate(text, as_given=True)) == "passed"
+        assert "(40, 10)" not in plans_of(evaluator, TUNED, ["small"])
 
 
 def test_random_numbers_of_the_constructor_have_no_text(tmp_path: Path, nursery: Nursery) -> None:
@@ -242,9 +243,12 @@ def test_random_numbers_of_the_constructor_have_no_text(tmp_path: Path, nursery:
     kernel = TUNED.replace("def forward", made)
     kernel = kernel.replace("return y", "return y + self.r")
     (tmp_path / "problem.py").write_text(RELU_PROBLEM + "def get_inputs():\n    return [torch.randn(10, 10)]\n")
-    with Evaluator(parse_problem(str(tmp_path / "problem.py")), SETTINGS, nursery=nursery) as evaluator:
-        found = evaluator.emitted(kernel)
-    assert not found.text and "random numbers" in found.message
+    spec = parse_problem(str(tmp_path / "problem.py"))
+    with (
+        Evaluator(spec, SETTINGS, nursery=nursery) as evaluator,
+        pytest.raises(NotEmitted, match="random numbers"),
+    ):
+        plans_of(evaluator, kernel)
 
 
 SCALED_PROBLEM = """
@@ -287,11 +291,12 @@ class ModelNew(nn.Module):
 """
 
 
-def test_a_problem_that_is_scaled_down_for_the_check_gets_plans_at_its_own_sizes(
-    tmp_path: Path, nursery: Nursery
-) -> None:
+def test_a_problem_that_is_scaled_down_for_the_check_gets_plans_at_both_sizes(tmp_path: Path, nursery: Nursery) -> None:
     (tmp_path / "problem.py").write_text(SCALED_PROBLEM)
     with Evaluator(parse_problem(str(tmp_path / "problem.py")), SETTINGS, nursery=nursery) as evaluator:
         assert evaluator.facts.scaled
-        found = evaluator.emitted(SCALED_KERNEL)
-    assert "scale_kernel[(4096, 16)](x, weight, y, 4096, BLOCK=256)" in found.text, found.message
+        text = plans_of(evaluator, SCALED_KERNEL)
+        assert "scale_kernel[(4096, 16)](x, weight, y, 4096, BLOCK=256)" in text
+        verdict = evaluator.evaluate(text, as_given=True)
+        assert spoken(verdict) == "passed", verdict.message
+        assert plans_of(evaluator, text) == text
