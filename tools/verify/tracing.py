@@ -118,7 +118,7 @@ class Programs:
     def traced(
         self, form: TracedForm, payloads: Sequence[Payload], *, seed: int
     ) -> tuple[Tape, KernelSet, dict[str, Any]]:
-        """Return the tape of a form, its kernels and the tracer's reply; `payloads` hold the constructor and the call."""
+        """Return a form's tape, its kernels and the tracer's reply; `payloads` hold the constructor and the call."""
         if not self._is_loaded:
             self._tracer.await_ready()
             reply, _ = self._tracer.ask("load", source=self._source, conditions=self._conditions)
