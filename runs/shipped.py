@@ -1,4 +1,4 @@
-"""Hands the best of a run to the user: the file, judged once more exactly as it is shipped, and the report beside it.
+"""Writes the best kernel of a run as a file, judged once more exactly as it is shipped.
 
 Never slower: with a GPU a file is written only where the shipped text itself, guard included, was measured faster than
 the original in device time and in latency; at several sets of inputs its kernels run at those where it was. Without one
@@ -23,29 +23,28 @@ from triton_agent.runs.optimize_screen import Screen
 from triton_agent.runs.shipping import call_form
 from triton_agent.runs.shipping.admission import admit, faster_at, measuring, over_all_sets, shipped_sets
 from triton_agent.runs.shipping.artefact import forced, ship, switched_on
-from triton_agent.runs.shipping.facts import CallForm, Gpu, ShippedFacts
+from triton_agent.runs.shipping.facts import CallForm, Gpu, NotEmitted, ShippedFacts
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.evaluator import Emission
 from triton_agent.tools.hardware import visible_gpus
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Evaluation, Status
-from triton_agent.tools.sets_evaluator import AnyEvaluator, SetsEvaluator
+from triton_agent.tools.sets_evaluator import AnyEvaluator
 
 NO_FASTER = "inside the shipped file, guard included, it is not measurably faster than the original"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Shipped:
-    """A file in the user's hands."""
+    """A file that was written for the user."""
 
     path: Path
     draft: bool
     evaluation: Evaluation
-    """Of the text as it is shipped; of a draft, with its kernels switched on."""
+    """Evaluation of the text as it is shipped; of a draft, with its kernels switched on."""
 
 
 def output_folder(out: str | Path | None, run: Run) -> Path:
-    """Where a run's file and report go: what `--out` names, else a folder of the run's name right here."""
+    """Return the folder for a run's file and report: `--out`, else one of the run's name in the current folder."""
     return Path(out) if out else Path.cwd() / run.id
 
 
@@ -58,7 +57,7 @@ async def ship_best(
     folder: Path,
     screen: Screen,
 ) -> Shipped | None:
-    """Write it, or say why not."""
+    """Write the file, or say why none is shipped."""
     draft = request.device == "cpu"
     if not draft and not best.standing.faster_than_original:
         screen.say("the best kernel is right, but not measurably faster than the original: nothing is shipped")
@@ -73,25 +72,25 @@ async def ship_best(
             f"the original returns a {own}, and a shipped file lists, tuples and dictionaries: nothing is shipped"
         )
         return None
-    plans = _Plans(evaluator, source)
-    trouble = (await asyncio.to_thread(plans.at, tuple(forms))).message
-    if trouble:
-        screen.say(f"{trouble}\n  nothing is shipped")
+    plans = functools.cache(functools.partial(_plans_at, evaluator, source))
+    try:
+        await asyncio.to_thread(plans, tuple(forms))
+    except NotEmitted as reason:
+        screen.say(f"no file can be written of what the kernel's module does: {reason}\n  nothing is shipped")
         return None
 
     def write(names: Sequence[str], evaluation: Evaluation) -> str:
         facts = _facts(run, best, evaluator, request, call_form.joined([forms[name] for name in names]))
         sets = shipped_sets(spec, forms, names, evaluation, kernels)
         facts = dataclasses.replace(facts, evaluation=evaluation, sets=sets)
-        return ship(spec, plans.at(tuple(names)).text, facts, draft=draft)
+        return ship(spec, plans(tuple(names)), facts, draft=draft)
 
     names = tuple(forms)
     text = write(names, kernels)
-    if draft and evaluator.facts.scaled:  # plans are for the sizes as given, at which nothing can be run here
-        evaluation = kernels
-    else:
-        used = switched_on(text) if draft else text
-        evaluation = await evaluator.evaluate_async(forced(text), as_given=True, file=used)
+    used = switched_on(text) if draft else text
+    if draft and evaluator.facts.scaled:  # its guard admits the sizes as given, at which nothing can be run here
+        used = ""
+    evaluation = await evaluator.evaluate_async(forced(text), as_given=True, file=used)
     if evaluation.status is Status.PASSED and not draft:
         as_used = functools.partial(write, evaluation=kernels)
         names = faster_at(best.standing, forms)
@@ -107,22 +106,11 @@ async def ship_best(
     return Shipped(path=path, draft=draft, evaluation=evaluation)
 
 
-class _Plans:
-    """The candidate's tapes as files, by the sets of inputs that they have plans for."""
+def _plans_at(evaluator: AnyEvaluator, source: str, names: tuple[str, ...]) -> str:
+    """Return the candidate's tapes as a file with plans for these sets; raise `NotEmitted`."""
+    from triton_agent.runs.shipping.plan_file import plans_of  # loads torch
 
-    def __init__(self, evaluator: AnyEvaluator, source: str) -> None:
-        self._evaluator = evaluator
-        self._source = source
-        self._known: dict[tuple[str, ...], Emission] = {}
-
-    def at(self, names: tuple[str, ...]) -> Emission:
-        """The file for these sets; for the problem's only call, where it has no sets."""
-        if names not in self._known:
-            if isinstance(self._evaluator, SetsEvaluator):
-                self._known[names] = self._evaluator.emitted(self._source, names)
-            else:
-                self._known[names] = self._evaluator.emitted(self._source)
-        return self._known[names]
+    return plans_of(evaluator, source, tuple(filter(None, names)))
 
 
 def _trouble(evaluation: Evaluation, draft: bool) -> str:
@@ -161,7 +149,7 @@ def _gpu(uuid: str) -> Gpu | None:
 
 
 def _write(folder: Path, name: str, text: str) -> Path:
-    """Whole or not at all."""
+    """Write the file as a whole or not at all."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / name

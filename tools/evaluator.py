@@ -14,7 +14,7 @@ import hashlib
 import importlib.metadata
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -149,15 +149,13 @@ class ProblemFacts:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Emission:
-    """A Python file written from a candidate's tapes."""
+class Tapes:
+    """A candidate's tapes as plain data, from which `runs/shipping/plan_file.py` writes a file."""
 
-    text: str
-    """Empty where none can be written."""
+    modules: tuple[dict[str, Any], ...]
+    """What the module is made with and how it is called; see `verify/verified_tapes.py`."""
     message: str = ""
-    """Why that is so."""
-    forms: tuple[dict[str, Any], ...] = ()
-    """The calls that it has plans for, as plain data."""
+    """Why there are none."""
 
 
 class Evaluator:
@@ -280,7 +278,13 @@ class Evaluator:
                 verdict = job.verdict(team, on_stage)
             except WorkerNeverReady as error:
                 raise _in_its_own_words(error, team.workers) from error
-            return self._conclude(source, verdict, team)
+            return self._conclude(source, verdict, team, self._facts_at_main if as_given else self.facts)
+
+    @property
+    def _facts_at_main(self) -> ProblemFacts:
+        """Facts for a candidate that is judged at the main sizes alone, where its traffic is counted, too."""
+        flops, moved = self.facts.floor_flops_main, self.facts.floor_bytes_main
+        return dataclasses.replace(self.facts, floor_bytes=moved, floor_flops=flops)
 
     @property
     def sketches(self) -> bool:
@@ -298,16 +302,14 @@ class Evaluator:
             job.hand_over(source, team, sort=True)
             return sketch_from(job.verdict(team, None), candidate=candidate_id(source))
 
-    def emitted(self, source: str, forms: Sequence[dict[str, Any]] = ()) -> Emission:
-        """A file that does what the candidate does in the calls of the problem's own sizes; it holds its kernels, and
-        none of its other Python. `forms` are those of other sets of inputs, which get plans in the same file.
-        """
+    def tapes(self, source: str) -> Tapes:
+        """Return what the candidate does in the calls of the problem's own sizes, and of the sizes checked instead."""
         with self._referee.job() as job, self._crew.team() as team:
-            job.hand_over(source, team, emit=True, as_given=True, forms=list(forms))
+            job.hand_over(source, team, tapes=True, as_given=True)
             reply = job.verdict(team, None)
-            return Emission(text=reply["text"], message=reply["message"], forms=tuple(reply["forms"]))
+            return Tapes(modules=tuple(reply["modules"]), message=reply["message"])
 
-    def _conclude(self, source: str, verdict: dict[str, Any], team: Team) -> Evaluation:
+    def _conclude(self, source: str, verdict: dict[str, Any], team: Team, facts: ProblemFacts) -> Evaluation:
         environment = Environment(
             mode="gpu" if self.settings.device == "cuda" else "interpreter",
             device=self.facts.device,
@@ -338,7 +340,7 @@ class Evaluator:
             finding=finding,
             message=message,
             environment=environment,
-            facts=self.facts,
+            facts=facts,
         )
 
 

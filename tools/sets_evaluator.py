@@ -16,11 +16,11 @@ import dataclasses
 import functools
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from triton_agent.tools import merged_sets
 from triton_agent.tools.errors import InstrumentError, ProblemError
-from triton_agent.tools.evaluator import Emission, Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings, Tapes
 from triton_agent.tools.input_spec import InputSet
 from triton_agent.tools.isolate.processes import Nursery, own_nursery
 from triton_agent.tools.problem import ProblemSpec
@@ -95,15 +95,16 @@ class SetsEvaluator:
         ]
         return judged_at_all(judges, source, problem=self.spec.digest, on_stage=on_stage)
 
-    def emitted(self, source: str, names: Collection[str] | None = None) -> Emission:
-        """Write one file with plans for all sets, or for the sets of these `names`."""
-        found = Emission(text="", message="there is no set of that name")
+    def tapes(self, source: str, names: Collection[str] | None = None) -> Tapes:
+        """Return what the candidate does at all sets, or at those named."""
+        modules: list[dict[str, Any]] = []
         for item, one in self._at:
             if names is None or item.name in names:
-                found = one.emitted(source, found.forms)
-                if not found.text:
-                    break
-        return found
+                found = one.tapes(source)
+                if found.message:
+                    return found
+                modules += found.modules
+        return Tapes(modules=tuple(modules))
 
     @property
     def sketches(self) -> bool:

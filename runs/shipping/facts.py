@@ -23,6 +23,10 @@ class TensorForm:
     strides: tuple[int, ...]
 
 
+class NotEmitted(Exception):
+    """No plan can be written for what a candidate does; the message says why."""
+
+
 Argument = TensorForm | None | bool | int | float | str | tuple[Any, ...] | list[Any] | dict[str, Any]
 """A tensor's form, a plain value, or a nest of these."""
 

@@ -11,6 +11,7 @@ from tests import verdicts
 
 from triton_agent.runs.shipping import call_form
 from triton_agent.runs.shipping.facts import CallForm, ShippedFacts
+from triton_agent.runs.shipping.plan_file import plans_of
 from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.problem import ProblemSpec, parse_problem
@@ -35,9 +36,7 @@ def judged(spec: ProblemSpec, source: str, nursery: Nursery) -> Evaluation:
 def plans(spec: ProblemSpec, source: str, nursery: Nursery) -> str:
     """The file written from a kernel's tapes, which is what is shipped."""
     with Evaluator(spec, SETTINGS, nursery=nursery) as evaluator:
-        found = evaluator.emitted(source)
-    assert found.text, found.message
-    return found.text
+        return plans_of(evaluator, source)
 
 
 def accepted(spec: ProblemSpec) -> Evaluation:

@@ -1,22 +1,23 @@
-"""A nest of arguments without the values of its tensors: what a call looks like, and what a tape belongs to.
+"""The arguments of a call without the values of their tensors: what a tape belongs to.
 
-`outline` is made by the trusted side from real arguments; `fill` puts tensors back into their places.
+The trusted side makes an `outline` of real arguments; `fill` puts tensors back into their places.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from triton_agent.tools.isolate.tensors import NAMES
+from triton_agent.tools.tape.tape import Named
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TensorAt:
-    """The place of a tensor in a nest."""
+    """The place of a tensor among the arguments."""
 
     index: int
 
@@ -26,7 +27,7 @@ class TensorOutline:
     """A tensor without its values."""
 
     storage: int
-    """Which of the outline's storages it lies in."""
+    """Index of its memory among those of the outline."""
     dtype: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -42,8 +43,16 @@ class Outline:
     storages_bytes: tuple[int, ...]
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Opaque:
+    """Stands for an argument that has no form as plain data."""
+
+    kind: str
+    """Name of its class."""
+
+
 def outline(values: Any) -> Outline:
-    """The arguments without the values of their tensors."""
+    """Return the arguments without the values of their tensors."""
     tensors: list[torch.Tensor] = []
 
     def place(tensor: torch.Tensor) -> TensorAt:
@@ -51,52 +60,45 @@ def outline(values: Any) -> Outline:
         return TensorAt(index=len(tensors) - 1)
 
     nest = mapped(values, place)
-    storages = storages_of(tensors)
+    storages = list({tensor.untyped_storage()._cdata: tensor.untyped_storage() for tensor in tensors}.values())
     numbers = {storage._cdata: number for number, storage in enumerate(storages)}
-    return Outline(
-        values=nest,
-        tensors=tuple(
-            TensorOutline(
-                storage=numbers[tensor.untyped_storage()._cdata],
-                dtype=NAMES[tensor.dtype],
-                shape=tuple(tensor.shape),
-                strides=tuple(tensor.stride()),
-                offset=int(tensor.storage_offset()),
-            )
-            for tensor in tensors
-        ),
-        storages_bytes=tuple(storage.nbytes() for storage in storages),
+    outlines = (
+        TensorOutline(
+            storage=numbers[tensor.untyped_storage()._cdata],
+            dtype=NAMES[tensor.dtype],
+            shape=tuple(map(int, tensor.shape)),
+            strides=tuple(map(int, tensor.stride())),
+            offset=int(tensor.storage_offset()),
+        )
+        for tensor in tensors
     )
-
-
-def storages_of(tensors: Sequence[torch.Tensor]) -> list[torch.UntypedStorage]:
-    """The memory they lie in, each piece once, in order."""
-    return list({tensor.untyped_storage()._cdata: tensor.untyped_storage() for tensor in tensors}.values())
+    sizes_bytes = tuple(int(storage.nbytes()) for storage in storages)
+    return Outline(values=nest, tensors=tuple(outlines), storages_bytes=sizes_bytes)
 
 
 def fill(values: Any, tensors: Sequence[torch.Tensor]) -> Any:
-    """The nest with tensors in their places."""
+    """Return the arguments with tensors in their places."""
     if isinstance(values, TensorAt):
         return tensors[values.index]
     return _over(values, lambda item: fill(item, tensors))
 
 
 def tensors_in(values: Any) -> list[torch.Tensor]:
-    """The tensors of a nest, in the order of an outline."""
+    """Return the tensors among the arguments, in the order of an outline."""
     found: list[torch.Tensor] = []
     mapped(values, lambda tensor: found.append(tensor))
     return found
 
 
 def mapped(values: Any, change: Callable[[torch.Tensor], Any]) -> Any:
-    """The nest with its tensors changed."""
+    """Return the arguments with each tensor changed."""
     if isinstance(values, torch.Tensor):
         return change(values)
     return _over(values, lambda item: mapped(item, change))
 
 
 def _over(values: Any, change: Callable[[Any], Any]) -> Any:
-    """A container with its items changed; anything else as it is."""
+    """Return a container with its items changed, and anything else as it is."""
     if isinstance(values, tuple) and hasattr(values, "_fields"):
         return type(values)(*(change(item) for item in values))
     if isinstance(values, (list, tuple)):
@@ -111,3 +113,55 @@ def _over(values: Any, change: Callable[[Any], Any]) -> Any:
             **{field.name: change(getattr(values, field.name)) for field in dataclasses.fields(values) if field.init},
         )
     return values
+
+
+def to_json(found: Outline) -> dict[str, Any]:
+    """Return an outline as plain data."""
+    return {
+        "values": _nest_to_json(found.values),
+        "tensors": [dataclasses.asdict(tensor) for tensor in found.tensors],
+        "storages_bytes": list(found.storages_bytes),
+    }
+
+
+def from_json(data: Mapping[str, Any]) -> Outline:
+    """Return the outline, with `Named` for constants of torch and `Opaque` for what is not plain."""
+    tensors = [
+        TensorOutline(**{**tensor, "shape": tuple(tensor["shape"]), "strides": tuple(tensor["strides"])})
+        for tensor in data["tensors"]
+    ]
+    values = _nest_from_json(data["values"])
+    return Outline(values=values, tensors=tuple(tensors), storages_bytes=tuple(data["storages_bytes"]))
+
+
+def _nest_to_json(value: Any) -> dict[str, Any]:
+    kind = type(value)
+    if kind is TensorAt:
+        return {"tensor": value.index}
+    if kind in (list, tuple):
+        return {kind.__name__: [_nest_to_json(item) for item in value]}
+    if kind is dict:
+        return {"dict": [[_nest_to_json(key), _nest_to_json(item)] for key, item in value.items()]}
+    if kind is float:
+        return {"float": repr(value)}
+    if value is None or kind in (bool, int, str):
+        return {"value": value}
+    if kind in (torch.dtype, torch.layout, torch.memory_format):
+        return {"torch": [kind.__name__, str(value).removeprefix("torch.")]}
+    return {"opaque": kind.__name__}
+
+
+def _nest_from_json(data: Mapping[str, Any]) -> Any:
+    ((kind, value),) = data.items()
+    if kind == "tensor":
+        return TensorAt(index=value)
+    if kind in ("list", "tuple"):
+        items = [_nest_from_json(item) for item in value]
+        return items if kind == "list" else tuple(items)
+    if kind == "dict":
+        return {_nest_from_json(key): _nest_from_json(item) for key, item in value}
+    if kind == "torch":
+        return Named(kind=value[0], name=value[1])
+    if kind == "opaque":
+        return Opaque(kind=value)
+    return float(value) if kind == "float" else value

@@ -37,7 +37,7 @@ from triton_agent.tools.timing.clock_room import ClockRoom, Place
 from triton_agent.tools.timing.forerunner import Forerunner
 from triton_agent.tools.timing.lease import Mode, awaited, lease
 from triton_agent.tools.timing.opponents import COMPILED
-from triton_agent.tools.verify import emitting, sorting
+from triton_agent.tools.verify import sorting, verified_tapes
 from triton_agent.tools.verify.audit import audit
 from triton_agent.tools.verify.compiled_beforehand import CompiledBeforehand
 from triton_agent.tools.verify.job import Job, JudgeSettings
@@ -261,15 +261,15 @@ class Checker:
             compiler=compilers[0] if compilers and not on_gpu else None,
             ahead=compilers if on_gpu else [],
             gpu=place,
-            forerunner=self._forerunner if self._times and not (message.get("sort") or message.get("emit")) else None,
+            forerunner=self._forerunner if self._times and not (message.get("sort") or message.get("tapes")) else None,
             clock=self.clock,
             on_stage=lambda stage: self.reply({"job": message["job"], "stage": stage}),
         )
         if job.forerunner is not None:
             job.forerunner.sets_out(job, message["job"])
         try:
-            if message.get("emit"):
-                return self._emission(job, message["forms"])
+            if message.get("tapes"):
+                return self._tapes(job)
             run(job, sorting.STAGES if message.get("sort") else STAGES)
         finally:
             place.leave()
@@ -287,15 +287,13 @@ class Checker:
             }
         }
 
-    def _emission(self, job: Job, earlier: list[dict[str, Any]]) -> dict[str, Any]:
-        """A file written from the candidate's tapes, or what keeps us from writing it."""
-        made: dict[str, Any] = {"text": "", "forms": []}
-
-        def write(job: Job) -> None:
-            made.update(emitting.emitted(job, self.spec, earlier))
-
-        run(job, (*emitting.STAGES, ("emit", write)))
-        return {"verdict": {**made, "message": job.failure.message if job.failure else "", "finding": None}}
+    def _tapes(self, job: Job) -> dict[str, Any]:
+        """The candidate's tapes as plain data, or why there are none."""
+        modules: list[dict[str, Any]] = []
+        collect = ("collect", lambda job: modules.extend(verified_tapes.tapes_of(job, self.spec)))
+        run(job, (*verified_tapes.STAGES, collect))
+        message = job.failure.message if job.failure else ""
+        return {"verdict": {"modules": modules, "message": message, "finding": None}}
 
 
 def let_go(kind: str, session: Session) -> str:

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from triton_agent.tools.isolate.tensors import DTYPES
-from triton_agent.tools.tape.tape import Allocate, Constant, Launch, Operate, Step, Tape, View, buffers_in, views_in
+from triton_agent.tools.tape.tape import (
+    Address,
+    Allocate,
+    Constant,
+    Launch,
+    Operate,
+    Step,
+    Tape,
+    View,
+    buffers_in,
+    views_in,
+)
 
 
 def made_by(steps: Sequence[Step]) -> Iterator[tuple[int, int]]:
@@ -14,11 +25,17 @@ def made_by(steps: Sequence[Step]) -> Iterator[tuple[int, int]]:
         if isinstance(step, (Allocate, Constant)):
             yield step.buffer, at
         elif isinstance(step, Operate):
-            taken = {view.buffer for value in (*step.args, *(v for _, v in step.kwargs)) for view in views_in(value)}
-            yield from ((view.buffer, at) for view in step.results if view is not None and view.buffer not in taken)
+            yield from ((view.buffer, at) for view in new_results(step) if view is not None)
+
+
+def new_results(step: Operate) -> list[View | None]:
+    """The results that lie in memory of their own; None in place of a part of an argument."""
+    taken = {view.buffer for view in arguments_of(step)}
+    return [None if view is None or view.buffer in taken else view for view in step.results]
 
 
 def arguments_of(step: Step) -> Iterator[View]:
+    """Tensors that a step is given; of an autotuned launch, those of every configuration."""
     if isinstance(step, Operate):
         for value in (*step.args, *(value for _, value in step.kwargs)):
             yield from views_in(value)
@@ -29,6 +46,7 @@ def arguments_of(step: Step) -> Iterator[View]:
 
 
 def views_of(step: Step) -> Iterator[View]:
+    """Tensors that a step is given or returns."""
     yield from arguments_of(step)
     if isinstance(step, Operate):
         yield from (view for view in step.results if view is not None)
@@ -38,31 +56,45 @@ def mentioned(step: Step) -> Iterator[int]:
     """Buffers that a step uses or makes."""
     if isinstance(step, (Allocate, Constant)):
         yield step.buffer
-        yield from (address.buffer for _, address in getattr(step, "relocations", ()))
-    elif isinstance(step, Operate):
-        yield from (view.buffer for view in views_of(step))
+    yield from (view.buffer for view in views_of(step))
+    yield from addressed(step)
+
+
+def addressed(step: Step) -> Iterator[int]:
+    """Buffers that a step passes on by address: nobody can tell for how long they are used."""
+    if isinstance(step, Constant):
+        yield from (address.buffer for _, address in step.relocations)
     elif isinstance(step, Launch):
         for choice in step.choices:
             for _, value in choice.arguments:
-                yield from buffers_in(value)
+                for item in value if isinstance(value, tuple) else (value,):
+                    if isinstance(item, (Address, tuple)):
+                        yield from buffers_in(item)
+
+
+def returned(tape: Tape) -> tuple[View, ...]:
+    """Tensors that are needed after the last step: outputs, and new contents of the module's buffers."""
+    return (*tape.outputs, *(view for _, view in tape.rebound))
 
 
 def views_by_buffer(tape: Tape) -> dict[int, list[View]]:
+    """Every view that is read or written, each once."""
     found: dict[int, dict[View, None]] = {}
     for step in (*tape.prologue, *tape.steps):
         for view in views_of(step):
             found.setdefault(view.buffer, {})[view] = None
-    for view in (*tape.outputs, *(view for _, view in tape.rebound)):
+    for view in returned(tape):
         found.setdefault(view.buffer, {})[view] = None
     return {number: list(views) for number, views in found.items()}
 
 
 def is_contiguous(view: View) -> bool:
-    """Whether it lies as torch lays new tensors out."""
+    """Whether the view lies as torch lays new tensors out."""
     return row_major(view.shape) == view.strides
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a new tensor."""
     strides: list[int] = []
     step = 1
     for size in reversed(shape):
@@ -82,5 +114,6 @@ def repeats(view: View) -> bool:
 
 
 def end_bytes(view: View) -> int:
+    """The first byte of the buffer behind the view."""
     last = sum((size - 1) * stride for size, stride in zip(view.shape, view.strides)) if view.elements else -1
     return (view.offset + last + 1) * DTYPES[view.dtype].itemsize
