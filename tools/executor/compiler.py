@@ -10,10 +10,9 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import os
-import tempfile
 from typing import Any
 
-from triton_agent.tools.executor.kernels import Kernels
+from triton_agent.tools.executor.kernels import Kernels, Loader
 from triton_agent.tools.isolate import sandbox
 from triton_agent.tools.isolate.cores import leave_cores_to_the_clock
 from triton_agent.tools.isolate.output import own_output
@@ -52,7 +51,8 @@ class Compiler:
     """Compiles for one target."""
 
     def __init__(self, scratch: str, target: str, *, fills_cache: bool) -> None:
-        self._scratch = scratch
+        self._loader = Loader(scratch)
+        self._fills_cache = fills_cache
         self._target = target
         self._aot = importlib.import_module("triton_agent.tools.emulate.aot")
         self._aot.install(target)
@@ -62,7 +62,9 @@ class Compiler:
     def compile(self, message: dict[str, Any]) -> dict[str, Any]:
         """Every launch of a tape; the first choice that does not compile is a failure unless there are others."""
         compilation = self._aot.install(self._target)
-        kernels = Kernels.load(message["kernels"], tempfile.mkdtemp(dir=self._scratch))
+        if not self._fills_cache:
+            self._loader.forget()  # Triton reports nothing of a kernel that it has compiled before
+        kernels = self._loader.load(message["kernels"])
         failure: dict[str, Any] | None = None
         tape: Tape = decode(message["tape"])
         for step in (*tape.prologue, *tape.steps):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,10 @@ from triton_agent.tools.tape.kernels import (
 from triton_agent.tools.tape.language_names import dtype_paths, table
 
 
+SETS_KEPT = 32
+"""A candidate has one set of kernels, or a few where its tapes launch different ones."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Kernels:
     """Functions by identity, as this process's Triton has them."""
@@ -39,8 +45,8 @@ class Kernels:
     def load(cls, data: Any, folder: str) -> Kernels:
         """Check the kernels once more and make a module of them; `folder` is nobody else's."""
         kernels = KernelSet.from_json(data)
-        functions = kernel_modules.load(kernels, Path(folder))
         module = kernel_modules.build(kernels)
+        functions = kernel_modules.execute(module, Path(folder))
         path = next(iter(Path(folder).glob("*.py")))
         return cls(
             functions=functions, kernels=kernels, path=str(path), lines=tuple(sorted(module.first_lines.values()))
@@ -81,3 +87,24 @@ class Kernels:
         report = report_of(error, self.path)
         lines = [{**entry, "line": self.line_of(int(entry["line"] or 0))} for entry in report["lines"] if entry["code"]]
         return {**report, "lines": lines}
+
+
+class Loader:
+    """Loads kernels for several tapes: the same kernels once."""
+
+    def __init__(self, scratch: str) -> None:
+        self._scratch = scratch
+        self._loaded: dict[str, Kernels] = {}
+
+    def load(self, data: Any) -> Kernels:
+        """Return the functions of a set of kernels as it travels."""
+        text = json.dumps(data)
+        if text not in self._loaded:
+            if len(self._loaded) == SETS_KEPT:
+                self.forget()
+            self._loaded[text] = Kernels.load(data, tempfile.mkdtemp(dir=self._scratch))
+        return self._loaded[text]
+
+    def forget(self) -> None:
+        """Make room for the kernels of another candidate."""
+        self._loaded.clear()

@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from triton.runtime.jit import mangle_type
 
 from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.executor.file_program import FileProgram
-from triton_agent.tools.executor.kernels import Kernels
+from triton_agent.tools.executor.kernels import Kernels, Loader
 from triton_agent.tools.executor.memory import Fresh
 from triton_agent.tools.executor.program import OutOfPlace, Program, Run
 from triton_agent.tools.isolate import sandbox
@@ -55,6 +56,7 @@ def warm_up(mode: str, target: str) -> None:
     if mode == "interpreter":
         importlib.import_module("triton_agent.tools.emulate.interpreter").install(target)
         importlib.import_module("triton_agent.tools.executor.interpreted")
+        mangle_type(torch.zeros(1))  # imports Gluon at its first use
     else:
         importlib.import_module("triton_agent.tools.executor.stopwatch")
         importlib.import_module("triton_agent.tools.executor.gpu")
@@ -106,6 +108,7 @@ class Executor:
         self._target = target
         self.device = "cuda" if mode == "gpu" else "cpu"
         self._programs: dict[str, Program | FileProgram] = {}
+        self._loader = Loader(scratch)
         self._kernels: Kernels | None = None
         self._weights = torch.empty(0, dtype=torch.int64, device=self.device)
         self._stopwatch: Any = None
@@ -139,8 +142,7 @@ class Executor:
     def _program(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         """Make a tape ready to run under a name."""
         Conditions(**message["conditions"]).settle()
-        kernels = Kernels.load(message["kernels"], tempfile.mkdtemp(dir=self._scratch))
-        self._kernels = kernels
+        self._kernels = kernels = self._loader.load(message["kernels"])
         arguments = tensors_in(payloads[0].unpack(self.device))
         with self._candidate("construct"):
             self._programs[message["name"]] = Program(
@@ -179,6 +181,7 @@ class Executor:
     def _forget(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         """Make room for another candidate."""
         self._programs.clear()
+        self._loader.forget()
         self._stopwatch = type(self._stopwatch)() if self._stopwatch else None
         if self.device == "cuda":
             torch.cuda.synchronize()

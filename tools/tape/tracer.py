@@ -113,6 +113,7 @@ class Tracer:
         self.path = os.path.join(scratch, f"{CANDIDATE_MODULE}.py")
         self.recorder = Recorder(self.path)
         self.capture = Capture()
+        self._written: dict[frozenset[str], WrittenParameters] = {}
         self.facts = facts
         self.conditions = DEFAULT
         self.model_class: type[torch.nn.Module] | None = None
@@ -218,7 +219,8 @@ class Tracer:
         rebound: list[tuple[str, View]],
     ) -> Tape:
         recorder = self.recorder
-        written = WrittenParameters(self.capture.kernels())
+        kernels = self.capture.kernels()
+        written = self._written.setdefault(frozenset(kernels.functions), WrittenParameters(kernels))
         parts = parts_of(recorder.entries, recorder.buffers, outputs, [view for _, view in rebound], written)
         tape = Tape(
             buffers=tuple(recorder.buffers),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -90,6 +91,7 @@ class Programs:
         self._conditions = conditions
         self._tracer = tracer
         self._known: dict[tuple[Any, ...], Program] = {}
+        self._kernels: dict[str, tuple[KernelSet, WrittenParameters]] = {}
         self._is_loaded = False
         self.misfit = ""
         """Parameters that did not find their namesake; explains wrong values."""
@@ -125,7 +127,7 @@ class Programs:
             kernel_set=kernels,
             init=trial.packed_init,
             seed=trial.build_seed,
-            writes_state=writes_state(tape, WrittenParameters(kernels)),
+            writes_state=writes_state(tape, self._checked(reply["kernels"])[1]),
         )
 
     def traced(
@@ -146,11 +148,10 @@ class Programs:
             if not isinstance(tape, Tape):
                 raise Malformed("no tape")
             admit(tape, form.call, form.constructor, form.shapes)
-            kernels = KernelSet.from_json(reply["kernels"])
-            check(kernels)
+            kernels, written = self._checked(reply["kernels"])
             if set(tape.kernels()) - kernels.functions.keys():
                 raise Malformed("a kernel without a text")
-            retained = retained_by(tape, WrittenParameters(kernels))
+            retained = retained_by(tape, written)
         except NotKernelLanguage as error:
             raise Failed(Finding.KERNEL_LANGUAGE, str(error)) from error
         except UnknownOption as error:
@@ -169,6 +170,15 @@ class Programs:
                 "allocate outputs anew per call",
             )
         return tape, kernels
+
+    def _checked(self, data: Any) -> tuple[KernelSet, WrittenParameters]:
+        """Return the kernels and what they write. Most tapes of a candidate have the same ones: these are read once."""
+        text = json.dumps(data)
+        if text not in self._kernels:
+            kernels = KernelSet.from_json(data)
+            check(kernels)
+            self._kernels[text] = kernels, WrittenParameters(kernels)
+        return self._kernels[text]
 
     def _refuse_misfits(self, tape: Tape, shapes: dict[str, tuple[int, ...]]) -> None:
         """Parameters under the reference's names have the reference's shapes."""
