@@ -161,7 +161,7 @@ class Program:
             base = (inputs if isinstance(inputs, Bound) else self.bound(inputs)).frame
             frame = _Frame(run, base.tensors.copy(), base.blocks.copy())
             if run.seed is not None:
-                torch.manual_seed(run.seed)
+                _seed(run.seed, self.device)
             tensors = frame.tensors
             for thunk, ended in zip(self._steps, self._ends):
                 thunk(frame)
@@ -177,7 +177,7 @@ class Program:
     def _prepare(self) -> None:
         if not self._is_prepared:
             with torch.no_grad(), torch.random.fork_rng(devices=[]):
-                torch.manual_seed(self._seed)
+                _seed(self._seed, self.device)
                 for thunk in self._prologue:
                     thunk(self._kept)
             self._is_prepared = True
@@ -372,6 +372,13 @@ class _Arguments:
         for at, value in self.others:
             given[at] = program.launcher.constant(program._value(frame, value))
         return given
+
+
+def _seed(seed: int, device: str) -> None:
+    """Seed what `torch.manual_seed` does on this device; that also leaves a stack trace behind for each other device."""
+    torch.default_generator.manual_seed(seed)
+    if device == "cuda":
+        torch.cuda.manual_seed_all(seed)
 
 
 def _items(result: Any) -> Iterable[Any]:

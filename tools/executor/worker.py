@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from triton.runtime.jit import mangle_type
 
@@ -57,6 +58,7 @@ def warm_up(mode: str, target: str) -> None:
         importlib.import_module("triton_agent.tools.emulate.interpreter").install(target)
         importlib.import_module("triton_agent.tools.executor.interpreted")
         mangle_type(torch.zeros(1))  # imports Gluon at its first use
+        np.random.default_rng(0)  # numpy imports this at its first use, too
     else:
         importlib.import_module("triton_agent.tools.executor.stopwatch")
         importlib.import_module("triton_agent.tools.executor.gpu")
@@ -204,7 +206,7 @@ class Executor:
         program = self._programs[message["name"]]
         inputs = tensors_in(payloads[0].unpack(self.device))
         payloads[0].close()
-        before = [self._digest(tensor) for tensor in inputs]
+        before = self._digests(inputs)
         run = Run(
             fresh=Fresh(device=self.device, salt=int(message["salt"]), guarded=self.device == "cuda"),
             silenced=bool(message["silenced"]),
@@ -218,7 +220,7 @@ class Executor:
             if self.device == "cuda":
                 torch.cuda.synchronize()
         peak_bytes = torch.cuda.max_memory_allocated() - held_bytes if message["measure"] else 0
-        changed = [i for i, tensor in enumerate(inputs) if self._digest(tensor) != before[i]]
+        changed = (self._digests(inputs) != before).nonzero().flatten().tolist()
         reply = {
             "tensors": [describe(tensor) for tensor in outputs],
             "changed": changed,
@@ -231,17 +233,20 @@ class Executor:
         }
         return reply, [[row(tensor) for tensor in group] for group in (outputs, [inputs[i] for i in changed])]
 
-    def _digest(self, tensor: torch.Tensor) -> int:
-        """A number that tells whether contents changed, without a copy of them."""
-        storage = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
-        whole = storage.numel() - storage.numel() % 8
-        words = storage[:whole].view(torch.int64)
-        weights = self._weights_for(max(words.numel(), 8))
-        total = (storage[whole:].to(torch.int64) * weights[: storage.numel() - whole]).sum()
-        for start in range(0, words.numel(), DIGEST_CHUNK):
-            chunk = words[start : start + DIGEST_CHUNK]
-            total = total + (chunk * weights[: chunk.numel()]).sum() * (2 * start + 1)
-        return int(total)
+    def _digests(self, tensors: list[torch.Tensor]) -> torch.Tensor:
+        """Return a number for each tensor that tells whether its contents changed; nothing waits for the GPU here."""
+        totals = torch.zeros(len(tensors), dtype=torch.int64, device=self.device)
+        for number, tensor in enumerate(tensors):
+            storage = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
+            whole = storage.numel() - storage.numel() % 8
+            words, rest = storage[:whole].view(torch.int64), storage[whole:]
+            weights = self._weights_for(max(words.numel(), 8))
+            for start in range(0, words.numel(), DIGEST_CHUNK):
+                chunk = words[start : start + DIGEST_CHUNK]
+                totals[number] += (chunk * weights[: chunk.numel()]).sum() * (2 * start + 1)
+            if rest.numel():
+                totals[number] += (rest.to(torch.int64) * weights[: rest.numel()]).sum()
+        return totals
 
     def _weights_for(self, words: int) -> torch.Tensor:
         """Odd numbers that no kernel knows, drawn once."""

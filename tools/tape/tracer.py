@@ -150,7 +150,7 @@ class Tracer:
         arguments = self._tensors(init, Place.ARGUMENT)
         inputs = self._tensors(call, Place.INPUT)
         with self._candidate("construct"), recorder.during("construct"):
-            torch.manual_seed(int(message["seed"]))
+            torch.default_generator.manual_seed(int(message["seed"]))
             args, kwargs = fill(init.values, arguments)
             model = self.model_class(*args, **kwargs)  # type: ignore[misc]
             torch.nn.Module.train(model, bool(message["train"]))
