@@ -41,7 +41,7 @@ class Stopwatch:
         """Warm the program up. Calibrated elsewhere: while others are at work here nothing could be calibrated."""
         self._calls = [TimedCall(program, inputs, renewed=renewed) for inputs in sets]
         self._subject = Subject(self._calls, refresh=self._refresh)
-        self._clock = Clock("cuda", ClockSettings(warm_up_s=0.02, linger=False), Calibration.from_json(calibration))
+        self._clock = Clock("cuda", ClockSettings(warm_up_s=0.0, linger=False), Calibration.from_json(calibration))
         self._clock.warm_up(self._subject)
 
     def answer(
