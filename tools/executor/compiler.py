@@ -12,7 +12,7 @@ import importlib
 import os
 from typing import Any
 
-from triton_agent.tools.executor.kernels import Kernels, Loader
+from triton_agent.tools.executor.kernels import Kernels, Loader, as_passed, descriptor_over
 from triton_agent.tools.isolate import sandbox
 from triton_agent.tools.isolate.cores import leave_cores_to_the_clock
 from triton_agent.tools.isolate.output import own_output
@@ -27,7 +27,6 @@ ALIGNED = 1 << 20
 def warm_up(target: str) -> None:
     """Pay for imports in the process that compile workers are forked from."""
     importlib.import_module("triton_agent.tools.emulate.aot").warm_up(target)
-    importlib.import_module("triton_agent.tools.executor.arguments")
     sandbox.prepare()
 
 
@@ -117,16 +116,15 @@ class _Memory:
 
 
 def _stand_in(value: Any, kernels: Kernels) -> Any:
-    arguments = importlib.import_module("triton_agent.tools.executor.arguments")
     if isinstance(value, View):
         dtype = DTYPES[value.dtype]
         return _Memory(dtype, value.shape, value.strides, ALIGNED + value.offset * dtype.itemsize)
     if isinstance(value, Descriptor):
-        return arguments.descriptor_over(_stand_in(value.view, kernels), value)
+        return descriptor_over(_stand_in(value.view, kernels), value)
     if isinstance(value, Address):
         return ALIGNED + value.offset
     if isinstance(value, tuple):
         return tuple(_stand_in(item, kernels) for item in value)
     if isinstance(value, Constexpr):
-        return arguments.as_passed(value, kernels)
+        return as_passed(value, kernels)
     return value

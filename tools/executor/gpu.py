@@ -18,8 +18,7 @@ from triton.runtime.driver import driver
 
 from triton_agent.tools.emulate.compile_trace import constants_of
 from triton_agent.tools.emulate.resources import resources_of
-from triton_agent.tools.executor.arguments import as_passed
-from triton_agent.tools.executor.kernels import Kernels
+from triton_agent.tools.executor.kernels import Kernels, as_passed
 from triton_agent.tools.executor.memory import Block
 from triton_agent.tools.executor.program import Launching
 from triton_agent.tools.tape.tape import Choice

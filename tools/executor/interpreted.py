@@ -10,8 +10,7 @@ import torch
 from triton_agent.tools.emulate import addresses
 from triton_agent.tools.emulate.faults import KernelError, StaticAssertionFailed, Unsupported
 from triton_agent.tools.emulate.interpreter import Interpreter
-from triton_agent.tools.executor.arguments import as_passed
-from triton_agent.tools.executor.kernels import Kernels
+from triton_agent.tools.executor.kernels import Kernels, as_passed
 from triton_agent.tools.executor.memory import Block
 from triton_agent.tools.executor.program import Launching
 from triton_agent.tools.tape.tape import Choice

@@ -1,4 +1,4 @@
-"""The kernels of tapes as functions of Triton, and the way back from their lines to the candidate's."""
+"""The kernels of tapes as functions of Triton, what they are given, and their lines in the candidate's file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from triton_agent.tools.isolate.reports import report_of
 from triton_agent.tools.tape import kernel_modules
@@ -24,7 +26,8 @@ from triton_agent.tools.tape.kernels import (
     value_from_json,
 )
 from triton_agent.tools.tape.language_names import dtype_paths, table
-
+from triton_agent.tools.tape.tape import Constexpr as PassedConstexpr
+from triton_agent.tools.tape.tape import Descriptor
 
 SETS_KEPT = 32
 """A candidate has one set of kernels, or a few where its tapes launch different ones."""
@@ -87,6 +90,33 @@ class Kernels:
         report = report_of(error, self.path)
         lines = [{**entry, "line": self.line_of(int(entry["line"] or 0))} for entry in report["lines"] if entry["code"]]
         return {**report, "lines": lines}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Described:
+    """A tensor that a kernel gets as a descriptor."""
+
+    tensor: torch.Tensor
+    descriptor: Descriptor
+
+
+def as_passed(value: Any, kernels: Kernels) -> Any:
+    """The value that a launch is given."""
+    if isinstance(value, PassedConstexpr):
+        return kernels.argument(value.value)
+    if isinstance(value, Described):
+        return descriptor_over(value.tensor, value.descriptor)
+    if isinstance(value, list | tuple):
+        return tuple(as_passed(item, kernels) for item in value)
+    return value
+
+
+def descriptor_over(base: Any, descriptor: Descriptor) -> TensorDescriptor:
+    """Triton's own descriptor, over a tensor or what stands in for one."""
+    more = {"round_f32_to_tf32": True} if descriptor.round_f32_to_tf32 else {}  # not in Triton 3.6
+    view = descriptor.view
+    shape, strides, block = list(view.shape), list(view.strides), list(descriptor.block_shape)
+    return TensorDescriptor(base, shape, strides, block, padding=descriptor.padding, **more)
 
 
 class Loader:

@@ -17,9 +17,8 @@ from typing import Any, Protocol
 
 import torch
 
-from triton_agent.tools.executor.arguments import Described
+from triton_agent.tools.executor.kernels import Described
 from triton_agent.tools.executor.memory import Block, Fresh, make_block
-from triton_agent.tools.executor.operators import stand_in_for
 from triton_agent.tools.isolate.tensors import DTYPES
 from triton_agent.tools.tape.slicing import operator_of
 from triton_agent.tools.tape.tape import (
@@ -252,7 +251,8 @@ class Program:
         return fill
 
     def _operation(self, step: Operate) -> Thunk:
-        operator = stand_in_for(step.operator, self.device) or operator_of(step.operator)
+        stand_in = ON_GPU.get(step.operator) if self.device == "cuda" else None
+        operator = stand_in or operator_of(step.operator)
 
         def operate(frame: _Frame) -> None:
             args = [self._value(frame, value) for value in step.args]
@@ -375,7 +375,7 @@ class _Arguments:
 
 
 def _seed(seed: int, device: str) -> None:
-    """Seed what `torch.manual_seed` does on this device; that also leaves a stack trace behind for each other device."""
+    """Seed the generators of this device; `torch.manual_seed` also writes down a stack trace for each other one."""
     torch.default_generator.manual_seed(seed)
     if device == "cuda":
         torch.cuda.manual_seed_all(seed)
@@ -420,3 +420,23 @@ def _views_of(step: Step) -> Iterator[View]:
         for choice in step.choices:
             for _, value in choice.arguments:
                 yield from views_in(value)
+
+
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: torch.Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    answer = torch.nn.functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale
+    )
+    return answer, query.new_empty(0)
+
+
+ON_GPU: dict[str, Callable[..., Any]] = {"aten._scaled_dot_product_flash_attention_for_cpu.default": _attention}
+"""What runs on a GPU in place of an operator that only a CPU has: to torch, the tracer's tensors are CPU tensors."""

@@ -15,9 +15,8 @@ from triton_agent.tools.executor.file_program import FileProgram
 from triton_agent.tools.executor.memory import Fresh
 from triton_agent.tools.executor.program import Program, Run
 from triton_agent.tools.isolate.tensors import describe, refill, row
-from triton_agent.tools.timing.clock import Calibration, Clock, ClockSettings
+from triton_agent.tools.timing.clock import Calibration, Clock, ClockSettings, Subject
 from triton_agent.tools.timing.renewal import renew
-from triton_agent.tools.timing.subject import Subject
 
 AS_SHIPPED = Run(fresh=Fresh(device="cuda"))
 
@@ -41,7 +40,7 @@ class Stopwatch:
         """Warm the program up. Calibrated elsewhere: while others are at work here nothing could be calibrated."""
         self._calls = [TimedCall(program, inputs, renewed=renewed) for inputs in sets]
         self._subject = Subject(self._calls, refresh=self._refresh)
-        self._clock = Clock("cuda", ClockSettings(warm_up_s=0.0, linger=False), Calibration.from_json(calibration))
+        self._clock = Clock("cuda", ClockSettings(warm_up_s=0.0), Calibration.from_json(calibration))
         self._clock.warm_up(self._subject)
 
     def answer(

@@ -1,9 +1,9 @@
-"""The executor: a process that replays tapes on inputs of its own and hands back what came out.
+"""The executor: a process that replays tapes on inputs that it is sent, and returns the outputs.
 
-No Python of a candidate runs here: kernel texts were checked (`tape/kernel_language.py`), everything else is data, but
-for shipped files, which we wrote ourselves (`file_program.py`). It
-knows no expected value. On a GPU it is used for one candidate after another, unless something went wrong in it; without
-one it is used once. Requests are `program`, `file`, `parameters`, `call`, `state`, `time`, `profile` and `forget`.
+No Python of a candidate runs here: kernel texts were checked (`tape/kernel_language.py`), everything else is data.
+Shipped files do run (`file_program.py`), but we wrote those. The executor holds no expected value. On a GPU it serves
+one candidate after another, unless something went wrong in it; without a GPU it serves one. Requests are `prepare`,
+`file`, `call` (which may prepare first), `state`, `time`, `profile` and `forget`.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ from triton_agent.tools.timing.lease import SharedDoor
 
 Reply = tuple[dict[str, Any], list[list[torch.Tensor]]]
 """What is said, and the tensors that go with it, as rows of bytes; see `answers.py` for how they are grouped."""
+KERNELS_AT_MOST = 200
+"""Names that a profile reports; a call with more kernels than that is told of as far as its slowest."""
 DIGEST_CHUNK = 1 << 22
 """Words of eight bytes that are weighed at once."""
 
@@ -128,9 +130,8 @@ class Executor:
 
     def handle(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         requests: dict[str, Callable[[dict[str, Any], list[Payload]], Reply]] = {
-            "program": self._program,
+            "prepare": self._prepare,
             "file": self._file,
-            "parameters": self._parameters,
             "call": self._call,
             "state": self._state,
             "time": self._time,
@@ -141,19 +142,23 @@ class Executor:
 
     # -- programs --------------------------------------------------------------------------------------------------
 
-    def _program(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
-        """Make a tape ready to run under a name."""
-        Conditions(**message["conditions"]).settle()
-        self._kernels = kernels = self._loader.load(message["kernels"])
-        arguments = tensors_in(payloads[0].unpack(self.device))
-        with self._candidate("construct"):
-            self._programs[message["name"]] = Program(
-                decode(message["tape"]),
-                self._launcher(kernels),
-                device=self.device,
-                arguments=arguments,
-                seed=int(message["seed"]),
-            )
+    def _prepare(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
+        """Make a tape ready to run under a name, or set its parameters, or both."""
+        name, left = message["name"], iter(payloads)
+        if told := message.get("program"):
+            Conditions(**told["conditions"]).settle()
+            self._kernels = kernels = self._loader.load(told["kernels"])
+            arguments = tensors_in(next(left).unpack(self.device))
+            with self._candidate("construct"):
+                self._programs[name] = Program(
+                    decode(told["tape"]),
+                    self._launcher(kernels),
+                    device=self.device,
+                    arguments=arguments,
+                    seed=int(told["seed"]),
+                )
+        if message.get("parameters"):
+            self._programs[name].set_state(next(left).unpack(self.device))
         return {"ok": True}, []
 
     def _file(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
@@ -190,10 +195,6 @@ class Executor:
             torch.cuda.empty_cache()
         return {"ok": True}, []
 
-    def _parameters(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
-        self._programs[message["name"]].set_state(payloads[0].unpack(self.device))
-        return {"ok": True}, []
-
     def _state(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         """Parameters and buffers as they are now."""
         state = self._programs[message["name"]].state()
@@ -202,10 +203,11 @@ class Executor:
     # -- calls -----------------------------------------------------------------------------------------------------
 
     def _call(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
-        """Run once on inputs; what came out, and which inputs are no longer what they were."""
+        """Run once on inputs; return what came out, and which inputs are no longer what they were."""
+        self._prepare(message, payloads[:-1])
         program = self._programs[message["name"]]
-        inputs = tensors_in(payloads[0].unpack(self.device))
-        payloads[0].close()
+        inputs = tensors_in(payloads[-1].unpack(self.device))
+        payloads[-1].close()
         before = self._digests(inputs)
         run = Run(
             fresh=Fresh(device=self.device, salt=int(message["salt"]), guarded=self.device == "cuda"),
@@ -294,9 +296,29 @@ class Executor:
 
     def _profile(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         """Where the device time of a call goes."""
-        profiling = importlib.import_module("triton_agent.tools.executor.profiling")
         program = self._programs[message["name"]]
         inputs = tensors_in(payloads[0].unpack(self.device))
         with self._candidate("forward"):
             run = Run(fresh=Fresh(device=self.device))
-            return {"rows": profiling.profile(lambda: program.call(inputs, run), int(message["calls"]))}, []
+            return {"rows": _profiled(lambda: program.call(inputs, run), int(message["calls"]))}, []
+
+
+def _profiled(call: Callable[[], object], calls: int) -> list[dict[str, Any]]:
+    """Return rows of `kernel`, `count` and `device_us` for all calls together, the slowest first.
+
+    The first use of the profiler in a process costs seconds, so this is done on request only, after the verdict.
+    """
+    call()
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+        for _ in range(calls):
+            call()
+        torch.cuda.synchronize()
+    rows: dict[str, list[float]] = {}
+    for event in profiler.events() or ():
+        if event.device_type == torch._C._autograd.DeviceType.CUDA:
+            row = rows.setdefault(event.name, [0, 0.0])
+            row[0] += 1
+            row[1] += event.time_range.elapsed_us()
+    slowest = sorted(rows.items(), key=lambda item: -item[1][1])[:KERNELS_AT_MOST]
+    return [{"kernel": name[:300], "count": int(count), "device_us": us} for name, (count, us) in slowest]

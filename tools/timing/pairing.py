@@ -125,7 +125,6 @@ def _mean(one: Sample, other: Sample) -> Sample:
         device_ms=statistics.fmean((one.device_ms, other.device_ms)),
         host_ms=statistics.fmean((one.host_ms, other.host_ms)),
         enqueue_ms=statistics.fmean((one.enqueue_ms, other.enqueue_ms)),
-        late_ms=statistics.fmean((one.late_ms, other.late_ms)),
         queued=one.queued and other.queued,
     )
 

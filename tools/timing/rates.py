@@ -20,8 +20,7 @@ import triton
 
 from triton_agent.tools import hardware
 from triton_agent.tools.ceilings import Ceilings
-from triton_agent.tools.timing.clock import Clock, ClockSettings, cuda_device, timing_event
-from triton_agent.tools.timing.subject import Subject
+from triton_agent.tools.timing.clock import Clock, ClockSettings, Subject, cuda_device, timing_event
 
 COPY_BYTES = 2 * 2**30
 """Each of the two buffers: dozens of times the largest L2."""

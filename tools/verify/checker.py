@@ -34,7 +34,6 @@ from triton_agent.tools.isolate.wire import Channel, ChannelClosed, error_to_jso
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.results import to_json
 from triton_agent.tools.timing.clock_room import ClockRoom, Place
-from triton_agent.tools.timing.forerunner import Forerunner
 from triton_agent.tools.timing.lease import Mode, awaited, lease
 from triton_agent.tools.timing.opponents import COMPILED
 from triton_agent.tools.verify import emitting, sorting
@@ -46,7 +45,6 @@ from triton_agent.tools.verify.plan import Plan, PlanSettings, as_given
 from triton_agent.tools.verify.prepare import prepare_plan
 from triton_agent.tools.verify.reference import load
 from triton_agent.tools.verify.room import SHORT_OF_MEMORY, memory_was_taken
-from triton_agent.tools.verify.second_reader import SecondReader
 from triton_agent.tools.verify.session import Failed, Session
 from triton_agent.tools.verify.timekeeper import Timekeeper
 from triton_agent.tools.verify.tracing import Programs
@@ -100,7 +98,6 @@ class Checker:
         self.gpu_key = ""
         self._sending = threading.Lock()
         self._clock_room = ClockRoom(functools.partial(self._lease, Mode.EXCLUSIVE))
-        self._forerunner = Forerunner()
 
     def reply(self, message: dict[str, Any]) -> None:
         with self._sending:
@@ -109,15 +106,14 @@ class Checker:
     def prepare(self) -> dict[str, Any]:
         """Load the problem, make the plan; answer with the facts people want to see."""
         beforehand = self._compile_beforehand()
-        second = self._read_along()
         try:
             if self.planning.device == "cuda":
                 self.gpu_key = uuid_of(0)
                 beforehand.share(functools.partial(self._lease, Mode.SHARED), functools.partial(awaited, self.gpu_key))
                 self.planning.conditions.settle()
-            self.plan = prepare_plan(self.spec, self.planning, lambda: self._gpu(Mode.SHARED), second)
+            self.plan = prepare_plan(self.spec, self.planning, lambda: self._gpu(Mode.SHARED))
             if self._times:
-                self.clock = self._begin_clock(self.plan, beforehand, second)
+                self.clock = self._begin_clock(self.plan, beforehand)
         except BaseException as error:
             return reported(error)
         return {
@@ -139,22 +135,16 @@ class Checker:
         target = TARGETS.get(name) or TARGETS[DEFAULT_TARGET]
         return facts_of_device(target) if self.planning.device == "cuda" else facts_of_target(target)
 
-    def _begin_clock(
-        self, plan: Plan, beforehand: CompiledBeforehand, second: SecondReader | None
-    ) -> LateClock[Timekeeper]:
+    def _begin_clock(self, plan: Plan, beforehand: CompiledBeforehand) -> LateClock[Timekeeper]:
         """Made behind the answer, where the card's ceilings are known: they are measured on a machine at rest."""
-        clock = LateClock(functools.partial(self._make_clock, plan, beforehand, second))
+        clock = LateClock(functools.partial(self._make_clock, plan, beforehand))
         if ceilings_known("cuda"):
             clock.begin()
         else:
             clock.wait(lambda: None)
         return clock
 
-    def _make_clock(self, plan: Plan, beforehand: CompiledBeforehand, second: SecondReader | None) -> Timekeeper:
-        """Once the second reader has left the GPU, which takes its driver a while."""
-        if second is not None:
-            with self._gpu(Mode.SHARED):
-                second.close()
+    def _make_clock(self, plan: Plan, beforehand: CompiledBeforehand) -> Timekeeper:
         with self._gpu(Mode.EXCLUSIVE):
             return Timekeeper(
                 load(self.spec),
@@ -169,20 +159,6 @@ class Checker:
     def _times(self) -> bool:
         """Whether candidates are timed: on a GPU, against an original, which some problems have none of."""
         return self.planning.device == "cuda" and self.spec.kind is not ProblemKind.VERIFIER
-
-    def _read_along(self) -> SecondReader | None:
-        if not self._times:
-            return None
-        return SecondReader(self.spec, self._second_place, device="cuda", sizes=self.planning.family)
-
-    @contextlib.contextmanager
-    def _second_place(self) -> Iterator[None]:
-        """At the GPU, for a process that was forked before this one knew which it is."""
-        if not self.gpu_key:
-            self.gpu_key = uuid_of(0)
-            self.planning.conditions.settle()
-        with self._lease(Mode.SHARED):
-            yield
 
     def _compile_beforehand(self) -> CompiledBeforehand:
         """What candidates are going to be measured against."""
@@ -217,20 +193,19 @@ class Checker:
 
     def judge(self, message: dict[str, Any], fds: list[int]) -> None:
         """One candidate, start to verdict; whatever happens, one answer goes back."""
-        job_id = message["job"]
-        kinds = [str(role["kind"]) for role in message["roles"]]
-        sessions = [self._session(fd, warm=bool(role["warm"])) for fd, role in zip(fds, message["roles"])]
         kept: list[str] = []
         try:
+            kinds = [str(role["kind"]) for role in message["roles"]]
+            sessions = [self._session(fd, warm=bool(role["warm"])) for fd, role in zip(fds, message["roles"])]
             try:
-                answer = self._verdict(message, kinds, sessions)
+                answer = self._verdict(message, sessions)
             finally:
                 kept = [let_go(kind, session) for kind, session in zip(kinds, sessions)]
             self._require_memory(answer["verdict"])
         except BaseException as error:
             answer = reported(behind(error))
         with contextlib.suppress(ChannelClosed):  # the driver is gone, and with it whoever wanted to know
-            self.reply({"job": job_id, "kept": kept, **answer})
+            self.reply({"job": message["job"], "kept": kept, **answer})
         if "error" in answer or "bug" in answer:
             end_if_broken()
 
@@ -246,7 +221,7 @@ class Checker:
             if taken is not None:
                 raise taken
 
-    def _verdict(self, message: dict[str, Any], kinds: list[str], sessions: list[Session]) -> dict[str, Any]:
+    def _verdict(self, message: dict[str, Any], sessions: list[Session]) -> dict[str, Any]:
         assert self.plan is not None
         tracer, runner, *compilers = sessions
         place = Place(self._gpu, waiting=runner.off_its_time, overdue=lambda: self._clock_room.is_overdue)
@@ -261,19 +236,15 @@ class Checker:
             compiler=compilers[0] if compilers and not on_gpu else None,
             ahead=compilers if on_gpu else [],
             gpu=place,
-            forerunner=self._forerunner if self._times and not (message.get("sort") or message.get("emit")) else None,
             clock=self.clock,
             on_stage=lambda stage: self.reply({"job": message["job"], "stage": stage}),
         )
-        if job.forerunner is not None:
-            job.forerunner.sets_out(job, message["job"])
         try:
             if message.get("emit"):
                 return self._emission(job, message["forms"])
             run(job, sorting.STAGES if message.get("sort") else STAGES)
         finally:
             place.leave()
-            job.is_raced()
         failure = job.failure
         record = {name: to_json(getattr(job, name)) for name in RECORDED}
         return {

@@ -87,7 +87,6 @@ def race_original(job: Job) -> None:
         looks = Looks(cases[IN_FIRST_RACE])
         with job.gpu(Mode.EXCLUSIVE):
             races = clock.race(job.runner, looks)
-        job.is_raced()
         job.timings = timings_of(races)
         _check_answers(job, looks)
 
@@ -108,8 +107,6 @@ def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
     def tell() -> None:
         job.on_stage("waiting for torch.compile")
 
-    if not clock.is_complete and not is_ahead(job.timings):
-        job.let_others_race()
     _await_compiled(job, clock, tell)
     if clock.is_complete and raced == clock.opponents:  # nothing came of it
         return
@@ -190,7 +187,6 @@ def ready_clock(job: Job) -> Timekeeper | None:
     if job.clock.made is not None:
         return job.clock.made
     job.gpu.leave()
-    job.runs_no_further_ahead()
     with job.runner.off_its_time():
         return job.clock.wait(lambda: job.on_stage("waiting for the clock"))
 

@@ -17,7 +17,6 @@ from triton_agent.tools.results import (
     Timing,
 )
 from triton_agent.tools.timing.clock_room import Place
-from triton_agent.tools.timing.forerunner import Forerunner
 from triton_agent.tools.verify.late_clock import LateClock
 from triton_agent.tools.verify.plan import Plan
 from triton_agent.tools.verify.session import Failed, Session
@@ -80,30 +79,5 @@ class Job:
     failure: Failed | None = None
     gpu: Place
     """The GPU's lease; on a CPU there is nothing to hold."""
-    forerunner: Forerunner | None = None
-    """Of the candidates of a checker that times them."""
     clock: LateClock[Timekeeper] | None = None
     """What times candidates; None where nothing does."""
-
-    def let_forerunner_ahead(self) -> None:
-        """That is not on the candidate's time."""
-        if self.forerunner is not None:
-            with self.runner.off_its_time():
-                self.forerunner.let_go_ahead(self)
-
-    def runs_no_further_ahead(self) -> None:
-        """The others may come to the GPU now."""
-        if self.forerunner is not None:
-            self.forerunner.gives_way(self)
-
-    def is_raced(self) -> None:
-        """Or will not be."""
-        if self.forerunner is not None:
-            self.forerunner.is_through(self)
-
-    def let_others_race(self) -> None:
-        """Without a place at the GPU, and not on the candidate's time."""
-        if self.forerunner is not None:
-            self.gpu.leave()
-            with self.runner.off_its_time():
-                self.forerunner.await_others()

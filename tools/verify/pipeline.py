@@ -89,7 +89,6 @@ def compile_ahead(job: Job) -> None:
 def first_call(job: Job) -> None:
     """The cheapest case alone, with the proof of authorship."""
     job.runner.await_ready()  # it may wait for the GPU itself, so not with the GPU in our hands
-    job.let_forerunner_ahead()
     with job.gpu(Mode.SHARED):
         try:
             _prove(job, 0)

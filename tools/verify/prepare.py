@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from triton_agent.tools.errors import NotJudgeableHere, ProblemError
-from triton_agent.tools.isolate.payloads import Payload
+from triton_agent.tools.isolate.payloads import Payload, pack
 from triton_agent.tools.operators import kind_of
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.verify.authorship import ARITHMETIC, OriginalWork, moves
@@ -30,9 +30,11 @@ from triton_agent.tools.verify.input_tensors import leading_size
 from triton_agent.tools.verify.operator_watch import TO_WHOLE, OperatorWatch
 from triton_agent.tools.verify.plan import Plan, PlanSettings, Trial, secret_seed
 from triton_agent.tools.verify.reference import Reference, load
-from triton_agent.tools.verify.second_reader import AtGpu, SecondReader, timing_sets
 from triton_agent.tools.verify.variants import AS_GIVEN, FULL_SIZE, INTERPRETER, Variant, family, scaled_down
 
+AtGpu = Callable[[], contextlib.AbstractContextManager[None]]
+TIMING_SETS = 3
+"""Sets of inputs that timed calls rotate through: with one, what the last call left in memory could look like speed."""
 UNCOUNTED_HEAVY = 64
 """Multiply-adds per element assumed for heavy operators that have no flop formula."""
 
@@ -41,12 +43,10 @@ def prepare_plan(
     spec: ProblemSpec,
     settings: PlanSettings,
     at_gpu: AtGpu = contextlib.nullcontext,
-    second: SecondReader | None = None,
 ) -> Plan:
     """Everything a checker needs to judge candidates for this problem on this machine.
 
     `at_gpu`: a place at the GPU, taken step by step: others who want it for themselves are let in between.
-    `second`: another process at work on it, on a GPU.
     """
     with at_gpu():
         main, scaled = _main(spec, settings)
@@ -54,7 +54,7 @@ def prepare_plan(
     trials: list[Trial] = []
     originals: list[torch.nn.Module | None] = []
     references: list[Reference] = []
-    for i, variant in enumerate(_main_first(spec, settings, main, at_gpu, second)):
+    for i, variant in enumerate(_main_first(spec, settings, main, at_gpu)):
         reference = load(spec, variant.constants, batch=variant.batch)
         if not reference.has_reference:
             trials.append(make_verifier_trial(reference, variant.name))
@@ -88,7 +88,7 @@ def prepare_plan(
         **known,
     }
     return Plan(
-        timing_sets=_timing_sets(spec, settings, second),
+        timing_sets=_timing_sets(spec, settings),
         trials=ordered,
         main=order.index(0),
         work=work,
@@ -96,12 +96,12 @@ def prepare_plan(
     )
 
 
-def _timing_sets(spec: ProblemSpec, settings: PlanSettings, second: SecondReader | None) -> tuple[Payload, ...]:
-    """Where anything is timed: against an original, on a GPU."""
+def _timing_sets(spec: ProblemSpec, settings: PlanSettings) -> tuple[Payload, ...]:
+    """Draw the inputs as given a few times, where anything is timed: against a reference, on a GPU."""
     if settings.device != "cuda" or spec.kind is ProblemKind.VERIFIER:
         return ()
-    drawn = second.timing_sets() if second is not None else None
-    return drawn or timing_sets(spec, settings.device)
+    reference = load(spec)
+    return tuple(pack(reference.make_inputs_on(settings.device, secret_seed())) for _ in range(TIMING_SETS))
 
 
 def _main(spec: ProblemSpec, settings: PlanSettings) -> tuple[Variant, str]:
@@ -120,18 +120,14 @@ def _main(spec: ProblemSpec, settings: PlanSettings) -> tuple[Variant, str]:
     return main.variant, main.sentence
 
 
-def _main_first(
-    spec: ProblemSpec, settings: PlanSettings, main: Variant, at_gpu: AtGpu, second: SecondReader | None
-) -> Iterator[Variant]:
+def _main_first(spec: ProblemSpec, settings: PlanSettings, main: Variant, at_gpu: AtGpu) -> Iterator[Variant]:
     """Then its family, which nobody has to know before."""
     yield main
     if spec.kind is ProblemKind.VERIFIER or not settings.family:
         return
-    found = second.variants() if second is not None else None
-    if found is None:
-        limits = FULL_SIZE if settings.device == "cuda" else INTERPRETER
-        with at_gpu():
-            found = family(spec, secret_seed(), limits=limits, base=main, device=settings.device)
+    limits = FULL_SIZE if settings.device == "cuda" else INTERPRETER
+    with at_gpu():
+        found = family(spec, secret_seed(), limits=limits, base=main, device=settings.device)
     yield from found[1:]
 
 

@@ -10,11 +10,12 @@ import secrets
 from collections.abc import Iterable
 from typing import Any
 
+from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.results import KernelLaunch
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.job import Job
 from triton_agent.tools.verify.plan import Case, Trial
-from triton_agent.tools.verify.session import Failed, Session
+from triton_agent.tools.verify.session import Failed
 from triton_agent.tools.verify.tracing import Program
 
 ORDERS = 1 << 30
@@ -22,28 +23,32 @@ ORDERS = 1 << 30
 
 
 def program_of(job: Job, trial: Trial, case: Case) -> Program:
-    """The tape of a call, in the executor and with the parameters of the case."""
+    """Return the tape of a call after the executor was given it, and the parameters of the case."""
+    payloads, news = _news_for_executor(job, trial, case)
+    if news:
+        job.runner.ask("prepare", payloads, **news)
+    return job.programs.of(trial, case)
+
+
+def _news_for_executor(job: Job, trial: Trial, case: Case) -> tuple[list[Payload], dict[str, Any]]:
+    """Return what the executor does not have yet of a tape and its parameters, as parts of a message."""
     program = job.programs.of(trial, case)
+    payloads: list[Payload] = []
+    news: dict[str, Any] = {}
     if program.name not in job.prepared:
-        send_program(job, job.runner, program)
+        payloads.append(program.init)
+        news["program"] = {
+            "tape": program.encoded,
+            "kernels": program.kernels,
+            "seed": program.seed,
+            "conditions": dataclasses.asdict(job.settings.conditions),
+        }
         job.prepared[program.name] = None
     if job.prepared[program.name] != case.version or case.expectation.state_after:
-        job.runner.ask("parameters", [trial.states[case.version]], name=program.name)
+        payloads.append(trial.states[case.version])
+        news["parameters"] = True
         job.prepared[program.name] = case.version
-    return program
-
-
-def send_program(job: Job, session: Session, program: Program) -> None:
-    """Make a tape known to an executor."""
-    session.ask(
-        "program",
-        [program.init],
-        name=program.name,
-        tape=program.encoded,
-        kernels=program.kernels,
-        seed=program.seed,
-        conditions=dataclasses.asdict(job.settings.conditions),
-    )
+    return payloads, {"name": program.name, **news} if news else {}
 
 
 def ask_once(job: Job, trial: Trial, case: Case) -> dict[str, Any]:
@@ -60,12 +65,13 @@ def call(
 
     `salt`: what fresh memory is filled with; drawn, so that no byte of an answer is there by itself in every case.
     """
-    program = program_of(job, trial, case)
+    program = job.programs.of(trial, case)
+    payloads, news = _news_for_executor(job, trial, case)
     reply, blobs = job.runner.ask(
         "call",
-        [case.expectation.packed_inputs],
+        [*payloads, case.expectation.packed_inputs],
         expected_bytes=case.expectation.answer_bytes,
-        name=program.name,
+        **{"name": program.name, **news},
         silenced=silenced,
         salt=secrets.randbelow(2) if salt is None else salt,
         seed=secrets.randbits(48),

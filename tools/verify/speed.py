@@ -20,11 +20,10 @@ import torch
 from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
 from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.results import Finding, Timing
-from triton_agent.tools.timing.clock import Clock, ClockSettings
+from triton_agent.tools.timing.clock import Clock, ClockSettings, Subject
 from triton_agent.tools.timing.intervals import pairs_won
 from triton_agent.tools.timing.pairing import LEAST_PAIRS, PairingSettings, take_turns
 from triton_agent.tools.timing.samples import PairedSamples, Sample
-from triton_agent.tools.timing.subject import Subject
 from triton_agent.tools.verify.looks import Looks
 from triton_agent.tools.verify.session import Failed, Session
 
@@ -84,7 +83,7 @@ class Racetrack:
     def __init__(self, settings: SpeedSettings, conditions: Conditions = DEFAULT) -> None:
         self.settings = settings
         self.conditions = conditions
-        self.clock = Clock("cuda", ClockSettings(cold_l2=settings.cold_l2, linger=False))
+        self.clock = Clock("cuda", ClockSettings(cold_l2=settings.cold_l2))
         self.opponents: list[Opponent] = []
 
     def add(self, name: str, model: Any, sets: list[list[Any]], conditions: Conditions | None = None) -> None:
