@@ -182,8 +182,10 @@ class Program:
             self._is_prepared = True
 
     def _check_guards(self, frame: _Frame) -> None:
-        for number, block in frame.blocks.items():
-            if not block.guards_hold():
+        guarded = {number: block for number, block in frame.blocks.items() if block.start_bytes}
+        held = torch.stack([block.guards_hold() for block in guarded.values()]).tolist() if guarded else []
+        for number, holds in zip(guarded, held):
+            if not holds:
                 view = self._views[number][0][1]
                 raise OutOfPlace(f"memory beyond a buffer of {view.dtype}{list(view.shape)} was written")
 
