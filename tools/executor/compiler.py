@@ -74,7 +74,7 @@ class Compiler:
         return {"kernels": told, "failure": failure}
 
     def _compile_any(self, step: Launch, kernels: Kernels) -> dict[str, Any] | None:
-        """None if at least one choice compiles."""
+        """Return None if at least one choice compiles, else the first failure."""
         failures = [self._compile_one(choice, kernels) for choice in step.choices]
         return failures[0] if all(failures) else None
 
@@ -98,7 +98,7 @@ class Compiler:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Memory:
-    """In place of a tensor: what a compiler asks of one."""
+    """Stands in for a tensor: has what a compiler asks of one."""
 
     dtype: Any
     shape: tuple[int, ...]

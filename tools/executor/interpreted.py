@@ -24,7 +24,7 @@ class InterpretedLauncher:
         self._kernels = kernels
 
     def begin(self, order: int | None = None) -> None:
-        """Forget what was launched so far; from here on programs run in this order."""
+        """Forget earlier launches; from now on programs run in this order."""
         self._interpreter.order_seed = order
         self._interpreter.launches.clear()
         self._interpreter.faults.clear()
@@ -63,7 +63,7 @@ class InterpretedLauncher:
         addresses.note(block.tensor(torch.uint8, (block.size_bytes or block.storage.nbytes(),), (1,), 0))
 
     def launches(self) -> list[dict[str, Any]]:
-        """Those since `begin`."""
+        """Return the launches since `begin`."""
         return [
             {
                 "kernel": launch.kernel,
@@ -77,7 +77,7 @@ class InterpretedLauncher:
         ]
 
     def is_unsupported(self) -> bool:
-        """Whether something was launched that cannot be run without a GPU."""
+        """Return True if something was launched that needs a GPU."""
         return any(isinstance(fault, Unsupported) for fault in self._interpreter.faults)
 
     def resources(self) -> list[dict[str, Any]]:

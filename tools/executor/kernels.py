@@ -40,9 +40,9 @@ class Kernels:
     functions: Mapping[str, Any]
     kernels: KernelSet
     path: str
-    """Of the module's file."""
+    """File that holds the functions."""
     lines: tuple[tuple[int, int], ...]
-    """Where each function begins: in the module, and in the candidate's file; in order."""
+    """First line of each function in the module and in the candidate's file, sorted."""
 
     @classmethod
     def load(cls, data: Any, folder: str) -> Kernels:
@@ -101,7 +101,7 @@ class Described:
 
 
 def as_passed(value: Any, kernels: Kernels) -> Any:
-    """The value that a launch is given."""
+    """Return a launch's argument as Triton takes it."""
     if isinstance(value, PassedConstexpr):
         return kernels.argument(value.value)
     if isinstance(value, Described):

@@ -64,13 +64,13 @@ class Launcher(Protocol):
         """A kernel may reach this memory by its address alone."""
 
     def launches(self) -> list[dict[str, Any]]:
-        """Those since `begin`."""
+        """Return the launches since `begin`."""
 
     def is_unsupported(self) -> bool:
-        """Whether something was launched that cannot be run here."""
+        """Return True if something was launched that cannot run here."""
 
     def resources(self) -> list[dict[str, Any]]:
-        """What the kernels launched since `begin` need, each once."""
+        """Return what each kernel launched since `begin` needs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +81,12 @@ class Run:
     silenced: bool = False
     """Launches do nothing."""
     seed: int | None = None
-    """For random operators."""
+    """Seed of random operators."""
 
 
 @dataclasses.dataclass(slots=True)
 class _Frame:
-    """What one run of the steps works on."""
+    """Tensors and memory of one run of the steps."""
 
     run: Run
     tensors: list[Any]
@@ -136,7 +136,7 @@ class Program:
         self._outputs = [self._numbers[view] for view in tape.outputs]
 
     def set_state(self, values: Mapping[str, torch.Tensor]) -> None:
-        """New values of parameters and buffers; what depends on them is prepared anew before the next call."""
+        """Set parameters and buffers; what depends on them is prepared again before the next call."""
         with torch.no_grad():
             for name, tensor in self.state().items():
                 if name in values:
@@ -144,18 +144,18 @@ class Program:
         self._is_prepared = not self.tape.prologue
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Parameters and buffers as they are now."""
+        """Return the present parameters and buffers."""
         return {name: self._kept.tensors[self._numbers[view]] for name, view in self.tape.state}
 
     def bound(self, inputs: Sequence[torch.Tensor]) -> Bound:
-        """Inputs for several calls."""
+        """Bind inputs for several calls."""
         self._prepare()
         frame = _Frame(self._kept.run, self._kept.tensors.copy(), dict(self._kept.blocks))
         self._bind(frame, self.tape.inputs, inputs)
         return Bound(frame=frame)
 
     def call(self, inputs: Sequence[torch.Tensor] | Bound, run: Run) -> list[torch.Tensor]:
-        """The outputs of one call."""
+        """Run one call and return its outputs."""
         with torch.no_grad():
             base = (inputs if isinstance(inputs, Bound) else self.bound(inputs)).frame
             frame = _Frame(run, base.tensors.copy(), base.blocks.copy())
@@ -199,7 +199,7 @@ class Program:
             frame.tensors[self._numbers[view]] = tensor
 
     def _make(self, frame: _Frame, number: int) -> None:
-        """Fresh memory for a buffer."""
+        """Make fresh memory for a buffer."""
         views = self._views.get(number, [])
         dtype = DTYPES[views[0][1].dtype] if views else torch.uint8
         fresh = frame.run.fresh
@@ -215,7 +215,7 @@ class Program:
             frame.tensors[index] = block.tensor(DTYPES[view.dtype], view.shape, view.strides, view.offset)
 
     def _last_uses(self) -> list[list[int]]:
-        """For each step, the views that nobody asks for afterwards."""
+        """Return, for each step, the views that no later step uses."""
         kept = {view.buffer for view in (*self.tape.outputs, *(view for _, view in self.tape.rebound))}
         kept |= {number for number, buffer in enumerate(self.tape.buffers) if buffer.place is not Place.FRESH}
         kept |= {number for step in self.tape.steps for number in _addressed(step)}
@@ -266,7 +266,7 @@ class Program:
         return operate
 
     def _take(self, frame: _Frame, view: View, tensor: torch.Tensor) -> None:
-        """A result of an operator becomes the contents of its buffer, in the layout that the tape says."""
+        """Put an operator's result into its buffer, in the layout that the tape says."""
         number = self._numbers[view]
         held = frame.tensors[number]
         if held is not None and held.untyped_storage()._cdata == tensor.untyped_storage()._cdata:
@@ -299,7 +299,7 @@ class Program:
         return launch
 
     def _choose(self, step: Launch, plans: Sequence[_Arguments], frame: _Frame) -> int:
-        """Try every configuration; each finds the memory as the launch itself will."""
+        """Choose a configuration of an autotuned launch; each trial finds the memory as the launch itself will."""
         storages = {
             storage._cdata: storage
             for _, value in step.choices[0].arguments
@@ -326,7 +326,7 @@ class Program:
         return self.launcher.choose([trial(*pair) for pair in zip(step.choices, plans)], restored)
 
     def _value(self, frame: _Frame, value: Any) -> Any:
-        """An argument as an operator or a kernel gets it in this call."""
+        """Return an argument as an operator or a kernel gets it in this call."""
         if isinstance(value, View):
             return frame.tensors[self._numbers[value]]
         if isinstance(value, tuple):
@@ -340,7 +340,7 @@ class Program:
         return value
 
     def _address(self, frame: _Frame, address: Address) -> int:
-        """The number that a kernel is given for a place in memory."""
+        """Return the address of a place in memory."""
         block = frame.blocks.get(address.buffer)
         if block is None:
             storage = frame.tensors[self._views[address.buffer][0][0]].untyped_storage()

@@ -22,7 +22,7 @@ AS_SHIPPED = Run(fresh=Fresh(device="cuda"))
 
 
 class Stopwatch:
-    """One program and the clock that reads it."""
+    """Times one program."""
 
     def __init__(self) -> None:
         self._clock: Clock | None = None
@@ -74,7 +74,7 @@ class Stopwatch:
 
 
 class TimedCall:
-    """One call without arguments, for the clock."""
+    """A call without arguments, for the clock."""
 
     def __init__(self, program: Program | FileProgram, inputs: list[torch.Tensor], *, renewed: bool) -> None:
         self._program = program
@@ -96,7 +96,7 @@ class TimedCall:
         self._due = inputs
 
     def refresh(self) -> None:
-        """Before each call. What was kept stays: a call is repeated where the clock could not read it."""
+        """Renew the inputs before a call. Kept outputs stay: a call is repeated if the clock could not read it."""
         self._keeps, due, self._due = self._due is not None, self._due, None
         with torch.no_grad():
             if due is not None:

@@ -39,7 +39,7 @@ from triton_agent.tools.tape.tape import decode
 from triton_agent.tools.timing.lease import SharedDoor
 
 Reply = tuple[dict[str, Any], list[list[torch.Tensor]]]
-"""What is said, and the tensors that go with it, as rows of bytes; see `answers.py` for how they are grouped."""
+"""A message, and the tensors that go with it as rows of bytes, grouped as `answers.py` describes."""
 KERNELS_AT_MOST = 200
 """Names that a profile reports; a call with more kernels than that is told of as far as its slowest."""
 DIGEST_CHUNK = 1 << 22
@@ -186,7 +186,7 @@ class Executor:
         return launcher(interpreter, kernels)
 
     def _forget(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
-        """Make room for another candidate."""
+        """Drop the programs of a candidate."""
         self._programs.clear()
         self._loader.forget()
         self._stopwatch = type(self._stopwatch)() if self._stopwatch else None
@@ -196,7 +196,7 @@ class Executor:
         return {"ok": True}, []
 
     def _state(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
-        """Parameters and buffers as they are now."""
+        """Return the present parameters and buffers."""
         state = self._programs[message["name"]].state()
         return {"state": {name: describe(item) for name, item in state.items()}}, [[row(it) for it in state.values()]]
 
@@ -260,14 +260,14 @@ class Executor:
         return self._weights
 
     def _device_bytes(self) -> int:
-        """What is held before a call; from here on the peak is the call's."""
+        """Return the bytes held now, and begin to record the peak of the next call."""
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         return torch.cuda.memory_allocated()
 
     @contextlib.contextmanager
     def _candidate(self, phase: str, program: Program | FileProgram | None = None) -> Iterator[None]:
-        """What fails in here fails by the candidate's tape."""
+        """Report an exception in this block as the candidate's failure."""
         try:
             yield
         except InstrumentError:
@@ -284,7 +284,7 @@ class Executor:
     # -- timing ----------------------------------------------------------------------------------------------------
 
     def _time(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
-        """What the stopwatch is asked for; see `stopwatch.py`."""
+        """Set up the stopwatch, or return readings; see `stopwatch.py`."""
         with self._candidate("forward"):
             inputs = [tensors_in(payload.unpack(self.device)) for payload in payloads]
             if "sets" in message:
@@ -295,7 +295,7 @@ class Executor:
             return reply
 
     def _profile(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
-        """Where the device time of a call goes."""
+        """Return the device time of a call by kernel."""
         program = self._programs[message["name"]]
         inputs = tensors_in(payloads[0].unpack(self.device))
         with self._candidate("forward"):

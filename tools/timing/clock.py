@@ -64,10 +64,10 @@ class ClockSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What a clock finds out of its GPU and its host: another process on the same two need not find it out again."""
+    """Constants of a GPU and its host. Another process on the same two can use them without measuring again."""
 
     cycles_per_ms: float
-    """Of the spin kernel."""
+    """Speed of the spin kernel."""
     overheads: Overheads
 
     @classmethod
@@ -137,7 +137,7 @@ class Flusher:
         self._buffer.fill_(self._turn)
 
     def _release_persisting(self) -> bool:
-        """Whether the driver did so; it refuses where there can be none, as under MIG."""
+        """Return True if the driver did so. It refuses where there are no persisting lines, as under MIG."""
         if self._driver is None:
             return False
         return bool(self._driver.cuCtxResetPersistingL2Cache() == 0)
@@ -195,7 +195,7 @@ class Clock:
         return [self.time_once(subject, turn) for turn in turns]
 
     def time_once(self, subject: Subject, turn: int = 0) -> Sample:
-        """One sample: two calls, of neighbouring sets of inputs."""
+        """Take one sample: two calls, on neighbouring sets of inputs."""
         with self._in_charge():
             device_ms, queued = self._device_ms(subject, turn)
             host_ms, enqueue_ms = self._latency_ms(subject, turn + 1)

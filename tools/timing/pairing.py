@@ -39,7 +39,7 @@ class PairingSettings:
     """How long two subjects take turns."""
 
     pairs: int = 24
-    """Of four calls each; under seven nothing can ever win (see `intervals.is_faster`)."""
+    """Number of pairs, of four calls each. With fewer than seven nothing can win (see `intervals.is_faster`)."""
     limit_s: float = 60.0
     """No pair begins after this; the pairs so far stand. The first pair always ends."""
     precision: tuple[float, float] | None = None
@@ -47,7 +47,7 @@ class PairingSettings:
     That looks at how the pairs scatter and never at who wins them, so it favours neither side. No device time is asked
     for finer than the clock ticks; a latency, which a busy host scatters without end, may also be settled instead."""
     seed: int | None = None
-    """Of the coin; None draws one, so that no order is the same every time. It is part of the record."""
+    """Seed of the order of calls; None draws one. The seed is part of the record."""
 
     def __post_init__(self) -> None:
         if self.pairs < 1:
@@ -55,7 +55,7 @@ class PairingSettings:
 
 
 def candidate_first(pairs: int, seed: int) -> list[bool]:
-    """For each pair whether the candidate goes first and last, the baseline twice between."""
+    """Return for each pair whether the candidate goes first and last, with the baseline twice in between."""
     coin = random.Random(seed)
     return [coin.random() < 0.5 for _ in range(pairs)]
 

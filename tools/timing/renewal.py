@@ -18,7 +18,7 @@ MOST_TURNED = 1 << 25
 
 
 def renew(values: Any) -> None:
-    """In place, in memory alone: no tensor's version counter tells."""
+    """Change the values in place; version counters of tensors stay as they are."""
     for row in rows_of(values):
         for start in range(0, row.numel(), MOST_TURNED):
             _turn(row[start : start + MOST_TURNED])
@@ -43,7 +43,7 @@ def _row_of(tensor: torch.Tensor) -> list[torch.Tensor]:
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
-    """Whether its elements lie side by side in some order."""
+    """Return True if the elements lie side by side, in any order."""
     expected = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
         if size > 1 and stride != expected:

@@ -1,4 +1,4 @@
-"""What the clock read, as values: one call, a run of calls, and two subjects that took turns.
+"""Readings of the clock as values: one call, and two subjects that took turns.
 
 Needs neither torch nor a GPU, so a reading can cross to a process that has neither.
 """
@@ -16,21 +16,21 @@ class Sample:
     """A reading of a subject: one call for its device time and one for its latency; or the mean of several readings."""
 
     device_ms: float
-    """Between two events around the call, the GPU kept waiting until the whole call was queued."""
+    """Time between two events around the call; the GPU was kept waiting until the whole call was queued."""
     host_ms: float
     """From an idle GPU through the call to an idle GPU again, by the host's clock. No stream or queue escapes it."""
     enqueue_ms: float
     """The part of `host_ms` until the call returned."""
     queued: bool
-    """Whether the whole call was queued in time; else `device_ms` has gaps in it that the host caused."""
+    """False if the call was not queued in time; `device_ms` then includes gaps that the host caused."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Overheads:
-    """What the instrument itself costs, measured on the same GPU. Nothing is subtracted from a reading."""
+    """Cost of measuring, on the same GPU. It is not subtracted from readings."""
 
     event_ms: float
-    """What two events read with nothing between them."""
+    """Time between two events with nothing in between."""
     round_trip_ms: float
     """From the return of a launch of next to nothing until the host knows that it is done."""
 
@@ -54,7 +54,7 @@ class PairedSamples:
         return milliseconds(self.baseline, kind), milliseconds(self.candidate, kind)
 
     def is_faster(self, kind: str, margin: float = intervals.MARGIN) -> bool:
-        """Whether the candidate wins; see `intervals.is_faster`."""
+        """Return True if the candidate wins; see `intervals.is_faster`."""
         return intervals.is_faster(*self.times_ms(kind), margin=margin)
 
     def timing(self, baseline_name: str, kind: str, clocks_mhz: tuple[int, ...] = ()) -> Timing:
@@ -74,7 +74,7 @@ class PairedSamples:
 
 
 def milliseconds(samples: tuple[Sample, ...], kind: str) -> list[float]:
-    """One figure of every sample: `device` or `latency`."""
+    """Return the `device` time or the `latency` of each sample."""
     if kind == "device":
         return [sample.device_ms for sample in samples]
     if kind == "latency":

@@ -79,7 +79,7 @@ RECORDED = (
     *("accuracy", "resources", "launches", "torch_operators", "evidence", "notes", "stages", "timings"),
     *("determinism", "peak_bytes", "original_peak_bytes", "roofline", "profile"),
 )
-"""What a job learned, beside its verdict."""
+"""Fields of a job that are sent with its verdict."""
 
 
 class Checker:
@@ -130,7 +130,7 @@ class Checker:
         }
 
     def _card_facts(self) -> dict[str, Any]:
-        """What host code is told of the GPU."""
+        """Properties of the GPU that host code is given."""
         name = _target(self.planning.device) or self.judging.target or DEFAULT_TARGET
         target = TARGETS.get(name) or TARGETS[DEFAULT_TARGET]
         return facts_of_device(target) if self.planning.device == "cuda" else facts_of_target(target)
@@ -157,11 +157,11 @@ class Checker:
 
     @property
     def _times(self) -> bool:
-        """Whether candidates are timed: on a GPU, against an original, which some problems have none of."""
+        """True if candidates are timed: on a GPU, for a problem with a reference."""
         return self.planning.device == "cuda" and self.spec.kind is not ProblemKind.VERIFIER
 
     def _compile_beforehand(self) -> CompiledBeforehand:
-        """What candidates are going to be measured against."""
+        """Start to compile the baselines."""
         names = tuple(name for name in self.baselines if self._times and name in COMPILED)
         train = self.planning.modes[0] == "train"
         return CompiledBeforehand(self.spec, names, self.planning.conditions, train=train)
@@ -192,7 +192,7 @@ class Checker:
         return lease(self.gpu_key, what=f"triton-agent: {self.spec.name}", mode=mode)
 
     def judge(self, message: dict[str, Any], fds: list[int]) -> None:
-        """One candidate, start to verdict; whatever happens, one answer goes back."""
+        """Judge one candidate and send exactly one answer, whatever happens."""
         kept: list[str] = []
         try:
             kinds = [str(role["kind"]) for role in message["roles"]]
@@ -270,7 +270,7 @@ class Checker:
 
 
 def let_go(kind: str, session: Session) -> str:
-    """What may become of a process: `new` or `warm` if it may serve another candidate; else its connection is ended."""
+    """Return `new` or `warm` if the process may serve another candidate; else end its connection and return ""."""
     if kind in REUSED and session.is_sound:
         if session.phase == "start":  # it was not asked, and may not be ready yet
             session.channel.let_go()
@@ -287,19 +287,19 @@ def let_go(kind: str, session: Session) -> str:
 
 
 def reported(error: BaseException) -> dict[str, Any]:
-    """What the driver is told in place of an answer."""
+    """Return the error as the driver is told of it."""
     known = error if isinstance(error, TritonAgentError) else device_trouble(error)
     return {"error": error_to_json(known)} if known is not None else {"bug": traceback.format_exc()}
 
 
 def behind(error: BaseException) -> BaseException:
-    """What the GPU did to an original that had run before is no fault of the problem's."""
+    """Return the device error behind an error that was reported as the problem's, if there is one."""
     cause = error.__cause__ if isinstance(error, ProblemError) else None
     return cause if cause is not None and device_trouble(cause) is not None else error
 
 
 def device_trouble(error: BaseException) -> InstrumentError | None:
-    """What the GPU did to this very process, which runs nothing of a candidate's; None for anything else."""
+    """Return an error of the GPU in this process as an InstrumentError; None for any other error."""
     text = (str(error).splitlines() or [""])[0][:200]
     if isinstance(error, torch.OutOfMemoryError):
         with contextlib.suppress(RuntimeError):  # not while the clock's thread records a graph
@@ -312,7 +312,7 @@ def device_trouble(error: BaseException) -> InstrumentError | None:
 
 
 def end_if_broken() -> None:
-    """After some errors CUDA serves a process no more. Then this one ends, and its driver begins another."""
+    """End this process if its CUDA context is broken; the driver starts another."""
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         try:
             torch.cuda.synchronize()

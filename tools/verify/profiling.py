@@ -36,7 +36,7 @@ from triton_agent.tools.verify.plan import Plan
 from triton_agent.tools.verify.reference import Reference
 
 UNITS = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64", "complex64": "fp32"}
-"""What the ceilings call the unit for a dtype. Narrower ones have no measured rate and count as nothing."""
+"""Name of a dtype's unit in the ceilings. Narrower dtypes have no measured rate and count as nothing."""
 SPLIT_PRODUCTS = 3
 """TF32 products that make one of float32's accuracy."""
 COUNTERS_FOR_ROOT = "RmProfilingAdminOnly: 1"
@@ -96,7 +96,7 @@ def units(flops: Sequence[UnitFlops], rates: Mapping[str, float], conditions: Co
 def condensed(
     rows: Sequence[Mapping[str, Any]], calls: int, launches: Sequence[KernelLaunch], needs: Sequence[KernelResources]
 ) -> Profile:
-    """What the profiler in the worker saw, with the occupancy that its kernels can reach."""
+    """Condense the rows of the executor's profiler, and add the occupancy that its kernels can reach."""
     kernels = kernel_times(rows, [launch.kernel for launch in launches], calls)
     profile = profile_of(kernels, _occupancies(needs))
     return dataclasses.replace(profile, notes=(*profile.notes, why_no_counters()))
@@ -129,7 +129,7 @@ def _multiprocessor() -> Multiprocessor:
 
 
 def why_no_counters() -> str:
-    """One sentence on Nsight Compute for whoever would want its counters."""
+    """Say in one sentence why no hardware counters were read."""
     places = [path for pattern in NCU_PLACES for path in glob.glob(pattern)]
     found = shutil.which("ncu") or (places[-1] if places else None)
     if found is None:

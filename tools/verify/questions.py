@@ -52,7 +52,7 @@ def _news_for_executor(job: Job, trial: Trial, case: Case) -> tuple[list[Payload
 
 
 def ask_once(job: Job, trial: Trial, case: Case) -> dict[str, Any]:
-    """One question, its answer judged; what the executor reported."""
+    """Make one call, judge its answer, and return the executor's reply."""
     answer, reply = call(job, trial, case)
     judge(job, trial, case, answer)
     return reply
@@ -61,7 +61,7 @@ def ask_once(job: Job, trial: Trial, case: Case) -> dict[str, Any]:
 def call(
     job: Job, trial: Trial, case: Case, *, silenced: bool = False, salt: int | None = None, measure: bool = False
 ) -> tuple[checks.Answer, dict[str, Any]]:
-    """One question and its answer, and what the executor says beside it.
+    """Make one call; return its answer and the executor's reply.
 
     `salt`: what fresh memory is filled with; drawn, so that no byte of an answer is there by itself in every case.
     """
@@ -82,7 +82,7 @@ def call(
 
 
 def judge(job: Job, trial: Trial, case: Case, answer: checks.Answer) -> None:
-    """All questions about one answer, in order."""
+    """Check one answer completely."""
     if case.verify is None:
         checks.check_structure(case, answer)
         checks.check_form(case, answer)
@@ -100,7 +100,7 @@ def judge(job: Job, trial: Trial, case: Case, answer: checks.Answer) -> None:
 
 
 def right_in_silence(job: Job, trial: Trial, case: Case) -> list[str]:
-    """Outputs that are right although no kernel runs, whatever fresh memory was filled with."""
+    """Return the outputs that are right without any kernel, whatever fresh memory was filled with."""
     right: set[str] = set()
     for salt in (0, 1):
         try:
@@ -117,7 +117,7 @@ def right_in_silence(job: Job, trial: Trial, case: Case) -> list[str]:
 
 
 def launch_counts(launches: list[dict[str, Any]]) -> list[KernelLaunch]:
-    """Launches by kernel."""
+    """Count launches by kernel."""
     names = list(dict.fromkeys(launch["kernel"] for launch in launches))
     return [_counted(name, [launch for launch in launches if launch["kernel"] == name]) for name in names]
 
@@ -133,6 +133,6 @@ def _counted(name: str, launches: list[dict[str, Any]]) -> KernelLaunch:
 
 
 def _total(counts: Iterable[int | None]) -> int | None:
-    """The sum, unless somewhere nothing was counted."""
+    """Return the sum, or None if something was not counted."""
     known = list(counts)
     return None if None in known else sum(count for count in known if count is not None)
