@@ -214,21 +214,18 @@ class Clock:
         self, baseline: Subject, candidate: Subject, settings: PairingSettings | None = None
     ) -> PairedSamples:
         """Two subjects in turns, warmed up; see `pairing.take_turns`."""
-        self._warm_up_both(baseline, candidate)
+        self.warm_up(baseline)
+        self.warm_up(candidate)
+        # Equal for both: what surrounds a call must not differ between the sides.
+        repeats = baseline.repeats = candidate.repeats = max(baseline.repeats, candidate.repeats)
         return take_turns(
             functools.partial(self.read, baseline),
             functools.partial(self.read, candidate),
             settings or PairingSettings(),
             cold_l2=self.settings.cold_l2,
             overheads=self.overheads,
-            method=self.method + _repeats_text(baseline.repeats),
+            method=self.method + (f"; mean of {repeats} calls a reading" if repeats > 1 else ""),
         )
-
-    def _warm_up_both(self, baseline: Subject, candidate: Subject) -> None:
-        self.warm_up(baseline)
-        self.warm_up(candidate)
-        # Equal for both: what surrounds a call must not differ between the sides.
-        baseline.repeats = candidate.repeats = max(baseline.repeats, candidate.repeats)
 
     def _device_ms(self, subject: Subject, turn: int) -> tuple[float, bool]:
         """Device time, and whether the call was queued before the GPU came to it; retried with more of a head start.
@@ -346,7 +343,3 @@ def timing_event() -> torch.cuda.Event:
 
 def _spin(cycles: int) -> None:
     torch.cuda._sleep(cycles)  # type: ignore[no-untyped-call]
-
-
-def _repeats_text(repeats: int) -> str:
-    return f"; mean of {repeats} calls a reading" if repeats > 1 else ""

@@ -82,18 +82,16 @@ def take_turns(
             continue
         if pairs and time.monotonic() - begun_s > settings.limit_s:
             break
-        if settings.precision is not None and _looks(index) and _enough(pairs, settings.precision):
+        is_look = index >= LEAST_PAIRS and index % PAIRS_BETWEEN_LOOKS == 0
+        if settings.precision is not None and is_look and _enough(pairs, settings.precision):
             break
         pairs.append(_one_pair(read_baseline, read_candidate, index, swapped))
     baseline, candidate = (tuple(side) for side in zip(*pairs, strict=True))
     outcome = f"{len(pairs)} of {settings.pairs} pairs ABBA or BAAB (seed {seed}); {method}"
-    return PairedSamples(
-        baseline=baseline, candidate=candidate, cold_l2=cold_l2, overheads=overheads, method=outcome + _gaps(pairs)
-    )
-
-
-def _looks(taken: int) -> bool:
-    return taken >= LEAST_PAIRS and taken % PAIRS_BETWEEN_LOOKS == 0
+    gaps = sum(not sample.queued for pair in pairs for sample in pair)
+    if gaps:  # a reader would take them for work
+        outcome += f"; {gaps} of {2 * len(pairs)} device readings include waiting for the host"
+    return PairedSamples(baseline=baseline, candidate=candidate, cold_l2=cold_l2, overheads=overheads, method=outcome)
 
 
 def _enough(pairs: list[tuple[Sample, Sample]], precision: tuple[float, float]) -> bool:
@@ -127,9 +125,3 @@ def _mean(one: Sample, other: Sample) -> Sample:
         enqueue_ms=statistics.fmean((one.enqueue_ms, other.enqueue_ms)),
         queued=one.queued and other.queued,
     )
-
-
-def _gaps(pairs: list[tuple[Sample, Sample]]) -> str:
-    """Says so where device times hold gaps that the host caused; a reader would take them for work."""
-    gaps = sum(not sample.queued for pair in pairs for sample in pair)
-    return f"; {gaps} of {2 * len(pairs)} device readings include waiting for the host" if gaps else ""

@@ -123,7 +123,7 @@ class Checker:
                 **to_json(self.plan.facts),
                 "torch": torch.__version__,
                 "python": platform.python_version(),
-                "device": _device_name(self.planning.device),
+                "device": torch.cuda.get_device_name(0) if self.planning.device == "cuda" else "cpu",
                 "gpu": self.gpu_key,
                 "target": _target(self.planning.device),
             },
@@ -327,7 +327,3 @@ def _target(device: str) -> str:
         return ""
     major, minor = torch.cuda.get_device_capability(0)
     return f"cuda:{major}{minor}"
-
-
-def _device_name(device: str) -> str:
-    return torch.cuda.get_device_name(0) if device == "cuda" else "cpu"

@@ -6,7 +6,6 @@ original. What was timed is checked once more afterwards: it has to be what was 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -107,7 +106,11 @@ def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
     def tell() -> None:
         job.on_stage("waiting for torch.compile")
 
-    _await_compiled(job, clock, tell)
+    job.gpu.leave()  # the process that compiles gives way to others, and would wait for this candidate
+    with job.runner.off_its_time():
+        clock.await_compiler(tell)
+    with job.gpu(Mode.SHARED), job.runner.off_its_time():
+        clock.compile_rest(tell)
     if clock.is_complete and raced == clock.opponents:  # nothing came of it
         return
     enter_clock(job, clock)
@@ -120,15 +123,6 @@ def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
         races = clock.race(job.runner, looks, since=raced)
     job.timings += timings_of(races)
     _check_answers(job, looks)
-
-
-def _await_compiled(job: Job, clock: Timekeeper, tell: Callable[[], None]) -> None:
-    """Wait for torch's compiler: not on the candidate's time, and without the exclusive lease, so that others go on."""
-    job.gpu.leave()  # the process that compiles gives way to others, and would wait for us
-    with job.runner.off_its_time():
-        clock.await_compiler(tell)
-    with job.gpu(Mode.SHARED), job.runner.off_its_time():
-        clock.compile_rest(tell)
 
 
 def timings_of(races: list[Race]) -> list[Timing]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from collections.abc import Iterable
 from typing import Any
 
 from triton_agent.tools.isolate.payloads import Payload
@@ -117,22 +116,18 @@ def right_in_silence(job: Job, trial: Trial, case: Case) -> list[str]:
 
 
 def launch_counts(launches: list[dict[str, Any]]) -> list[KernelLaunch]:
-    """Count launches by kernel."""
-    names = list(dict.fromkeys(launch["kernel"] for launch in launches))
-    return [_counted(name, [launch for launch in launches if launch["kernel"] == name]) for name in names]
-
-
-def _counted(name: str, launches: list[dict[str, Any]]) -> KernelLaunch:
-    return KernelLaunch(
-        kernel=name,
-        launches=len(launches),
-        programs=sum(launch["programs"] for launch in launches),
-        bytes_loaded=_total(launch["bytes_loaded"] for launch in launches),
-        bytes_stored=_total(launch["bytes_stored"] for launch in launches),
-    )
-
-
-def _total(counts: Iterable[int | None]) -> int | None:
-    """Return the sum, or None if something was not counted."""
-    known = list(counts)
-    return None if None in known else sum(count for count in known if count is not None)
+    """Sum up launches by kernel; bytes are None where something was not counted."""
+    found = []
+    for name in dict.fromkeys(launch["kernel"] for launch in launches):
+        own = [launch for launch in launches if launch["kernel"] == name]
+        loaded, stored = ([launch[key] for launch in own] for key in ("bytes_loaded", "bytes_stored"))
+        found.append(
+            KernelLaunch(
+                kernel=name,
+                launches=len(own),
+                programs=sum(launch["programs"] for launch in own),
+                bytes_loaded=None if None in loaded else sum(loaded),
+                bytes_stored=None if None in stored else sum(stored),
+            )
+        )
+    return found
