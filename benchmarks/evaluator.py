@@ -39,7 +39,7 @@ KERNELS = HERE.parent / "tests" / "kernels"
 BAR = 5.0
 """The evaluator must give at least this many times the verdicts of the best arrangement of fresh processes."""
 ALONE_AT_MOST = 24
-"""One at a time is there for the latencies; nobody judges hundreds that way."""
+"""Candidates judged one at a time at most: that arrangement is for latencies."""
 TOTAL = "total"
 SORTING = "sorting"
 """Quick looks at a trusted author's variants, in workers that are used again; no verdicts."""
@@ -50,7 +50,7 @@ FRESH_ATTEMPTS = 3
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What one verdict took, seen from outside and stage by stage."""
+    """Time of one verdict, in total and by stage."""
 
     total_ms: float
     stages_ms: dict[str, float]

@@ -1,4 +1,4 @@
-"""What host code is told of the GPU it is traced for, under the names of `torch.cuda.get_device_properties`."""
+"""Properties of the GPU for host code that is traced, named as by `torch.cuda.get_device_properties`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from triton_agent.tools.emulate.targets import KIB, Target
 
 _MEMORY_BYTES = 80 * KIB**3
 _L2_BYTES = 50 * KIB**2
-"""Of an H100, whatever the target: they rarely decide over a path."""
+"""Sizes of an H100, used for every target: host code rarely chooses by them."""
 REGISTERS = 65536
-"""Of a multiprocessor, the same on every NVIDIA architecture there is a target for."""
+"""Registers of a multiprocessor, the same on every NVIDIA architecture that is a target."""
 _ASKED = (
     *("name", "major", "minor", "multi_processor_count", "total_memory", "L2_cache_size", "warp_size"),
     *("regs_per_multiprocessor", "max_threads_per_multi_processor", "shared_memory_per_block"),
@@ -19,7 +19,7 @@ _ASKED = (
 
 
 def facts_of_target(target: Target) -> dict[str, Any]:
-    """Of the card that stands for a target."""
+    """Return the properties of the card that represents a target."""
     major, minor = _capability(target)
     return {
         "name": target.card,
@@ -46,7 +46,7 @@ def _capability(target: Target) -> tuple[int, int]:
 
 
 def facts_of_device(target: Target) -> dict[str, Any]:
-    """Of the first GPU of this machine; what its driver does not tell is taken from the target."""
+    """Return the properties of this machine's first GPU; what its driver does not tell is taken from the target."""
     import torch  # the driver's process does without
 
     properties = torch.cuda.get_device_properties(0)

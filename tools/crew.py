@@ -32,27 +32,27 @@ TRACER, COMPILER, INTERPRETER, GPU = "tracer", "compiler", "interpreter", "gpu"
 ROLES = {TRACER: "tracer", COMPILER: "compiler", INTERPRETER: "executor", GPU: "executor"}
 REUSED = frozenset({COMPILER, GPU})
 COMPILERS_OF_ONE = 4
-"""For one candidate at most: it is compiled for several sizes, of which few need other kernels."""
+"""Compile workers for one candidate at most: few of its tapes need kernels that others do not."""
 CANDIDATES_OF_ONE = 200
-"""That a process serves: compiled kernels are never unloaded from a context."""
+"""Candidates that a process serves at most: compiled kernels are never unloaded from a context."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CrewSettings:
-    """What every process of one evaluator is given."""
+    """Settings of all processes of one evaluator."""
 
     executor: str
     """`interpreter` or `gpu`."""
     compiles: bool
-    """Whether kernels are compiled in processes of their own."""
+    """True if kernels are compiled in processes of their own."""
     target: str
     facts: dict[str, object]
-    """What host code is told of the GPU."""
+    """Properties of the GPU that host code is given."""
     folder: Path
     memory_bytes: int
-    """What a candidate may use on the host."""
+    """Host memory that one candidate may use."""
     copies_bytes: int
-    """What we ourselves put into an executor, beside that."""
+    """Memory for inputs and outputs in an executor, in addition."""
     cpu_s: int
     confine: bool = True
     gpu: str = ""
@@ -71,17 +71,17 @@ class Team:
         return tuple(worker.channel.fileno() for worker in self.workers)
 
     def roles(self) -> list[dict[str, object]]:
-        """What they are, in the order of their descriptors."""
+        """Return the kind of each process, in the order of their descriptors."""
         return [{"kind": worker.kind, "warm": worker.is_warm} for worker in self.workers]
 
     def let_go(self) -> None:
-        """Of the sockets that are another's now."""
+        """Close the sockets that now belong to the checker."""
         for worker in self.workers:
             if worker.kind not in REUSED:
                 worker.channel.sock.close()
 
     def keep(self, kept: Sequence[str]) -> None:
-        """Those that came through this candidate well, `new` or `warm`, may serve another."""
+        """Mark which processes may serve another candidate (`new` or `warm`)."""
         for worker, state in zip(self.workers, kept):
             worker.is_sound = bool(state)
             worker.is_warm = worker.is_warm or state == "warm"
@@ -156,7 +156,7 @@ class Crew:
 
 
 class Worker:
-    """One process: its end of the channel, its scratch folder, its end."""
+    """One process, with its channel, scratch folder and exit status."""
 
     def __init__(self, zygote: Zygote, kind: str, settings: CrewSettings, lent: Lent = nothing) -> None:
         self.kind = kind
@@ -167,9 +167,9 @@ class Worker:
         self.served = 0
         """Candidates."""
         self.is_sound = False
-        """Whether it came through the last one well."""
+        """True if it may serve another candidate."""
         self.is_warm = False
-        """Whether it has said that it is ready."""
+        """True once it has reported that it is ready."""
         self.watch: Watch | None = None
         with contextlib.ExitStack() as stack:
             self.scratch: str = tempfile.mkdtemp(prefix=f"{kind}-", dir=settings.folder)

@@ -34,9 +34,9 @@ from triton_agent.tools.timing.opponents import OPPONENTS
 from triton_agent.tools.verdict import Sketch, evaluation_from, sketch_from
 
 COPIES_IN_A_WORKER = 4
-"""Of inputs and outputs where they travel as bytes: as sent, as received, as tensors, and once more outbound."""
+"""Copies of inputs and outputs that travel as bytes: as sent, as received, as tensors, and once more when sent back."""
 CPU_SLACK_S = 30
-"""Of processor time, beyond the wall time of a verdict: compilers may use several cores at once."""
+"""Processor time beyond the wall time of a verdict: compilers may use several cores at once."""
 CORES_TO_COMPILE_AHEAD = 4
 CALL_TIMEOUT_S = 20.0
 """One call in the interpreter takes a second or two; longer than this is a loop without an end."""
@@ -66,7 +66,7 @@ class EvaluatorSettings:
     autocast: str = ""
     """`float16` or `bfloat16`: forward is called under autocast, the original's and the candidate's."""
     baselines: tuple[str, ...] = ()
-    """Beside the original as it is: names of `timing/opponents.py`; on a GPU."""
+    """Names of further baselines (`timing/opponents.py`), for timing on a GPU."""
     max_memory_ratio: float | None = None
     """How many times the original's device memory a call may take; None for any."""
     profile: bool = False
@@ -84,7 +84,7 @@ class EvaluatorSettings:
     """Refuse to go on where an essential layer of the sandbox is missing."""
 
     def within(self, total_s: float) -> Self:
-        """The same where all of a verdict may take this long; no stage of it may take longer."""
+        """Return settings with this limit for a whole verdict; no stage may take longer either."""
         call_s, compile_s = min(CALL_TIMEOUT_S, total_s), min(COMPILE_TIMEOUT_S, total_s)
         return dataclasses.replace(self, call_timeout_s=call_s, compile_timeout_s=compile_s, total_timeout_s=total_s)
 
@@ -105,7 +105,7 @@ class EvaluatorSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemFacts:
-    """What is known of a problem once its original has run."""
+    """Facts about a problem, known once its reference has run."""
 
     name: str
     digest: str
@@ -113,11 +113,11 @@ class ProblemFacts:
     cases: int
     fingerprint: str
     signature: str
-    """Of the operator graph at the main sizes: equal for the same structure, and for the same sizes too."""
+    """Signature of the operator graph at the main sizes: equal if structure and sizes are equal."""
     graphs: tuple[dict[str, Any], ...]
     """Operator graphs in evaluation mode as plain data, at the main sizes first; see `tools/graph.py`."""
     train_graphs: tuple[dict[str, Any], ...]
-    """The same in training mode; empty where that is not checked, or runs the same operators."""
+    """Operator graphs in training mode; empty if that is not checked or runs the same operators."""
     numbers: tuple[dict[str, float], ...]
     """For each graph, the plain numbers that the original's modules hold as attributes: `norm.num_groups`."""
     tensors: tuple[HeldTensor, ...]
@@ -131,20 +131,20 @@ class ProblemFacts:
     """How the problem was scaled down; empty when it was not."""
     notes: tuple[str, ...]
     floor_bytes_main: int
-    """The same at the sizes as given (or as scaled down)."""
+    """Fewest bytes at the sizes as given (or as scaled down)."""
     floor_flops_main: int
     device: str
     gpu: str
     """UUID of the GPU that candidates run on; empty for the interpreter."""
     target: str
-    """Of that GPU, as kernels are compiled for it: `cuda:90`; empty for the interpreter."""
+    """Compilation target of that GPU, such as `cuda:90`; empty for the interpreter."""
     torch: str
     python: str
     triton: str
 
     @property
     def place(self) -> str:
-        """Where candidates run, for people who look at several cards of one model."""
+        """Device and GPU that candidates run on; tells apart several cards of one model."""
         return f"{self.device} {self.gpu}".strip()
 
 
@@ -288,7 +288,7 @@ class Evaluator:
 
     @property
     def sketches(self) -> bool:
-        """Whether `sketch` can tell anything: without a GPU there is nothing to sort by."""
+        """True if `sketch` can be used: without a GPU there is nothing to sort by."""
         return self.settings.device == "cuda"
 
     def sketch(self, source: str) -> Sketch:
@@ -349,7 +349,7 @@ def _cores() -> int:
 
 
 def checker_settings(spec: ProblemSpec, chosen: EvaluatorSettings) -> dict[str, Any]:
-    """What a checker must be told of a problem and of how to judge, as plain data."""
+    """Return the settings of a checker as plain data: the problem and how to judge."""
     judge = {
         "target": chosen.target,
         "allow_library": chosen.allow_library,

@@ -65,14 +65,14 @@ def evaluation_from(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sketch:
-    """What a quick look at a trusted author's variant showed. It sorts; it is no verdict."""
+    """Result of a quick look at a variant by a trusted author. It serves sorting and is no verdict."""
 
     candidate: str
     finding: Finding | None
-    """What was wrong at first sight."""
+    """The finding, if something was wrong."""
     message: str
     timings: tuple[Timing, ...]
-    """Of a short race; empty where something was wrong."""
+    """Timings of a short race; empty if something was wrong."""
     stages: tuple[StageTime, ...]
 
 

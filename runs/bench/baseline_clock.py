@@ -15,18 +15,17 @@ from triton_agent.runs.bench.rows import Against, BaselineTime, Kind
 from triton_agent.tools.hardware import uuid_of
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Interval, to_json
-from triton_agent.tools.timing.clock import Clock
+from triton_agent.tools.timing.clock import Clock, Subject
 from triton_agent.tools.timing.intervals import median_interval
 from triton_agent.tools.timing.lease import Mode, lease
 from triton_agent.tools.timing.pairing import PairingSettings
 from triton_agent.tools.timing.samples import milliseconds
-from triton_agent.tools.timing.subject import Subject
 from triton_agent.tools.timing.vigil import Vigil, undisturbed
 from triton_agent.tools.verify.baselines import compiled, keep_what_is_compiled
 from triton_agent.tools.verify.distributions import DISTRIBUTIONS, draw, randomise
 from triton_agent.tools.verify.input_tensors import map_tensors
+from triton_agent.tools.verify.prepare import TIMING_SETS
 from triton_agent.tools.verify.reference import load
-from triton_agent.tools.verify.second_reader import TIMING_SETS
 
 READINGS = 24
 """Of the original by itself."""

@@ -24,9 +24,9 @@ AGAINST = {"eager": Against.EAGER, EAGER_TF32: Against.EAGER_TF32, "compile": Ag
 """First word of a timing's baseline -> what a row calls it."""
 RETURNED = frozenset(
     {
-        *(Finding.STRUCTURE, Finding.SHAPE, Finding.DTYPE, Finding.DEVICE, Finding.VALUES, Finding.PRECISION),
+        *(Finding.STRUCTURE, Finding.SHAPE, Finding.DTYPE, Finding.VALUES, Finding.PRECISION),
         *(Finding.NON_FINITE, Finding.MUTATED_INPUT, Finding.ALIASED_OUTPUT, Finding.SHARED_OUTPUT),
-        *(Finding.STALE_OUTPUT, Finding.STALE_PARAMETER, Finding.UNWRITTEN_OUTPUT, Finding.STATE, Finding.RACE),
+        *(Finding.STALE_PARAMETER, Finding.UNWRITTEN_OUTPUT, Finding.STATE, Finding.RACE),
         *(Finding.NO_LAUNCH, Finding.DEAD_KERNEL, Finding.LIBRARY_WORK, Finding.FALSE_CLOCK, Finding.DISGUISED_TENSOR),
     }
 )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import statistics
-import threading
 import time
 from pathlib import Path
 
@@ -16,11 +16,9 @@ if not torch.cuda.is_available():
 
 from triton_agent.tools import ceilings, hardware
 from triton_agent.tools.timing import rates
-from triton_agent.tools.timing.clock import Clock, ClockSettings
-from triton_agent.tools.timing.flusher import Flusher
+from triton_agent.tools.timing.clock import Clock, ClockSettings, Flusher, Subject
 from triton_agent.tools.timing.pairing import PairingSettings
-from triton_agent.tools.timing.samples import Sample, contradiction
-from triton_agent.tools.timing.subject import Subject, subject_over
+from triton_agent.tools.timing.samples import Sample
 
 pytestmark = pytest.mark.gpu
 
@@ -40,9 +38,7 @@ def warm() -> Clock:
 def copy(mebibytes: float, sets: int = 3) -> Subject:
     """A copy of random data between fresh buffers."""
     sources = [torch.randn(int(mebibytes * MIB) // 4, device="cuda") for _ in range(sets)]
-    return subject_over(
-        lambda target, source: target.copy_(source), [(torch.empty_like(source), source) for source in sources]
-    )
+    return Subject([functools.partial(torch.empty_like(source).copy_, source) for source in sources])
 
 
 def device_ms(samples: tuple[Sample, ...]) -> float:
@@ -100,7 +96,6 @@ def test_pauses_of_the_host_between_launches_are_not_device_time(cold: Clock) ->
     assert all(sample.queued for sample in samples)
     assert device_ms(samples) < 0.1
     assert statistics.median(sample.host_ms for sample in samples) > 0.8
-    assert contradiction(samples, cold.overheads) == ""
 
 
 def test_a_call_that_waits_for_the_gpu_is_marked_and_ends(cold: Clock) -> None:
@@ -131,23 +126,6 @@ def test_host_time_bounds_device_time(cold: Clock) -> None:
         assert sample.host_ms >= sample.enqueue_ms
 
 
-@pytest.mark.parametrize("mebibytes", [0.01, 1, 64, 512])
-def test_honest_work_of_any_size_does_not_contradict_the_clock(cold: Clock, mebibytes: float) -> None:
-    assert contradiction(cold.measure(copy(mebibytes), 20), cold.overheads) == ""
-
-
-def test_work_on_a_side_stream_is_found_out(cold: Clock) -> None:
-    side = torch.cuda.Stream()
-    source = torch.randn(256 * MIB // 4, device="cuda")
-    target = torch.empty_like(source)
-
-    def elsewhere() -> None:
-        with torch.cuda.stream(side):
-            target.copy_(source)
-
-    assert "another stream" in contradiction(cold.measure(Subject([elsewhere]), 10), cold.overheads)
-
-
 def test_a_side_stream_that_the_caller_waits_for_is_honest(cold: Clock) -> None:
     side = torch.cuda.Stream()
     source = torch.randn(256 * MIB // 4, device="cuda")
@@ -160,21 +138,7 @@ def test_a_side_stream_that_the_caller_waits_for_is_honest(cold: Clock) -> None:
         torch.cuda.current_stream().wait_stream(side)
 
     samples = cold.measure(Subject([joined]), 10)
-    assert contradiction(samples, cold.overheads) == ""
     assert device_ms(samples) > 0.05
-
-
-def test_work_of_a_thread_is_found_out(cold: Clock) -> None:
-    source = torch.randn(512 * MIB // 4, device="cuda")
-    target = torch.empty_like(source)
-    side = torch.cuda.Stream()
-
-    def work() -> None:
-        with torch.cuda.stream(side):
-            target.copy_(source)
-
-    samples = cold.measure(Subject([lambda: threading.Thread(target=work).start()]), 10)
-    assert contradiction(samples, cold.overheads) != ""
 
 
 def test_a_call_that_changes_the_current_stream_does_not_keep_it(cold: Clock) -> None:

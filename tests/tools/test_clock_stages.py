@@ -20,7 +20,6 @@ from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.isolate.wire import Channel
 from triton_agent.tools.results import Finding, Timing
 from triton_agent.tools.timing.clock_room import ClockRoom, Place
-from triton_agent.tools.timing.forerunner import Forerunner
 from triton_agent.tools.timing.lease import Mode
 from triton_agent.tools.verify import clock_stages
 from triton_agent.tools.verify.clock_stages import race_compiled, race_original
@@ -192,20 +191,6 @@ def test_a_candidate_ahead_is_told_of_before_torchs_compiler_is_there() -> None:
         assert job.runner.deadline > deadline, "the compiler's time was the candidate's"
 
 
-def test_the_forerunner_is_through_once_it_was_raced_or_waits_for_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triton_agent.tools.timing.forerunner.LEAD_S", 60.0)
-    gpu = Gpu()
-    clock = LateClock(lambda: PlayedClock(gpu))
-    for _ in range(2):  # the clock has to be made for the first of them, and is there for the second
-        with job_at(clock, gpu) as (job, _said):
-            job.forerunner = Forerunner()
-            job.let_forerunner_ahead()
-            race_original(job)
-            began = time.monotonic()
-            job.forerunner.let_go_ahead("another")
-            assert time.monotonic() - began < 5
-
-
 def test_no_look_is_taken_twice_and_none_is_left_over() -> None:
     gpu = Gpu()
     played = PlayedClock(gpu)
@@ -225,26 +210,6 @@ def test_one_that_is_not_ahead_is_not_said_to_be() -> None:
         race_original(job)
         race_compiled(job)
         assert said == ["compiled"] and raced(job) == EVERY_RACE
-
-
-@pytest.mark.parametrize(("speedup", "waits"), [(1.5, False), (1.005, True)])
-def test_only_one_that_is_not_ahead_lets_others_race_before_all_wait_for_torchs_compiler(
-    speedup: float, waits: bool
-) -> None:
-    gpu = Gpu()
-    played = PlayedClock(gpu, speedup=speedup)
-    with job_at(LateClock(lambda: played), gpu) as (job, _):
-        job.forerunner = Forerunner()
-        job.forerunner.sets_out(job, 1)
-        job.forerunner.sets_out("another", 2)
-        race_original(job)
-        compiled = threading.Thread(target=race_compiled, args=(job,))
-        compiled.start()
-        compiled.join(0.2)
-        assert played.completed == (0 if waits else 1) and compiled.is_alive() == waits
-        job.forerunner.is_through("another")
-        compiled.join(5)
-        assert raced(job) == EVERY_RACE
 
 
 def test_once_all_opponents_are_there_there_is_one_race() -> None:

@@ -52,6 +52,16 @@ def answer_to(
     return told
 
 
+def test_a_message_without_the_processes_gets_an_answer_too(tmp_path: Path) -> None:
+    (tmp_path / "problem.py").write_text(PROBLEM)
+    driver, ours = Channel.pair()
+    spec = parse_problem(str(tmp_path / "problem.py")).to_json()
+    judge = Checker(ours, {"spec": spec, "judge": {}, "plan": {"modes": ["eval"]}})
+    judge.judge({"job": 7, "source": ""}, [])
+    told, _ = driver.receive(20)
+    assert told["job"] == 7 and "KeyError: 'roles'" in told["bug"]
+
+
 def user_module(folder: Path) -> UserModule:
     source = problem_source.read(folder / "problem.py")
     return UserModule(source, source.tree)

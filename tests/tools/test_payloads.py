@@ -156,13 +156,15 @@ def working(
     try:
         session.await_ready()
         session.ask(
-            "program",
+            "prepare",
             [pack(([], {}))],
             name="m",
-            tape=encode(tape),
-            kernels=KernelSet().to_json(),
-            seed=0,
-            conditions=dataclasses.asdict(DEFAULT),
+            program={
+                "tape": encode(tape),
+                "kernels": KernelSet().to_json(),
+                "seed": 0,
+                "conditions": dataclasses.asdict(DEFAULT),
+            },
         )
         yield worker, session
     finally:

@@ -74,3 +74,10 @@ def test_the_json_of_an_evaluation_is_strict_json() -> None:
     )
     text = json.dumps(to_json(evaluation), allow_nan=False)
     assert json.loads(text)["accuracy"][0]["error"] == "inf"
+
+
+@pytest.mark.parametrize(("old", "now"), [("device", Finding.DTYPE), ("stale_output", Finding.RETAINED_INPUT)])
+def test_a_finding_of_an_old_store_is_read_as_the_one_that_took_its_place(old: str, now: Finding) -> None:
+    assert Finding(old) is now
+    with pytest.raises(ValueError, match="no_such_finding"):
+        Finding("no_such_finding")

@@ -237,6 +237,8 @@ def _replace_language(interpreter: Interpreter) -> None:
         "ne",
     ):
         setattr(tl.constexpr, f"__{name}__", _yielding_to_tensors(getattr(tl.constexpr, f"__{name}__")))
+    tl.core.block_type.__init__ = _remembering_blocks(tl.core.block_type.__init__)
+    tl.tensor.__init__ = _remembering_shapes(tl.tensor.__init__)
     tl.tensor.__index__ = lambda tensor: int(tensor.handle.data.reshape(-1)[0])
     for name, function in inspect.getmembers(cuda.libdevice, callable):
         if hasattr(libdevice, name):
@@ -252,6 +254,37 @@ def _remembering(find: Callable[[Any], Any]) -> Callable[[Any], Any]:
         if name not in found:
             found[name] = find(kind)
         return found[name]
+
+    return remembered
+
+
+def _remembering_blocks(initialise: Callable[..., None]) -> Callable[..., None]:
+    """Fill in a type of blocks as one of the same elements and shape: with the next, half of a kernel's time."""
+    found: dict[Any, dict[str, Any]] = {}
+
+    def remembered(block: Any, element_ty: Any, shape: Any) -> None:
+        sizes = shape.values if isinstance(shape, tl.tuple) else shape
+        sizes = tuple(tl.core._unwrap_if_constexpr(size) for size in tl.core._unwrap_if_constexpr(sizes))
+        key = (type(element_ty), element_ty.name, getattr(element_ty, "address_space", None), sizes)
+        if key not in found:
+            initialise(block, element_ty, shape)
+            found[key] = block.__dict__
+        block.__dict__.update(found[key])
+
+    return remembered
+
+
+def _remembering_shapes(initialise: Callable[..., None]) -> Callable[..., None]:
+    """Fill in a tensor as one of the same type, with which it shares its shape."""
+
+    def remembered(tensor: Any, handle: Any, type: Any) -> None:
+        fields = type.__dict__.get("_fields_of_tensors")
+        if fields is None:
+            initialise(tensor, handle, type)
+            type._fields_of_tensors = {name: value for name, value in tensor.__dict__.items() if name != "handle"}
+            return
+        tensor.__dict__.update(fields)
+        tensor.handle = handle
 
     return remembered
 

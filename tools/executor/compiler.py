@@ -10,10 +10,9 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import os
-import tempfile
 from typing import Any
 
-from triton_agent.tools.executor.kernels import Kernels
+from triton_agent.tools.executor.kernels import Kernels, Loader, as_passed, descriptor_over
 from triton_agent.tools.isolate import sandbox
 from triton_agent.tools.isolate.cores import leave_cores_to_the_clock
 from triton_agent.tools.isolate.output import own_output
@@ -28,7 +27,6 @@ ALIGNED = 1 << 20
 def warm_up(target: str) -> None:
     """Pay for imports in the process that compile workers are forked from."""
     importlib.import_module("triton_agent.tools.emulate.aot").warm_up(target)
-    importlib.import_module("triton_agent.tools.executor.arguments")
     sandbox.prepare()
 
 
@@ -52,7 +50,8 @@ class Compiler:
     """Compiles for one target."""
 
     def __init__(self, scratch: str, target: str, *, fills_cache: bool) -> None:
-        self._scratch = scratch
+        self._loader = Loader(scratch)
+        self._fills_cache = fills_cache
         self._target = target
         self._aot = importlib.import_module("triton_agent.tools.emulate.aot")
         self._aot.install(target)
@@ -62,7 +61,9 @@ class Compiler:
     def compile(self, message: dict[str, Any]) -> dict[str, Any]:
         """Every launch of a tape; the first choice that does not compile is a failure unless there are others."""
         compilation = self._aot.install(self._target)
-        kernels = Kernels.load(message["kernels"], tempfile.mkdtemp(dir=self._scratch))
+        if not self._fills_cache:
+            self._loader.forget()  # Triton reports nothing of a kernel that it has compiled before
+        kernels = self._loader.load(message["kernels"])
         failure: dict[str, Any] | None = None
         tape: Tape = decode(message["tape"])
         for step in (*tape.prologue, *tape.steps):
@@ -73,7 +74,7 @@ class Compiler:
         return {"kernels": told, "failure": failure}
 
     def _compile_any(self, step: Launch, kernels: Kernels) -> dict[str, Any] | None:
-        """None if at least one choice compiles."""
+        """Return None if at least one choice compiles, else the first failure."""
         failures = [self._compile_one(choice, kernels) for choice in step.choices]
         return failures[0] if all(failures) else None
 
@@ -88,7 +89,7 @@ class Compiler:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Memory:
-    """In place of a tensor: what a compiler asks of one."""
+    """Stands in for a tensor: has what a compiler asks of one."""
 
     dtype: Any
     shape: tuple[int, ...]
@@ -106,16 +107,15 @@ class _Memory:
 
 
 def _stand_in(value: Any, kernels: Kernels) -> Any:
-    arguments = importlib.import_module("triton_agent.tools.executor.arguments")
     if isinstance(value, View):
         dtype = DTYPES[value.dtype]
         return _Memory(dtype, value.shape, value.strides, ALIGNED + value.offset * dtype.itemsize)
     if isinstance(value, Descriptor):
-        return arguments.descriptor_over(_stand_in(value.view, kernels), value)
+        return descriptor_over(_stand_in(value.view, kernels), value)
     if isinstance(value, Address):
         return ALIGNED + value.offset
     if isinstance(value, tuple):
         return tuple(_stand_in(item, kernels) for item in value)
     if isinstance(value, Constexpr):
-        return arguments.as_passed(value, kernels)
+        return as_passed(value, kernels)
     return value

@@ -18,8 +18,7 @@ from triton.runtime.driver import driver
 
 from triton_agent.tools.emulate.aot import constants_of
 from triton_agent.tools.emulate.resources import resources_of
-from triton_agent.tools.executor.arguments import as_passed
-from triton_agent.tools.executor.kernels import Kernels
+from triton_agent.tools.executor.kernels import Kernels, as_passed
 from triton_agent.tools.executor.memory import Block
 from triton_agent.tools.executor.program import Launching
 from triton_agent.tools.tape.tape import Choice
@@ -41,7 +40,7 @@ class GpuLauncher:
         triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
 
     def begin(self, order: int | None = None) -> None:
-        """Forget what was launched so far."""
+        """Forget earlier launches."""
         self._launched.clear()
 
     def constant(self, value: Any) -> Any:
@@ -63,7 +62,7 @@ class GpuLauncher:
         return launch
 
     def choose(self, launches: Sequence[Callable[[], None]], restored: Callable[[], None]) -> int:
-        """The fastest configuration among those that the card can run."""
+        """Return the fastest configuration that the card can run."""
         best, best_ms = 0, float("inf")
         for number, launch in enumerate(launches):
             try:
@@ -90,10 +89,10 @@ class GpuLauncher:
         return statistics.median(readings)
 
     def reveal(self, block: Block) -> None:
-        """On a GPU an address is enough."""
+        """Do nothing: on a GPU an address is enough."""
 
     def launches(self) -> list[dict[str, Any]]:
-        """Those since `begin`."""
+        """Return the launches since `begin`."""
         return [
             {"kernel": kernel.name, "programs": programs, "bytes_loaded": None, "bytes_stored": None, **UNSEEN}
             for kernel, programs in self._launched
@@ -103,7 +102,7 @@ class GpuLauncher:
         return False
 
     def resources(self) -> list[dict[str, Any]]:
-        """What the kernels launched since `begin` need of the GPU, each once."""
+        """Return what each kernel launched since `begin` needs of the GPU."""
         return [_resources(kernel) for kernel in dict.fromkeys(kernel for kernel, _ in self._launched)]
 
 

@@ -10,8 +10,7 @@ import torch
 from triton_agent.tools.emulate.bounds import reveal
 from triton_agent.tools.emulate.faults import KernelError, StaticAssertionFailed, Unsupported
 from triton_agent.tools.emulate.interpreter import Interpreter
-from triton_agent.tools.executor.arguments import as_passed
-from triton_agent.tools.executor.kernels import Kernels
+from triton_agent.tools.executor.kernels import Kernels, as_passed
 from triton_agent.tools.executor.memory import Block
 from triton_agent.tools.executor.program import Launching
 from triton_agent.tools.tape.tape import Choice
@@ -25,7 +24,7 @@ class InterpretedLauncher:
         self._kernels = kernels
 
     def begin(self, order: int | None = None) -> None:
-        """Forget what was launched so far; from here on programs run in this order."""
+        """Forget earlier launches; from now on programs run in this order."""
         self._interpreter.order_seed = order
         self._interpreter.launches.clear()
         self._interpreter.faults.clear()
@@ -64,7 +63,7 @@ class InterpretedLauncher:
         reveal(block.tensor(torch.uint8, (block.size_bytes or block.storage.nbytes(),), (1,), 0))
 
     def launches(self) -> list[dict[str, Any]]:
-        """Those since `begin`."""
+        """Return the launches since `begin`."""
         return [
             {
                 "kernel": launch.kernel,
@@ -78,7 +77,7 @@ class InterpretedLauncher:
         ]
 
     def is_unsupported(self) -> bool:
-        """Whether something was launched that cannot be run without a GPU."""
+        """Return True if something was launched that needs a GPU."""
         return any(isinstance(fault, Unsupported) for fault in self._interpreter.faults)
 
     def resources(self) -> list[dict[str, Any]]:

@@ -1,13 +1,17 @@
-"""The kernels of tapes as functions of Triton, and the way back from their lines to the candidate's."""
+"""The kernels of tapes as functions of Triton, what they are given, and their lines in the candidate's file."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from triton_agent.tools.isolate.reports import report_of
 from triton_agent.tools.tape import kernel_modules
@@ -22,6 +26,11 @@ from triton_agent.tools.tape.kernels import (
     value_from_json,
 )
 from triton_agent.tools.tape.language_names import dtype_paths, table
+from triton_agent.tools.tape.tape import Constexpr as PassedConstexpr
+from triton_agent.tools.tape.tape import Descriptor
+
+SETS_KEPT = 32
+"""A candidate has one set of kernels, or a few where its tapes launch different ones."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,16 +40,16 @@ class Kernels:
     functions: Mapping[str, Any]
     kernels: KernelSet
     path: str
-    """Of the module's file."""
+    """File that holds the functions."""
     lines: tuple[tuple[int, int], ...]
-    """Where each function begins: in the module, and in the candidate's file; in order."""
+    """First line of each function in the module and in the candidate's file, sorted."""
 
     @classmethod
     def load(cls, data: Any, folder: str) -> Kernels:
         """Check the kernels once more and make a module of them; `folder` is nobody else's."""
         kernels = KernelSet.from_json(data)
-        functions = kernel_modules.load(kernels, Path(folder))
         module = kernel_modules.build(kernels)
+        functions = kernel_modules.execute(module, Path(folder))
         path = next(iter(Path(folder).glob("*.py")))
         return cls(
             functions=functions, kernels=kernels, path=str(path), lines=tuple(sorted(module.first_lines.values()))
@@ -81,3 +90,51 @@ class Kernels:
         report = report_of(error, self.path)
         lines = [{**entry, "line": self.line_of(int(entry["line"] or 0))} for entry in report["lines"] if entry["code"]]
         return {**report, "lines": lines}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Described:
+    """A tensor that a kernel gets as a descriptor."""
+
+    tensor: torch.Tensor
+    descriptor: Descriptor
+
+
+def as_passed(value: Any, kernels: Kernels) -> Any:
+    """Return a launch's argument as Triton takes it."""
+    if isinstance(value, PassedConstexpr):
+        return kernels.argument(value.value)
+    if isinstance(value, Described):
+        return descriptor_over(value.tensor, value.descriptor)
+    if isinstance(value, list | tuple):
+        return tuple(as_passed(item, kernels) for item in value)
+    return value
+
+
+def descriptor_over(base: Any, descriptor: Descriptor) -> TensorDescriptor:
+    """Triton's own descriptor, over a tensor or what stands in for one."""
+    more = {"round_f32_to_tf32": True} if descriptor.round_f32_to_tf32 else {}  # not in Triton 3.6
+    view = descriptor.view
+    shape, strides, block = list(view.shape), list(view.strides), list(descriptor.block_shape)
+    return TensorDescriptor(base, shape, strides, block, padding=descriptor.padding, **more)
+
+
+class Loader:
+    """Loads kernels for several tapes: the same kernels once."""
+
+    def __init__(self, scratch: str) -> None:
+        self._scratch = scratch
+        self._loaded: dict[str, Kernels] = {}
+
+    def load(self, data: Any) -> Kernels:
+        """Return the functions of a set of kernels as it travels."""
+        text = json.dumps(data)
+        if text not in self._loaded:
+            if len(self._loaded) == SETS_KEPT:
+                self.forget()
+            self._loaded[text] = Kernels.load(data, tempfile.mkdtemp(dir=self._scratch))
+        return self._loaded[text]
+
+    def forget(self) -> None:
+        """Make room for the kernels of another candidate."""
+        self._loaded.clear()

@@ -17,9 +17,8 @@ from typing import Any, Protocol
 
 import torch
 
-from triton_agent.tools.executor.arguments import Described
+from triton_agent.tools.executor.kernels import Described
 from triton_agent.tools.executor.memory import Block, Fresh, make_block
-from triton_agent.tools.executor.operators import stand_in_for
 from triton_agent.tools.isolate.tensors import DTYPES
 from triton_agent.tools.tape.slicing import operator_of
 from triton_agent.tools.tape.tape import (
@@ -65,13 +64,13 @@ class Launcher(Protocol):
         """A kernel may reach this memory by its address alone."""
 
     def launches(self) -> list[dict[str, Any]]:
-        """Those since `begin`."""
+        """Return the launches since `begin`."""
 
     def is_unsupported(self) -> bool:
-        """Whether something was launched that cannot be run here."""
+        """Return True if something was launched that cannot run here."""
 
     def resources(self) -> list[dict[str, Any]]:
-        """What the kernels launched since `begin` need, each once."""
+        """Return what each kernel launched since `begin` needs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +81,12 @@ class Run:
     silenced: bool = False
     """Launches do nothing."""
     seed: int | None = None
-    """For random operators."""
+    """Seed of random operators."""
 
 
 @dataclasses.dataclass(slots=True)
 class _Frame:
-    """What one run of the steps works on."""
+    """Tensors and memory of one run of the steps."""
 
     run: Run
     tensors: list[Any]
@@ -137,7 +136,7 @@ class Program:
         self._outputs = [self._numbers[view] for view in tape.outputs]
 
     def set_state(self, values: Mapping[str, torch.Tensor]) -> None:
-        """New values of parameters and buffers; what depends on them is prepared anew before the next call."""
+        """Set parameters and buffers; what depends on them is prepared again before the next call."""
         with torch.no_grad():
             for name, tensor in self.state().items():
                 if name in values:
@@ -145,23 +144,23 @@ class Program:
         self._is_prepared = not self.tape.prologue
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Parameters and buffers as they are now."""
+        """Return the present parameters and buffers."""
         return {name: self._kept.tensors[self._numbers[view]] for name, view in self.tape.state}
 
     def bound(self, inputs: Sequence[torch.Tensor]) -> Bound:
-        """Inputs for several calls."""
+        """Bind inputs for several calls."""
         self._prepare()
         frame = _Frame(self._kept.run, self._kept.tensors.copy(), dict(self._kept.blocks))
         self._bind(frame, self.tape.inputs, inputs)
         return Bound(frame=frame)
 
     def call(self, inputs: Sequence[torch.Tensor] | Bound, run: Run) -> list[torch.Tensor]:
-        """The outputs of one call."""
+        """Run one call and return its outputs."""
         with torch.no_grad():
             base = (inputs if isinstance(inputs, Bound) else self.bound(inputs)).frame
             frame = _Frame(run, base.tensors.copy(), base.blocks.copy())
             if run.seed is not None:
-                torch.manual_seed(run.seed)
+                _seed(run.seed, self.device)
             tensors = frame.tensors
             for thunk, ended in zip(self._steps, self._ends):
                 thunk(frame)
@@ -177,14 +176,16 @@ class Program:
     def _prepare(self) -> None:
         if not self._is_prepared:
             with torch.no_grad(), torch.random.fork_rng(devices=[]):
-                torch.manual_seed(self._seed)
+                _seed(self._seed, self.device)
                 for thunk in self._prologue:
                     thunk(self._kept)
             self._is_prepared = True
 
     def _check_guards(self, frame: _Frame) -> None:
-        for number, block in frame.blocks.items():
-            if not block.guards_hold():
+        guarded = {number: block for number, block in frame.blocks.items() if block.start_bytes}
+        held = torch.stack([block.guards_hold() for block in guarded.values()]).tolist() if guarded else []
+        for number, holds in zip(guarded, held):
+            if not holds:
                 view = self._views[number][0][1]
                 raise OutOfPlace(f"memory beyond a buffer of {view.dtype}{list(view.shape)} was written")
 
@@ -198,7 +199,7 @@ class Program:
             frame.tensors[self._numbers[view]] = tensor
 
     def _make(self, frame: _Frame, number: int) -> None:
-        """Fresh memory for a buffer."""
+        """Make fresh memory for a buffer."""
         views = self._views.get(number, [])
         dtype = DTYPES[views[0][1].dtype] if views else torch.uint8
         fresh = frame.run.fresh
@@ -214,7 +215,7 @@ class Program:
             frame.tensors[index] = block.tensor(DTYPES[view.dtype], view.shape, view.strides, view.offset)
 
     def _last_uses(self) -> list[list[int]]:
-        """For each step, the views that nobody asks for afterwards."""
+        """Return, for each step, the views that no later step uses."""
         kept = {view.buffer for view in (*self.tape.outputs, *(view for _, view in self.tape.rebound))}
         kept |= {number for number, buffer in enumerate(self.tape.buffers) if buffer.place is not Place.FRESH}
         kept |= {number for step in self.tape.steps for number in _addressed(step)}
@@ -252,7 +253,8 @@ class Program:
         return fill
 
     def _operation(self, step: Operate) -> Thunk:
-        operator = stand_in_for(step.operator, self.device) or operator_of(step.operator)
+        stand_in = ON_GPU.get(step.operator) if self.device == "cuda" else None
+        operator = stand_in or operator_of(step.operator)
 
         def operate(frame: _Frame) -> None:
             args = [self._value(frame, value) for value in step.args]
@@ -264,7 +266,7 @@ class Program:
         return operate
 
     def _take(self, frame: _Frame, view: View, tensor: torch.Tensor) -> None:
-        """A result of an operator becomes the contents of its buffer, in the layout that the tape says."""
+        """Put an operator's result into its buffer, in the layout that the tape says."""
         number = self._numbers[view]
         held = frame.tensors[number]
         if held is not None and held.untyped_storage()._cdata == tensor.untyped_storage()._cdata:
@@ -297,7 +299,7 @@ class Program:
         return launch
 
     def _choose(self, step: Launch, plans: Sequence[_Arguments], frame: _Frame) -> int:
-        """Try every configuration; each finds the memory as the launch itself will."""
+        """Choose a configuration of an autotuned launch; each trial finds the memory as the launch itself will."""
         storages = {
             storage._cdata: storage
             for _, value in step.choices[0].arguments
@@ -324,7 +326,7 @@ class Program:
         return self.launcher.choose([trial(*pair) for pair in zip(step.choices, plans)], restored)
 
     def _value(self, frame: _Frame, value: Any) -> Any:
-        """An argument as an operator or a kernel gets it in this call."""
+        """Return an argument as an operator or a kernel gets it in this call."""
         if isinstance(value, View):
             return frame.tensors[self._numbers[value]]
         if isinstance(value, tuple):
@@ -338,7 +340,7 @@ class Program:
         return value
 
     def _address(self, frame: _Frame, address: Address) -> int:
-        """The number that a kernel is given for a place in memory."""
+        """Return the address of a place in memory."""
         block = frame.blocks.get(address.buffer)
         if block is None:
             storage = frame.tensors[self._views[address.buffer][0][0]].untyped_storage()
@@ -372,6 +374,13 @@ class _Arguments:
         for at, value in self.others:
             given[at] = program.launcher.constant(program._value(frame, value))
         return given
+
+
+def _seed(seed: int, device: str) -> None:
+    """Seed the generators of this device; `torch.manual_seed` also writes down a stack trace for each other one."""
+    torch.default_generator.manual_seed(seed)
+    if device == "cuda":
+        torch.cuda.manual_seed_all(seed)
 
 
 def _items(result: Any) -> Iterable[Any]:
@@ -413,3 +422,23 @@ def _views_of(step: Step) -> Iterator[View]:
         for choice in step.choices:
             for _, value in choice.arguments:
                 yield from views_in(value)
+
+
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: torch.Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    answer = torch.nn.functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale
+    )
+    return answer, query.new_empty(0)
+
+
+ON_GPU: dict[str, Callable[..., Any]] = {"aten._scaled_dot_product_flash_attention_for_cpu.default": _attention}
+"""What runs on a GPU in place of an operator that only a CPU has: to torch, the tracer's tensors are CPU tensors."""

@@ -15,15 +15,14 @@ from triton_agent.tools.executor.file_program import FileProgram
 from triton_agent.tools.executor.memory import Fresh
 from triton_agent.tools.executor.program import Program, Run
 from triton_agent.tools.isolate.tensors import describe, refill, row
-from triton_agent.tools.timing.clock import Calibration, Clock, ClockSettings
+from triton_agent.tools.timing.clock import Calibration, Clock, ClockSettings, Subject
 from triton_agent.tools.timing.renewal import renew
-from triton_agent.tools.timing.subject import Subject
 
 AS_SHIPPED = Run(fresh=Fresh(device="cuda"))
 
 
 class Stopwatch:
-    """One program and the clock that reads it."""
+    """Times one program."""
 
     def __init__(self) -> None:
         self._clock: Clock | None = None
@@ -41,7 +40,7 @@ class Stopwatch:
         """Warm the program up. Calibrated elsewhere: while others are at work here nothing could be calibrated."""
         self._calls = [TimedCall(program, inputs, renewed=renewed) for inputs in sets]
         self._subject = Subject(self._calls, refresh=self._refresh)
-        self._clock = Clock("cuda", ClockSettings(warm_up_s=0.02, linger=False), Calibration.from_json(calibration))
+        self._clock = Clock("cuda", ClockSettings(warm_up_s=0.0), Calibration.from_json(calibration))
         self._clock.warm_up(self._subject)
 
     def answer(
@@ -75,7 +74,7 @@ class Stopwatch:
 
 
 class TimedCall:
-    """One call without arguments, for the clock."""
+    """A call without arguments, for the clock."""
 
     def __init__(self, program: Program | FileProgram, inputs: list[torch.Tensor], *, renewed: bool) -> None:
         self._program = program
@@ -97,7 +96,7 @@ class TimedCall:
         self._due = inputs
 
     def refresh(self) -> None:
-        """Before each call. What was kept stays: a call is repeated where the clock could not read it."""
+        """Renew the inputs before a call. Kept outputs stay: a call is repeated if the clock could not read it."""
         self._keeps, due, self._due = self._due is not None, self._due, None
         with torch.no_grad():
             if due is not None:

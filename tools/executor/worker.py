@@ -1,9 +1,9 @@
-"""The executor: a process that replays tapes on inputs of its own and hands back what came out.
+"""The executor: a process that replays tapes on inputs that it is sent, and returns the outputs.
 
-No Python of a candidate runs here: kernel texts were checked (`tape/kernel_language.py`), everything else is data, but
-for shipped files, which we wrote ourselves (`file_program.py`). It
-knows no expected value. On a GPU it is used for one candidate after another, unless something went wrong in it; without
-one it is used once. Requests are `program`, `file`, `parameters`, `call`, `state`, `time`, `profile` and `forget`.
+No Python of a candidate runs here: kernel texts were checked (`tape/kernel_language.py`), everything else is data.
+Shipped files do run (`file_program.py`), but we wrote those. The executor holds no expected value. On a GPU it serves
+one candidate after another, unless something went wrong in it; without a GPU it serves one. Requests are `prepare`,
+`file`, `call` (which may prepare first), `state`, `time`, `profile` and `forget`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
+from triton.runtime.jit import mangle_type
 
 from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.executor.file_program import FileProgram
-from triton_agent.tools.executor.kernels import Kernels
+from triton_agent.tools.executor.kernels import Kernels, Loader
 from triton_agent.tools.executor.memory import Fresh
 from triton_agent.tools.executor.program import OutOfPlace, Program, Run
 from triton_agent.tools.isolate import sandbox
@@ -37,7 +39,9 @@ from triton_agent.tools.tape.tape import decode
 from triton_agent.tools.timing.lease import SharedDoor
 
 Reply = tuple[dict[str, Any], list[list[torch.Tensor]]]
-"""What is said, and the tensors that go with it, as rows of bytes; see `answers.py` for how they are grouped."""
+"""A message, and the tensors that go with it as rows of bytes, grouped as `answers.py` describes."""
+KERNELS_AT_MOST = 200
+"""Names that a profile reports; a call with more kernels than that is told of as far as its slowest."""
 DIGEST_CHUNK = 1 << 22
 """Words of eight bytes that are weighed at once."""
 
@@ -55,6 +59,8 @@ def warm_up(mode: str, target: str) -> None:
     if mode == "interpreter":
         importlib.import_module("triton_agent.tools.emulate.interpreter").install(target)
         importlib.import_module("triton_agent.tools.executor.interpreted")
+        mangle_type(torch.zeros(1))  # imports Gluon at its first use
+        np.random.default_rng(0)  # numpy imports this at its first use, too
     else:
         importlib.import_module("triton_agent.tools.executor.stopwatch")
         importlib.import_module("triton_agent.tools.executor.gpu")
@@ -106,6 +112,7 @@ class Executor:
         self._target = target
         self.device = "cuda" if mode == "gpu" else "cpu"
         self._programs: dict[str, Program | FileProgram] = {}
+        self._loader = Loader(scratch)
         self._kernels: Kernels | None = None
         self._weights = torch.empty(0, dtype=torch.int64, device=self.device)
         self._stopwatch: Any = None
@@ -123,9 +130,8 @@ class Executor:
 
     def handle(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
         requests: dict[str, Callable[[dict[str, Any], list[Payload]], Reply]] = {
-            "program": self._program,
+            "prepare": self._prepare,
             "file": self._file,
-            "parameters": self._parameters,
             "call": self._call,
             "state": self._state,
             "time": self._time,
@@ -136,20 +142,23 @@ class Executor:
 
     # -- programs --------------------------------------------------------------------------------------------------
 
-    def _program(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
-        """Make a tape ready to run under a name."""
-        Conditions(**message["conditions"]).settle()
-        kernels = Kernels.load(message["kernels"], tempfile.mkdtemp(dir=self._scratch))
-        self._kernels = kernels
-        arguments = tensors_in(payloads[0].unpack(self.device))
-        with self._candidate("construct"):
-            self._programs[message["name"]] = Program(
-                decode(message["tape"]),
-                self._launcher(kernels),
-                device=self.device,
-                arguments=arguments,
-                seed=int(message["seed"]),
-            )
+    def _prepare(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
+        """Make a tape ready to run under a name, or set its parameters, or both."""
+        name, left = message["name"], iter(payloads)
+        if told := message.get("program"):
+            Conditions(**told["conditions"]).settle()
+            self._kernels = kernels = self._loader.load(told["kernels"])
+            arguments = tensors_in(next(left).unpack(self.device))
+            with self._candidate("construct"):
+                self._programs[name] = Program(
+                    decode(told["tape"]),
+                    self._launcher(kernels),
+                    device=self.device,
+                    arguments=arguments,
+                    seed=int(told["seed"]),
+                )
+        if message.get("parameters"):
+            self._programs[name].set_state(next(left).unpack(self.device))
         return {"ok": True}, []
 
     def _file(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
@@ -177,31 +186,29 @@ class Executor:
         return launcher(interpreter, kernels)
 
     def _forget(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
-        """Make room for another candidate."""
+        """Drop the programs of a candidate."""
         self._programs.clear()
+        self._loader.forget()
         self._stopwatch = type(self._stopwatch)() if self._stopwatch else None
         if self.device == "cuda":
             torch.cuda.synchronize()
             torch.cuda.empty_cache()
         return {"ok": True}, []
 
-    def _parameters(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
-        self._programs[message["name"]].set_state(payloads[0].unpack(self.device))
-        return {"ok": True}, []
-
     def _state(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
-        """Parameters and buffers as they are now."""
+        """Return the present parameters and buffers."""
         state = self._programs[message["name"]].state()
         return {"state": {name: describe(item) for name, item in state.items()}}, [[row(it) for it in state.values()]]
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
     def _call(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
-        """Run once on inputs; what came out, and which inputs are no longer what they were."""
+        """Run once on inputs; return what came out, and which inputs are no longer what they were."""
+        self._prepare(message, payloads[:-1])
         program = self._programs[message["name"]]
-        inputs = tensors_in(payloads[0].unpack(self.device))
-        payloads[0].close()
-        before = [self._digest(tensor) for tensor in inputs]
+        inputs = tensors_in(payloads[-1].unpack(self.device))
+        payloads[-1].close()
+        before = self._digests(inputs)
         run = Run(
             fresh=Fresh(device=self.device, salt=int(message["salt"]), guarded=self.device == "cuda"),
             silenced=bool(message["silenced"]),
@@ -215,7 +222,7 @@ class Executor:
             if self.device == "cuda":
                 torch.cuda.synchronize()
         peak_bytes = torch.cuda.max_memory_allocated() - held_bytes if message["measure"] else 0
-        changed = [i for i, tensor in enumerate(inputs) if self._digest(tensor) != before[i]]
+        changed = (self._digests(inputs) != before).nonzero().flatten().tolist()
         reply = {
             "tensors": [describe(tensor) for tensor in outputs],
             "changed": changed,
@@ -228,17 +235,20 @@ class Executor:
         }
         return reply, [[row(tensor) for tensor in group] for group in (outputs, [inputs[i] for i in changed])]
 
-    def _digest(self, tensor: torch.Tensor) -> int:
-        """A number that tells whether contents changed, without a copy of them."""
-        storage = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
-        whole = storage.numel() - storage.numel() % 8
-        words = storage[:whole].view(torch.int64)
-        weights = self._weights_for(max(words.numel(), 8))
-        total = (storage[whole:].to(torch.int64) * weights[: storage.numel() - whole]).sum()
-        for start in range(0, words.numel(), DIGEST_CHUNK):
-            chunk = words[start : start + DIGEST_CHUNK]
-            total = total + (chunk * weights[: chunk.numel()]).sum() * (2 * start + 1)
-        return int(total)
+    def _digests(self, tensors: list[torch.Tensor]) -> torch.Tensor:
+        """Return a number for each tensor that tells whether its contents changed; nothing waits for the GPU here."""
+        totals = torch.zeros(len(tensors), dtype=torch.int64, device=self.device)
+        for number, tensor in enumerate(tensors):
+            storage = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
+            whole = storage.numel() - storage.numel() % 8
+            words, rest = storage[:whole].view(torch.int64), storage[whole:]
+            weights = self._weights_for(max(words.numel(), 8))
+            for start in range(0, words.numel(), DIGEST_CHUNK):
+                chunk = words[start : start + DIGEST_CHUNK]
+                totals[number] += (chunk * weights[: chunk.numel()]).sum() * (2 * start + 1)
+            if rest.numel():
+                totals[number] += (rest.to(torch.int64) * weights[: rest.numel()]).sum()
+        return totals
 
     def _weights_for(self, words: int) -> torch.Tensor:
         """Odd numbers that no kernel knows, drawn once."""
@@ -250,14 +260,14 @@ class Executor:
         return self._weights
 
     def _device_bytes(self) -> int:
-        """What is held before a call; from here on the peak is the call's."""
+        """Return the bytes held now, and begin to record the peak of the next call."""
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         return torch.cuda.memory_allocated()
 
     @contextlib.contextmanager
     def _candidate(self, phase: str, program: Program | FileProgram | None = None) -> Iterator[None]:
-        """What fails in here fails by the candidate's tape."""
+        """Report an exception in this block as the candidate's failure."""
         try:
             yield
         except InstrumentError:
@@ -274,7 +284,7 @@ class Executor:
     # -- timing ----------------------------------------------------------------------------------------------------
 
     def _time(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
-        """What the stopwatch is asked for; see `stopwatch.py`."""
+        """Set up the stopwatch, or return readings; see `stopwatch.py`."""
         with self._candidate("forward"):
             inputs = [tensors_in(payload.unpack(self.device)) for payload in payloads]
             if "sets" in message:
@@ -285,10 +295,30 @@ class Executor:
             return reply
 
     def _profile(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
-        """Where the device time of a call goes."""
-        profiling = importlib.import_module("triton_agent.tools.executor.profiling")
+        """Return the device time of a call by kernel."""
         program = self._programs[message["name"]]
         inputs = tensors_in(payloads[0].unpack(self.device))
         with self._candidate("forward"):
             run = Run(fresh=Fresh(device=self.device))
-            return {"rows": profiling.profile(lambda: program.call(inputs, run), int(message["calls"]))}, []
+            return {"rows": _profiled(lambda: program.call(inputs, run), int(message["calls"]))}, []
+
+
+def _profiled(call: Callable[[], object], calls: int) -> list[dict[str, Any]]:
+    """Return rows of `kernel`, `count` and `device_us` for all calls together, the slowest first.
+
+    The first use of the profiler in a process costs seconds, so this is done on request only, after the verdict.
+    """
+    call()
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+        for _ in range(calls):
+            call()
+        torch.cuda.synchronize()
+    rows: dict[str, list[float]] = {}
+    for event in profiler.events() or ():
+        if event.device_type == torch._C._autograd.DeviceType.CUDA:
+            row = rows.setdefault(event.name, [0, 0.0])
+            row[0] += 1
+            row[1] += event.time_range.elapsed_us()
+    slowest = sorted(rows.items(), key=lambda item: -item[1][1])[:KERNELS_AT_MOST]
+    return [{"kernel": name[:300], "count": int(count), "device_us": us} for name, (count, us) in slowest]

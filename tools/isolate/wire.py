@@ -27,6 +27,8 @@ JSON_LIMIT_BYTES = 16 << 20
 BLOB_LIMIT_BYTES = 8 << 30
 BLOBS_AT_MOST = 4096
 FDS_AT_MOST = 8
+SENT_AT_ONCE_BYTES = 64 << 10
+"""Blobs up to this size, all together, are copied behind the JSON."""
 
 
 class ChannelClosed(Exception):
@@ -86,10 +88,11 @@ class Channel:
         try:
             ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
             with self._sending:
-                text = memoryview(head + body)  # in one go: the receiver is woken once
+                small = sum(lengths) <= SENT_AT_ONCE_BYTES  # in one go: the receiver is woken once
+                text = memoryview(b"".join([head, body, *blobs] if small else [head, body]))
                 if rest := text[self.sock.sendmsg([text], ancillary) :]:
                     self.sock.sendall(rest)
-                for blob in blobs:
+                for blob in () if small else blobs:
                     self.sock.sendall(blob)
         except OSError as error:
             if error.errno == errno.ETOOMANYREFS:

@@ -38,6 +38,7 @@ class WrittenParameters:
     def __init__(self, kernels: KernelSet) -> None:
         self._kernels = kernels
         self._known: dict[str, frozenset[str]] = {}
+        self._making_pointers: dict[str, bool] = {}
 
     def __call__(self, identity: str) -> frozenset[str]:
         if identity not in self._known:
@@ -46,8 +47,11 @@ class WrittenParameters:
 
     def makes_pointers(self, identity: str) -> bool:
         """Whether the kernel, or a function it uses, may turn a number into a pointer."""
-        function = self._kernels.functions[identity]
-        return _Reading(function, self).makes_pointers() or any(map(self.makes_pointers, function.references()))
+        if identity not in self._making_pointers:
+            function = self._kernels.functions[identity]
+            used = any(map(self.makes_pointers, function.references()))
+            self._making_pointers[identity] = used or _Reading(function, self).makes_pointers()
+        return self._making_pointers[identity]
 
     def parameters(self, identity: str) -> list[str]:
         return [parameter.name for parameter in self._kernels.functions[identity].parameters]

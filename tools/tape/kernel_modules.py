@@ -67,7 +67,11 @@ def load(kernels: KernelSet, folder: Path) -> dict[str, Any]:
 
     With TRITON_INTERPRET=1, call `interpreter.install()` first: the module may bind functions of the language.
     """
-    module = build(kernels)
+    return execute(build(kernels), folder)
+
+
+def execute(module: KernelModule, folder: Path) -> dict[str, Any]:
+    """Do the same for a module that was built before."""
     name = f"kernels_{hashlib.sha256(module.text.encode()).hexdigest()[:16]}"
     path = folder / f"{name}.py"
     path.write_text(module.text, encoding="utf-8")

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from triton_agent.tools.tape.tape_reading import arguments_of
 
 from triton_agent.tools.tape.kernel_effects import WrittenParameters
 from triton_agent.tools.tape.recorder import Entry
@@ -33,7 +34,6 @@ from triton_agent.tools.tape.tape import (
     buffers_in,
     views_in,
 )
-from triton_agent.tools.tape.tape_reading import arguments_of
 
 LAST_CALL = "call 2"
 CALLS = ("call 1", LAST_CALL)

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from triton_agent.tools.tape.tape_reading import mentioned
 
 from triton_agent.tools.isolate import sandbox
 from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
@@ -42,7 +43,6 @@ from triton_agent.tools.tape.outline import Outline, fill
 from triton_agent.tools.tape.recorder import OutOfRecord, ReadsValues, Recorder
 from triton_agent.tools.tape.slicing import CALLS, Retained, parts_of
 from triton_agent.tools.tape.tape import Constexpr, Launch, Place, Tape, View, encode
-from triton_agent.tools.tape.tape_reading import mentioned
 
 CANDIDATE_MODULE = "candidate"
 ENDINGS: dict[type[BaseException], str] = {
@@ -136,7 +136,7 @@ class Tracer:
         arguments = self._tensors(init, Place.ARGUMENT)
         inputs = self._tensors(call, Place.INPUT)
         with self._candidate("construct"), recorder.during("construct"):
-            torch.manual_seed(int(message["seed"]))
+            torch.default_generator.manual_seed(int(message["seed"]))
             args, kwargs = fill(init.values, arguments)
             model = self.model_class(*args, **kwargs)  # type: ignore[misc]
             torch.nn.Module.train(model, bool(message["train"]))

@@ -3,37 +3,37 @@
 A sample is two calls. For *device time* a spin kernel holds the GPU back until the whole call is queued, so that two
 events around it see the work and not the pauses of Python between launches; whether that succeeded is checked and
 kept. For *latency* the GPU is idle before and idle after, and the host's clock sees all: guards, launches, other
-streams. The second bounds the first: `samples.contradiction` finds device work that the events missed and the host had
-to wait for. Each call gets its turn of the input sets and, by default, a cold L2 cache, emptied outside the timed
-region.
+streams. Each call gets its turn of the input sets and, by default, a cold L2 cache, emptied before the timing.
 
-Not covered: hostile code in this very process, which could patch this module (the trusted clock belongs in a process
-of its own, with the same pieces); a call that itself waits for another stream, which looks like slow Python and shows
-in the latency only, so demand a win in both figures; a thread that sleeps before it launches (check the output when
-the clock stops); keeping the GPU free of others (`lease.py`, `health.py`). There is no fallback on the CPU: it would
-time another program.
+Not covered: hostile Python in this process, which could patch this module (no candidate's Python runs where a clock
+does); work on another stream, which shows in the latency only, so demand a win in both figures; keeping others off the
+GPU (`lease.py`, `health.py`). There is no fallback on the CPU: it would time another program.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import ctypes
 import dataclasses
 import functools
 import gc
 import math
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from triton_agent.tools.errors import NotJudgeableHere
-from triton_agent.tools.timing.flusher import Flusher
 from triton_agent.tools.timing.pairing import PairingSettings, take_turns
 from triton_agent.tools.timing.samples import Overheads, PairedSamples, Sample
-from triton_agent.tools.timing.subject import Subject
 
+Call = Callable[[], object]
+
+REMEMBERED = 9
+FIRST_GUESS_MS = 0.1
 LONGEST_HEAD_START_MS = 20.0
 """A call that is not queued by then waits for the GPU itself, or overfills its queue; more patience would not help."""
 LEAST_HEAD_START_MS = 0.05
@@ -42,11 +42,14 @@ SHORT_MS = 0.05
 REPEATED_MS = 0.2
 """How long the repeats of a short call should take together."""
 MOST_REPEATS = 200
-LINGER_S = 1e-4
-"""After the GPU is idle, a thread that the call left behind gets this long to show itself."""
 CALIBRATION_SAMPLES = 15
 SPIN_CYCLES = 2_000_000
 """About a millisecond: long against the cost of its launch."""
+MULTIPLE = 3
+"""Times the L2 size. One would do were replacement strictly by age, which it is not."""
+SMALLEST_BYTES = 32 * 2**20
+"""Where the driver reports no cache size, this covers caches up to about 10 MiB."""
+_WRAP = 2**31 - 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,21 +60,95 @@ class ClockSettings:
     warm_up_s: float = 0.1
     """Enough for a GPU to leave its idle clocks."""
     warm_up_calls: int = 3
-    linger: bool = True
-    """Whether to wait for what a thread may launch after a call; a call that is known to leave none needs no wait."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What a clock finds out of its GPU and its host: another process on the same two need not find it out again."""
+    """Constants of a GPU and its host. Another process on the same two can use them without measuring again."""
 
     cycles_per_ms: float
-    """Of the spin kernel."""
+    """Speed of the spin kernel."""
     overheads: Overheads
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Calibration:
         return cls(cycles_per_ms=float(plain["cycles_per_ms"]), overheads=Overheads(**plain["overheads"]))
+
+
+class Subject:
+    """What is timed: calls without arguments, one for each set of inputs, and what the clock has learned of them.
+
+    A single set of inputs would let a cache look like speed. Two subjects to be compared should take the same inputs:
+    where a buffer lies can make a difference of its own.
+    """
+
+    def __init__(self, calls: Sequence[Call], refresh: Callable[[int], None] | None = None) -> None:
+        """`refresh` runs before each call, outside the timed region; it may overwrite inputs in place."""
+        if not calls:
+            raise ValueError("a subject needs at least one call")
+        self.calls = tuple(calls)
+        self.refresh = refresh
+        self.queueing_ms: collections.deque[float] = collections.deque(maxlen=REMEMBERED)
+        """How long the host took to queue one call, lately."""
+        self.waits_for_gpu = False
+        """Found to wait for the GPU itself; holding that back would be in vain."""
+        self.repeats = 1
+        """Calls to one reading of the device time."""
+
+    def usual_queueing_ms(self) -> float:
+        """How long the host takes to queue one call; hold-ups of the host do not count."""
+        return statistics.median(self.queueing_ms) if self.queueing_ms else FIRST_GUESS_MS
+
+    def prepared(self, turn: int) -> Call:
+        """The call whose turn it is, its inputs renewed."""
+        if self.refresh is not None:
+            self.refresh(turn)
+        return self.calls[turn % len(self.calls)]
+
+
+class Flusher:
+    """Empties the L2 cache, so that each call reads its inputs from memory as it would in a larger program.
+
+    A buffer of several times the cache is overwritten with a value not used before. Lines that a kernel marked as
+    persisting would survive that; they are released first, where the driver can. Cached instructions are pushed out as
+    well. Not covered: the caches of the multiprocessors (gone with each kernel) and the TLBs (partly warm).
+    """
+
+    def __init__(self, device: torch.device, multiple: int = MULTIPLE) -> None:
+        cache_bytes = int(torch.cuda.get_device_properties(device).L2_cache_size)
+        self.buffer_bytes = max(multiple * cache_bytes, SMALLEST_BYTES)
+        try:
+            self._buffer = torch.empty(self.buffer_bytes // 4, dtype=torch.int32, device=device)
+        except torch.cuda.OutOfMemoryError as error:
+            raise NotJudgeableHere(
+                f"no room for the {self.buffer_bytes / 2**20:.0f} MiB that empty the L2 cache",
+                where=str(device),
+                remedy="free memory on the GPU, use smaller inputs, or measure with a warm cache and say so",
+            ) from error
+        self._turn = 0
+        self._driver = _driver()
+        self.releases_persisting = self._release_persisting()
+
+    def flush(self) -> None:
+        """Queues the overwrite; each has other contents than the last, so no hardware may skip it."""
+        if self.releases_persisting:
+            self._release_persisting()
+        self._turn = (self._turn + 1) % _WRAP
+        self._buffer.fill_(self._turn)
+
+    def _release_persisting(self) -> bool:
+        """Return True if the driver did so. It refuses where there are no persisting lines, as under MIG."""
+        if self._driver is None:
+            return False
+        return bool(self._driver.cuCtxResetPersistingL2Cache() == 0)
+
+
+def _driver() -> ctypes.CDLL | None:
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    return library if hasattr(library, "cuCtxResetPersistingL2Cache") else None
 
 
 class Clock:
@@ -89,9 +166,8 @@ class Clock:
         with torch.cuda.device(self.device):
             self._flusher = Flusher(self.device) if self.settings.cold_l2 else None
             self._cycles_per_ms = calibration.cycles_per_ms if calibration else _cycles_per_ms()
-            overheads = calibration.overheads if calibration else self._calibrate()
-        self.calibration = Calibration(cycles_per_ms=self._cycles_per_ms, overheads=overheads)
-        self.overheads = overheads if self.settings.linger else dataclasses.replace(overheads, late_ms=0.0)
+            self.overheads = calibration.overheads if calibration else self._calibrate()
+        self.calibration = Calibration(cycles_per_ms=self._cycles_per_ms, overheads=self.overheads)
 
     @property
     def method(self) -> str:
@@ -119,11 +195,11 @@ class Clock:
         return [self.time_once(subject, turn) for turn in turns]
 
     def time_once(self, subject: Subject, turn: int = 0) -> Sample:
-        """One sample: two calls, of neighbouring sets of inputs."""
+        """Take one sample: two calls, on neighbouring sets of inputs."""
         with self._in_charge():
             device_ms, queued = self._device_ms(subject, turn)
-            host_ms, enqueue_ms, late_ms = self._latency_ms(subject, turn + 1)
-        return Sample(device_ms=device_ms, host_ms=host_ms, enqueue_ms=enqueue_ms, late_ms=late_ms, queued=queued)
+            host_ms, enqueue_ms = self._latency_ms(subject, turn + 1)
+        return Sample(device_ms=device_ms, host_ms=host_ms, enqueue_ms=enqueue_ms, queued=queued)
 
     def measure(self, subject: Subject, samples: int = 40, limit_s: float = 60.0) -> tuple[Sample, ...]:
         """A subject alone, warmed up; fewer samples only where the time limit cuts in."""
@@ -138,21 +214,18 @@ class Clock:
         self, baseline: Subject, candidate: Subject, settings: PairingSettings | None = None
     ) -> PairedSamples:
         """Two subjects in turns, warmed up; see `pairing.take_turns`."""
-        self._warm_up_both(baseline, candidate)
+        self.warm_up(baseline)
+        self.warm_up(candidate)
+        # Equal for both: what surrounds a call must not differ between the sides.
+        repeats = baseline.repeats = candidate.repeats = max(baseline.repeats, candidate.repeats)
         return take_turns(
             functools.partial(self.read, baseline),
             functools.partial(self.read, candidate),
             settings or PairingSettings(),
             cold_l2=self.settings.cold_l2,
             overheads=self.overheads,
-            method=self.method + _repeats_text(baseline.repeats),
+            method=self.method + (f"; mean of {repeats} calls a reading" if repeats > 1 else ""),
         )
-
-    def _warm_up_both(self, baseline: Subject, candidate: Subject) -> None:
-        self.warm_up(baseline)
-        self.warm_up(candidate)
-        # Equal for both: what surrounds a call must not differ between the sides.
-        baseline.repeats = candidate.repeats = max(baseline.repeats, candidate.repeats)
 
     def _device_ms(self, subject: Subject, turn: int) -> tuple[float, bool]:
         """Device time, and whether the call was queued before the GPU came to it; retried with more of a head start.
@@ -187,8 +260,8 @@ class Clock:
         del result
         return float(start.elapsed_time(end)) / subject.repeats, queued
 
-    def _latency_ms(self, subject: Subject, turn: int) -> tuple[float, float, float]:
-        """Host time until idle, until the call returned, and of work that came after the GPU had been idle."""
+    def _latency_ms(self, subject: Subject, turn: int) -> tuple[float, float]:
+        """Return the host's time from idle to idle, and until the call returned."""
         call = subject.prepared(turn)
         self._flush()
         torch.cuda.synchronize()
@@ -197,15 +270,8 @@ class Clock:
         returned_ns = time.perf_counter_ns()
         torch.cuda.synchronize()
         idle_ns = time.perf_counter_ns()
-        late_ms = self._late_ms() if self.settings.linger else 0.0
         del result
-        return (idle_ns - begun_ns) / 1e6, (returned_ns - begun_ns) / 1e6, late_ms
-
-    def _late_ms(self) -> float:
-        time.sleep(LINGER_S)
-        resumed_ns = time.perf_counter_ns()
-        torch.cuda.synchronize()
-        return (time.perf_counter_ns() - resumed_ns) / 1e6
+        return (idle_ns - begun_ns) / 1e6, (returned_ns - begun_ns) / 1e6
 
     def _calibrate(self) -> Overheads:
         tiny = torch.zeros(1, device=self.device)
@@ -214,12 +280,7 @@ class Clock:
         empty_ms = [self.time_once(nothing, turn).device_ms for turn in turns]
         least_samples = [self.time_once(least, turn) for turn in turns]
         trips_ms = [sample.host_ms - sample.enqueue_ms - sample.device_ms for sample in least_samples]
-        late_ms = [self._late_ms() for _ in turns]
-        return Overheads(
-            event_ms=statistics.median(empty_ms),
-            round_trip_ms=max(statistics.median(trips_ms), 0.0),
-            late_ms=statistics.median(late_ms),
-        )
+        return Overheads(event_ms=statistics.median(empty_ms), round_trip_ms=max(statistics.median(trips_ms), 0.0))
 
     def _repeats(self, subject: Subject) -> int:
         if self.settings.cold_l2:
@@ -282,7 +343,3 @@ def timing_event() -> torch.cuda.Event:
 
 def _spin(cycles: int) -> None:
     torch.cuda._sleep(cycles)  # type: ignore[no-untyped-call]
-
-
-def _repeats_text(repeats: int) -> str:
-    return f"; mean of {repeats} calls a reading" if repeats > 1 else ""

@@ -19,7 +19,7 @@ from triton_agent.tools.timing.lease import Mode
 STAY_S = 2.0
 """Others wait meanwhile, a trainer on the same GPU among them; who comes later than this drains it anew."""
 PATIENCE_S = 1.0
-"""Whoever wants the GPU alone waits this long for the checks under way, then only for the next pause in them."""
+"""After this wait for the exclusive lease, checks under way give up their shared lease at their next pause."""
 
 
 class ClockRoom:
@@ -36,7 +36,7 @@ class ClockRoom:
 
     @property
     def is_overdue(self) -> bool:
-        """Whether somebody has stood at the door for long, since others are at work on the GPU."""
+        """True if a candidate has waited too long for the exclusive lease."""
         return time.monotonic() - self._asked_s > PATIENCE_S
 
     @contextlib.contextmanager
@@ -74,7 +74,7 @@ class ClockRoom:
 
 
 class Place:
-    """One candidate's place at the GPU: kept from its first check to its turn at the clock."""
+    """One candidate's lease of the GPU: shared from its first check on, exclusive while it is timed."""
 
     def __init__(
         self,
@@ -113,13 +113,13 @@ class Place:
             return stack.pop_all()
 
     def pause(self) -> None:
-        """Between two questions, with nothing at work on the GPU: lets those in who have waited long enough."""
+        """Let in who has waited too long for the exclusive lease. Call this with nothing queued on the GPU."""
         if self._kept is not None and self._overdue():
             self.leave()
             self._keep()
 
     def leave(self) -> None:
-        """Nothing happens where no place is held."""
+        """Give up the shared lease, if it is held."""
         kept, self._kept = self._kept, None
         if kept is not None:
             kept.close()

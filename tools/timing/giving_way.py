@@ -26,10 +26,10 @@ LONGER = 2.0
 """Times the turn before: each stop costs it the races of others, who will all wait for it in the end."""
 LONGEST_TURN_S = 8.0
 DRAIN_S = 0.25
-"""After the stop. Whoever tries out kernels queues a tenth of a second of them at most before it looks at the clock."""
+"""Wait after the stop: an autotuner queues at most a tenth of a second of kernels before it looks at the clock."""
 POLL_S = 0.02
 LOOKS = 2
-"""In a row, at which somebody has to be seen waiting."""
+"""Consecutive looks at which a waiting process must be seen."""
 
 STOPPED = os.CLD_STOPPED
 
@@ -53,7 +53,7 @@ class GivingWay:
         `longest_call_s`: how long something may take that it has queued in one piece, as far as it is known.
         """
         self.in_time = True
-        """Whether it ended by itself; known once it has ended."""
+        """False if the child was ended at its time limit. Valid once it has ended."""
         self._pid = pid
         self._lease = lease
         self._awaited = awaited
@@ -63,7 +63,7 @@ class GivingWay:
         threading.Thread(target=self._keep, name="giving way", daemon=True).start()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Whether it has ended by then. Who waits must not hold the lease."""
+        """Return True if the child has ended by then. The caller must not hold the lease."""
         return self._ended.wait(timeout_s)
 
     def _keep(self) -> None:
@@ -82,7 +82,7 @@ class GivingWay:
             self._ended.set()
 
     def _runs(self, *, until: Callable[[], bool]) -> bool:
-        """Until it stops by itself, or this comes true; False once it has ended, at the latest at its time limit."""
+        """Wait until the child stops by itself or `until` holds; return False once it has ended."""
         began_s = time.monotonic()
         try:
             while not until():

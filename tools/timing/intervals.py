@@ -62,7 +62,7 @@ def is_faster(
     margin: float = MARGIN,
     confidence: float = 0.99,
 ) -> bool:
-    """Whether the candidate beats the baseline by more than `margin`; wrong at most once in `1 / (1 - confidence)`.
+    """Return True if the candidate beats the baseline by `margin`; wrong at most once in `1 / (1 - confidence)`.
 
     Both must say so: the sign test over the pairs, and the interval of the ratio, so that no win is ever shipped
     beside an interval that denies it. At 99% fewer than seven pairs can never win.
@@ -73,7 +73,7 @@ def is_faster(
 
 
 def is_settled(baseline_ms: Sequence[float], candidate_ms: Sequence[float], margin: float = MARGIN) -> bool:
-    """Whether nearly every pair is won by more than `margin`, or nearly none: more pairs would not change the decision.
+    """Return True if nearly all pairs, or nearly none, are won by `margin`: more would not change the decision.
 
     Some three looks at pairs still coming in, each stopped by this, and one more at the end of thirty, are together
     wrong at most once in a hundred: that test leaves less than it may (`tests/tools/test_intervals.py`).
@@ -83,7 +83,7 @@ def is_settled(baseline_ms: Sequence[float], candidate_ms: Sequence[float], marg
 
 
 def pairs_won(baseline_ms: Sequence[float], candidate_ms: Sequence[float], margin: float = MARGIN) -> int:
-    """In how many the candidate takes less by more than `margin`."""
+    """Count the pairs in which the candidate is faster by more than `margin`."""
     baseline, candidate = _pairs(baseline_ms, candidate_ms)
     return int(np.sum(baseline > candidate * (1 + margin)))
 

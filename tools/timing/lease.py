@@ -50,7 +50,7 @@ class Mode(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who holds a lease, in its own words."""
+    """A holder of a lease, as it describes itself."""
 
     pid: int
     """As the holder sees itself; another pid namespace numbers differently."""
@@ -116,7 +116,7 @@ class SharedDoor:
 
 
 def holders(key: str, folder: Path = FOLDER) -> tuple[Holder, ...]:
-    """Who holds the lease on `key` at this moment."""
+    """Return the present holders of the lease on `key`."""
     found = []
     for path in sorted(folder.glob(f"{_file_name(key)}.*.note")):
         # A note may go, or belong to another user, while we look at it.
@@ -130,7 +130,7 @@ def holders(key: str, folder: Path = FOLDER) -> tuple[Holder, ...]:
 
 
 def awaited(key: str, folder: Path = FOLDER) -> bool:
-    """Whether somebody stands in the gate at this moment; asked by a sharer, who can let the lease go for them.
+    """Return True if a process waits in the gate now. A sharer asks this to know when to give up the lease.
 
     Other sharers pass the gate in no time, so who is seen there twice in a row wants the lease alone.
     """
@@ -140,7 +140,7 @@ def awaited(key: str, folder: Path = FOLDER) -> bool:
 
 @contextlib.contextmanager
 def _first_here(path: Path, deadline_s: float) -> Iterator[bool]:
-    """One thread of a process at a time stands at the gate and asks again and again: a dozen would slow down the clock.
+    """Let one thread of this process at a time poll the gate: a dozen pollers would slow down the clock.
 
     False where the deadline came first.
     """
@@ -243,7 +243,7 @@ def _still_held(key: str, wait_s: float, folder: Path) -> InstrumentError:
 
 
 def make_folder(folder: Path = FOLDER) -> None:
-    """For a process that may not make it by itself later."""
+    """Make the folder for a process that cannot do so once it is confined."""
     _shared_folder(folder)
 
 
@@ -279,7 +279,7 @@ def _user() -> str:
 
 
 class _AfterFork:
-    """What a forked child must not take over: files, or it would keep the lease of a parent that died, and turns.
+    """Closes in a forked child the files that hold leases (it would keep those of a dead parent), and resets locks.
 
     Nobody forks while a file is open and not noted yet, or noted no more and still open: a child that has it unknown to
     itself would wait for its own lock.

@@ -1,4 +1,4 @@
-"""What a candidate can be timed against beside the original as it is, by name."""
+"""Names of the baselines that a candidate can be timed against, beside the reference itself."""
 
 COMPILED: dict[str, str | None] = {
     "compile": None,

@@ -39,7 +39,7 @@ class PairingSettings:
     """How long two subjects take turns."""
 
     pairs: int = 24
-    """Of four calls each; under seven nothing can ever win (see `intervals.is_faster`)."""
+    """Number of pairs, of four calls each. With fewer than seven nothing can win (see `intervals.is_faster`)."""
     limit_s: float = 60.0
     """No pair begins after this; the pairs so far stand. The first pair always ends."""
     precision: tuple[float, float] | None = None
@@ -47,7 +47,7 @@ class PairingSettings:
     That looks at how the pairs scatter and never at who wins them, so it favours neither side. No device time is asked
     for finer than the clock ticks; a latency, which a busy host scatters without end, may also be settled instead."""
     seed: int | None = None
-    """Of the coin; None draws one, so that no order is the same every time. It is part of the record."""
+    """Seed of the order of calls; None draws one. The seed is part of the record."""
 
     def __post_init__(self) -> None:
         if self.pairs < 1:
@@ -55,7 +55,7 @@ class PairingSettings:
 
 
 def candidate_first(pairs: int, seed: int) -> list[bool]:
-    """For each pair whether the candidate goes first and last, the baseline twice between."""
+    """Return for each pair whether the candidate goes first and last, with the baseline twice in between."""
     coin = random.Random(seed)
     return [coin.random() < 0.5 for _ in range(pairs)]
 
@@ -82,18 +82,16 @@ def take_turns(
             continue
         if pairs and time.monotonic() - begun_s > settings.limit_s:
             break
-        if settings.precision is not None and _looks(index) and _enough(pairs, settings.precision):
+        is_look = index >= LEAST_PAIRS and index % PAIRS_BETWEEN_LOOKS == 0
+        if settings.precision is not None and is_look and _enough(pairs, settings.precision):
             break
         pairs.append(_one_pair(read_baseline, read_candidate, index, swapped))
     baseline, candidate = (tuple(side) for side in zip(*pairs, strict=True))
     outcome = f"{len(pairs)} of {settings.pairs} pairs ABBA or BAAB (seed {seed}); {method}"
-    return PairedSamples(
-        baseline=baseline, candidate=candidate, cold_l2=cold_l2, overheads=overheads, method=outcome + _gaps(pairs)
-    )
-
-
-def _looks(taken: int) -> bool:
-    return taken >= LEAST_PAIRS and taken % PAIRS_BETWEEN_LOOKS == 0
+    gaps = sum(not sample.queued for pair in pairs for sample in pair)
+    if gaps:  # a reader would take them for work
+        outcome += f"; {gaps} of {2 * len(pairs)} device readings include waiting for the host"
+    return PairedSamples(baseline=baseline, candidate=candidate, cold_l2=cold_l2, overheads=overheads, method=outcome)
 
 
 def _enough(pairs: list[tuple[Sample, Sample]], precision: tuple[float, float]) -> bool:
@@ -125,12 +123,5 @@ def _mean(one: Sample, other: Sample) -> Sample:
         device_ms=statistics.fmean((one.device_ms, other.device_ms)),
         host_ms=statistics.fmean((one.host_ms, other.host_ms)),
         enqueue_ms=statistics.fmean((one.enqueue_ms, other.enqueue_ms)),
-        late_ms=statistics.fmean((one.late_ms, other.late_ms)),
         queued=one.queued and other.queued,
     )
-
-
-def _gaps(pairs: list[tuple[Sample, Sample]]) -> str:
-    """Says so where device times hold gaps that the host caused; a reader would take them for work."""
-    gaps = sum(not sample.queued for pair in pairs for sample in pair)
-    return f"; {gaps} of {2 * len(pairs)} device readings include waiting for the host" if gaps else ""

@@ -20,8 +20,7 @@ import triton
 
 from triton_agent.tools import hardware
 from triton_agent.tools.ceilings import Ceilings
-from triton_agent.tools.timing.clock import Clock, ClockSettings, cuda_device, timing_event
-from triton_agent.tools.timing.subject import Subject
+from triton_agent.tools.timing.clock import Clock, ClockSettings, Subject, cuda_device, timing_event
 
 COPY_BYTES = 2 * 2**30
 """Each of the two buffers: dozens of times the largest L2."""
@@ -32,11 +31,11 @@ COPIES = 15
 SHARE_OF_FREE = 1 / 8
 """No buffer takes more of the card's free memory than this."""
 EDGE = 8192
-"""Of the square matrices; large enough for the full rate of the largest cards."""
+"""Edge of the square matrices; large enough for the full rate of the largest cards."""
 SLOW_EDGE = 4096
-"""For the units without tensor cores, an order of magnitude slower on many cards."""
+"""Edge for the units without tensor cores, which are an order of magnitude slower on many cards."""
 BUDGET_S = 1.5
-"""For each figure."""
+"""Seconds for each figure."""
 FEWEST, MOST = 3, 30
 """Readings of each figure."""
 
@@ -47,7 +46,7 @@ _MATMULS = {
     "fp32": (torch.float32, SLOW_EDGE, "highest"),
     "fp64": (torch.float64, SLOW_EDGE, "highest"),
 }
-"""By unit: dtype, edge, and torch's name for the precision of float32 products."""
+"""For each unit: dtype, edge, and torch's name for the precision of float32 products."""
 
 
 @triton.jit
@@ -56,7 +55,7 @@ def _empty_kernel():  # type: ignore[no-untyped-def]
 
 
 def identity(device: torch.device | str = "cuda") -> dict[str, str]:
-    """What the ceilings belong to; if any of it changes they are measured again."""
+    """Return what the ceilings depend on; if any of it changes, they are measured again."""
     index = cuda_device(device).index
     return {
         "gpu": torch.cuda.get_device_name(index),
@@ -93,7 +92,7 @@ def copy_bytes_per_s(device: torch.device) -> float:
 
 
 def copies_ms(device: torch.device) -> Iterator[tuple[int, float]]:
-    """As kernels are timed: each with a cold cache, from its start to its end."""
+    """Yield size and time of copies, timed like kernels: with a cold cache, from start to end."""
     clock = Clock(device, ClockSettings(warm_up_s=0.02))  # other ceilings were measured just before
     free_bytes, _ = torch.cuda.mem_get_info(device)
     sizes = [moved for moved in COPIED_BYTES if moved / 2 <= max(free_bytes * SHARE_OF_FREE, COPIED_BYTES[0] / 2)]

@@ -18,48 +18,34 @@ MOST_TURNED = 1 << 25
 
 
 def renew(values: Any) -> None:
-    """In place, in memory alone: no tensor's version counter tells."""
+    """Change the values in place; version counters of tensors stay as they are."""
     for row in rows_of(values):
         for start in range(0, row.numel(), MOST_TURNED):
-            _turn(row[start : start + MOST_TURNED])
+            piece = row[start : start + MOST_TURNED]
+            if piece.numel() < 2:
+                continue
+            cut = secrets.randbelow(piece.numel() - 1)
+            turned: list[torch.Tensor] = []
+            for part in (piece[:cut], piece[cut:]):
+                places = 1 + secrets.randbelow(part.numel() - 1) if part.numel() > 1 else 0
+                turned += (part[places:], part[:places])
+            piece.copy_(torch.cat(turned))
 
 
 def rows_of(values: Any) -> list[torch.Tensor]:
-    """The tensors of floats in a nest whose memory can be taken in a row."""
-    if isinstance(values, torch.Tensor):
-        return _row_of(values.data)
+    """Return the tensors of floats in a nest, as rows, whose elements lie side by side in memory, in any order."""
     if isinstance(values, dict):
         values = values.values()
+    elif isinstance(values, torch.Tensor):
+        tensor = values.data
+        if not (tensor.is_floating_point() or tensor.is_complex()) or tensor.layout is not torch.strided:
+            return []
+        expected = 1
+        for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
+            if size > 1 and stride != expected:
+                return []
+            expected *= size
+        return [tensor.as_strided((tensor.numel(),), (1,))] if tensor.numel() > 1 else []
     elif not isinstance(values, (list, tuple)):
         return []
     return [row for value in values for row in rows_of(value)]
-
-
-def _row_of(tensor: torch.Tensor) -> list[torch.Tensor]:
-    numbers = tensor.is_floating_point() or tensor.is_complex()
-    if not numbers or tensor.layout is not torch.strided or tensor.numel() < 2 or not _is_dense(tensor):
-        return []
-    return [tensor.as_strided((tensor.numel(),), (1,))]
-
-
-def _is_dense(tensor: torch.Tensor) -> bool:
-    """Whether its elements lie side by side in some order."""
-    expected = 1
-    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
-        if size > 1 and stride != expected:
-            return False
-        expected *= size
-    return True
-
-
-def _turn(row: torch.Tensor) -> None:
-    if row.numel() < 2:
-        return
-    cut = secrets.randbelow(row.numel() - 1)
-    row.copy_(torch.cat([*_turned(row[:cut]), *_turned(row[cut:])]))
-
-
-def _turned(part: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The two pieces that change places."""
-    places = 1 + secrets.randbelow(part.numel() - 1) if part.numel() > 1 else 0
-    return part[places:], part[:places]

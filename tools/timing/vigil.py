@@ -24,17 +24,17 @@ from triton_agent.tools.health import Health
 
 ATTEMPTS = 2
 ATTEMPTS_HELD_UP = 6
-"""Where the host was held up: others' compilers come to an end, and nobody new comes to the GPU meanwhile."""
+"""Attempts where the host was held up: compilers of other candidates come to an end, and no new ones begin."""
 SETTLE_S = 1.0
-"""Between them: about as far back as a reading of the driver reaches."""
+"""Pause between attempts: about as far back as the driver's readings reach."""
 SLOWER_FACTOR = 1.5
 """Times the original's best median. Clocks that step under a power limit stay below; sharing a card doubles it."""
 SLOWER_MS = 0.01
 """And at least this much slower: very short calls vary by more than their share."""
 LOOKS_FOR_QUIET = 3
-"""Before the first attempt what was measured, compiled or checked a moment ago may still be told of."""
+"""Before the first attempt the driver may still report load of a moment ago."""
 STILL_QUIET_S = 0.05
-"""What was seen behind one measurement holds for the next that begins within this; a look takes 4 ms."""
+"""A look after one measurement counts for the next one that begins within this time; a look takes 4 ms."""
 
 ZYGOTE = b"triton_agent.tools.isolate.zygote"
 """The module that zygotes are started as."""
@@ -47,7 +47,7 @@ class Disturbed(Exception):
 
 
 class Vigil:
-    """One GPU under watch by the process that owns the clock."""
+    """Watches one GPU for the process that owns the clock."""
 
     def __init__(self, gpu: str, look: Callable[[str], Health] = health.health) -> None:
         self._gpu = gpu
@@ -61,7 +61,7 @@ class Vigil:
         """At the last look."""
 
     def disturbances(self) -> tuple[str, ...]:
-        """What would spoil a measurement now."""
+        """Return what would disturb a measurement now."""
         try:
             seen = self._look(self._gpu)
         except InstrumentError as error:
@@ -74,7 +74,7 @@ class Vigil:
 
     @property
     def is_still_quiet(self) -> bool:
-        """Whether nothing disturbed a moment ago."""
+        """True if nothing disturbed a moment ago."""
         return time.monotonic() - self._quiet_s < STILL_QUIET_S
 
     def _only_news(self, seen: Health) -> Health:
@@ -90,7 +90,7 @@ class Vigil:
         return tuple(filter(None, itertools.starmap(self.compare, device_ms.items())))
 
     def compare(self, baseline: str, now_ms: float) -> str:
-        """In words, where this is much slower than the best so far; empty where it is not."""
+        """Describe how much slower this is than the best so far; return "" if it is not much."""
         best_ms = self._best_ms[baseline] = min(now_ms, self._best_ms.get(baseline, now_ms))
         if now_ms > SLOWER_FACTOR * best_ms and now_ms > best_ms + SLOWER_MS:
             return f"{baseline} takes {now_ms:.4f} ms and took {best_ms:.4f} ms before"
@@ -105,7 +105,7 @@ def undisturbed(
     probe: Callable[[], str] = str,
     settle_s: float = SETTLE_S,
 ) -> T:
-    """What `measure` returns or raises, taken while nothing disturbed.
+    """Return what `measure` returns, or raise what it raises, taken while nothing disturbed.
 
     `after` looks at the result, too; where there is none, `probe` says in words what seems wrong with the card.
     """

@@ -1,4 +1,4 @@
-"""What a candidate is measured against beside the original as it is: the same, by torch's own compiler.
+"""Baselines beside the reference as it is: the reference compiled by torch.
 
 `compile` is `torch.compile` at its defaults, the others its modes. Compiled once per problem in the checker's process;
 what the compiler produced is kept in the user's cache folder for the next time. One that does not compile, or computes
@@ -26,10 +26,10 @@ FAR_OFF = 0.05
 and may multiply in another precision."""
 
 WIDE = frozenset({"float32", "complex64"})
-"""What TF32 stands in for."""
+"""Dtypes whose products may run in TF32."""
 
 IN_A_PROCESS_OF_ITS_OWN = "TORCHINDUCTOR_AUTOTUNE_IN_SUBPROC"
-"""Where torch's compiler may try out kernels; that process would not stand still with the one that compiles."""
+"""Variable that lets torch's compiler tune in another process; that one would not be stopped with the compiling one."""
 
 Call = Callable[[Any, list[Any]], Any]
 
@@ -62,7 +62,7 @@ class Compiled:
     name: str
     module: Any
     expected: list[torch.Tensor]
-    """What the original gives."""
+    """Outputs of the reference."""
     trouble: str = ""
 
     def prove(self, args: list[Any], call: Call) -> str:
@@ -82,7 +82,7 @@ class Compiled:
 
 
 def compile_original(name: str, original: torch.nn.Module, args: list[Any], call: Call) -> Compiled:
-    """By the first call of the compiled module. `call(model, args)` runs a module."""
+    """Compile the reference by calling it once. `call(model, args)` runs a module."""
     try:
         expected = [tensor.clone() for tensor in nested_tensors(call(original, args))]
         module = torch.compile(original, mode=COMPILED[name])
@@ -114,7 +114,7 @@ def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def tf32_may_matter(facts: Mapping[str, Any]) -> bool:
-    """Whether the original multiplies matrices in float32, as far as its graphs tell; convolutions use TF32 anyway."""
+    """Return True if the reference may multiply float32 matrices, by its graphs; convolutions use TF32 anyway."""
     graphs = [OperatorGraph.from_json(graph) for graph in (*facts["graphs"], *facts["train_graphs"])]
     if not graphs or any(graph.data_dependent for graph in graphs):
         return True

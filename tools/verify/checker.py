@@ -34,7 +34,6 @@ from triton_agent.tools.isolate.wire import Channel, ChannelClosed, error_to_jso
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.results import to_json
 from triton_agent.tools.timing.clock_room import ClockRoom, Place
-from triton_agent.tools.timing.forerunner import Forerunner
 from triton_agent.tools.timing.lease import Mode, awaited, lease
 from triton_agent.tools.timing.opponents import COMPILED
 from triton_agent.tools.verify import sorting, verified_tapes
@@ -47,7 +46,6 @@ from triton_agent.tools.verify.plan import Plan, PlanSettings, as_given
 from triton_agent.tools.verify.prepare import prepare_plan
 from triton_agent.tools.verify.reference import load
 from triton_agent.tools.verify.room import SHORT_OF_MEMORY, memory_was_taken
-from triton_agent.tools.verify.second_reader import SecondReader
 from triton_agent.tools.verify.session import Failed, Session
 from triton_agent.tools.verify.timekeeper import Timekeeper
 from triton_agent.tools.verify.tracing import Programs
@@ -81,7 +79,7 @@ RECORDED = (
     *("accuracy", "resources", "launches", "torch_operators", "evidence", "notes", "stages", "timings"),
     *("determinism", "peak_bytes", "original_peak_bytes", "roofline", "profile"),
 )
-"""What a job learned, beside its verdict."""
+"""Fields of a job that are sent with its verdict."""
 
 
 class Checker:
@@ -100,7 +98,6 @@ class Checker:
         self.gpu_key = ""
         self._sending = threading.Lock()
         self._clock_room = ClockRoom(functools.partial(self._lease, Mode.EXCLUSIVE))
-        self._forerunner = Forerunner()
 
     def reply(self, message: dict[str, Any]) -> None:
         with self._sending:
@@ -109,15 +106,14 @@ class Checker:
     def prepare(self) -> dict[str, Any]:
         """Load the problem, make the plan; answer with the facts people want to see."""
         beforehand = self._compile_beforehand()
-        second = self._read_along()
         try:
             if self.planning.device == "cuda":
                 self.gpu_key = uuid_of(0)
                 beforehand.share(functools.partial(self._lease, Mode.SHARED), functools.partial(awaited, self.gpu_key))
                 self.planning.conditions.settle()
-            self.plan = prepare_plan(self.spec, self.planning, lambda: self._gpu(Mode.SHARED), second)
+            self.plan = prepare_plan(self.spec, self.planning, lambda: self._gpu(Mode.SHARED))
             if self._times:
-                self.clock = self._begin_clock(self.plan, beforehand, second)
+                self.clock = self._begin_clock(self.plan, beforehand)
         except BaseException as error:
             return reported(error)
         return {
@@ -127,34 +123,28 @@ class Checker:
                 **to_json(self.plan.facts),
                 "torch": torch.__version__,
                 "python": platform.python_version(),
-                "device": _device_name(self.planning.device),
+                "device": torch.cuda.get_device_name(0) if self.planning.device == "cuda" else "cpu",
                 "gpu": self.gpu_key,
                 "target": _target(self.planning.device),
             },
         }
 
     def _card_facts(self) -> dict[str, Any]:
-        """What host code is told of the GPU."""
+        """Properties of the GPU that host code is given."""
         name = _target(self.planning.device) or self.judging.target or DEFAULT_TARGET
         target = TARGETS.get(name) or TARGETS[DEFAULT_TARGET]
         return facts_of_device(target) if self.planning.device == "cuda" else facts_of_target(target)
 
-    def _begin_clock(
-        self, plan: Plan, beforehand: CompiledBeforehand, second: SecondReader | None
-    ) -> LateClock[Timekeeper]:
+    def _begin_clock(self, plan: Plan, beforehand: CompiledBeforehand) -> LateClock[Timekeeper]:
         """Made behind the answer, where the card's ceilings are known: they are measured on a machine at rest."""
-        clock = LateClock(functools.partial(self._make_clock, plan, beforehand, second))
+        clock = LateClock(functools.partial(self._make_clock, plan, beforehand))
         if ceilings_known("cuda"):
             clock.begin()
         else:
             clock.wait(lambda: None)
         return clock
 
-    def _make_clock(self, plan: Plan, beforehand: CompiledBeforehand, second: SecondReader | None) -> Timekeeper:
-        """Once the second reader has left the GPU, which takes its driver a while."""
-        if second is not None:
-            with self._gpu(Mode.SHARED):
-                second.close()
+    def _make_clock(self, plan: Plan, beforehand: CompiledBeforehand) -> Timekeeper:
         with self._gpu(Mode.EXCLUSIVE):
             return Timekeeper(
                 load(self.spec),
@@ -167,25 +157,11 @@ class Checker:
 
     @property
     def _times(self) -> bool:
-        """Whether candidates are timed: on a GPU, against an original, which some problems have none of."""
+        """True if candidates are timed: on a GPU, for a problem with a reference."""
         return self.planning.device == "cuda" and self.spec.kind is not ProblemKind.VERIFIER
 
-    def _read_along(self) -> SecondReader | None:
-        if not self._times:
-            return None
-        return SecondReader(self.spec, self._second_place, device="cuda", sizes=self.planning.family)
-
-    @contextlib.contextmanager
-    def _second_place(self) -> Iterator[None]:
-        """At the GPU, for a process that was forked before this one knew which it is."""
-        if not self.gpu_key:
-            self.gpu_key = uuid_of(0)
-            self.planning.conditions.settle()
-        with self._lease(Mode.SHARED):
-            yield
-
     def _compile_beforehand(self) -> CompiledBeforehand:
-        """What candidates are going to be measured against."""
+        """Start to compile the baselines."""
         names = tuple(name for name in self.baselines if self._times and name in COMPILED)
         train = self.planning.modes[0] == "train"
         return CompiledBeforehand(self.spec, names, self.planning.conditions, train=train)
@@ -216,21 +192,20 @@ class Checker:
         return lease(self.gpu_key, what=f"triton-agent: {self.spec.name}", mode=mode)
 
     def judge(self, message: dict[str, Any], fds: list[int]) -> None:
-        """One candidate, start to verdict; whatever happens, one answer goes back."""
-        job_id = message["job"]
-        kinds = [str(role["kind"]) for role in message["roles"]]
-        sessions = [self._session(fd, warm=bool(role["warm"])) for fd, role in zip(fds, message["roles"])]
+        """Judge one candidate and send exactly one answer, whatever happens."""
         kept: list[str] = []
         try:
+            kinds = [str(role["kind"]) for role in message["roles"]]
+            sessions = [self._session(fd, warm=bool(role["warm"])) for fd, role in zip(fds, message["roles"])]
             try:
-                answer = self._verdict(message, kinds, sessions)
+                answer = self._verdict(message, sessions)
             finally:
                 kept = [let_go(kind, session) for kind, session in zip(kinds, sessions)]
             self._require_memory(answer["verdict"])
         except BaseException as error:
             answer = reported(behind(error))
         with contextlib.suppress(ChannelClosed):  # the driver is gone, and with it whoever wanted to know
-            self.reply({"job": job_id, "kept": kept, **answer})
+            self.reply({"job": message["job"], "kept": kept, **answer})
         if "error" in answer or "bug" in answer:
             end_if_broken()
 
@@ -246,7 +221,7 @@ class Checker:
             if taken is not None:
                 raise taken
 
-    def _verdict(self, message: dict[str, Any], kinds: list[str], sessions: list[Session]) -> dict[str, Any]:
+    def _verdict(self, message: dict[str, Any], sessions: list[Session]) -> dict[str, Any]:
         assert self.plan is not None
         tracer, runner, *compilers = sessions
         place = Place(self._gpu, waiting=runner.off_its_time, overdue=lambda: self._clock_room.is_overdue)
@@ -261,19 +236,15 @@ class Checker:
             compiler=compilers[0] if compilers and not on_gpu else None,
             ahead=compilers if on_gpu else [],
             gpu=place,
-            forerunner=self._forerunner if self._times and not (message.get("sort") or message.get("tapes")) else None,
             clock=self.clock,
             on_stage=lambda stage: self.reply({"job": message["job"], "stage": stage}),
         )
-        if job.forerunner is not None:
-            job.forerunner.sets_out(job, message["job"])
         try:
             if message.get("tapes"):
                 return self._tapes(job)
             run(job, sorting.STAGES if message.get("sort") else STAGES)
         finally:
             place.leave()
-            job.is_raced()
         failure = job.failure
         record = {name: to_json(getattr(job, name)) for name in RECORDED}
         return {
@@ -297,7 +268,7 @@ class Checker:
 
 
 def let_go(kind: str, session: Session) -> str:
-    """What may become of a process: `new` or `warm` if it may serve another candidate; else its connection is ended."""
+    """Return `new` or `warm` if the process may serve another candidate; else end its connection and return ""."""
     if kind in REUSED and session.is_sound:
         if session.phase == "start":  # it was not asked, and may not be ready yet
             session.channel.let_go()
@@ -314,19 +285,19 @@ def let_go(kind: str, session: Session) -> str:
 
 
 def reported(error: BaseException) -> dict[str, Any]:
-    """What the driver is told in place of an answer."""
+    """Return the error as the driver is told of it."""
     known = error if isinstance(error, TritonAgentError) else device_trouble(error)
     return {"error": error_to_json(known)} if known is not None else {"bug": traceback.format_exc()}
 
 
 def behind(error: BaseException) -> BaseException:
-    """What the GPU did to an original that had run before is no fault of the problem's."""
+    """Return the device error behind an error that was reported as the problem's, if there is one."""
     cause = error.__cause__ if isinstance(error, ProblemError) else None
     return cause if cause is not None and device_trouble(cause) is not None else error
 
 
 def device_trouble(error: BaseException) -> InstrumentError | None:
-    """What the GPU did to this very process, which runs nothing of a candidate's; None for anything else."""
+    """Return an error of the GPU in this process as an InstrumentError; None for any other error."""
     text = (str(error).splitlines() or [""])[0][:200]
     if isinstance(error, torch.OutOfMemoryError):
         with contextlib.suppress(RuntimeError):  # not while the clock's thread records a graph
@@ -339,7 +310,7 @@ def device_trouble(error: BaseException) -> InstrumentError | None:
 
 
 def end_if_broken() -> None:
-    """After some errors CUDA serves a process no more. Then this one ends, and its driver begins another."""
+    """End this process if its CUDA context is broken; the driver starts another."""
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         try:
             torch.cuda.synchronize()
@@ -354,7 +325,3 @@ def _target(device: str) -> str:
         return ""
     major, minor = torch.cuda.get_device_capability(0)
     return f"cuda:{major}{minor}"
-
-
-def _device_name(device: str) -> str:
-    return torch.cuda.get_device_name(0) if device == "cuda" else "cpu"

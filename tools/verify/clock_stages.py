@@ -6,7 +6,6 @@ original. What was timed is checked once more afterwards: it has to be what was 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -27,14 +26,14 @@ KINDS_OF_TIME = 2
 """Timings for each opponent: of the device, and of a call."""
 SAME_CALLS = 3
 SMALL_BYTES = 1 << 20
-"""Of device memory; what an original takes below this is no measure for anybody."""
+"""Device memory below which the reference's use is no measure for a candidate's."""
 PROFILED_CALLS = 5
 PROFILE_TIMEOUT_S = 60.0
 """The first use of the profiler takes some three seconds, and loads libraries from the disk."""
 
 
 def repeat_call(job: Job) -> None:
-    """On a GPU: one question several times over, for whether the bits agree and what a call takes of the GPU."""
+    """Make one call several times on a GPU: do the bits agree, and what does a call need of the GPU?"""
     clock = ready_clock(job)
     if clock is None:
         return
@@ -65,7 +64,7 @@ def _resources(reply: dict[str, Any]) -> list[KernelResources]:
 
 
 def _check_device_memory(job: Job) -> None:
-    """Where the user set a bound on the device memory of a call."""
+    """Refuse a candidate beyond the user's bound on device memory."""
     ratio, peak, original = job.settings.max_memory_ratio, job.peak_bytes, job.original_peak_bytes
     if ratio is None or peak is None or original is None:
         return
@@ -79,7 +78,7 @@ def _check_device_memory(job: Job) -> None:
 
 
 def race_original(job: Job) -> None:
-    """Race the candidate against the original."""
+    """Time the candidate against the reference."""
     clock = ready_clock(job)
     if clock is not None:
         enter_clock(job, clock)
@@ -87,13 +86,12 @@ def race_original(job: Job) -> None:
         looks = Looks(cases[IN_FIRST_RACE])
         with job.gpu(Mode.EXCLUSIVE):
             races = clock.race(job.runner, looks)
-        job.is_raced()
         job.timings = timings_of(races)
         _check_answers(job, looks)
 
 
 def race_compiled(job: Job) -> None:
-    """Race it once more, against those that entered later; whoever is first here has them brought in."""
+    """Time the candidate against the compiled baselines; the first candidate here has them compiled."""
     clock = ready_clock(job)
     if clock is None:
         return
@@ -108,9 +106,11 @@ def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
     def tell() -> None:
         job.on_stage("waiting for torch.compile")
 
-    if not clock.is_complete and not is_ahead(job.timings):
-        job.let_others_race()
-    _await_compiled(job, clock, tell)
+    job.gpu.leave()  # the process that compiles gives way to others, and would wait for this candidate
+    with job.runner.off_its_time():
+        clock.await_compiler(tell)
+    with job.gpu(Mode.SHARED), job.runner.off_its_time():
+        clock.compile_rest(tell)
     if clock.is_complete and raced == clock.opponents:  # nothing came of it
         return
     enter_clock(job, clock)
@@ -125,27 +125,18 @@ def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
     _check_answers(job, looks)
 
 
-def _await_compiled(job: Job, clock: Timekeeper, tell: Callable[[], None]) -> None:
-    """None of it on the candidate's time, and never with the GPU alone: others race and are checked meanwhile."""
-    job.gpu.leave()  # the process that compiles gives way to others, and would wait for us
-    with job.runner.off_its_time():
-        clock.await_compiler(tell)
-    with job.gpu(Mode.SHARED), job.runner.off_its_time():
-        clock.compile_rest(tell)
-
-
 def timings_of(races: list[Race]) -> list[Timing]:
-    """What they say, worked out while others have the GPU."""
+    """Return the timings of races; computed without a lease of the GPU."""
     return [timing for race in races for timing in race.timings()]
 
 
 def ahead_by(timings: list[Timing]) -> str:
-    """In words, what is known of a candidate that is right and was timed against some opponents; the rest follows."""
+    """Describe what is known of a candidate that is right, before the last baselines."""
     return f"{AHEAD} {_least(timings).median:.2f}x" if is_ahead(timings) else "compiled"
 
 
 def is_ahead(timings: list[Timing]) -> bool:
-    """Of all that it was timed against, with confidence."""
+    """Return True if the candidate is faster than all baselines so far, with confidence."""
     return _least(timings).low > 1
 
 
@@ -154,7 +145,7 @@ def _least(timings: list[Timing]) -> Interval:
 
 
 def _check_answers(job: Job, looks: Looks) -> None:
-    """What was timed has to be what was checked."""
+    """Judge the outputs that were taken while the clock ran."""
     trial = job.plan.trials[job.plan.main]
     tree = job.programs.of(trial, trial.cases[0]).tape.tree
     with job.gpu(Mode.SHARED):
@@ -162,7 +153,7 @@ def _check_answers(job: Job, looks: Looks) -> None:
 
 
 def profile(job: Job) -> None:
-    """On request, after a pass: a profile. Whatever happens here changes no verdict."""
+    """Take a profile of a candidate that passed, on request. Nothing here changes the verdict."""
     if job.clock is None or not job.settings.profile:
         return
     trial = job.plan.trials[job.plan.main]
@@ -181,7 +172,7 @@ def profile(job: Job) -> None:
 
 
 def ready_clock(job: Job) -> Timekeeper | None:
-    """The clock, once it is made; None where nothing is timed. Waiting is not on the candidate's time.
+    """Return the clock once it is made; None if nothing is timed. Waiting is not on the candidate's time.
 
     The place at the GPU is given up for it: who makes the clock needs the GPU alone.
     """
@@ -190,13 +181,12 @@ def ready_clock(job: Job) -> Timekeeper | None:
     if job.clock.made is not None:
         return job.clock.made
     job.gpu.leave()
-    job.runs_no_further_ahead()
     with job.runner.off_its_time():
         return job.clock.wait(lambda: job.on_stage("waiting for the clock"))
 
 
 def enter_clock(job: Job, clock: Timekeeper) -> None:
-    """The candidate at the start, at the main sizes; others may use the GPU until the race."""
+    """Prepare the candidate for timing at the main sizes; others may use the GPU until then."""
     trial = job.plan.trials[job.plan.main]
     with job.gpu(Mode.SHARED):
         clock.enter(

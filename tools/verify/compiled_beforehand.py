@@ -1,4 +1,4 @@
-"""Has torch's compiler do its work in a process beside the checker, while that one finds out what to check.
+"""Runs torch's compiler on the reference in a process of its own, while the checker prepares the cases.
 
 What comes of it is in the compiler's own cache on the disk, where the checker finds it when it comes to its baselines:
 it then takes a second or two instead of ten or more. Nothing else comes out of this process; a failure in it is met
@@ -35,7 +35,7 @@ from triton_agent.tools.verify.reference import load
 
 THREADS_AT_MOST = 8
 LIMIT_S = 300.0
-"""Of its own time. What takes longer to compile is nobody's baseline."""
+"""Limit of the process's own time. A reference that takes longer to compile gives no baseline."""
 LESS_URGENT = 10
 """Steps of priority below what candidates wait for."""
 SEED = 1
@@ -65,7 +65,7 @@ class CompiledBeforehand:
             )
 
     def wait(self, tell: Callable[[], None]) -> bool:
-        """Until it is done; False where it has taken too long. `tell` is called now and then.
+        """Wait until it is done; return False if it has taken too long. `tell` is called now and then.
 
         Who waits must not hold the GPU, which it may need.
         """

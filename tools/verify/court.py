@@ -30,7 +30,7 @@ from triton_agent.tools.verify.sizes import Variant
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What one call gave and left behind."""
+    """Outputs of one call, and inputs and state after it."""
 
     outputs: Any
     inputs_after: list[Any]
@@ -40,7 +40,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """One variant: its cases, and the original to run in them."""
+    """One variant with its cases and the reference."""
 
     reference: Reference
     trial: Trial
@@ -81,7 +81,7 @@ class Court:
 
     benches: tuple[Bench, ...]
     randomises: bool
-    """Whether parameters had values that were changed, as the ones of a norm's weight are."""
+    """True if parameters were changed from their defaults, such as a norm's weight of ones."""
     notes: tuple[str, ...]
 
     def cases(self) -> Iterator[tuple[Bench, Case]]:
@@ -93,7 +93,7 @@ class Court:
         return sum(len(_asked(bench.trial)) for bench in self.benches)
 
     def explain(self, bench: Bench, case: Case) -> str:
-        """What sets a case apart from the problem as given."""
+        """Describe how a case differs from the problem as given."""
         if not bench.main:
             return f"other sizes ({case.variant})"
         if case.distribution != AS_GIVEN:
@@ -147,7 +147,7 @@ def refusal(case: Case, run: Run) -> Failed | None:
 
 
 def outputs_refused(case: Case, outputs: list[torch.Tensor]) -> bool:
-    """For answers that come without a run: the values alone."""
+    """Return True if these outputs would be refused by their form or values."""
     if len(outputs) != len(case.expectation.outputs):
         return True
     answer = _answer(case.expectation.tree, outputs, list(case.expectation.inputs_after))

@@ -1,4 +1,4 @@
-"""One candidate on its way through the stages: how it is judged, what judges it, and what was learned so far."""
+"""One candidate on its way through the stages: its processes, its settings and the results so far."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from triton_agent.tools.results import (
     Timing,
 )
 from triton_agent.tools.timing.clock_room import Place
-from triton_agent.tools.timing.forerunner import Forerunner
 from triton_agent.tools.verify.late_clock import LateClock
 from triton_agent.tools.verify.plan import Plan
 from triton_agent.tools.verify.session import Failed, Session
@@ -27,13 +26,13 @@ from triton_agent.tools.verify.tracing import Programs
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSettings:
-    """What holds for every candidate of a checker."""
+    """Settings for every candidate of a checker."""
 
     target: str | None = "cuda:90"
     """Ahead-of-time compilation target; None leaves the stage out."""
     allow_library: bool = False
     screen: bool = True
-    """Whether the text is refused for what it reaches for; trust does not depend on it."""
+    """Refuse texts by the names they use, early and with clear messages; trust does not depend on it."""
     call_timeout_s: float = 20.0
     compile_timeout_s: float = 60.0
     total_timeout_s: float = 120.0
@@ -46,7 +45,7 @@ class JudgeSettings:
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
 class Job:
-    """One candidate on its way through the stages, and what was learned so far."""
+    """One candidate on its way through the stages, and the results so far."""
 
     source: str
     plan: Plan
@@ -60,7 +59,7 @@ class Job:
     compiler: Session | None
     """Without a GPU: compiles for the named target, and what fails there is the candidate's failure."""
     ahead: list[Session] = dataclasses.field(default_factory=list)
-    """For a GPU: compile into the executor's cache; nothing depends on them."""
+    """For a GPU: compile workers that fill the executor's cache; no verdict depends on them."""
     prepared: dict[str, int | None] = dataclasses.field(default_factory=dict)
     """Tapes that the executor has, with the version of the parameters that it was given for each."""
     on_stage: Callable[[str], None]
@@ -80,30 +79,5 @@ class Job:
     failure: Failed | None = None
     gpu: Place
     """The GPU's lease; on a CPU there is nothing to hold."""
-    forerunner: Forerunner | None = None
-    """Of the candidates of a checker that times them."""
     clock: LateClock[Timekeeper] | None = None
-    """What times candidates; None where nothing does."""
-
-    def let_forerunner_ahead(self) -> None:
-        """That is not on the candidate's time."""
-        if self.forerunner is not None:
-            with self.runner.off_its_time():
-                self.forerunner.let_go_ahead(self)
-
-    def runs_no_further_ahead(self) -> None:
-        """The others may come to the GPU now."""
-        if self.forerunner is not None:
-            self.forerunner.gives_way(self)
-
-    def is_raced(self) -> None:
-        """Or will not be."""
-        if self.forerunner is not None:
-            self.forerunner.is_through(self)
-
-    def let_others_race(self) -> None:
-        """Without a place at the GPU, and not on the candidate's time."""
-        if self.forerunner is not None:
-            self.gpu.leave()
-            with self.runner.off_its_time():
-                self.forerunner.await_others()
+    """Clock that times candidates; None if they are not timed."""

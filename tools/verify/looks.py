@@ -23,7 +23,7 @@ from triton_agent.tools.verify.session import Failed, Reply, Session
 IN_FIRST_RACE, IN_SECOND_RACE = slice(0, 3), slice(3, 5)
 """Which of a trial's looks are for what. None is for two things: what was answered before may lie about in memory."""
 LOOKS: int = IN_SECOND_RACE.stop
-"""In all; each costs the original a few runs, once."""
+"""Looks in all; each costs the reference a few runs, once."""
 KINDS_OF_CALL = (0, 1)
 """A sample has a call for the device time, for which the stream is kept busy, and one after it for the latency."""
 _CHANCE = random.SystemRandom()
@@ -31,7 +31,7 @@ _CHANCE = random.SystemRandom()
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """One answer of a timed call, as it came."""
+    """Outputs of one timed call, not judged yet."""
 
     case: Case
     reply: Reply
@@ -39,7 +39,7 @@ class Look:
 
 
 class Looks:
-    """Those of one race: a case for each, none of which its candidate was given before.
+    """The looks of one race, each with a case that the candidate was not given before.
 
     In the first series both kinds of call are looked at: whoever tells them apart is honest in one of them. In a later
     one any.
@@ -55,7 +55,7 @@ class Looks:
         self.taken: list[Look] = []
 
     def afresh(self) -> Looks:
-        """For a race that is run again: it is looked at as well, though with cases that were asked in the first.
+        """Return looks for a race that is run again, with the same cases.
 
         What was taken in either is judged.
         """

@@ -1,4 +1,4 @@
-"""Where answers are held against their yardsticks: small ones on the CPU, though they come from a GPU.
+"""Moves small answers from the GPU to the CPU, where they are judged.
 
 There, each of the dozen operators that this takes waits for the other processes that share the GPU; with many
 candidates at work that is milliseconds for what a CPU does in a tenth of one.
@@ -13,7 +13,7 @@ SMALL = 1 << 16
 
 
 def near(tensor: torch.Tensor, device: str | torch.device | None = None) -> torch.Tensor:
-    """The same tensor where it is judged: on the CPU if it is small, else on this device, or where it is."""
+    """Return the tensor on the CPU if it is small, else on `device`, or where it is."""
     if tensor.numel() <= SMALL:
         return tensor.cpu()
     return tensor if device is None else tensor.to(device)

@@ -49,7 +49,7 @@ Stage = tuple[str, Callable[[Job], None]]
 
 
 def run(job: Job, stages: Iterable[Stage]) -> None:
-    """Through the stages until one fails; instrument errors pass through to the caller."""
+    """Run the stages until one fails; errors of the instrument pass through to the caller."""
     for name, stage in stages:
         job.on_stage(name)
         began = time.perf_counter()
@@ -70,14 +70,14 @@ def screen_text(job: Job) -> None:
 
 
 def trace_calls(job: Job) -> None:
-    """A tape for every call that is going to be asked for."""
+    """Trace every call that will be made."""
     for trial in job.plan.trials:
         for case in trial.cases:
             job.programs.of(trial, case)
 
 
 def compile_ahead(job: Job) -> None:
-    """Every launch of the main trial's first call compiles for the target; for a GPU, those of all tapes."""
+    """Compile the main trial's first call for the target, or all tapes into the executor's cache."""
     if job.ahead:
         fill_cache(job.programs.all(), job.ahead)
     if job.compiler is not None:
@@ -87,9 +87,8 @@ def compile_ahead(job: Job) -> None:
 
 
 def first_call(job: Job) -> None:
-    """The cheapest case alone, with the proof of authorship."""
+    """Check the cheapest case alone, and that the candidate's kernels do the work."""
     job.runner.await_ready()  # it may wait for the GPU itself, so not with the GPU in our hands
-    job.let_forerunner_ahead()
     with job.gpu(Mode.SHARED):
         try:
             _prove(job, 0)
@@ -101,7 +100,7 @@ def first_call(job: Job) -> None:
 
 
 def _prove(job: Job, index: int) -> None:
-    """That its kernels do the work in the first case of a trial."""
+    """Check that the candidate's kernels do the work in the first case of a trial."""
     trial = job.plan.trials[index]
     case = trial.cases[0]
     answer, reply = call(job, trial, case)
@@ -115,7 +114,7 @@ def _prove(job: Job, index: int) -> None:
 
 
 def check_all(job: Job) -> None:
-    """Every case of every trial, the main one first."""
+    """Check every case of every trial, the main trial first."""
     with job.gpu(Mode.SHARED):
         for index in [job.plan.main, *(i for i in range(len(job.plan.trials)) if i != job.plan.main)]:
             _run_trial(job, index)
@@ -138,7 +137,7 @@ def _run_trial(job: Job, index: int) -> None:
 
 
 def _check_authorship(job: Job, trial: int, case: Case, reply: dict[str, Any]) -> None:
-    """Kernels were launched in this call, and torch did not do their work."""
+    """Check that kernels were launched in this call, and that torch did not do their work."""
     empty = case.verify is None and all(output.yard.original.numel() == 0 for output in case.expectation.outputs)
     allowed = job.settings.allow_library
     program = job.programs.of(job.plan.trials[trial], case)
@@ -156,7 +155,7 @@ def _check_authorship(job: Job, trial: int, case: Case, reply: dict[str, Any]) -
 
 
 def _right_when_silenced(job: Job, trial: Trial) -> list[str]:
-    """Outputs that are right although no kernel runs."""
+    """Return the outputs that are right although no kernel ran."""
     case = trial.cases[0]
     if case.verify is None and not any(output.yard.original.numel() for output in case.expectation.outputs):
         return []

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from triton_agent.tools.errors import NotJudgeableHere, ProblemError
-from triton_agent.tools.isolate.payloads import Payload
+from triton_agent.tools.isolate.payloads import Payload, pack
 from triton_agent.tools.operators import kind_of
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.verify.authorship import ARITHMETIC, OriginalWork, moves
@@ -31,10 +31,12 @@ from triton_agent.tools.verify.operator_watch import TO_WHOLE, OperatorWatch
 from triton_agent.tools.verify.plan import Plan, PlanSettings, Trial, secret_seed
 from triton_agent.tools.verify.reference import Reference, load
 from triton_agent.tools.verify.scaling import scaled_down
-from triton_agent.tools.verify.second_reader import AtGpu, SecondReader, timing_sets
 from triton_agent.tools.verify.sizes import AS_GIVEN, Variant
 from triton_agent.tools.verify.variants import family
 
+AtGpu = Callable[[], contextlib.AbstractContextManager[None]]
+TIMING_SETS = 3
+"""Sets of inputs that timed calls rotate through: with one, what the last call left in memory could look like speed."""
 UNCOUNTED_HEAVY = 64
 """Multiply-adds per output element assumed for heavy operators that have no flop formula."""
 
@@ -46,18 +48,16 @@ def prepare_plan(
     spec: ProblemSpec,
     settings: PlanSettings,
     at_gpu: AtGpu = contextlib.nullcontext,
-    second: SecondReader | None = None,
 ) -> Plan:
     """Make everything that a checker needs to judge candidates for this problem on this machine.
 
-    `at_gpu` holds the GPU for one step at a time, so that others get it in between. `second` is another process that
-    prepares the same problem on a GPU.
+    `at_gpu` holds the GPU for one step at a time, so that others get it in between.
     """
     with at_gpu():
         main, scaled = _main(spec, settings)
     notes: list[str] = []
     made: list[_Made] = []
-    for i, variant in enumerate(_main_first(spec, settings, main, at_gpu, second)):
+    for i, variant in enumerate(_main_first(spec, settings, main, at_gpu)):
         reference = load(spec, variant.constants, batch=variant.batch)
         if not reference.has_reference:
             made.append((make_verifier_trial(reference, variant.name), None, reference))
@@ -85,17 +85,21 @@ def prepare_plan(
         "notes": list(dict.fromkeys(notes)),
         **known,
     }
-    sets: tuple[Payload, ...] = ()
-    if settings.device == "cuda" and spec.kind is not ProblemKind.VERIFIER:  # else nothing is timed
-        drawn = second.timing_sets() if second is not None else None
-        sets = drawn or timing_sets(spec, settings.device)
     return Plan(
-        timing_sets=sets,
+        timing_sets=_timing_sets(spec, settings),
         trials=tuple(trials[i] for i in order),
         main=order.index(0),
         work=work,
         facts=facts,
     )
+
+
+def _timing_sets(spec: ProblemSpec, settings: PlanSettings) -> tuple[Payload, ...]:
+    """Draw the inputs as given a few times, where anything is timed: against a reference, on a GPU."""
+    if settings.device != "cuda" or spec.kind is ProblemKind.VERIFIER:
+        return ()
+    reference = load(spec)
+    return tuple(pack(reference.make_inputs_on(settings.device, secret_seed())) for _ in range(TIMING_SETS))
 
 
 def _main(spec: ProblemSpec, settings: PlanSettings) -> tuple[Variant, str]:
@@ -115,18 +119,14 @@ def _main(spec: ProblemSpec, settings: PlanSettings) -> tuple[Variant, str]:
     return main.variant, main.sentence
 
 
-def _main_first(
-    spec: ProblemSpec, settings: PlanSettings, main: Variant, at_gpu: AtGpu, second: SecondReader | None
-) -> Iterator[Variant]:
+def _main_first(spec: ProblemSpec, settings: PlanSettings, main: Variant, at_gpu: AtGpu) -> Iterator[Variant]:
     """Yield the main variant, then its family, which is looked for only then."""
     yield main
     if spec.kind is ProblemKind.VERIFIER or not settings.family:
         return
-    found = second.variants() if second is not None else None
-    if found is None:
-        limits = FULL_SIZE if settings.device == "cuda" else INTERPRETER
-        with at_gpu():
-            found = family(spec, secret_seed(), limits=limits, base=main, device=settings.device)
+    limits = FULL_SIZE if settings.device == "cuda" else INTERPRETER
+    with at_gpu():
+        found = family(spec, secret_seed(), limits=limits, base=main, device=settings.device)
     yield from found[1:]
 
 

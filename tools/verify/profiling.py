@@ -23,7 +23,6 @@ from triton_agent.tools.graph import extract
 from triton_agent.tools.isolate.conditions import Conditions
 from triton_agent.tools.kernel_profile import (
     Multiprocessor,
-    Occupancy,
     Profile,
     Roofline,
     kernel_times,
@@ -36,7 +35,7 @@ from triton_agent.tools.verify.plan import Plan
 from triton_agent.tools.verify.reference import Reference
 
 UNITS = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64", "complex64": "fp32"}
-"""What the ceilings call the unit for a dtype. Narrower ones have no measured rate and count as nothing."""
+"""Name of a dtype's unit in the ceilings. Narrower dtypes have no measured rate and count as nothing."""
 SPLIT_PRODUCTS = 3
 """TF32 products that make one of float32's accuracy."""
 COUNTERS_FOR_ROOT = "RmProfilingAdminOnly: 1"
@@ -96,40 +95,32 @@ def units(flops: Sequence[UnitFlops], rates: Mapping[str, float], conditions: Co
 def condensed(
     rows: Sequence[Mapping[str, Any]], calls: int, launches: Sequence[KernelLaunch], needs: Sequence[KernelResources]
 ) -> Profile:
-    """What the profiler in the worker saw, with the occupancy that its kernels can reach."""
-    kernels = kernel_times(rows, [launch.kernel for launch in launches], calls)
-    profile = profile_of(kernels, _occupancies(needs))
-    return dataclasses.replace(profile, notes=(*profile.notes, why_no_counters()))
-
-
-def _occupancies(needs: Sequence[KernelResources]) -> list[Occupancy]:
-    found = []
-    for kernel in needs:
-        estimate = occupancy(
+    """Condense the rows of the executor's profiler, and add the occupancy that its kernels can reach."""
+    has = Multiprocessor()
+    if torch.cuda.is_available():
+        card = torch.cuda.get_device_properties(0)
+        has = Multiprocessor(
+            registers=getattr(card, "regs_per_multiprocessor", has.registers),
+            shared_bytes=getattr(card, "shared_memory_per_multiprocessor", has.shared_bytes),
+            warps=card.max_threads_per_multi_processor // card.warp_size,
+        )
+    estimates = [
+        occupancy(
             kernel.kernel,
             registers=kernel.registers or 0,
             shared_bytes=kernel.shared_bytes,
             num_warps=kernel.num_warps,
-            has=_multiprocessor(),
+            has=has,
         )
-        found += [estimate] if estimate else []
-    return found
-
-
-def _multiprocessor() -> Multiprocessor:
-    if not torch.cuda.is_available():
-        return Multiprocessor()
-    card = torch.cuda.get_device_properties(0)
-    usual = Multiprocessor()
-    return Multiprocessor(
-        registers=getattr(card, "regs_per_multiprocessor", usual.registers),
-        shared_bytes=getattr(card, "shared_memory_per_multiprocessor", usual.shared_bytes),
-        warps=card.max_threads_per_multi_processor // card.warp_size,
-    )
+        for kernel in needs
+    ]
+    kernels = kernel_times(rows, [launch.kernel for launch in launches], calls)
+    profile = profile_of(kernels, [estimate for estimate in estimates if estimate])
+    return dataclasses.replace(profile, notes=(*profile.notes, why_no_counters()))
 
 
 def why_no_counters() -> str:
-    """One sentence on Nsight Compute for whoever would want its counters."""
+    """Say in one sentence why no hardware counters were read."""
     places = [path for pattern in NCU_PLACES for path in glob.glob(pattern)]
     found = shutil.which("ncu") or (places[-1] if places else None)
     if found is None:

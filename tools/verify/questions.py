@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from collections.abc import Iterable
 from typing import Any
 
+from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.results import KernelLaunch
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.job import Job
 from triton_agent.tools.verify.plan import Case, Trial
-from triton_agent.tools.verify.session import Failed, Session
+from triton_agent.tools.verify.session import Failed
 from triton_agent.tools.verify.tracing import Program
 
 ORDERS = 1 << 30
@@ -22,32 +22,36 @@ ORDERS = 1 << 30
 
 
 def program_of(job: Job, trial: Trial, case: Case) -> Program:
-    """The tape of a call, in the executor and with the parameters of the case."""
+    """Return the tape of a call after the executor was given it, and the parameters of the case."""
+    payloads, news = _news_for_executor(job, trial, case)
+    if news:
+        job.runner.ask("prepare", payloads, **news)
+    return job.programs.of(trial, case)
+
+
+def _news_for_executor(job: Job, trial: Trial, case: Case) -> tuple[list[Payload], dict[str, Any]]:
+    """Return what the executor does not have yet of a tape and its parameters, as parts of a message."""
     program = job.programs.of(trial, case)
+    payloads: list[Payload] = []
+    news: dict[str, Any] = {}
     if program.name not in job.prepared:
-        send_program(job, job.runner, program)
+        payloads.append(program.init)
+        news["program"] = {
+            "tape": program.encoded,
+            "kernels": program.kernels,
+            "seed": program.seed,
+            "conditions": dataclasses.asdict(job.settings.conditions),
+        }
         job.prepared[program.name] = None
     if job.prepared[program.name] != case.version or case.expectation.state_after:
-        job.runner.ask("parameters", [trial.states[case.version]], name=program.name)
+        payloads.append(trial.states[case.version])
+        news["parameters"] = True
         job.prepared[program.name] = case.version
-    return program
-
-
-def send_program(job: Job, session: Session, program: Program) -> None:
-    """Make a tape known to an executor."""
-    session.ask(
-        "program",
-        [program.init],
-        name=program.name,
-        tape=program.encoded,
-        kernels=program.kernels,
-        seed=program.seed,
-        conditions=dataclasses.asdict(job.settings.conditions),
-    )
+    return payloads, {"name": program.name, **news} if news else {}
 
 
 def ask_once(job: Job, trial: Trial, case: Case) -> dict[str, Any]:
-    """One question, its answer judged; what the executor reported."""
+    """Make one call, judge its answer, and return the executor's reply."""
     answer, reply = call(job, trial, case)
     judge(job, trial, case, answer)
     return reply
@@ -56,16 +60,17 @@ def ask_once(job: Job, trial: Trial, case: Case) -> dict[str, Any]:
 def call(
     job: Job, trial: Trial, case: Case, *, silenced: bool = False, salt: int | None = None, measure: bool = False
 ) -> tuple[checks.Answer, dict[str, Any]]:
-    """One question and its answer, and what the executor says beside it.
+    """Make one call; return its answer and the executor's reply.
 
     `salt`: what fresh memory is filled with; drawn, so that no byte of an answer is there by itself in every case.
     """
-    program = program_of(job, trial, case)
+    program = job.programs.of(trial, case)
+    payloads, news = _news_for_executor(job, trial, case)
     reply, blobs = job.runner.ask(
         "call",
-        [case.expectation.packed_inputs],
+        [*payloads, case.expectation.packed_inputs],
         expected_bytes=case.expectation.answer_bytes,
-        name=program.name,
+        **{"name": program.name, **news},
         silenced=silenced,
         salt=secrets.randbelow(2) if salt is None else salt,
         seed=secrets.randbits(48),
@@ -76,7 +81,7 @@ def call(
 
 
 def judge(job: Job, trial: Trial, case: Case, answer: checks.Answer) -> None:
-    """All questions about one answer, in order."""
+    """Check one answer completely."""
     if case.verify is None:
         checks.check_structure(case, answer)
         checks.check_form(case, answer)
@@ -94,7 +99,7 @@ def judge(job: Job, trial: Trial, case: Case, answer: checks.Answer) -> None:
 
 
 def right_in_silence(job: Job, trial: Trial, case: Case) -> list[str]:
-    """Outputs that are right although no kernel runs, whatever fresh memory was filled with."""
+    """Return the outputs that are right without any kernel, whatever fresh memory was filled with."""
     right: set[str] = set()
     for salt in (0, 1):
         try:
@@ -111,22 +116,18 @@ def right_in_silence(job: Job, trial: Trial, case: Case) -> list[str]:
 
 
 def launch_counts(launches: list[dict[str, Any]]) -> list[KernelLaunch]:
-    """Launches by kernel."""
-    names = list(dict.fromkeys(launch["kernel"] for launch in launches))
-    return [_counted(name, [launch for launch in launches if launch["kernel"] == name]) for name in names]
-
-
-def _counted(name: str, launches: list[dict[str, Any]]) -> KernelLaunch:
-    return KernelLaunch(
-        kernel=name,
-        launches=len(launches),
-        programs=sum(launch["programs"] for launch in launches),
-        bytes_loaded=_total(launch["bytes_loaded"] for launch in launches),
-        bytes_stored=_total(launch["bytes_stored"] for launch in launches),
-    )
-
-
-def _total(counts: Iterable[int | None]) -> int | None:
-    """The sum, unless somewhere nothing was counted."""
-    known = list(counts)
-    return None if None in known else sum(count for count in known if count is not None)
+    """Sum up launches by kernel; bytes are None where something was not counted."""
+    found = []
+    for name in dict.fromkeys(launch["kernel"] for launch in launches):
+        own = [launch for launch in launches if launch["kernel"] == name]
+        loaded, stored = ([launch[key] for launch in own] for key in ("bytes_loaded", "bytes_stored"))
+        found.append(
+            KernelLaunch(
+                kernel=name,
+                launches=len(own),
+                programs=sum(launch["programs"] for launch in own),
+                bytes_loaded=None if None in loaded else sum(loaded),
+                bytes_stored=None if None in stored else sum(stored),
+            )
+        )
+    return found

@@ -1,4 +1,4 @@
-"""Whether a candidate that ran out of the GPU's memory had any: others may have taken it.
+"""Tells whether a candidate ran out of GPU memory because other processes had taken it.
 
 Asked after its worker has ended and given back what it held. If even then the card has less to give than a call at the
 problem's sizes may ask for, nothing is known of the candidate. Asked with a place at the GPU: it has memory freed,
@@ -19,7 +19,7 @@ from triton_agent.tools.results import Finding
 from triton_agent.tools.verify.plan import Plan
 
 CONTEXT_BYTES = 1 << 30
-"""Of a process on the card, before it holds any tensor."""
+"""Memory of a process on the card before it holds any tensor."""
 CALLS_HELD = 24
 """Inputs and answers of so many calls: a worker keeps those of one variant until it has been judged there, and a call
 has intermediate results."""
@@ -57,7 +57,7 @@ def _free_and_total() -> tuple[int, int]:
 
 
 def room_needed(plan: Plan, total_bytes: int) -> int:
-    """What a candidate may take of the card without being wasteful."""
+    """Return the memory that a candidate may need without being wasteful."""
     cases = [case.expectation for trial in plan.trials for case in trial.cases]
     largest = max((case.packed_inputs.size_bytes + case.answer_bytes for case in cases), default=0)
     return min(CONTEXT_BYTES + CALLS_HELD * largest, int(MOST_OF_A_CARD * total_bytes))

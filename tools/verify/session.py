@@ -37,7 +37,7 @@ ENDINGS = {
     "foreign": (Finding.DISGUISED_TENSOR, "forward returns something else than plain tensors and values"),
     "kernel": (Finding.KERNEL_LANGUAGE, "a kernel uses something that is not part of Triton's language"),
 }
-"""What keeps a candidate from having a tape: its finding, and what to tell the author."""
+"""Reasons why a candidate has no tape: the finding, and advice for the author."""
 ANSWERED_BY_CANDIDATE = frozenset({"load", "trace"})
 """Requests to the process in which a candidate's Python runs; its reply may say anything."""
 READY_TIMEOUT_S = 60.0
@@ -57,7 +57,7 @@ class Failed(Exception):
 
 
 class Reply(dict[str, Any]):
-    """What a worker said; an answer with parts missing did not come from our own code there."""
+    """A worker's reply; one with parts missing was not written by our own code."""
 
     def __missing__(self, key: str) -> Any:
         raise Failed(Finding.TAMPERED, f"the worker's answer lacks {key!r}")
@@ -74,7 +74,7 @@ class Session:
         self.layers: tuple[str, ...] = ()
         self.phase = "ready" if ready else "start"
         self.is_sound = True
-        """Whether every request so far was answered, if only by what the candidate did wrong."""
+        """True if every request so far was answered, a report of the candidate's failure included."""
 
     @contextlib.contextmanager
     def off_its_time(self) -> Iterator[None]:
@@ -86,7 +86,7 @@ class Session:
             self.deadline += time.monotonic() - began
 
     def await_ready(self) -> None:
-        """Until the worker has said so, once."""
+        """Wait until the worker reports that it is ready; does so once."""
         if self.phase != "start":
             return
         try:
@@ -107,7 +107,7 @@ class Session:
         expected_bytes: int = 0,
         **fields: Any,
     ) -> tuple[Reply, list[torch.Tensor]]:
-        """One request and its reply; raises Failed when the candidate failed at it.
+        """Send a request and return the reply; raise Failed when the candidate failed at it.
 
         `expected_bytes`: how large the right answer is, where that is known.
         """

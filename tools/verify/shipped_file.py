@@ -39,12 +39,12 @@ def check_file(job: Job) -> None:
             if case.train != first.train or packed(case).data != packed(first).data:
                 continue
             job.gpu.pause()
-            job.runner.ask("parameters", [trial.states[case.version]], name=NAME)
             reply, blobs = job.runner.ask(
                 "call",
-                [case.expectation.packed_inputs],
+                [trial.states[case.version], case.expectation.packed_inputs],
                 expected_bytes=case.expectation.answer_bytes,
                 name=NAME,
+                parameters=True,
                 silenced=False,
                 salt=0,
                 seed=secrets.randbits(48),

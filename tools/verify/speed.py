@@ -20,20 +20,19 @@ import torch
 from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
 from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.results import Finding, Timing
-from triton_agent.tools.timing.clock import Clock, ClockSettings
+from triton_agent.tools.timing.clock import Clock, ClockSettings, Subject
 from triton_agent.tools.timing.intervals import pairs_won
 from triton_agent.tools.timing.pairing import LEAST_PAIRS, PairingSettings, take_turns
 from triton_agent.tools.timing.samples import PairedSamples, Sample
-from triton_agent.tools.timing.subject import Subject
 from triton_agent.tools.verify.looks import Looks
 from triton_agent.tools.verify.session import Failed, Session
 
 WARM_UP_CALLS = 3
-"""After waiting for the GPU; caches are cold by design, but clocks and queues should not be."""
+"""Calls after the wait for the GPU: caches are cold by design, but clocks and queues should not be."""
 PAIRS_WON = 1 / 3
 """A candidate that is faster by the margin wins at least every other pair by it, in the long run."""
 SAMPLES_OF_A_PAIR = 2
-"""Of each side."""
+"""Samples of each side of a pair."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,17 +42,17 @@ class SpeedSettings:
     short_pairs: int = 8
     full_pairs: int = 30
     precision: tuple[float, float] = (0.02, 0.05)
-    """Of the ratios in device time and latency: a full measurement ends early once both intervals are this narrow."""
+    """Relative widths of the intervals in device time and latency at which a full measurement ends early."""
     limit_s: float = 20.0
     cold_l2: bool = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Opponent:
-    """What a candidate is measured against, ready to be called in this process."""
+    """A baseline, ready to be called in this process."""
 
     name: str
-    """With its precision mode."""
+    """Name with the precision mode."""
     subject: Subject
     conditions: Conditions = DEFAULT
     """Settled while it races."""
@@ -63,7 +62,7 @@ class Opponent:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Race:
-    """What the clock read of a candidate and one opponent. What it says is worked out when the GPU is free again."""
+    """Readings of a candidate and one baseline; evaluated when the GPU is free again."""
 
     opponent: str
     samples: PairedSamples
@@ -74,7 +73,7 @@ class Race:
         return statistics.median(self.samples.times_ms("device")[0])
 
     def timings(self) -> list[Timing]:
-        """Of the device, and of a call."""
+        """Return the timings of device time and of latency."""
         return [self.samples.timing(self.opponent, kind, self.clocks_mhz) for kind in ("device", "latency")]
 
 
@@ -84,7 +83,7 @@ class Racetrack:
     def __init__(self, settings: SpeedSettings, conditions: Conditions = DEFAULT) -> None:
         self.settings = settings
         self.conditions = conditions
-        self.clock = Clock("cuda", ClockSettings(cold_l2=settings.cold_l2, linger=False))
+        self.clock = Clock("cuda", ClockSettings(cold_l2=settings.cold_l2))
         self.opponents: list[Opponent] = []
 
     def add(self, name: str, model: Any, sets: list[list[Any]], conditions: Conditions | None = None) -> None:
@@ -166,7 +165,7 @@ class Racetrack:
 
 
 def may_win(samples: PairedSamples) -> bool:
-    """Whether a short race leaves a win by the margin possible, as it does not where hardly a pair was won by it."""
+    """Return True if a win by the margin is still possible after a short race: not if few pairs were won by it."""
     original, candidate = samples.times_ms("device")
     won = pairs_won(original, candidate)
     return statistics.median(candidate) < statistics.median(original) and won >= PAIRS_WON * len(original)
@@ -178,7 +177,7 @@ def _call(model: Any, args: list[Any], conditions: Conditions) -> Any:
 
 
 def _ask_samples(session: Session, looks: Looks, turns: Sequence[int]) -> list[Sample]:
-    """One for each turn."""
+    """Return one sample for each turn."""
     try:
         samples = [Sample(**sample) for sample in looks.ask(session, turns)]
     except (TypeError, ValueError) as error:

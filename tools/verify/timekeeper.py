@@ -35,7 +35,7 @@ from triton_agent.tools.verify.session import Session
 from triton_agent.tools.verify.speed import Race, Racetrack, SpeedSettings, precision_mode
 
 PROBE_READINGS = 5
-"""Of the original alone, whose median tells a loaded card from a quiet one."""
+"""Readings of the reference alone; their median tells a loaded card from a quiet one."""
 
 PEAK_READINGS = 5
 TOO_LONG_TO_COMPILE = f"torch.compile was not measured: it took longer than {LIMIT_S:.0f} s"
@@ -74,25 +74,25 @@ class Timekeeper:
 
     @property
     def opponents(self) -> int:
-        """Those there are so far."""
+        """Number of baselines so far."""
         return len(self._track.opponents)
 
     @property
     def is_complete(self) -> bool:
-        """Whether no more opponents are to come."""
+        """True if no more baselines are to come."""
         return not self._awaited
 
     def await_compiler(self, tell: Callable[[], None]) -> None:
-        """Until nothing is compiled beforehand any more; without a place at the GPU. `tell` is called now and then."""
+        """Wait for the process that compiles beforehand, without a lease of the GPU. `tell` is called now and then."""
         if self._beforehand is not None and not self._beforehand.wait(tell):
             self._thread.submit(self._give_up_compiled).result()
 
     def compile_rest(self, tell: Callable[[], None]) -> None:
-        """Has the awaited ones compiled in this process, once; the GPU may be shared."""
+        """Compile the awaited baselines in this process, once; a shared lease is enough."""
         self._finish(self._compile_rest, tell)
 
     def bring_in(self, tell: Callable[[], None]) -> None:
-        """Those that are compiled become opponents, once; under the exclusive lease."""
+        """Add the compiled baselines, once; under the exclusive lease."""
         self._finish(self._bring_in, tell)
 
     def _finish(self, work: Callable[[], None], tell: Callable[[], None]) -> None:
@@ -104,12 +104,12 @@ class Timekeeper:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of a timing must know."""
+        """Notes for readers of a timing."""
         blind = f"nobody watched for other load on the GPU: {self._vigil.blind}" if self._vigil.blind else ""
         return [*self._notes, *filter(None, [blind])]
 
     def roofline(self) -> Roofline:
-        """What the least work of one call asks of this GPU; found at the first asking."""
+        """Return the least time that one call needs on this GPU; computed once."""
         with self._first_asking:
             if self._roofline is None:
                 self._roofline = least_time(self._reference, self._plan, self._conditions)
@@ -146,7 +146,7 @@ class Timekeeper:
             raise
 
     def _probe(self) -> str:
-        """Whether the original is slower than it was, asked of the original alone; the first time it is to be known."""
+        """Time the reference alone and describe whether it became slower; the first call sets the level."""
         first = self._track.opponents[0]
         readings = [self._track.clock.time_once(first.subject, turn).device_ms for turn in range(PROBE_READINGS)]
         return self._vigil.compare(first.name, statistics.median(readings))

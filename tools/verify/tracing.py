@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from triton_agent.tools.errors import InstrumentError
@@ -24,6 +25,9 @@ from triton_agent.tools.tape.slicing import retained_by, writes_state
 from triton_agent.tools.tape.tape import Allocate, Constant, Operate, Place, Tape, decode
 from triton_agent.tools.verify.plan import Case, Trial
 from triton_agent.tools.verify.session import Failed, Session
+
+Checked = tuple[KernelSet, WrittenParameters]
+"""The kernels of a tape, and what each of them writes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -86,6 +90,7 @@ class Programs:
         self._conditions = conditions
         self._tracer = tracer
         self._known: dict[tuple[Any, ...], Program] = {}
+        self._kernels: dict[str, Checked] = {}
         self._is_loaded = False
         self.misfit = ""
         """Names which parameters of the reference the candidate lacks; explains wrong values."""
@@ -107,7 +112,7 @@ class Programs:
                 kernel_set=kernels,
                 init=trial.packed_init,
                 seed=trial.build_seed,
-                writes_state=writes_state(tape, WrittenParameters(kernels)),
+                writes_state=writes_state(tape, self._checked(reply["kernels"])[1]),
             )
         return self._known[key]
 
@@ -125,7 +130,7 @@ class Programs:
                 raise Failed(Finding.NO_MODEL, "ModelNew is not a subclass of torch.nn.Module")
             self._is_loaded = True
         reply, _ = self._tracer.ask("trace", payloads, seed=seed, train=form.train, given=sorted(form.shapes))
-        tape, kernels = admitted(reply["tape"], reply["kernels"], form)
+        tape, kernels = admitted(reply["tape"], reply["kernels"], form, self._checked)
         own = dict(tape.state)
         misfits = sorted(name for name, view in own.items() if view.shape != form.shapes[name])
         if misfits:
@@ -135,8 +140,24 @@ class Programs:
             self.misfit = f"ModelNew has no parameter or buffer named {', '.join(missing[:6])}"
         return tape, kernels, reply
 
+    def _checked(self, data: Any) -> Checked:
+        """Return `checked(data)`. Most tapes of a candidate have the same kernels, which are checked once."""
+        text = json.dumps(data)
+        if text not in self._kernels:
+            self._kernels[text] = checked(data)
+        return self._kernels[text]
 
-def admitted(encoded: Any, kernel_data: Any, form: TracedForm) -> tuple[Tape, KernelSet]:
+
+def checked(data: Any) -> Checked:
+    """Read and check the kernels of a tape; return them and what they write."""
+    kernels = KernelSet.from_json(data)
+    check(kernels)
+    return kernels, WrittenParameters(kernels)
+
+
+def admitted(
+    encoded: Any, kernel_data: Any, form: TracedForm, read: Callable[[Any], Checked] = checked
+) -> tuple[Tape, KernelSet]:
     """Return a tape that may be run; raise `Failed` for one that may not, or that keeps something between calls.
 
     A forged tape raises `Malformed` somewhere, by a check that was thought of. Any other error is a fault of these
@@ -147,11 +168,10 @@ def admitted(encoded: Any, kernel_data: Any, form: TracedForm) -> tuple[Tape, Ke
         if not isinstance(tape, Tape):
             raise Malformed("no tape")
         admit(tape, form.call, form.constructor, form.shapes)
-        kernels = KernelSet.from_json(kernel_data)
-        check(kernels)
+        kernels, written = read(kernel_data)
         if set(tape.kernels()) - kernels.functions.keys():
             raise Malformed("a kernel without a text")
-        retained = retained_by(tape, WrittenParameters(kernels))
+        retained = retained_by(tape, written)
         is_shared = bool({view.buffer for view in tape.outputs} & _made_before(tape))
     except NotKernelLanguage as error:
         raise Failed(Finding.KERNEL_LANGUAGE, str(error)) from error

@@ -29,7 +29,7 @@ LEADING = "leading"
 
 
 QUICK_S = 0.5
-"""Of a run on a GPU that only tells a size; after a longer one fake tensors tell the others."""
+"""Limit of a run on a GPU that only measures a size; after a longer run fake tensors are used for the others."""
 
 
 @dataclasses.dataclass
@@ -116,7 +116,7 @@ class Trials:
             return self._by_running(variant, reference, error.footprint)
 
     def _run_on_gpu(self, reference: Reference) -> Footprint:
-        """It is the parameters that may take long, which are made on a CPU."""
+        """Measure by a run on the GPU. Making parameters, on the CPU, may take long."""
         began = time.monotonic()
         try:
             return prove(reference, self.seed, limits=RUN_ON_GPU, deadline=self.deadline, device=self.device)
@@ -133,7 +133,7 @@ class Trials:
             return dataclasses.replace(seen, largest=self.limits.elements_at_most + seen.elements)
 
     def _proven(self, variant: Variant, reference: Reference) -> Footprint:
-        """Kept as the proof, whoever asked: drawing large inputs takes a CPU longer than the run takes a GPU."""
+        """Run the reference and keep the result: drawing large inputs takes longer than the run on a GPU."""
         found = prove(reference, self.seed, limits=self.limits, deadline=self.deadline, device=self.device)
         self._proofs[variant] = found
         return found

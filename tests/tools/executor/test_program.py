@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from tests.tools.tape.tapes import Writing
 
+from triton_agent.tools.executor.kernels import Loader
 from triton_agent.tools.executor.memory import GUARD_BYTES, POISON, Block, Fresh, make_block, poison, poisoned
 from triton_agent.tools.executor.program import OutOfPlace, Program, Run
 from triton_agent.tools.isolate.tensors import DTYPES
+from triton_agent.tools.tape.kernels import KernelSet
 from triton_agent.tools.tape.tape import Address, Choice, Constant, Descriptor, Named, Tape, View
 
 X = torch.arange(8.0).reshape(2, 4)
@@ -384,3 +387,11 @@ def test_memory_that_nobody_asks_for_again_is_given_back() -> None:
     made = program(writing.tape(view), Played(note=lambda x: held.append(x.untyped_storage()._cdata)))
     (y,) = made.call([torch.zeros(1 << 20)], TIMED)
     assert y[0] == 3 and len(held) == 3
+
+
+def test_the_same_kernels_are_loaded_once_until_they_are_forgotten(tmp_path: Path) -> None:
+    loader, kernels = Loader(str(tmp_path)), KernelSet().to_json()
+    first = loader.load(kernels)
+    assert loader.load(kernels) is first
+    loader.forget()
+    assert loader.load(kernels) is not first
