@@ -228,7 +228,9 @@ def test_complex_parameters_and_constants_are_lifted_like_real_ones() -> None:
 def attention_with_scores_computed_twice(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     """As Triton compiles one: the sum of a row's powers and the powers themselves come from two orders of summation."""
     products = q[..., :, None, :] * k[..., None, :, :]
-    once, again = (x * torch.tensor(q.shape[-1] ** -0.5) for x in (products.sum(-1), products.flip(-1).cumsum(-1)[..., -1]))
+    once, again = (
+        x * torch.tensor(q.shape[-1] ** -0.5) for x in (products.sum(-1), products.flip(-1).cumsum(-1)[..., -1])
+    )
     peak = once.amax(-1, keepdim=True)
     return (torch.exp(again - peak) / torch.exp(once - peak).sum(-1, keepdim=True)) @ v
 

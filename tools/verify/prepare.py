@@ -26,6 +26,7 @@ from triton_agent.tools.verify.facts import (
 )
 from triton_agent.tools.verify.flop_meter import FlopMeter
 from triton_agent.tools.verify.footprint import TooLarge, prove
+from triton_agent.tools.verify.full_size import fits, is_large, make_full_trial
 from triton_agent.tools.verify.input_tensors import leading_size
 from triton_agent.tools.verify.operator_watch import TO_WHOLE, OperatorWatch
 from triton_agent.tools.verify.plan import Plan, PlanSettings, Trial, secret_seed
@@ -33,6 +34,7 @@ from triton_agent.tools.verify.reference import Reference, load
 from triton_agent.tools.verify.second_reader import AtGpu, SecondReader, timing_sets
 from triton_agent.tools.verify.variants import AS_GIVEN, FULL_SIZE, INTERPRETER, Variant, family, scaled_down
 
+LOOKS_AT_FULL_SIZE = 1
 UNCOUNTED_HEAVY = 64
 """Multiply-adds per element assumed for heavy operators that have no flop formula."""
 
@@ -50,11 +52,13 @@ def prepare_plan(
     """
     with at_gpu():
         main, scaled = _main(spec, settings)
+        reduced = _reduced(spec, settings)
     notes: list[str] = []
     trials: list[Trial] = []
     originals: list[torch.nn.Module | None] = []
     references: list[Reference] = []
-    for i, variant in enumerate(_main_first(spec, settings, main, at_gpu, second)):
+    breadth: Trial | None = None
+    for i, variant in enumerate(_main_first(spec, settings, main, reduced, at_gpu, second)):
         reference = load(spec, variant.constants, batch=variant.batch)
         if not reference.has_reference:
             trials.append(make_verifier_trial(reference, variant.name))
@@ -63,15 +67,23 @@ def prepare_plan(
             continue
         try:
             with at_gpu():
-                trial, original = make_trial(reference, variant.name, settings, notes, main=i == 0)
+                if variant is main and breadth is not None and fits(breadth):
+                    looks = LOOKS_AT_FULL_SIZE if settings.device == "cuda" else 0
+                    trial, original = make_full_trial(reference, variant.name, settings, breadth, looks=looks)
+                else:
+                    broad = i == 0 or variant is main
+                    trial, original = make_trial(reference, variant.name, settings, notes, main=broad)
         except OriginalFailed as error:
-            if i == 0:
+            if i == 0 or variant is main:
                 remedy = error.remedy or "the original must run on its inputs, and give the same answer every time"
                 raise ProblemError(str(error), where=error.where or spec.path, remedy=remedy) from error
             continue
-        trials.append(trial)
-        originals.append(original)
-        references.append(reference)
+        if reduced is not None and i == 0:
+            breadth = trial
+        at = 0 if variant is main else len(trials)
+        trials.insert(at, trial)
+        originals.insert(at, original)
+        references.insert(at, reference)
     order = _by_size(trials)
     ordered = tuple(trials[i] for i in order)
     with at_gpu():
@@ -121,9 +133,16 @@ def _main(spec: ProblemSpec, settings: PlanSettings) -> tuple[Variant, str]:
 
 
 def _main_first(
-    spec: ProblemSpec, settings: PlanSettings, main: Variant, at_gpu: AtGpu, second: SecondReader | None
+    spec: ProblemSpec,
+    settings: PlanSettings,
+    main: Variant,
+    reduced: Variant | None,
+    at_gpu: AtGpu,
+    second: SecondReader | None,
 ) -> Iterator[Variant]:
-    """Then its family, which nobody has to know before."""
+    """Yield the main sizes, behind reduced ones where there are any, then the family, which is found meanwhile."""
+    if reduced is not None:
+        yield reduced
     yield main
     if spec.kind is ProblemKind.VERIFIER or not settings.family:
         return
@@ -132,7 +151,15 @@ def _main_first(
         limits = FULL_SIZE if settings.device == "cuda" else INTERPRETER
         with at_gpu():
             found = family(spec, secret_seed(), limits=limits, base=main, device=settings.device)
-    yield from found[1:]
+    yield from (variant for variant in found[1:] if variant != reduced)
+
+
+def _reduced(spec: ProblemSpec, settings: PlanSettings) -> Variant | None:
+    """Return smaller sizes for most of the checks where the problem's own tensors are gigabytes and can be reduced."""
+    if spec.kind is ProblemKind.VERIFIER or not is_large(load(spec), settings):
+        return None
+    found = scaled_down(spec, secret_seed(), limits=FULL_SIZE, device=settings.device)
+    return None if found is None or found.variant == AS_GIVEN else found.variant
 
 
 def _require_a_run(spec: ProblemSpec, seed: int) -> None:
