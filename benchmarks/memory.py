@@ -109,6 +109,12 @@ def main() -> int:
         device="cuda", total_timeout_s=options.seconds, call_timeout_s=60.0, memory_bytes=64 << 30
     )
     began = time.monotonic()
+
+    def entered(stage: str) -> None:
+        found.setdefault("entered_s", {})[stage] = round(time.monotonic() - began, 1)  # type: ignore[attr-defined]
+        found.setdefault("peak_at_entry_bytes", {})[stage] = card.peak_bytes  # type: ignore[attr-defined]
+        _write(options.out, found)
+
     with tempfile.TemporaryDirectory() as folder, CardMemory() as card:
         path = Path(folder) / "problem.py"
         path.write_text(PROBLEM.format(rows=side_bytes // (4 * 4096)))
@@ -116,7 +122,8 @@ def main() -> int:
             with Evaluator(parse_problem(str(path)), settings) as evaluator:
                 found["prepared_s"] = round(time.monotonic() - began, 1)
                 found["peak_while_prepared_bytes"], card.peak_bytes = card.peak_bytes, 0
-                evaluation = evaluator.evaluate(KERNEL)
+                _write(options.out, found)
+                evaluation = evaluator.evaluate(KERNEL, on_stage=entered)
                 found |= {"status": str(evaluation.status), "message": evaluation.message}
                 found["stages"] = {stage.stage: round(stage.wall_ms) for stage in evaluation.stages}
                 found["variants"] = evaluator.facts.variants
@@ -127,9 +134,14 @@ def main() -> int:
     found["seconds"] = round(time.monotonic() - began, 1)
     peak = max(int(found.get("peak_while_prepared_bytes", 0)), card.peak_bytes)  # type: ignore[call-overload]
     found |= {"peak_bytes": peak, "allowed_bytes": int(CALLS * 2 * side_bytes) + FIXED_BYTES}
-    options.out.write_text(json.dumps(found, indent=1))
+    _write(options.out, found)
     print(json.dumps(found, indent=1))
     return 0 if found.get("status") == "passed" and peak <= int(found["allowed_bytes"]) else 1  # type: ignore[call-overload]
+
+
+def _write(path: Path, found: dict[str, object]) -> None:
+    """Also on the way, so that a run that is cut short says how far it came."""
+    path.write_text(json.dumps(found, indent=1))
 
 
 def _options() -> argparse.Namespace:
