@@ -50,6 +50,8 @@ from triton_agent.tools.verify.yardstick import Yardstick
 
 LARGE_ELEMENTS = 1 << 28
 """Inputs, parameters and outputs together: 1 GiB of float32. Below, a few dozen copies fit on any card."""
+REDUCED = Limits(elements_at_most=1 << 21, flops_at_most=20_000_000_000, seconds_at_most=60.0)
+"""The size of everything else: some twenty cases are held, each with a dozen tensors in float64."""
 PIECE = 1 << 24
 """Elements compared at once: in float64, with what the comparison needs, half a gigabyte."""
 SLICES = 6

@@ -26,7 +26,7 @@ from triton_agent.tools.verify.facts import (
 )
 from triton_agent.tools.verify.flop_meter import FlopMeter
 from triton_agent.tools.verify.footprint import TooLarge, prove
-from triton_agent.tools.verify.full_size import fits, is_large, make_full_trial
+from triton_agent.tools.verify.full_size import REDUCED, fits, is_large, make_full_trial
 from triton_agent.tools.verify.input_tensors import leading_size
 from triton_agent.tools.verify.operator_watch import TO_WHOLE, OperatorWatch
 from triton_agent.tools.verify.plan import Plan, PlanSettings, Trial, secret_seed
@@ -90,6 +90,9 @@ def prepare_plan(
         inputs = [trial.cases[0].expectation.packed_inputs.unpack() for trial in trials]
         known = _known(spec, main, trials, originals, references, inputs)
         work = tuple(_work(originals[i], references[i], inputs[i]) for i in order)
+    del inputs
+    if reduced is not None:
+        torch.cuda.empty_cache()  # others on the card need what torch would keep for the next call
     facts = {
         "name": spec.name,
         "digest": spec.digest,
@@ -158,7 +161,7 @@ def _reduced(spec: ProblemSpec, settings: PlanSettings) -> Variant | None:
     """Return smaller sizes for most of the checks where the problem's own tensors are gigabytes and can be reduced."""
     if spec.kind is ProblemKind.VERIFIER or not is_large(load(spec), settings):
         return None
-    found = scaled_down(spec, secret_seed(), limits=FULL_SIZE, device=settings.device)
+    found = scaled_down(spec, secret_seed(), limits=REDUCED, device=settings.device)
     return None if found is None or found.variant == AS_GIVEN else found.variant
 
 
