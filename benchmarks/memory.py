@@ -1,8 +1,9 @@
 """Memory of the device that one verdict takes on a large problem: at most 2.5 calls of the reference and 6 GB.
 
 One problem with so many GiB in and as many out is judged once by an honest kernel. The memory of the whole card is read
-every few milliseconds meanwhile, so all processes count, their contexts included. One call of the reference is its input and
-the peak that the evaluator measured for it. Writes JSON; exit code 1 if the bar is missed or the kernel was not passed.
+every few milliseconds meanwhile, so all processes count, their contexts included. One call of the reference is its
+input and the peak that the evaluator measured for it. Writes JSON; exit code 1 if the bar is missed or the kernel was
+not passed.
 
     python benchmarks/memory.py --gib 4 --out memory.json
 """

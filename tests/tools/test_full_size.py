@@ -17,7 +17,6 @@ from triton_agent.tools.verify.accuracy import judge
 from triton_agent.tools.verify.cases import make_trial
 from triton_agent.tools.verify.full_size import PiecewiseYardstick, fits, make_full_trial
 from triton_agent.tools.verify.input_tensors import tensors_in
-from triton_agent.tools.verify.operator_watch import memory_of
 from triton_agent.tools.verify.plan import PlanSettings, Trial
 from triton_agent.tools.verify.reference import load
 
@@ -94,12 +93,11 @@ def test_what_is_wrong_outside_of_the_slices_or_narrow_everywhere_is_seen(tmp_pa
 
 
 class Held(UncompiledMode):  # type: ignore[no-untyped-call]
-    """The largest sum of memory that operators made and that somebody still holds."""
+    """Notes the most memory that the results of one operator take."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.peak_bytes = 0
-        self._storages: dict[int, torch.storage.UntypedStorage] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
