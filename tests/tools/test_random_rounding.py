@@ -223,3 +223,28 @@ def test_complex_parameters_and_constants_are_lifted_like_real_ones() -> None:
     found = run_lifted(_Frequencies(), [torch.randn(3, 10)])
     assert found is not None and found[0].dtype == torch.float64
     assert found[1].weight.dtype == torch.complex128
+
+
+def attention_with_scores_computed_twice(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """As Triton compiles one: the sum of a row's powers and the powers themselves come from two orders of summation."""
+    products = q[..., :, None, :] * k[..., None, :, :]
+    once, again = (
+        x * torch.tensor(q.shape[-1] ** -0.5) for x in (products.sum(-1), products.flip(-1).cumsum(-1)[..., -1])
+    )
+    peak = once.amax(-1, keepdim=True)
+    return (torch.exp(again - peak) / torch.exp(once - peak).sum(-1, keepdim=True)) @ v
+
+
+def test_large_scores_may_be_computed_twice_but_not_in_lower_precision() -> None:
+    for seed in range(30):
+        torch.manual_seed(seed)
+        q, k, v = torch.randn(3, 1, 1, 30, 23)
+        for x in (q, k, v):
+            x[..., -1, :] = -x[..., -1, :].abs()
+            x[..., -1, -1] = -100 * (1 - torch.rand(()) / 2)
+        yard = yard_of(F.scaled_dot_product_attention, q, k, v)
+        right = judge(attention_with_scores_computed_twice(q, k, v), yard)
+        assert right.ok, (seed, right)
+        for dtype in (torch.bfloat16, torch.float16):
+            narrow = [x.to(dtype).float() for x in (q, k, v)]
+            assert not judge(attention_with_scores_computed_twice(*narrow), yard).ok

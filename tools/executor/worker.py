@@ -229,6 +229,7 @@ class Executor:
             "inputs": [describe(inputs[i]) for i in changed],
             "launches": program.launcher.launches(),
             "peak_bytes": peak_bytes,
+            "process_bytes": torch.cuda.max_memory_reserved() if message["measure"] else 0,
             "resources": program.launcher.resources() if message["measure"] else [],
             "chosen": {str(number): choice for number, choice in program.chosen.items()},
             "wall_ms": (time.perf_counter() - began) * 1e3,

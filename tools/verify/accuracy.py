@@ -60,6 +60,9 @@ def judge(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
     """Measure one output, wherever it is; shape and dtype are already known to agree."""
     if candidate.numel() == 0:
         return _nothing_to_measure()
+    piecewise = getattr(yard, "judge", None)
+    if piecewise is not None:
+        return piecewise(candidate)  # type: ignore[no-any-return]
     candidate = candidate.to(yard.truth.device)
     if candidate.is_complex():
         return judge(torch.view_as_real(candidate), yard.as_real)

@@ -183,13 +183,15 @@ def check_inputs(case: Case, answer: Answer) -> None:
 @functools.lru_cache(maxsize=512)
 def mutated_inputs(case: Case) -> frozenset[int]:
     """Numbers of the inputs that the reference writes into."""
+    if any(tensor.is_meta for tensor in case.expectation.inputs_after):  # full size; found when the case was made
+        return frozenset()
     before = nested_tensors(case.expectation.packed_inputs.unpack())
     pairs = enumerate(zip(before, case.expectation.inputs_after))
     return frozenset(i for i, (one, other) in pairs if not _same_bits(one, other))
 
 
 def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return a.shape == b.shape and a.dtype == b.dtype and _same_row(row(a), row(b).to(a.device))
+    return not a.is_meta and a.shape == b.shape and a.dtype == b.dtype and _same_row(row(a), row(b).to(a.device))
 
 
 def check_aliases(case: Case, tape: Tape) -> None:

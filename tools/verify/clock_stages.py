@@ -25,6 +25,8 @@ from triton_agent.tools.verify.timekeeper import Timekeeper
 KINDS_OF_TIME = 2
 """Timings for each opponent: of the device, and of a call."""
 SAME_CALLS = 3
+LARGE_CALLS, LARGE_ANSWER_BYTES = 2, 1 << 30
+"""Fewer where each answer is a gigabyte: the first call may hold what stays, and bits are compared with one other."""
 SMALL_BYTES = 1 << 20
 """Device memory below which the reference's use is no measure for a candidate's."""
 PROFILED_CALLS = 5
@@ -42,7 +44,7 @@ def repeat_call(job: Job) -> None:
     replies = []
     answers: list[tuple[torch.Tensor, ...]] = []
     with job.gpu(Mode.SHARED):
-        for _ in range(SAME_CALLS):
+        for _ in range(SAME_CALLS if case.expectation.answer_bytes < LARGE_ANSWER_BYTES else LARGE_CALLS):
             answer, reply = call(job, trial, case, measure=True)
             judge(job, trial, case, answer)
             answers.append(answer.data)
@@ -53,6 +55,11 @@ def repeat_call(job: Job) -> None:
     job.resources = _resources(replies[-1])
     job.peak_bytes = min(max(0, int(reply["peak_bytes"])) for reply in replies)  # the first may hold what stays
     job.original_peak_bytes = clock.original_peak_bytes
+    if case.expectation.answer_bytes >= LARGE_ANSWER_BYTES:
+        shares = torch.cuda.max_memory_reserved(), max(int(reply["process_bytes"]) for reply in replies)
+        job.notes.append(
+            "device memory at most: checker {:,} MiB, executor {:,} MiB".format(*(b >> 20 for b in shares))
+        )
     _check_device_memory(job)
 
 

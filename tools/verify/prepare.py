@@ -26,6 +26,7 @@ from triton_agent.tools.verify.facts import (
 )
 from triton_agent.tools.verify.flop_meter import FlopMeter
 from triton_agent.tools.verify.footprint import FULL_SIZE, INTERPRETER, TooLarge, prove
+from triton_agent.tools.verify.full_size import REDUCED, fits, is_large, make_full_trial
 from triton_agent.tools.verify.input_tensors import leading_size
 from triton_agent.tools.verify.operator_watch import TO_WHOLE, OperatorWatch
 from triton_agent.tools.verify.plan import Plan, PlanSettings, Trial, secret_seed
@@ -37,6 +38,7 @@ from triton_agent.tools.verify.variants import family
 AtGpu = Callable[[], contextlib.AbstractContextManager[None]]
 TIMING_SETS = 3
 """Sets of inputs that timed calls rotate through: with one, what the last call left in memory could look like speed."""
+LOOKS_AT_FULL_SIZE = 1
 UNCOUNTED_HEAVY = 64
 """Multiply-adds per output element assumed for heavy operators that have no flop formula."""
 
@@ -55,20 +57,31 @@ def prepare_plan(
     """
     with at_gpu():
         main, scaled = _main(spec, settings)
+        reduced = _reduced(spec, settings)
     notes: list[str] = []
     made: list[_Made] = []
-    for i, variant in enumerate(_main_first(spec, settings, main, at_gpu)):
+    breadth: Trial | None = None
+    for i, variant in enumerate(_main_first(spec, settings, main, reduced, at_gpu)):
         reference = load(spec, variant.constants, batch=variant.batch)
         if not reference.has_reference:
             made.append((make_verifier_trial(reference, variant.name), None, reference))
             continue
         try:
             with at_gpu():
-                made.append((*make_trial(reference, variant.name, settings, notes, main=i == 0), reference))
+                if variant is main and breadth is not None and fits(breadth):
+                    looks = LOOKS_AT_FULL_SIZE if settings.device == "cuda" else 0
+                    trial, original = make_full_trial(reference, variant.name, settings, breadth, looks=looks)
+                else:
+                    broad = i == 0 or variant is main
+                    trial, original = make_trial(reference, variant.name, settings, notes, main=broad)
         except OriginalFailed as error:
-            if i == 0:
+            if i == 0 or variant is main:
                 remedy = error.remedy or "the reference must run on its inputs, and give the same answer every time"
                 raise ProblemError(str(error), where=error.where or spec.path, remedy=remedy) from error
+            continue
+        if reduced is not None and i == 0:
+            breadth = trial
+        made.insert(0 if variant is main else len(made), (trial, original, reference))
     trials = [trial for trial, _, _ in made]
     # The quickest to try comes first.
     order = sorted(range(len(made)), key=lambda i: trials[i].cases[0].expectation.packed_inputs.size_bytes)
@@ -76,6 +89,9 @@ def prepare_plan(
         inputs = [trial.cases[0].expectation.packed_inputs.unpack() for trial in trials]
         known = _known(spec, main, made, inputs, smallest=order[0])
         work = tuple(_work(*made[i][1:], inputs[i]) for i in order)
+    del inputs
+    if reduced is not None:
+        torch.cuda.empty_cache()  # others on the card need what torch would keep for the next call
     facts = {
         "name": spec.name,
         "digest": spec.digest,
@@ -119,15 +135,27 @@ def _main(spec: ProblemSpec, settings: PlanSettings) -> tuple[Variant, str]:
     return main.variant, main.sentence
 
 
-def _main_first(spec: ProblemSpec, settings: PlanSettings, main: Variant, at_gpu: AtGpu) -> Iterator[Variant]:
-    """Yield the main variant, then its family, which is looked for only then."""
+def _main_first(
+    spec: ProblemSpec, settings: PlanSettings, main: Variant, reduced: Variant | None, at_gpu: AtGpu
+) -> Iterator[Variant]:
+    """Yield the reduced variant if there is one, the main variant, then its family, which is looked for only then."""
+    if reduced is not None:
+        yield reduced
     yield main
     if spec.kind is ProblemKind.VERIFIER or not settings.family:
         return
     limits = FULL_SIZE if settings.device == "cuda" else INTERPRETER
     with at_gpu():
         found = family(spec, secret_seed(), limits=limits, base=main, device=settings.device)
-    yield from found[1:]
+    yield from (variant for variant in found[1:] if variant != reduced)
+
+
+def _reduced(spec: ProblemSpec, settings: PlanSettings) -> Variant | None:
+    """Return smaller sizes for most of the checks where the problem's own tensors are gigabytes and can be reduced."""
+    if spec.kind is ProblemKind.VERIFIER or not is_large(load(spec), settings):
+        return None
+    found = scaled_down(spec, secret_seed(), limits=REDUCED, device=settings.device)
+    return None if found is None or found.variant == AS_GIVEN else found.variant
 
 
 def _known(

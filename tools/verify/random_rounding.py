@@ -33,18 +33,28 @@ LARGE = 1 << 24
 """Elements rounded at a time, on a CPU and elsewhere: the bits that decide take as much memory as the values."""
 BEYOND = 1e300
 """Larger values are masks, such as the smallest number of a dtype: cut, lest they become infinite."""
+LOG2_E = math.log2(math.e)
+MOST_OFF = 2.0**-11
+"""Of an exponent. A peak beyond some thousands would leave nothing to be judged by."""
 TERMS = 8
 """Parts of a sum that are added one after another: large ones among them may cancel."""
 
 
 def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
-    power = torch.exp(x - _peak(x, dim))
-    return power / power.sum(dim, keepdim=True)
+    """Let the numerators differ from the sum by a rounding as large as the peak.
+
+    A compiler may compute the scores once for the sum and once more for the numerators, in another order or with the
+    subtraction of the peak fused in. Then exp(score - peak) is not 1 where the score is the peak.
+    """
+    peak = _peak(x, dim)
+    power = torch.exp(x - peak)
+    off = torch.addcmul(-(peak * LOG2_E), peak, torch.full_like(peak, LOG2_E)).clamp(-MOST_OFF, MOST_OFF)
+    return power * torch.exp2(off) / power.sum(dim, keepdim=True)
 
 
 def _log_softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
-    below = x - _peak(x, dim)
-    return below - torch.log(below.exp().sum(dim, keepdim=True))
+    """By way of the logarithm of the sum, which many kernels store: it is rounded at the size of the peak."""
+    return x - _logsumexp(x, [dim], keepdim=True)
 
 
 def _peak(x: torch.Tensor, dim: int) -> torch.Tensor:

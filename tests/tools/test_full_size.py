@@ -1,0 +1,120 @@
+"""Large problems are judged in pieces: within a bound of memory, and as strictly as small ones."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from triton_agent.tools.dispatch_modes import UncompiledMode
+from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.results import Finding
+from triton_agent.tools.verify import full_size
+from triton_agent.tools.verify.accuracy import judge
+from triton_agent.tools.verify.cases import make_trial
+from triton_agent.tools.verify.full_size import PiecewiseYardstick, fits, make_full_trial
+from triton_agent.tools.verify.input_tensors import tensors_in
+from triton_agent.tools.verify.plan import PlanSettings, Trial
+from triton_agent.tools.verify.reference import load
+
+PROBLEM = """
+import torch
+import torch.nn as nn
+
+ROWS, COLUMNS = 8192, 4096
+
+class Model(nn.Module):
+    def forward(self, x):
+        return FORWARD
+
+def get_inputs():
+    return [torch.randn(ROWS, COLUMNS)]
+"""
+
+
+def trials(folder: Path, forward: str, rows: int) -> tuple[Trial, torch.nn.Module]:
+    (folder / "problem.py").write_text(PROBLEM.replace("FORWARD", forward))
+    spec, settings = parse_problem(str(folder / "problem.py")), PlanSettings()
+    reduced, _ = make_trial(load(spec, {"ROWS": 64, "COLUMNS": 256}), "reduced", settings, [], main=True)
+    assert fits(reduced)
+    return make_full_trial(load(spec, {"ROWS": rows}), "as given", settings, reduced, looks=0)
+
+
+def yard_of(trial: Trial) -> PiecewiseYardstick:
+    yard = trial.cases[0].expectation.outputs[0].yard
+    assert isinstance(yard, PiecewiseYardstick)
+    return yard
+
+
+def answer(trial: Trial, model: torch.nn.Module) -> torch.Tensor:
+    with torch.no_grad():
+        return model(*trial.cases[0].expectation.packed_inputs.unpack())  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(full_size, "PIECE", 1 << 16)
+    monkeypatch.setattr(full_size, "SLICE_ELEMENTS", 1 << 15)
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize(
+    "forward", ["torch.softmax(x * 3, -1)", "torch.cumsum(x, 0) * 0.01", "(x * 20).round().to(torch.int8)"]
+)
+def test_a_right_answer_passes_and_one_wrong_element_anywhere_is_seen(tmp_path: Path, forward: str) -> None:
+    trial, model = trials(tmp_path, forward, rows=512)
+    yard, right = yard_of(trial), answer(trial, model)
+    assert bool(yard.slices) == ("cumsum" not in forward)
+    assert judge(right, yard).ok
+    step = 0.01 if right.is_floating_point() else 5
+    for place in (0, 100_001, right.numel() - 1):
+        wrong = right.clone()
+        wrong.view(-1)[place] += step
+        assert judge(wrong, yard).finding is Finding.VALUES
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_what_is_wrong_outside_of_the_slices_or_narrow_everywhere_is_seen(tmp_path: Path) -> None:
+    trial, model = trials(tmp_path, "torch.tanh(x)", rows=512)
+    yard, right = yard_of(trial), answer(trial, model)
+    inside = {row for part in yard.slices for row in range(part.start, part.stop)}
+    outside = next(row for row in range(512) if row not in inside)
+    for change in (lambda t: t.half().float(), lambda t: t * (1 + 1e-4), lambda t: t.flip(-1)):
+        wrong = right.clone()
+        wrong[outside] = change(right[outside])
+        assert not judge(wrong, yard).ok
+    assert not judge(right.bfloat16().float(), yard).ok
+    wrong = right.clone()
+    wrong[outside, 3] = torch.nan
+    assert judge(wrong, yard).finding is Finding.NON_FINITE
+
+
+class Held(UncompiledMode):  # type: ignore[no-untyped-call]
+    """Notes the most memory that the results of one operator take."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.peak_bytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.peak_bytes = max(self.peak_bytes, sum(tensor.nbytes for tensor in tensors_in(result)))
+        return result
+
+
+def test_no_copy_of_a_large_tensor_in_double_is_made(tmp_path: Path) -> None:
+    """128 MiB in and 128 MiB out: no operator makes more than that, and the process grows by less than 2.5 calls."""
+    whole_bytes = 8192 * 4096 * 4
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    with Held() as held:  # type: ignore[no-untyped-call]
+        trial, model = trials(tmp_path, "torch.softmax(x, -1)", rows=8192)
+        yard = yard_of(trial)
+    right = answer(trial, model)
+    with held:
+        assert judge(right, yard).ok
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10) - before
+    assert held.peak_bytes <= whole_bytes
+    assert grown < 2.5 * 2 * whole_bytes + (768 << 20)
