@@ -22,7 +22,7 @@ import inspect
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -105,6 +105,8 @@ class Interpreter:
         """Everything raised inside launches, kept even where the candidate swallowed it; cleared by the caller."""
         self.silenced = False
         """When True a launch does nothing at all: an answer that stays right did not come from the kernels."""
+        self.only: Sequence[int] | None = None
+        """Numbers of the programs that a launch runs, x fastest; None for all of them."""
         self.owners: Owners | None = None
         """Who tells a candidate's kernels from others, which run silenced or not and are not in the record."""
         self._side_by_side = parse_target(target).multiprocessors * PROGRAMS_PER_MULTIPROCESSOR
@@ -183,10 +185,12 @@ class Interpreter:
         self._is_running = True
         try:
             program = functools.partial(self._python(function), **arguments)
-            if self._starter is not None and math.prod(sizes) > 1:
+            if self.only is not None:
+                self._run_in_order(program, (_index(number, sizes) for number in self.only))
+            elif self._starter is not None and math.prod(sizes) > 1:
                 self._interleave(program, sizes)
             else:
-                self._run_in_order(program, sizes)
+                self._run_in_order(program, itertools.product(*map(range, sizes)))
         except (MemoryError, InstrumentError):
             raise
         except EmulationError as error:
@@ -200,9 +204,9 @@ class Interpreter:
         finally:
             self._is_running = False
 
-    def _run_in_order(self, program: Callable[[], None], sizes: tuple[int, int, int]) -> None:
+    def _run_in_order(self, program: Callable[[], None], indices: Iterable[tuple[int, ...]]) -> None:
         with np.errstate(all="ignore"):
-            for index in itertools.product(*map(range, sizes)):
+            for index in indices:
                 self._builder.set_grid_idx(*index)
                 program()
 
@@ -320,6 +324,10 @@ def _record(kernel: str, sizes: tuple[int, int, int], memory: Memory) -> Launch:
         contested=tuple(memory.names(memory.contested)),
         read_beside_stores=tuple(memory.names(memory.read_beside_stores)),
     )
+
+
+def _index(number: int, sizes: tuple[int, int, int]) -> tuple[int, int, int]:
+    return number % sizes[0], number // sizes[0] % sizes[1], number // (sizes[0] * sizes[1])
 
 
 def _described(error: Exception) -> str:

@@ -91,7 +91,7 @@ class FileProgram:
 class Unlisted:
     """A launcher's answers where the file launches by itself: nothing is known of its launches."""
 
-    def begin(self, order: int | None = None) -> None:
+    def begin(self, order: int | None = None, only: Sequence[int] | None = None) -> None:
         """There is nothing to forget."""
 
     def reveal(self, block: Block) -> None:

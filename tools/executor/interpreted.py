@@ -24,8 +24,9 @@ class InterpretedLauncher:
         self._interpreter = interpreter
         self._kernels = kernels
 
-    def begin(self, order: int | None = None) -> None:
-        """Forget what was launched so far; from here on programs run in this order."""
+    def begin(self, order: int | None = None, only: Sequence[int] | None = None) -> None:
+        """Forget what was launched so far; from here on programs run in this order, or only these."""
+        self._interpreter.only = only
         self._interpreter.order_seed = order
         self._interpreter.launches.clear()
         self._interpreter.faults.clear()

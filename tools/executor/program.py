@@ -58,8 +58,8 @@ class Launcher(Protocol):
     def choose(self, launches: Sequence[Callable[[], None]], restored: Callable[[], None]) -> int:
         """Which configuration of an autotuned launch is to be used. `restored` undoes what a launch wrote."""
 
-    def begin(self, order: int | None = None) -> None:
-        """Forget what was launched so far; from here on the interpreter runs programs in this order."""
+    def begin(self, order: int | None = None, only: Sequence[int] | None = None) -> None:
+        """Forget what was launched so far; from here on the interpreter runs programs in this order, or only these."""
 
     def reveal(self, block: Block) -> None:
         """A kernel may reach this memory by its address alone."""

@@ -208,7 +208,7 @@ class Executor:
             seed=int(message["seed"]),
         )
         held_bytes = self._device_bytes() if message["measure"] else 0
-        program.launcher.begin(message["order"])
+        program.launcher.begin(message["order"], message.get("only"))
         began = time.perf_counter()
         with self._candidate("forward", program):
             outputs = program.call(inputs, run)

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import math
 import re
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph import OperatorGraph, extract
 from triton_agent.tools.isolate.payloads import Payload, pack
 from triton_agent.tools.isolate.tensors import nested_tensors
+from triton_agent.tools.operators import bare_name
 from triton_agent.tools.verify.directed import DIRECTED, NOT_FINITE, SHARE_JUDGED, Directed, directed
 from triton_agent.tools.verify.distributions import (
     BLANK,
@@ -46,6 +48,7 @@ from triton_agent.tools.verify.expectation import (
 from triton_agent.tools.verify.input_tensors import map_tensors, own_copy
 from triton_agent.tools.verify.layouts import LAYOUTS, relaid
 from triton_agent.tools.verify.looks import LOOKS
+from triton_agent.tools.verify.named_numbers import Numbers, groups, plant
 from triton_agent.tools.verify.original_runs import OriginalRuns
 from triton_agent.tools.verify.plan import (
     AS_GIVEN,
@@ -77,6 +80,7 @@ REFUSALS = 3
 """So often the original is asked for less before a case is given up."""
 MOVING = ("view", "movement", "allocation", "metadata")
 AFTER_OTHERS = "as given, after other calls"
+NUMBERS_NAMED = "numbers that the kernels name"
 CALLS_BEFORE = 2
 """After which a module that keeps a state is called once more."""
 
@@ -97,6 +101,7 @@ def make_trial(
         states=tuple(pack(state_of(model)) for model in models),
         cases=tuple(cases),
         looks=tuple(looks),
+        holding=maker.holding if main and settings.remedies else None,
     )
     return trial, models[0].train(cases[0].train)
 
@@ -199,6 +204,8 @@ class _CaseMaker:
         self.scales: dict[str, float] = {}
         self.last: list[Any] = []
         self._bases: list[list[Any]] = []
+        self._holding: dict[Numbers, tuple[tuple[Case, Payload | None], ...]] = {}
+        self._one_at_a_time = threading.Lock()
         self.modes = self._modes()
 
     def _modes(self) -> list[bool]:
@@ -316,6 +323,49 @@ class _CaseMaker:
                 expectation = with_free_places(model, expectation)
             if _non_finite_share(expectation) <= _non_finite_share(cases[0].expectation):
                 cases.append(self._case_of(expectation, name, self.modes[0], version=version))
+
+    def holding(self, numbers: Numbers) -> tuple[tuple[Case, Payload | None], ...]:
+        """Cases whose inputs and parameters hold these numbers, each with a state of its own where it has one.
+
+        Made when the first candidate asks for them; most candidates for a problem name the same numbers.
+        """
+        with self._one_at_a_time:
+            if numbers not in self._holding:
+                largest = max((float(it.abs().max()) for it in _floats(self.last)), default=1.0)
+                made = [self._case_holding(group, numbers) for group in groups(numbers, largest or 1.0)]
+                self._holding[numbers] = tuple(case for case in made if case is not None)
+            return self._holding[numbers]
+
+    def _case_holding(self, floats: tuple[float, ...], numbers: Numbers) -> tuple[Case, Payload | None] | None:
+        """In inputs and parameters; if the reference refuses these, in inputs; then only values in their range."""
+        generator = torch.Generator().manual_seed(secret_seed())
+        model, version = copy.deepcopy(self.models[-1]).train(self.modes[0]), len(self.models)
+        small = sum(value.nbytes for value in state_of(model).values()) <= ALONE_BYTES_AT_MOST
+        for refused in range(REFUSALS):
+            inputs = self._fresh()
+            if share_memory(inputs):
+                return None
+            chosen = floats
+            if refused == REFUSALS - 1:
+                within = [(float(it.min()), float(it.max())) for it in _floats(inputs)]
+                chosen = tuple(number for number in floats if all(low <= number <= high for low, high in within))
+            if refused:
+                model, version = self.models[-1].train(self.modes[0]), len(self.models) - 1
+            try:
+                with torch.no_grad():
+                    plant(inputs, chosen, numbers, generator)
+                    if not refused and small:
+                        plant([it.data for it in model.parameters() if it.dim()], chosen, Numbers(), generator)
+                expectation = self.runs.expect(model, inputs, self.scales)
+                if self._graph is None or any(bare_name(node.operator) in ORDERING for node in self._graph.nodes):
+                    expectation = with_free_places(model, expectation)
+            except (OriginalFailed, RuntimeError, IndexError, ValueError):
+                continue
+            if _non_finite_share(expectation) <= _non_finite_share(self._given):
+                case = self._case_of(expectation, NUMBERS_NAMED, self.modes[0])
+                case = dataclasses.replace(case, version=version)
+                return case, None if refused else pack(state_of(model))
+        return None
 
     def _call_after_others(self, cases: list[Case]) -> None:
         """Where a call changes buffers, one more from where the original's first calls leave them."""
@@ -485,6 +535,10 @@ def _off_the_diagonal(shape: Sequence[int], generator: torch.Generator) -> tuple
             index = (index + 1) % size
         where.append(index)
     return tuple(where)
+
+
+def _floats(inputs: list[Any]) -> list[torch.Tensor]:
+    return [tensor for tensor in nested_tensors(inputs) if tensor.is_floating_point() and tensor.numel()]
 
 
 def _judged_share(expectation: Expectation) -> float:

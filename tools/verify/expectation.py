@@ -268,7 +268,7 @@ def _observed(model: torch.nn.Module, given: Given, around: Around) -> _Observed
     args = given.copies()
     with around():
         outputs = _run(subject, args)
-    tensors, tree = _tensors_of(outputs)
+    tensors, tree = tensors_of(outputs)
     after = state_of(subject)
     changed = {name: value for name, value in after.items() if not torch.equal(value, before[name])}
     # Once more with the same module, unless it keeps a state that can be seen: then with another like it.
@@ -305,7 +305,7 @@ def _near(a: torch.Tensor, b: torch.Tensor) -> bool:
     return torch.equal(a, b)
 
 
-def _tensors_of(outputs: Any) -> tuple[list[torch.Tensor], Any]:
+def tensors_of(outputs: Any) -> tuple[list[torch.Tensor], Any]:
     tensors: list[torch.Tensor] = []
 
     def keep(tensor: torch.Tensor) -> int:

@@ -18,6 +18,7 @@ Each stage takes the job and either returns (go on) or raises `Failed` (the verd
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import traceback
 from collections.abc import Callable, Iterable
@@ -40,10 +41,12 @@ from triton_agent.tools.verify.clock_stages import profile, race_compiled, race_
 from triton_agent.tools.verify.compiling import compile_for_target, fill_cache
 from triton_agent.tools.verify.job import Job
 from triton_agent.tools.verify.layouts import LAYOUTS
+from triton_agent.tools.verify.named_numbers import numbers_on
 from triton_agent.tools.verify.plan import Case, Trial
 from triton_agent.tools.verify.questions import call, judge, launch_counts, right_in_silence
 from triton_agent.tools.verify.session import Failed
 from triton_agent.tools.verify.shipped_file import check_file
+from triton_agent.tools.verify.spot_checks import compare_written, position_named, programs_to_run, tells_by_parts
 
 Stage = tuple[str, Callable[[Job], None]]
 
@@ -119,6 +122,50 @@ def check_all(job: Job) -> None:
     with job.gpu(Mode.SHARED):
         for index in [job.plan.main, *(i for i in range(len(job.plan.trials)) if i != job.plan.main)]:
             _run_trial(job, index)
+        _ask_for_named_numbers(job)
+        if job.settings.device == "cpu":
+            _check_spots(job)
+
+
+def _ask_for_named_numbers(job: Job) -> None:
+    """Inputs that hold the numbers which the candidate's kernels name."""
+    trial = job.plan.trials[job.plan.main]
+    program = job.programs.of(trial, trial.cases[0])
+    if trial.holding is None:
+        return
+    for case, state in trial.holding(numbers_on(program.tape, program.kernel_set)):
+        states = (*trial.states[: case.version], state) if state is not None else trial.states
+        job.prepared[program.name] = None
+        asked = dataclasses.replace(trial, states=states)
+        answer, _ = call(job, asked, case)
+        judge(job, asked, case, answer)
+        job.prepared[program.name] = None
+
+
+def _check_spots(job: Job) -> None:
+    """A few programs at the problem's full size, or as far as the candidate's kernels name positions."""
+    if job.plan.spots is None:
+        return
+    trial = job.plan.trials[job.plan.main]
+    small = job.programs.of(trial, trial.cases[0])
+    numbers = numbers_on(small.tape, small.kernel_set)
+    spot = job.plan.spots.reaching(position_named(numbers, small.tape, job.plan.spots.visited))
+    if spot is None:
+        return
+    case = spot.trial.cases[0]
+    try:
+        program = job.programs.of(spot.trial, case)
+    except Failed as failed:
+        job.notes.append(f"{case.name}: not looked at, since it has no tape there ({failed.message[:200]})")
+        return
+    if spot.is_as_given:
+        check_launches(program.tape, empty_outputs=False)
+        check_library(work_of(program.tape), spot.work, allow_library=job.settings.allow_library)
+    if not tells_by_parts(program.tape, program.kernel_set):
+        job.notes.append(f"{case.name}: not looked at, since no program there makes a part of the answer by itself")
+        return
+    answer, _ = call(job, spot.trial, case, only=programs_to_run(numbers, program.tape))
+    compare_written(case, answer.tensors)
 
 
 def _run_trial(job: Job, index: int) -> None:
@@ -145,7 +192,7 @@ def _check_authorship(job: Job, trial: int, case: Case, reply: dict[str, Any]) -
     tape = program.tape
     check_launches(tape, empty_outputs=empty)
     check_kernels(program.kernel_set, job.source, allow_library=allowed)
-    work = work_of(tape)
+    work = work_of(tape, with_prologue=job.plan.work[trial].without_inputs)
     check_library(work, job.plan.work[trial], allow_library=allowed)
     if not empty:
         counted = [(launch["bytes_loaded"], launch["bytes_stored"]) for launch in reply["launches"]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
@@ -17,6 +17,7 @@ from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.verify.authorship import OriginalWork
 from triton_agent.tools.verify.distributions import DISTRIBUTIONS
 from triton_agent.tools.verify.expectation import Expectation
+from triton_agent.tools.verify.named_numbers import Numbers
 
 Verify = Callable[[Payload, Any], bool]
 """Packed inputs and outputs -> whether the problem accepts them."""
@@ -56,6 +57,8 @@ class Trial:
     cases: tuple[Case, ...]
     looks: tuple[Case, ...] = ()
     """Calls that are only made while the clock runs."""
+    holding: Callable[[Numbers], Sequence[tuple[Case, Payload | None]]] | None = None
+    """Makes cases whose inputs hold the numbers that a candidate's kernels name, each with its state if it has one."""
 
     @property
     def order_is_free(self) -> bool:
@@ -77,6 +80,8 @@ class Plan:
     """Packed inputs of the main trial for the clock to rotate through; empty where nothing is timed."""
     facts: dict[str, Any]
     """What people want to know of the problem; plain data."""
+    spots: Any = None
+    """Sizes beyond these at which some programs are looked at (`spot_checks.Spots`); None without a reference."""
 
     def payloads(self) -> Iterator[Payload]:
         """All that is sent to candidates."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from triton_agent.tools.results import KernelLaunch
@@ -54,13 +54,22 @@ def ask_once(job: Job, trial: Trial, case: Case) -> dict[str, Any]:
 
 
 def call(
-    job: Job, trial: Trial, case: Case, *, silenced: bool = False, salt: int | None = None, measure: bool = False
+    job: Job,
+    trial: Trial,
+    case: Case,
+    *,
+    silenced: bool = False,
+    salt: int | None = None,
+    measure: bool = False,
+    only: Sequence[int] | None = None,
+    program: Program | None = None,
 ) -> tuple[checks.Answer, dict[str, Any]]:
     """One question and its answer, and what the executor says beside it.
 
     `salt`: what fresh memory is filled with; drawn, so that no byte of an answer is there by itself in every case.
+    `only`: numbers of the programs to run, in the interpreter. `program`: another tape, which the executor has.
     """
-    program = program_of(job, trial, case)
+    program = program or program_of(job, trial, case)
     reply, blobs = job.runner.ask(
         "call",
         [case.expectation.packed_inputs],
@@ -71,6 +80,7 @@ def call(
         seed=secrets.randbits(48),
         order=secrets.randbelow(ORDERS),
         measure=measure,
+        only=None if only is None else list(only),
     )
     return checks.read_answer(program.tape.tree, reply, blobs, job.settings.device), reply
 
