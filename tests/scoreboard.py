@@ -61,7 +61,8 @@ def main() -> int:
     console = Console(highlight=False, width=160)
     places = ("both", "gpu") if arguments.device == "cuda" else ("both", "cpu")
     everything = specimens(arguments)
-    asked = [item for item in everything if item.where in places and any(part in item.name for part in arguments.only or [""])]
+    parts = arguments.only or [""]
+    asked = [item for item in everything if item.where in places and any(part in item.name for part in parts)]
     rows = [Row(item=item, missing=name) for item in asked if (name := missing(item.needs))]
     for row in rows:
         console.print(f"not tried here: {row.item.name} needs {row.item.needs}, and there is no module {row.missing}")

@@ -186,7 +186,7 @@ class Interpreter:
         try:
             program = functools.partial(self._python(function), **arguments)
             if self.only is not None:
-                self._run_in_order(program, (_index(number, sizes) for number in self.only))
+                self._run_in_order(program, (_index(it, sizes) for it in self.only if it < math.prod(sizes)))
             elif self._starter is not None and math.prod(sizes) > 1:
                 self._interleave(program, sizes)
             else:

@@ -74,6 +74,7 @@ class InterpretedLauncher:
                 "bytes_stored": launch.bytes_stored,
                 "contested": list(launch.contested),
                 "read_beside_stores": list(launch.read_beside_stores),
+                "written": [list(part) for part in launch.written],
             }
             for launch in self._interpreter.launches
         ]

@@ -216,11 +216,14 @@ class Executor:
                 torch.cuda.synchronize()
         peak_bytes = torch.cuda.max_memory_allocated() - held_bytes if message["measure"] else 0
         changed = [i for i, tensor in enumerate(inputs) if self._digest(tensor) != before[i]]
+        launches = program.launcher.launches()
+        written = [part for launch in launches for part in launch.pop("written", ())]
         reply = {
             "tensors": [describe(tensor) for tensor in outputs],
             "changed": changed,
+            "stored": [i for i, tensor in enumerate(inputs) if _lies_in(tensor, written)],
             "inputs": [describe(inputs[i]) for i in changed],
-            "launches": program.launcher.launches(),
+            "launches": launches,
             "peak_bytes": peak_bytes,
             "resources": program.launcher.resources() if message["measure"] else [],
             "chosen": {str(number): choice for number, choice in program.chosen.items()},
@@ -292,3 +295,9 @@ class Executor:
         with self._candidate("forward"):
             run = Run(fresh=Fresh(device=self.device))
             return {"rows": profiling.profile(lambda: program.call(inputs, run), int(message["calls"]))}, []
+
+
+def _lies_in(tensor: torch.Tensor, written: list[list[int]]) -> bool:
+    """Whether a launch stored into this tensor's memory; `written` are ranges of addresses."""
+    start = tensor.untyped_storage().data_ptr()
+    return any(low < start + tensor.untyped_storage().nbytes() and start < high for low, high in written)

@@ -294,7 +294,8 @@ class _CaseMaker:
             except (OriginalFailed, RuntimeError, IndexError, ValueError):
                 continue
             sound = name == NOT_FINITE or _non_finite_share(expectation) <= _non_finite_share(given)
-            if sound and _judged_share(expectation) >= SHARE_JUDGED * _judged_share(given):
+            judged = _judged_share(expectation) + (_nan_share(expectation) if name == NOT_FINITE else 0.0)
+            if sound and judged >= SHARE_JUDGED * _judged_share(given):
                 cases.append(self._case_of(expectation, name, self.modes[0], version=version))
                 return
 
@@ -546,6 +547,13 @@ def _judged_share(expectation: Expectation) -> float:
     yards = [output.yard for output in expectation.outputs]
     total = sum(yard.truth.numel() for yard in yards)
     return sum(yard.judged_share * yard.truth.numel() for yard in yards) / total if total else 1.0
+
+
+def _nan_share(expectation: Expectation) -> float:
+    """Of the elements of all outputs, those that have to be NaN."""
+    yards = [output.yard for output in expectation.outputs if output.yard.original.is_floating_point()]
+    total = sum(output.yard.truth.numel() for output in expectation.outputs)
+    return sum(int((yard.original.isnan() & yard.truth.isnan()).sum()) for yard in yards) / total if total else 0.0
 
 
 def _non_finite_share(expectation: Expectation) -> float:

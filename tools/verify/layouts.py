@@ -1,7 +1,7 @@
 """The same inputs, lying in memory in other ways: a kernel that never asks for strides is right for one of them only.
 
     transposed   dense, with the last two dimensions the other way round
-    stepped      every second element of a row twice as wide
+    stepped      every second element of a row twice as wide, from the second on
     expanded     one sample seen many times, with a stride of zero; its values change with that
     one twice    the same tensor for two inputs of one shape and dtype
 
@@ -64,8 +64,8 @@ def _stepped(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.dim() == 0 or not tensor.numel():
         return tensor
     plain = tensor.detach()
-    wide = torch.stack((plain, torch.roll(plain, 1, -1)), dim=-1).reshape(*plain.shape[:-1], 2 * plain.shape[-1])
-    return wide[..., ::2].requires_grad_(tensor.requires_grad)
+    wide = torch.stack((torch.roll(plain, 1, -1), plain), dim=-1).reshape(*plain.shape[:-1], 2 * plain.shape[-1])
+    return wide[..., 1::2].requires_grad_(tensor.requires_grad)
 
 
 def _expanded(tensor: torch.Tensor) -> torch.Tensor:

@@ -55,9 +55,9 @@ class Numbers:
         found |= {value: None for number in sorted(self.in_text | self.given) for value in _as_bits(number)}
         for number in unusual:
             found |= dict.fromkeys(_derived(number))
-        for left, right in itertools.permutations(unusual[:PAIRED], 2):
-            quotient = left / right if right else 0.0
-            found |= dict.fromkeys((left + right, left - right, left * right, quotient))
+        for one, other in itertools.product(unusual[:PAIRED], list(map(float, named))[: 2 * PAIRED]):
+            if other:
+                found |= dict.fromkeys((one / other, other / one, one + other, one - other, one * other))
         signed = {sign * number: None for number in found for sign in (1.0, -1.0)}
         return tuple(number for number in signed if _is_float32(number))[:NUMBERS_AT_MOST]
 

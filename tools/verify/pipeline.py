@@ -26,6 +26,7 @@ from typing import Any
 
 from triton_agent.tools.results import Finding, StageTime
 from triton_agent.tools.screen import screen
+from triton_agent.tools.tape.tape import encode
 from triton_agent.tools.timing.lease import Mode
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.authorship import (
@@ -39,14 +40,22 @@ from triton_agent.tools.verify.authorship import (
 )
 from triton_agent.tools.verify.clock_stages import profile, race_compiled, race_original, repeat_call
 from triton_agent.tools.verify.compiling import compile_for_target, fill_cache
+from triton_agent.tools.verify.fresh_memory import check_fresh_memory
 from triton_agent.tools.verify.job import Job
 from triton_agent.tools.verify.layouts import LAYOUTS
 from triton_agent.tools.verify.named_numbers import numbers_on
 from triton_agent.tools.verify.plan import Case, Trial
-from triton_agent.tools.verify.questions import call, judge, launch_counts, right_in_silence
+from triton_agent.tools.verify.questions import call, judge, launch_counts, right_in_silence, send_program
 from triton_agent.tools.verify.session import Failed
 from triton_agent.tools.verify.shipped_file import check_file
-from triton_agent.tools.verify.spot_checks import compare_written, position_named, programs_to_run, tells_by_parts
+from triton_agent.tools.verify.spot_checks import (
+    FILLS,
+    compare_written,
+    filled,
+    position_named,
+    programs_to_run,
+    tells_by_parts,
+)
 
 Stage = tuple[str, Callable[[Job], None]]
 
@@ -123,6 +132,7 @@ def check_all(job: Job) -> None:
         for index in [job.plan.main, *(i for i in range(len(job.plan.trials)) if i != job.plan.main)]:
             _run_trial(job, index)
         _ask_for_named_numbers(job)
+        check_fresh_memory(job, job.plan.trials[0], job.plan.trials[0].cases[0])
         if job.settings.device == "cpu":
             _check_spots(job)
 
@@ -162,10 +172,24 @@ def _check_spots(job: Job) -> None:
         check_launches(program.tape, empty_outputs=False)
         check_library(work_of(program.tape), spot.work, allow_library=job.settings.allow_library)
     if not tells_by_parts(program.tape, program.kernel_set):
-        job.notes.append(f"{case.name}: not looked at, since no program there makes a part of the answer by itself")
+        job.notes.append(f"{case.name}: not looked at, since programs there do not write the answer by parts")
         return
-    answer, _ = call(job, spot.trial, case, only=programs_to_run(numbers, program.tape))
-    compare_written(case, answer.tensors)
+    only = programs_to_run(numbers, program.tape)
+    one = sum(1 for _ in program.tape.launches()) == 1
+    try:
+        answers = [call(job, spot.trial, case, only=only)[0].tensors]
+        for value in () if one else FILLS:
+            tape = filled(program.tape, value)
+            other = dataclasses.replace(program, name=f"{program.name} / {value:g}", tape=tape, encoded=encode(tape))
+            send_program(job, job.runner, other)
+            job.runner.ask("parameters", [spot.trial.states[0]], name=other.name)
+            answers.append(call(job, spot.trial, case, only=only, program=other)[0].tensors)
+    except Failed as failed:
+        if one or failed.worker_died:
+            raise
+        job.notes.append(f"{case.name}: not looked at, since launches need all programs of those before them")
+        return
+    compare_written(case, answers)
 
 
 def _run_trial(job: Job, index: int) -> None:

@@ -3,8 +3,9 @@
 Without a GPU a large problem is checked at a smaller size, so a kernel that is wrong beyond that size looks right. Here
 the candidate is traced once more at the problem's own size, or at one that reaches the largest position its kernels
 name. Of the launch on that tape a few programs run: some at random, and those next to positions that the kernels name.
-What they write is compared with the reference, coarsely: rounding was judged before. The tape has to hold one launch
-without atomics that alone writes the outputs; elsewhere half a launch says nothing, and a note says so.
+What they write is compared with the reference, coarsely: rounding was judged before. Of several launches only those
+elements count that do not depend on programs that were left out. Where programs add to one element, or torch has begun
+it, nothing is looked at, and a note says so.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import itertools
 import math
 import random
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -24,13 +25,13 @@ import torch
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.executor.memory import POISON, poisoned
 from triton_agent.tools.isolate.payloads import pack
-from triton_agent.tools.isolate.tensors import nested_tensors
+from triton_agent.tools.isolate.tensors import DTYPES, nested_tensors
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Finding
 from triton_agent.tools.tape.kernel_effects import WrittenParameters
 from triton_agent.tools.tape.kernels import KernelSet
 from triton_agent.tools.tape.slicing import effects_of
-from triton_agent.tools.tape.tape import Allocate, Constexpr, Launch, Tape
+from triton_agent.tools.tape.tape import Allocate, Constexpr, Launch, Operate, Step, Tape, views_in
 from triton_agent.tools.verify.authorship import OriginalWork, work_during
 from triton_agent.tools.verify.distributions import randomise
 from triton_agent.tools.verify.expectation import Expectation, Output, state_of, tensors_of
@@ -52,6 +53,8 @@ AT_RANDOM, NAMED_AT_MOST = 8, 24
 """Programs that run."""
 GROSS = {4: 0.02, 8: 0.02}
 """Error over the size of the element and of the output, by bytes of the dtype; narrower ones may err by a tenth."""
+FILLS = (1e30, -1e30)
+"""What fresh memory is filled with, to see whether what some programs write depends on what others did not."""
 WRONG_WHOLES = 0.02
 """Share of whole numbers that may differ, which rounding and ties decide."""
 
@@ -181,8 +184,11 @@ def _tiles(tape: Tape) -> set[int]:
 
 
 def programs_to_run(numbers: Numbers, tape: Tape) -> list[int]:
-    """Numbers of programs, x fastest: at random, the first and the last, and those next to positions that are named."""
-    count = math.prod(next(tape.launches()).choices[0].grid)
+    """Numbers of programs, x fastest: at random, the first and the last, and those next to positions that are named.
+
+    Of several launches each runs those of its programs that are among them.
+    """
+    count = max(math.prod(launch.choices[0].grid) for launch in tape.launches())
     named = sorted(abs(int(number)) for number in numbers.in_text | numbers.given if _is_whole(number))
     near = {
         at + step for number in named for tile in {1, *_tiles(tape)} for at in [number // tile] for step in (-1, 0, 1)
@@ -194,27 +200,50 @@ def programs_to_run(numbers: Numbers, tape: Tape) -> list[int]:
 
 
 def tells_by_parts(tape: Tape, kernels: KernelSet) -> bool:
-    """Whether each program of the tape's only launch writes its part of the outputs, and nothing else does."""
-    launches = list(tape.launches())
-    if len(launches) != 1 or any("atomic_" in function.source for function in kernels.functions.values()):
+    """Whether what some programs write is what all of them together would: nothing is added up or begun otherwise."""
+    if not any(tape.launches()) or any("atomic_" in function.source for function in kernels.functions.values()):
         return False
-    outputs = {view.buffer for view in tape.outputs}
-    effects = effects_of(tape.steps, tape.buffers, WrittenParameters(kernels))
-    return not any(
-        effect.writes & outputs and not isinstance(step, (Allocate, Launch))
-        for step, effect in zip(tape.steps, effects)
+    steps = list(zip(tape.steps, effects_of(tape.steps, tape.buffers, WrittenParameters(kernels))))
+    by_launches = {number for step, effect in steps if isinstance(step, Launch) for number in effect.writes}
+    return {view.buffer for view in tape.outputs} <= by_launches and not any(
+        effect.writes & by_launches for step, effect in steps if not isinstance(step, (Allocate, Launch))
     )
 
 
-def compare_written(case: Case, tensors: Iterable[torch.Tensor]) -> None:
-    """Raise `Failed` where what was written is far from what the reference gives."""
-    for output, got in zip(case.expectation.outputs, tensors):
+def filled(tape: Tape, value: float) -> Tape:
+    """The tape with all memory for floats full of a number to begin with: what depends on it was left to others."""
+    views = {
+        view.buffer: view
+        for launch in tape.launches()
+        for _, argument in launch.choices[0].arguments
+        for view in views_in(argument)
+        if DTYPES[view.dtype].is_floating_point
+    }
+    steps: list[Step] = []
+    for step in tape.steps:
+        steps.append(step)
+        if isinstance(step, Allocate) and step.buffer in views:
+            view = views[step.buffer]
+            whole = tape.buffers[step.buffer].size_bytes // DTYPES[view.dtype].itemsize
+            view = dataclasses.replace(view, shape=(whole,), strides=(1,), offset=0)
+            steps.append(Operate(operator="aten.fill_.Scalar", args=(view, value), kwargs=(), results=(view,)))
+    return dataclasses.replace(tape, steps=tuple(steps))
+
+
+def compare_written(case: Case, answers: Sequence[Sequence[torch.Tensor]]) -> None:
+    """Raise `Failed` where what was written is far from what the reference gives.
+
+    `answers` come from tapes that differ in what fresh memory holds. The first leaves it poisoned where nobody writes.
+    """
+    for output, got, *others in zip(case.expectation.outputs, *answers):
         want: Any = output.yard.original
         if got.shape != want.shape or got.dtype != want.dtype:
             raise Failed(Finding.SHAPE, f"case {case.name}: an output is {got.dtype}{list(got.shape)}")
         if got.dtype not in POISON:
             continue
         written = ~poisoned(got)
+        for other in others:
+            written &= got == other
         have, want = got[written].double(), want.to(got.device)[written].double()
         if want.numel() == 0:
             continue
