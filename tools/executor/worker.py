@@ -222,6 +222,7 @@ class Executor:
             "tensors": [describe(tensor) for tensor in outputs],
             "changed": changed,
             "stored": [i for i, tensor in enumerate(inputs) if _lies_in(tensor, written)],
+            "stored_state": [name for name, it in program.state().items() if written and _lies_in(it, written)],
             "inputs": [describe(inputs[i]) for i in changed],
             "launches": launches,
             "peak_bytes": peak_bytes,
@@ -299,5 +300,5 @@ class Executor:
 
 def _lies_in(tensor: torch.Tensor, written: list[list[int]]) -> bool:
     """Whether a launch stored into this tensor's memory; `written` are ranges of addresses."""
-    start = tensor.untyped_storage().data_ptr()
-    return any(low < start + tensor.untyped_storage().nbytes() and start < high for low, high in written)
+    start, size_bytes = tensor.untyped_storage().data_ptr(), tensor.untyped_storage().nbytes()
+    return any(low < start + size_bytes and start < high for low, high in written)

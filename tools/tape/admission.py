@@ -42,6 +42,11 @@ FORBIDDEN = frozenset(
     | {"_cufft_set_plan_cache_max_size", "_assert_async", "_assert_scalar", "_assert_tensor_metadata", "_pin_memory"}
 )
 """Operators that do other things than computing on tensors."""
+UNFILLED = frozenset(
+    {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
+    | {"empty_quantized", "_empty_affine_quantized", "_empty_per_channel_affine_quantized"}
+)
+"""Operators that make memory nobody has written to. On a tape that is `Allocate`, which the executor fills."""
 SAFE_KINDS = frozenset({"heavy", "arithmetic", "reduction", "movement", "view", "allocation", "random", "index"})
 OPTIONS: Mapping[str, type] = {
     "num_warps": int,
@@ -167,6 +172,7 @@ def _admit_operator(tape: Tape, step: Operate, made: set[int]) -> None:
     _require(len(parts) == 3 and parts[0] in ("aten", "prims"), f"an operator {step.operator!r}")
     full_name = f"{parts[0]}::{parts[1]}" + ("" if parts[2] == "default" else f".{parts[2]}")
     _require(torch._C._dispatch_has_kernel(full_name), f"no operator {step.operator}")
+    _require(parts[1] not in UNFILLED, f"{step.operator}, where memory is made by an allocation")
     _require(parts[1] not in FORBIDDEN and kind_of(step.operator) in SAFE_KINDS, f"the operator {step.operator}")
     try:
         schema_of(step.operator)

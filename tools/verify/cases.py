@@ -24,7 +24,15 @@ from triton_agent.tools.graph import OperatorGraph, extract
 from triton_agent.tools.isolate.payloads import Payload, pack
 from triton_agent.tools.isolate.tensors import nested_tensors
 from triton_agent.tools.operators import bare_name
-from triton_agent.tools.verify.directed import DIRECTED, NOT_FINITE, SHARE_JUDGED, Directed, directed
+from triton_agent.tools.verify.directed import (
+    DIRECTED,
+    NORMS,
+    NOT_FINITE,
+    SHARE_JUDGED,
+    WHOLE_OPERATORS,
+    Directed,
+    directed,
+)
 from triton_agent.tools.verify.distributions import (
     BLANK,
     DISTRIBUTIONS,
@@ -73,7 +81,7 @@ TOO_LARGE_BYTES = 4 << 30
 """Between these, inputs are kept to be changed: smaller ones are soon drawn anew, larger ones take too much memory."""
 LARGE_BASES = 2
 ALONE = 2
-"""Parameters, or running statistics, that are changed without any other; which ones is drawn."""
+"""Parameters and buffers that are changed without any other, a buffer first; which ones is drawn."""
 ALONE_BYTES_AT_MOST = 64 << 20
 """Of a state: each version of it is kept and sent."""
 REFUSALS = 3
@@ -110,7 +118,7 @@ def _versions(reference: Reference, build_seed: int, settings: PlanSettings, *, 
     """The original with parameters of several kinds: drawn, drawn anew, and those with one element of each changed."""
     seeds = [(build_seed, secret_seed())]
     models = [reference.make_model(build_seed)]
-    if main and settings.remedies and any(True for _ in models[0].parameters()):
+    if main and settings.remedies and any(it.is_floating_point() for it in models[0].state_dict().values()):
         seeds += 2 * [(secret_seed(), secret_seed())]
         models += [reference.make_model(build) for build, _ in seeds[1:]]
     if settings.remedies:
@@ -124,15 +132,22 @@ def _versions(reference: Reference, build_seed: int, settings: PlanSettings, *, 
 
 
 def _changed_alone(model: torch.nn.Module, generator: torch.Generator) -> list[torch.nn.Module]:
-    """Versions in each of which one parameter or running statistic differs from the version before, and no other."""
-    named = [*model.named_parameters(), *((n, b) for n, b in model.named_buffers() if "running_" in n)]
-    names = [name for name, value in named if value.is_floating_point() and value.numel() and 0 not in value.stride()]
+    """Versions in each of which one parameter or buffer differs from the version before, and no other."""
+    stored = model.state_dict()
+    buffers = [(name, value) for name, value in model.named_buffers() if name in stored]
+    parameters, others = (
+        [name for name, value in named if value.is_floating_point() and value.numel() and 0 not in value.stride()]
+        for named in (list(model.named_parameters()), buffers)
+    )
     if sum(value.nbytes for value in state_of(model).values()) > ALONE_BYTES_AT_MOST:
         return []
+    names = [others.pop(int(torch.randint(len(others), (1,), generator=generator)))] if others else []
+    rest = parameters + others
+    names += [rest[index] for index in torch.randperm(len(rest), generator=generator)[: ALONE - len(names)].tolist()]
     found = [model]
-    for index in torch.randperm(len(names), generator=generator)[:ALONE].tolist():
+    for name in names:
         found.append(copy.deepcopy(found[-1]))
-        value = dict([*found[-1].named_parameters(), *found[-1].named_buffers()])[names[index]]
+        value = dict([*found[-1].named_parameters(), *found[-1].named_buffers()])[name]
         value.data.mul_((0.5 + torch.rand(value.shape, generator=generator)).to(value))
     return found[1:]
 
@@ -342,6 +357,9 @@ class _CaseMaker:
         generator = torch.Generator().manual_seed(secret_seed())
         model, version = copy.deepcopy(self.models[-1]).train(self.modes[0]), len(self.models)
         small = sum(value.nbytes for value in state_of(model).values()) <= ALONE_BYTES_AT_MOST
+        names = {bare_name(node.operator) for node in self._graph.nodes} if self._graph is not None else set(ORDERING)
+        rows = self._graph is not None and not names & NORMS  # of equal elements a norm shows nothing but roundings
+        anywhere = self._graph is not None and names <= WHOLE_OPERATORS
         for refused in range(REFUSALS):
             inputs = self._fresh()
             if share_memory(inputs):
@@ -354,11 +372,13 @@ class _CaseMaker:
                 model, version = self.models[-1].train(self.modes[0]), len(self.models) - 1
             try:
                 with torch.no_grad():
-                    plant(inputs, chosen, numbers, generator)
+                    told = list(nested_tensors(inputs))
+                    plant(told, chosen, numbers, generator, rows=rows, anywhere=anywhere and not refused)
                     if not refused and small:
-                        plant([it.data for it in model.parameters() if it.dim()], chosen, Numbers(), generator)
+                        own = [it.data for it in model.parameters() if it.dim()]
+                        plant(own, chosen, numbers, generator, rows=False, anywhere=False)
                 expectation = self.runs.expect(model, inputs, self.scales)
-                if self._graph is None or any(bare_name(node.operator) in ORDERING for node in self._graph.nodes):
+                if names & set(ORDERING):
                     expectation = with_free_places(model, expectation)
             except (OriginalFailed, RuntimeError, IndexError, ValueError):
                 continue

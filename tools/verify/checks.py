@@ -49,6 +49,8 @@ class Answer:
     """Inputs that are no longer what they were, by their number."""
     stored: frozenset[int] = frozenset()
     """Inputs that kernels stored into, as far as that is known."""
+    stored_state: frozenset[str] = frozenset()
+    """The same of parameters and buffers."""
 
 
 def read_answer(tree: Any, reply: dict[str, Any], blobs: list[torch.Tensor], device: str = "cpu") -> Answer:
@@ -67,6 +69,7 @@ def read_answer(tree: Any, reply: dict[str, Any], blobs: list[torch.Tensor], dev
         data=tuple(blobs[: len(tensors)]),
         changed={int(number): tensor for number, tensor in zip(numbers, after)},
         stored=frozenset(reply.get("stored", ())),
+        stored_state=frozenset(reply.get("stored_state", ())),
     )
 
 
@@ -183,6 +186,9 @@ def check_inputs(case: Case, answer: Answer) -> None:
             raise Failed(Finding.MUTATED_INPUT, f"case {case.name}: input {i} {what}")
     for i in sorted(answer.stored - mutated_inputs(case)):
         raise Failed(Finding.MUTATED_INPUT, f"case {case.name}: a kernel stores into input {i}, if only for a moment")
+    changed = {output.name.removeprefix("buffer ") for output in case.expectation.state_after}
+    if answer.stored_state and not changed:  # where some change, they may lie in one piece of memory with others
+        raise Failed(Finding.STATE, f"case {case.name}: a kernel stores into {min(answer.stored_state)}")
 
 
 @functools.lru_cache(maxsize=512)

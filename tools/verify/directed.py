@@ -74,8 +74,10 @@ PRODUCTS = _words(
     "mm addmm bmm baddbmm addbmm mv addmv dot matmul linear convolution conv1d conv2d conv3d _convolution"
 )
 SUMMING |= PRODUCTS
-MASKED_OUT = _words("where masked_fill softmax _softmax _safe_softmax tril triu index gather mul mul_")
-"""What a product may be masked by: a kernel may then leave out what torch multiplies by zero, and NaN with it."""
+MASKED_OUT = _words("where masked_fill softmax _softmax _safe_softmax tril triu index gather mul relu hardtanh")
+MASKED_OUT |= _words("leaky_relu clamp clamp_min clamp_max maximum minimum amax amin max min hardswish")
+"""What NaN need not come through beside a product: a mask, for whose sake a kernel leaves parts of the product out, or
+a comparison, which in an epilogue drops NaN by habit."""
 PASSING_NAN = PRODUCTS | _words(
     """
     add sub rsub mul div true_divide neg abs exp exp2 expm1 log log1p log2 log10 sqrt rsqrt reciprocal square
@@ -91,8 +93,8 @@ PASSING_NAN = PRODUCTS | _words(
     mse_loss l1_loss smooth_l1_loss huber_loss soft_margin_loss binary_cross_entropy_with_logits nll_loss_forward
     """
 )
-"""Operators that pass NaN on wherever they meet it. Other losses, samplers of images and rounding to a grid have ways of
-their own, which differ from one device to another; binary_cross_entropy ends the GPU's context over it."""
+"""Operators that pass NaN on wherever they meet it. Other losses, samplers of images and rounding to a grid have ways
+of their own, which differ from one device to another; binary_cross_entropy ends the GPU's context over it."""
 BOUNDARIES = {"bucketize": 1, "searchsorted": 0}
 STILL = ("view", "movement", "allocation", "metadata")
 IGNORED = -100
@@ -289,6 +291,10 @@ _QUIET = _words(
     "view _unsafe_view reshape transpose t permute expand slice select squeeze unsqueeze alias detach clone contiguous "
     "split unbind cat stack flatten unflatten lift_fresh scalar_tensor full zeros ones zeros_like empty _to_copy copy"
 )
+
+SHIFTS = _words("bitwise_right_shift bitwise_left_shift __rshift__ __lshift__")
+WHOLE_OPERATORS = (WHOLE_ARITHMETIC | _QUIET | SHIFTS) - _words("floor_divide remainder fmod")
+"""Operators that take whole numbers of any size, but that a shift takes few places."""
 
 RULES: tuple[Rule, ...] = (
     Rule(case=NOT_FINITE, operators=None, kind="float", change=_special),

@@ -2,18 +2,19 @@
 
 Inputs drawn at random never hold one certain number, so a kernel that treats 1.2345678 otherwise than its neighbours
 looks right on all of them. But the kernel has to name the number: in its text, in a global, as an argument of a launch,
-or in a constant on the tape. `numbers_on` collects these; `plant` writes them, and what simple arithmetic makes of them,
-into inputs. Not covered: numbers that a kernel finds by longer arithmetic, and conditions on intermediate values.
+or in a constant on the tape. `numbers_on` collects these; `plant` writes them, and what simple arithmetic makes of
+them, into inputs. Not covered: numbers that a kernel finds by longer arithmetic, and conditions on intermediate values.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import itertools
 import math
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ from triton_agent.tools.parsing import parse
 from triton_agent.tools.tape.kernel_values import bare, calculated
 from triton_agent.tools.tape.kernels import JitFunction, KernelSet
 from triton_agent.tools.tape.tape import Constant, Constexpr, Launch, Tape, View, views_in
-from triton_agent.tools.verify.input_tensors import is_plain, tensors_in
+from triton_agent.tools.verify.input_tensors import is_plain
 
 TAME = frozenset({0.0, 1.0, 2.0, 0.5, 3.0, 4.0})
 """Named by nearly every kernel; nothing is derived from these, and no row is filled with them."""
@@ -32,8 +33,18 @@ PAIRED = 8
 NUMBERS_AT_MOST = 400
 ROWS = 4
 """Rows that are filled with one number each, for conditions on a whole row."""
+RELATED = 8
+"""Equal elements of two inputs, and as many opposite ones."""
 CONSTANT_VALUES = 64
 """Elements at the start of each constant that are read."""
+MATHEMATICS: Mapping[str, Callable[[float], float]] = {
+    **{name: getattr(math, name) for name in ("exp", "exp2", "log", "log2", "sqrt", "sin", "cos", "tanh", "erf")},
+    **{name: getattr(math, name) for name in ("floor", "ceil")},
+    "abs": abs,
+    "rsqrt": lambda it: 1.0 / math.sqrt(it),
+    "sigmoid": lambda it: 1.0 / (1.0 + math.exp(-it)),
+}
+"""Functions of the language by their last name; what others are given is taken for what they return."""
 ORDINARY, FAR = 10.0, 1e6
 """Numbers up to so many times the largest input share a case; what lies further away would hide them."""
 
@@ -74,14 +85,17 @@ class Numbers:
 
 def numbers_on(tape: Tape, kernels: KernelSet) -> Numbers:
     """The numbers that the kernels of a tape name."""
-    in_text = {number for function in kernels.functions.values() for number in _in_function(function)}
+    bound: dict[str, dict[str, Any]] = {identity: {} for identity in kernels.functions}
     given: set[int | float] = set()
     views: dict[int, View] = {}
     for step in (*tape.prologue, *tape.steps):
         if isinstance(step, Launch):
-            for _, value in step.choices[0].arguments:
-                given |= set(_plain_numbers(value.value if isinstance(value, Constexpr) else value))
+            for name, value in step.choices[0].arguments:
+                numbers = list(_plain_numbers(value.value if isinstance(value, Constexpr) else value))
+                given |= set(numbers)
                 views |= {view.buffer: view for view in views_in(value)}
+                if len(numbers) == 1:
+                    bound[step.choices[0].kernel][name] = numbers[0]
     for step in (*tape.prologue, *tape.steps):
         if isinstance(step, Constant) and step.buffer in views and not step.relocations:
             dtype = DTYPES[views[step.buffer].dtype]
@@ -89,34 +103,45 @@ def numbers_on(tape: Tape, kernels: KernelSet) -> Numbers:
             whole = bytearray(data[: len(data) - len(data) % dtype.itemsize])
             if whole and not dtype.is_complex:
                 given |= set(_plain_numbers(torch.frombuffer(whole, dtype=dtype).tolist()))
-    return Numbers(in_text=frozenset(in_text), given=frozenset(given))
+    functions = kernels.functions.items()
+    in_text = {number for identity, function in functions for number in _in_function(function, bound[identity])}
+    return Numbers(in_text=frozenset(in_text - given), given=frozenset(given))
 
 
-def _in_function(function: JitFunction) -> Iterator[int | float]:
-    """Literals, globals, defaults, and what operators make of them."""
-    known = {name: bare(value) for name, value in function.globals}
+def _in_function(function: JitFunction, bound: Mapping[str, Any]) -> Iterator[int | float]:
+    """Literals, globals and defaults, and what operators and functions of the language make of them.
+
+    `bound` are arguments of its launch.
+    """
+    known: dict[str, Any] = {name: bare(value) for name, value in function.globals} | dict(bound)
 
     def value_of(node: ast.AST) -> int | float | None:
+        value: object = None
         if isinstance(node, ast.Constant):
-            value: object = node.value
+            value = node.value
         elif isinstance(node, (ast.Name, ast.Attribute)):
             value = known.get(ast.unparse(node))
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             operand = value_of(node.operand)
-            return None if operand is None else -operand
+            value = None if operand is None else -operand
         elif isinstance(node, ast.BinOp):
             left, right = value_of(node.left), value_of(node.right)
-            return None if left is None or right is None else calculated(node.op, left, right)
-        elif isinstance(node, ast.Call) and len(node.args) == 1:  # tl.constexpr(c), float(c), tl.cast(c, ...)
-            return value_of(node.args[0])
-        else:
-            return None
+            value = None if left is None or right is None else calculated(node.op, left, right)
+        elif isinstance(node, ast.Call) and len(node.args) == 1:
+            argument = value_of(node.args[0])
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            with contextlib.suppress(ArithmeticError, ValueError):
+                value = argument if argument is None else MATHEMATICS.get(name, lambda it: it)(argument)
         return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
-    for node in ast.walk(parse(function.source)):
-        value = value_of(node)
-        if value is not None:
-            yield value
+    tree = parse(function.source)
+    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and len(node.targets) == 1]
+    for node in 2 * assigned:  # twice: the walk goes by depth, and not as the lines run
+        target, value = node.targets[0], value_of(node.value)
+        if isinstance(target, ast.Name) and value is not None:
+            known[target.id] = value
+    values = (value_of(node) for node in ast.walk(tree))
+    yield from (value for value in values if value is not None)
     yield from _plain_numbers(list(known.values()))
     yield from _plain_numbers([bare(parameter.default) for parameter in function.parameters])
 
@@ -171,34 +196,61 @@ def groups(numbers: Numbers, largest: float) -> list[tuple[float, ...]]:
     return [group for group in split if group]
 
 
-def plant(values: Iterable[Any], floats: tuple[float, ...], numbers: Numbers, generator: torch.Generator) -> None:
-    """Write the numbers, and their neighbours in its dtype, at random places of each tensor, and fill some rows.
+def plant(
+    tensors: Sequence[torch.Tensor],
+    floats: tuple[float, ...],
+    numbers: Numbers,
+    generator: torch.Generator,
+    *,
+    rows: bool,
+    anywhere: bool,
+) -> None:
+    """Write the numbers, and their neighbours in its dtype, at random places of each tensor.
 
-    Whole numbers go where others like them are: within the range of a tensor whose elements are in no order.
+    `rows`: some rows are filled with one number, one is put in order, one in reverse. Tensors of one shape get equal
+    and opposite elements here and there. Whole numbers go where others like them are: within the range of a tensor
+    whose elements are in no order; `anywhere`: beyond, too, and to the ends of the dtype.
     """
-    for tensor in tensors_in(list(values)):
-        if not is_plain(tensor) or not tensor.numel() or any(stride == 0 for stride in tensor.stride()):
-            continue
+    ready = [it for it in tensors if is_plain(it) and it.numel() and 0 not in it.stride()]
+    for tensor in ready:
         if tensor.is_floating_point():
             wanted = torch.tensor(floats, dtype=torch.float64).to(tensor.dtype)
             down, up = (torch.nextafter(wanted, torch.full_like(wanted, way)) for way in (-math.inf, math.inf))
             _scatter(tensor, torch.stack([wanted, up, down]).reshape(-1), generator)
-            chosen = [value for value in numbers.row_values() if value in floats]
-            if tensor.dim() > 1 and tensor[..., 0].numel() >= 4 * len(chosen):
-                rows = torch.randperm(tensor.shape[0], generator=generator)
-                for row, value in zip(rows.tolist(), chosen):
-                    tensor[(row, *(0 for _ in tensor.shape[1:-1]))] = value
-        elif tensor.dtype in (torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8):
-            flat = tensor.reshape(-1)
-            low, high = int(flat.min()), int(flat.max())
+            if rows:
+                _plant_rows(tensor, [value for value in numbers.row_values() if value in floats], generator)
+        elif tensor.dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
+            flat, ends = tensor.reshape(-1), torch.iinfo(tensor.dtype)
+            low, high = (ends.min, ends.max) if anywhere else (int(flat.min()), int(flat.max()))
             if bool((flat.diff() < 0).any()):  # in order they are offsets or positions
-                wanted = torch.tensor([it for it in numbers.wholes() if low <= it <= high], dtype=tensor.dtype)
-                _scatter(tensor, wanted, generator)
+                wholes = [*((ends.min, ends.max) if anywhere else ()), *numbers.wholes()]
+                chosen = [number for number in wholes if low <= number <= high]
+                _scatter(tensor, torch.tensor(chosen, dtype=tensor.dtype), generator)
+    for one, other in itertools.combinations([it for it in ready if it.is_floating_point()], 2):
+        if one.shape == other.shape:
+            index = _places(one, 2 * RELATED, generator)
+            signs = torch.ones(len(index[0]), device=one.device).masked_fill_(torch.arange(len(index[0])) % 2 > 0, -1)
+            other[index] = (one[index] * signs).to(other.dtype)
+
+
+def _plant_rows(tensor: torch.Tensor, filled: list[float], generator: torch.Generator) -> None:
+    """One of its own elements, and these numbers, fill a row each; two other rows are put in order."""
+    if tensor.dim() < 2 or tensor.shape[0] < 2 * (len(filled) + 3):
+        return
+    chosen = torch.randperm(tensor.shape[0], generator=generator).tolist()
+    lines = [tensor[(row, *(0 for _ in tensor.shape[1:-1]))] for row in chosen[: len(filled) + 3]]
+    lines[0].copy_(lines[0].sort().values)
+    lines[1].copy_(lines[1].sort(descending=True).values)
+    for line, value in zip(lines[2:], [float(lines[2][0]), *filled]):
+        line.fill_(value)
 
 
 def _scatter(tensor: torch.Tensor, wanted: torch.Tensor, generator: torch.Generator) -> None:
     """At random places, at most half of them; the first of `wanted` first."""
     wanted = wanted[torch.isfinite(wanted.double())][: max(1, tensor.numel() // 2)]
-    places = torch.randperm(tensor.numel(), generator=generator)[: len(wanted)]
-    index = torch.unravel_index(places, tensor.shape)
-    tensor[tuple(it.to(tensor.device) for it in index)] = wanted.to(tensor.device)
+    tensor[_places(tensor, len(wanted), generator)] = wanted.to(tensor.device)
+
+
+def _places(tensor: torch.Tensor, count: int, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+    chosen = torch.randperm(tensor.numel(), generator=generator)[:count]
+    return tuple(index.to(tensor.device) for index in torch.unravel_index(chosen, tensor.shape))

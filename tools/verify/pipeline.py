@@ -49,12 +49,11 @@ from triton_agent.tools.verify.questions import call, judge, launch_counts, righ
 from triton_agent.tools.verify.session import Failed
 from triton_agent.tools.verify.shipped_file import check_file
 from triton_agent.tools.verify.spot_checks import (
-    FILLS,
     compare_written,
-    filled,
+    fillings,
     position_named,
     programs_to_run,
-    tells_by_parts,
+    waits_for_others,
 )
 
 Stage = tuple[str, Callable[[Job], None]]
@@ -171,24 +170,22 @@ def _check_spots(job: Job) -> None:
     if spot.is_as_given:
         check_launches(program.tape, empty_outputs=False)
         check_library(work_of(program.tape), spot.work, allow_library=job.settings.allow_library)
-    if not tells_by_parts(program.tape, program.kernel_set):
-        job.notes.append(f"{case.name}: not looked at, since programs there do not write the answer by parts")
+    if waits_for_others(program.kernel_set) or not any(program.tape.launches()):
+        job.notes.append(f"{case.name}: not looked at, since programs may wait for others there")
         return
-    only = programs_to_run(numbers, program.tape)
-    one = sum(1 for _ in program.tape.launches()) == 1
-    try:
-        answers = [call(job, spot.trial, case, only=only)[0].tensors]
-        for value in () if one else FILLS:
-            tape = filled(program.tape, value)
-            other = dataclasses.replace(program, name=f"{program.name} / {value:g}", tape=tape, encoded=encode(tape))
-            send_program(job, job.runner, other)
-            job.runner.ask("parameters", [spot.trial.states[0]], name=other.name)
+    only = programs_to_run(numbers_on(program.tape, program.kernel_set), program.tape)
+    answers = [call(job, spot.trial, case, only=only)[0].tensors]
+    for number, tape in enumerate(fillings(program.tape, program.kernel_set)):
+        other = dataclasses.replace(program, name=f"{program.name} / {number}", tape=tape, encoded=encode(tape))
+        send_program(job, job.runner, other)
+        job.runner.ask("parameters", [spot.trial.states[0]], name=other.name)
+        try:
             answers.append(call(job, spot.trial, case, only=only, program=other)[0].tensors)
-    except Failed as failed:
-        if one or failed.worker_died:
-            raise
-        job.notes.append(f"{case.name}: not looked at, since launches need all programs of those before them")
-        return
+        except Failed as failed:
+            if failed.worker_died:
+                raise
+            job.notes.append(f"{case.name}: not looked at, since launches need all programs of those before them")
+            return
     compare_written(case, answers)
 
 

@@ -63,17 +63,19 @@ def call(
     measure: bool = False,
     only: Sequence[int] | None = None,
     program: Program | None = None,
+    more_bytes: int = 0,
 ) -> tuple[checks.Answer, dict[str, Any]]:
     """One question and its answer, and what the executor says beside it.
 
     `salt`: what fresh memory is filled with; drawn, so that no byte of an answer is there by itself in every case.
-    `only`: numbers of the programs to run, in the interpreter. `program`: another tape, which the executor has.
+    `only`: numbers of the programs to run, in the interpreter. `program`: another tape, which the executor has,
+    and whose answer is larger by `more_bytes`.
     """
     program = program or program_of(job, trial, case)
     reply, blobs = job.runner.ask(
         "call",
         [case.expectation.packed_inputs],
-        expected_bytes=case.expectation.answer_bytes,
+        expected_bytes=case.expectation.answer_bytes + more_bytes,
         name=program.name,
         silenced=silenced,
         salt=secrets.randbelow(2) if salt is None else salt,

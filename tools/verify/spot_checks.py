@@ -3,9 +3,8 @@
 Without a GPU a large problem is checked at a smaller size, so a kernel that is wrong beyond that size looks right. Here
 the candidate is traced once more at the problem's own size, or at one that reaches the largest position its kernels
 name. Of the launch on that tape a few programs run: some at random, and those next to positions that the kernels name.
-What they write is compared with the reference, coarsely: rounding was judged before. Of several launches only those
-elements count that do not depend on programs that were left out. Where programs add to one element, or torch has begun
-it, nothing is looked at, and a note says so.
+What they write is compared with the reference, coarsely: rounding was judged before. Only those elements count that
+do not depend on programs that were left out. Where programs wait for each other, a note says that nobody looked.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import itertools
 import math
 import random
 import threading
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -31,7 +31,7 @@ from triton_agent.tools.results import Finding
 from triton_agent.tools.tape.kernel_effects import WrittenParameters
 from triton_agent.tools.tape.kernels import KernelSet
 from triton_agent.tools.tape.slicing import effects_of
-from triton_agent.tools.tape.tape import Allocate, Constexpr, Launch, Operate, Step, Tape, views_in
+from triton_agent.tools.tape.tape import Constant, Constexpr, Launch, Operate, Place, Step, Tape, View, views_in
 from triton_agent.tools.verify.authorship import OriginalWork, work_during
 from triton_agent.tools.verify.distributions import randomise
 from triton_agent.tools.verify.expectation import Expectation, Output, state_of, tensors_of
@@ -53,8 +53,8 @@ AT_RANDOM, NAMED_AT_MOST = 8, 24
 """Programs that run."""
 GROSS = {4: 0.02, 8: 0.02}
 """Error over the size of the element and of the output, by bytes of the dtype; narrower ones may err by a tenth."""
-FILLS = (1e30, -1e30)
-"""What fresh memory is filled with, to see whether what some programs write depends on what others did not."""
+FILLS = ((3e4, 3), (-3e4, 0))
+"""What memory is filled with, floats and whole numbers, to see on what the programs that run depend."""
 WRONG_WHOLES = 0.02
 """Share of whole numbers that may differ, which rounding and ties decide."""
 
@@ -199,35 +199,51 @@ def programs_to_run(numbers: Numbers, tape: Tape) -> list[int]:
     return sorted({0, count - 1, *chosen, *(chance.randrange(count) for _ in range(AT_RANDOM))})
 
 
-def tells_by_parts(tape: Tape, kernels: KernelSet) -> bool:
-    """Whether what some programs write is what all of them together would: nothing is added up or begun otherwise."""
-    if not any(tape.launches()) or any("atomic_" in function.source for function in kernels.functions.values()):
-        return False
+def waits_for_others(kernels: KernelSet) -> bool:
+    """Whether a program may wait for what another one stores, which then has to run as well."""
+    sources = [function.source for function in kernels.functions.values()]
+    return any("while " in source for source in sources) and any("atomic_" in source for source in sources)
+
+
+def fillings(tape: Tape, kernels: KernelSet) -> list[Tape]:
+    """The tape with memory that kernels write full of one number to begin with, and of another; none are needed
+    where a single launch writes memory that holds nothing before.
+
+    What depends on that number depends on programs that were left out, or on what they add to. Memory that torch copied
+    something into and that one launch goes on with stays as it is: a program finds its part of it there.
+    """
+    fresh = {number for number, buffer in enumerate(tape.buffers) if buffer.place is Place.FRESH}
     steps = list(zip(tape.steps, effects_of(tape.steps, tape.buffers, WrittenParameters(kernels))))
-    by_launches = {number for step, effect in steps if isinstance(step, Launch) for number in effect.writes}
-    return {view.buffer for view in tape.outputs} <= by_launches and not any(
-        effect.writes & by_launches for step, effect in steps if not isinstance(step, (Allocate, Launch))
-    )
+    writers = Counter(n for step, effect in steps if isinstance(step, Launch) for n in effect.writes & fresh)
+    others = [
+        effect for step, effect in steps if isinstance(step, (Operate, Constant)) and effect.writes & set(writers)
+    ]
+    single = sum(1 for _ in tape.launches()) == 1 and not others
+    if single and not any("atomic_" in function.source for function in kernels.functions.values()):
+        return []
+    copied = {number for effect in others if effect.reads - effect.writes for number in effect.writes}
+    filled = {number for number, count in writers.items() if count > 1 or number not in copied}
+    return [_filled(tape, filled, *values) for values in FILLS]
 
 
-def filled(tape: Tape, value: float) -> Tape:
-    """The tape with all memory for floats full of a number to begin with: what depends on it was left to others."""
-    views = {
-        view.buffer: view
-        for launch in tape.launches()
-        for _, argument in launch.choices[0].arguments
-        for view in views_in(argument)
-        if DTYPES[view.dtype].is_floating_point
-    }
-    steps: list[Step] = []
+def _filled(tape: Tape, numbers: set[int], for_floats: float, for_wholes: int) -> Tape:
+    """Each of these buffers is filled before the first launch that is given it."""
+    left, steps = set(numbers), list[Step]()
     for step in tape.steps:
+        for view in _views(step) if isinstance(step, Launch) else ():
+            dtype = DTYPES[view.dtype]
+            if view.buffer in left and not dtype.is_complex:
+                left.remove(view.buffer)
+                size = tape.buffers[view.buffer].size_bytes // dtype.itemsize
+                whole = dataclasses.replace(view, shape=(size,), strides=(1,), offset=0)
+                value = for_floats if dtype.is_floating_point else for_wholes
+                steps.append(Operate(operator="aten.fill_.Scalar", args=(whole, value), kwargs=(), results=(whole,)))
         steps.append(step)
-        if isinstance(step, Allocate) and step.buffer in views:
-            view = views[step.buffer]
-            whole = tape.buffers[step.buffer].size_bytes // DTYPES[view.dtype].itemsize
-            view = dataclasses.replace(view, shape=(whole,), strides=(1,), offset=0)
-            steps.append(Operate(operator="aten.fill_.Scalar", args=(view, value), kwargs=(), results=(view,)))
     return dataclasses.replace(tape, steps=tuple(steps))
+
+
+def _views(launch: Launch) -> list[View]:
+    return [view for _, value in launch.choices[0].arguments for view in views_in(value)]
 
 
 def compare_written(case: Case, answers: Sequence[Sequence[torch.Tensor]]) -> None:
