@@ -309,7 +309,9 @@ class _CaseMaker:
             except (OriginalFailed, RuntimeError, IndexError, ValueError):
                 continue
             sound = name == NOT_FINITE or _non_finite_share(expectation) <= _non_finite_share(given)
-            judged = _judged_share(expectation) + (_nan_share(expectation) if name == NOT_FINITE else 0.0)
+            judged = _judged_share(expectation)
+            if name == NOT_FINITE and not asked.compares:
+                judged += _nan_share(expectation)
             if sound and judged >= SHARE_JUDGED * _judged_share(given):
                 cases.append(self._case_of(expectation, name, self.modes[0], version=version))
                 return

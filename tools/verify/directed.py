@@ -74,10 +74,11 @@ PRODUCTS = _words(
     "mm addmm bmm baddbmm addbmm mv addmv dot matmul linear convolution conv1d conv2d conv3d _convolution"
 )
 SUMMING |= PRODUCTS
-MASKED_OUT = _words("where masked_fill softmax _softmax _safe_softmax tril triu index gather mul relu hardtanh")
-MASKED_OUT |= _words("leaky_relu clamp clamp_min clamp_max maximum minimum amax amin max min hardswish")
-"""What NaN need not come through beside a product: a mask, for whose sake a kernel leaves parts of the product out, or
-a comparison, which in an epilogue drops NaN by habit."""
+NAN_DROPPED = _words("relu hardtanh leaky_relu clamp clamp_min clamp_max maximum minimum hardswish") | FIRST | ORDERING
+NAN_DROPPED |= _words("amax amin")
+"""Comparisons, which by habit drop NaN in an epilogue or at the end of a reduction."""
+MASKED_OUT = NAN_DROPPED | _words("where masked_fill softmax _softmax _safe_softmax tril triu index gather mul")
+"""What NaN need not come through beside a product; for the sake of a mask a kernel leaves parts of the product out."""
 PASSING_NAN = PRODUCTS | _words(
     """
     add sub rsub mul div true_divide neg abs exp exp2 expm1 log log1p log2 log10 sqrt rsqrt reciprocal square
@@ -325,6 +326,8 @@ class Directed:
     """Whether elements are put in order, of which NaN has no place."""
     sums: bool
     """Whether elements are added up, where an infinity may become NaN on the way."""
+    compares: bool = False
+    """Whether NaN meets a comparison."""
 
     def change(self, case: str, inputs: list[Any], generator: torch.Generator, refused: int) -> None:
         """Change inputs in place."""
@@ -351,9 +354,10 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
     orders = bool(names & ORDERING)
     picks = orders or bool(names & FIRST)
     casts = any(_makes_whole(node, graph) for node in graph.nodes)
+    compares = bool(names & NAN_DROPPED)
     found: dict[str, tuple[tuple[Rule, Feed], ...]] = {}
     if share_memory(inputs) or len(tensors) != len(graph.inputs):
-        return Directed(feeds=found, picks=picks, orders=orders, sums=bool(names & SUMMING))
+        return Directed(feeds=found, picks=picks, orders=orders, sums=bool(names & SUMMING), compares=compares)
     for case in DIRECTED:
         if case == NOT_FINITE and not _passes_nan_on(graph):
             continue
@@ -370,7 +374,7 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
                 taken.setdefault(feed.position, (rule, feed))
         if feeds or halves:
             found[case] = (*feeds.values(), *halves.values())
-    return Directed(feeds=found, picks=picks, orders=orders, sums=bool(names & SUMMING))
+    return Directed(feeds=found, picks=picks, orders=orders, sums=bool(names & SUMMING), compares=compares)
 
 
 def _passes_nan_on(graph: OperatorGraph) -> bool:

@@ -140,7 +140,8 @@ def _in_function(function: JitFunction, bound: Mapping[str, Any]) -> Iterator[in
         target, value = node.targets[0], value_of(node.value)
         if isinstance(target, ast.Name) and value is not None:
             known[target.id] = value
-    values = (value_of(node) for node in ast.walk(tree))
+    negated = {id(node.operand) for node in ast.walk(tree) if isinstance(node, ast.UnaryOp)}
+    values = (value_of(node) for node in ast.walk(tree) if id(node) not in negated)
     yield from (value for value in values if value is not None)
     yield from _plain_numbers(list(known.values()))
     yield from _plain_numbers([bare(parameter.default) for parameter in function.parameters])

@@ -6,6 +6,7 @@
     first     one call on the cheapest case; do the results depend on its kernels, and do these do the work (where not:
               the same at the main sizes)
     check     every case of the plan
+    spots     without a GPU, after `file`: some programs at sizes that are too large to be run whole
     file      of a shipped file: the file itself on the cases at the main sizes; other candidates have none
     repeat    on a GPU: the same call again, for equal bits, memory, and what its kernels need
     time      on a GPU: paired with the reference, the GPU held alone
@@ -132,8 +133,6 @@ def check_all(job: Job) -> None:
             _run_trial(job, index)
         _ask_for_named_numbers(job)
         check_fresh_memory(job, job.plan.trials[0], job.plan.trials[0].cases[0])
-        if job.settings.device == "cpu":
-            _check_spots(job)
 
 
 def _ask_for_named_numbers(job: Job) -> None:
@@ -151,9 +150,9 @@ def _ask_for_named_numbers(job: Job) -> None:
         job.prepared[program.name] = None
 
 
-def _check_spots(job: Job) -> None:
+def check_spots(job: Job) -> None:
     """A few programs at the problem's full size, or as far as the candidate's kernels name positions."""
-    if job.plan.spots is None:
+    if job.plan.spots is None or job.settings.device != "cpu":
         return
     trial = job.plan.trials[job.plan.main]
     small = job.programs.of(trial, trial.cases[0])
@@ -174,18 +173,19 @@ def _check_spots(job: Job) -> None:
         job.notes.append(f"{case.name}: not looked at, since programs may wait for others there")
         return
     only = programs_to_run(numbers_on(program.tape, program.kernel_set), program.tape)
-    answers = [call(job, spot.trial, case, only=only)[0].tensors]
-    for number, tape in enumerate(fillings(program.tape, program.kernel_set)):
-        other = dataclasses.replace(program, name=f"{program.name} / {number}", tape=tape, encoded=encode(tape))
-        send_program(job, job.runner, other)
-        job.runner.ask("parameters", [spot.trial.states[0]], name=other.name)
-        try:
+    answers = []
+    try:
+        answers.append(call(job, spot.trial, case, only=only)[0].tensors)
+        for number, tape in enumerate(fillings(program.tape, program.kernel_set)):
+            other = dataclasses.replace(program, name=f"{program.name} / {number}", tape=tape, encoded=encode(tape))
+            send_program(job, job.runner, other)
+            job.runner.ask("parameters", [spot.trial.states[0]], name=other.name)
             answers.append(call(job, spot.trial, case, only=only, program=other)[0].tensors)
-        except Failed as failed:
-            if failed.worker_died:
-                raise
-            job.notes.append(f"{case.name}: not looked at, since launches need all programs of those before them")
-            return
+    except Failed as failed:
+        if failed.finding is not Finding.TOO_SLOW and (failed.worker_died or not answers):
+            raise
+        job.notes.append(f"{case.name}: not looked at, since some programs do not run alone ({failed.message[:200]})")
+        return
     compare_written(case, answers)
 
 
@@ -238,6 +238,7 @@ STAGES: tuple[Stage, ...] = (
     ("first", first_call),
     ("check", check_all),
     ("file", check_file),
+    ("spots", check_spots),
     ("repeat", repeat_call),
     ("time", race_original),
     ("compiled", race_compiled),

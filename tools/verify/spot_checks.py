@@ -160,7 +160,7 @@ def position_named(numbers: Numbers, tape: Tape, visited: int) -> int:
     tile = max(_tiles(tape), default=1)
     wanted = [number for number in numbers.given if _is_whole(number) and visited < number <= FARTHEST]
     for number in filter(_is_whole, numbers.in_text):
-        if programs < number <= FARTHEST // tile:
+        if isinstance(number, int) and programs < number <= FARTHEST // tile:
             wanted.append(number * tile)
         elif visited < number <= FARTHEST:
             wanted.append(number)
