@@ -27,6 +27,7 @@ from triton_agent.tools.tape.tape import (
     Constexpr,
     Descriptor,
     Launch,
+    Named,
     Operate,
     Place,
     Step,
@@ -175,16 +176,29 @@ def _admit_operator(tape: Tape, step: Operate, made: set[int]) -> None:
     _require(parts[1] not in UNFILLED, f"{step.operator}, where memory is made by an allocation")
     _require(parts[1] not in FORBIDDEN and kind_of(step.operator) in SAFE_KINDS, f"the operator {step.operator}")
     try:
-        schema_of(step.operator)
+        named = {argument.name for argument in schema_of(step.operator).arguments}
     except (AttributeError, ValueError, AssertionError) as error:
         raise NotAdmitted(f"no operator {step.operator}") from error
+    _require(all(name in named for name, _ in step.kwargs), f"{step.operator} has no such argument")
     for value in (*step.args, *(value for _, value in step.kwargs)):
+        _admit_names(value)
         _require(not _holds(value, (Address, Descriptor, Constexpr)), "an operator is given what only a launch takes")
     for view in step.results:
         if view is not None:
             _within(tape, view)
             _require(view.buffer in made or tape.buffers[view.buffer].place is Place.FRESH, "a result lies outside")
             made.add(view.buffer)
+
+
+def _admit_names(value: object) -> None:
+    """Names stand in the text of a shipped file, so each is one that torch itself has."""
+    if isinstance(value, tuple):
+        for item in value:
+            _admit_names(item)
+    elif isinstance(value, Named):
+        kind = {"dtype": torch.dtype, "layout": torch.layout, "memory_format": torch.memory_format}.get(value.kind)
+        known = value.kind == "device" if kind is None else isinstance(getattr(torch, value.name, None), kind)
+        _require(known and value.name.isidentifier(), f"torch has no {value.kind} {value.name[:40]!r}")
 
 
 def _holds(value: object, kinds: tuple[type, ...]) -> bool:
@@ -198,6 +212,9 @@ def _admit_choice(choice: Choice) -> None:
     _require(math.prod(choice.grid) < 1 << 40, "a grid without bounds")
     names = [name for name, _ in choice.arguments]
     _require(len(set(names)) == len(names), "an argument is given twice")
+    _require(all(name.isidentifier() for name in names), "an argument has a name that no parameter can have")
+    for _, value in (*choice.arguments, *choice.options):
+        _admit_names(value)
     for name, value in choice.options:
         if name not in OPTIONS or (value is not None and not isinstance(value, OPTIONS[name])):
             raise UnknownOption(f"Keyword argument {name} was specified but unrecognised")

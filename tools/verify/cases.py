@@ -26,9 +26,11 @@ from triton_agent.tools.isolate.tensors import nested_tensors
 from triton_agent.tools.operators import bare_name
 from triton_agent.tools.verify.directed import (
     DIRECTED,
+    HUGE,
     NORMS,
     NOT_FINITE,
     SHARE_JUDGED,
+    SUMMING,
     WHOLE_OPERATORS,
     Directed,
     directed,
@@ -366,10 +368,12 @@ class _CaseMaker:
             inputs = self._fresh()
             if share_memory(inputs):
                 return None
-            chosen = floats
+            ceiling = min((HUGE.get(it.dtype, 1e15) for it in _floats(inputs)), default=math.inf)
+            summed = self._graph is None or bool(names & SUMMING)
+            chosen = tuple(number for number in floats if abs(number) <= ceiling or not summed)
             if refused == REFUSALS - 1:
                 within = [(float(it.min()), float(it.max())) for it in _floats(inputs)]
-                chosen = tuple(number for number in floats if all(low <= number <= high for low, high in within))
+                chosen = tuple(number for number in chosen if all(low <= number <= high for low, high in within))
             if refused:
                 model, version = self.models[-1].train(self.modes[0]), len(self.models) - 1
             try:
