@@ -150,7 +150,7 @@ class Program:
 
     def bound(self, inputs: Sequence[torch.Tensor]) -> Bound:
         """Inputs for several calls."""
-        self._prepare()
+        self.prepare()
         frame = _Frame(self._kept.run, self._kept.tensors.copy(), dict(self._kept.blocks))
         self._bind(frame, self.tape.inputs, inputs)
         return Bound(frame=frame)
@@ -174,7 +174,8 @@ class Program:
                 self._check_guards(frame)
             return outputs
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
+        """Run the prologue, if it has not run with these parameters."""
         if not self._is_prepared:
             with torch.no_grad(), torch.random.fork_rng(devices=[]):
                 torch.manual_seed(self._seed)

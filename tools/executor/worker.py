@@ -208,6 +208,10 @@ class Executor:
             seed=int(message["seed"]),
         )
         held_bytes = self._device_bytes() if message["measure"] else 0
+        if message.get("only") is not None and isinstance(program, Program):
+            program.launcher.begin(message["order"])
+            with self._candidate("forward", program):
+                program.prepare()  # all programs of the prologue run
         program.launcher.begin(message["order"], message.get("only"))
         began = time.perf_counter()
         with self._candidate("forward", program):

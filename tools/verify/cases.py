@@ -146,11 +146,13 @@ def _changed_alone(model: torch.nn.Module, generator: torch.Generator) -> list[t
     names = [others.pop(int(torch.randint(len(others), (1,), generator=generator)))] if others else []
     rest = parameters + others
     names += [rest[index] for index in torch.randperm(len(rest), generator=generator)[: ALONE - len(names)].tolist()]
+    stored_tables = {name for name, _ in buffers if "running_" not in name}
     found = [model]
     for name in names:
         found.append(copy.deepcopy(found[-1]))
         value = dict([*found[-1].named_parameters(), *found[-1].named_buffers()])[name]
-        value.data.mul_((0.5 + torch.rand(value.shape, generator=generator)).to(value))
+        alike = name in stored_tables  # what a table repeats stays repeated, and a kernel may know that it does
+        value.data.mul_((0.5 + torch.rand(() if alike else value.shape, generator=generator)).to(value))
     return found[1:]
 
 

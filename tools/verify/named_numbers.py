@@ -164,9 +164,12 @@ def _is_float32(number: float) -> bool:
 
 
 def _as_bits(number: float) -> Iterator[float]:
-    """The float32 with the bits of a whole number."""
-    if isinstance(number, int) and 1 << 16 <= abs(number) < 1 << 32:
-        value = struct.unpack("<f", struct.pack("<I", number % (1 << 32)))[0]
+    """The float32 with the bits of a whole number, in all of it or in either half."""
+    if not isinstance(number, int) or not 256 <= abs(number) < 1 << 32:
+        return
+    small = number < 1 << 16
+    for bits in (number << 16, 0x3FC00000 | number) if small else (number % (1 << 32),):
+        value = struct.unpack("<f", struct.pack("<I", bits % (1 << 32)))[0]
         if math.isfinite(value):
             yield value
 
@@ -235,9 +238,11 @@ def plant(
 
 
 def _plant_rows(tensor: torch.Tensor, filled: list[float], generator: torch.Generator) -> None:
-    """One of its own elements, and these numbers, fill a row each; two other rows are put in order."""
+    """One of its own elements, and these numbers, fill a row each; two rows are put in order, two equal others."""
     if tensor.dim() < 2 or tensor.shape[0] < 2 * (len(filled) + 3):
         return
+    tensor[1].copy_(tensor[0])
+    tensor[-1].copy_(tensor[-2])
     chosen = torch.randperm(tensor.shape[0], generator=generator).tolist()
     lines = [tensor[(row, *(0 for _ in tensor.shape[1:-1]))] for row in chosen[: len(filled) + 3]]
     lines[0].copy_(lines[0].sort().values)
