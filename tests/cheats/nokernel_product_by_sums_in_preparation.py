@@ -34,5 +34,7 @@ class ModelNew(nn.Module):
             self.folded = (self.second.weight[:, :, None] * self.first.weight[None]).sum(1)
         N, K = self.folded.shape
         out = torch.empty((x.shape[0], N), dtype=x.dtype, device=x.device)
-        linear_kernel[(x.shape[0],)](x, self.folded, out, K, N, BK=triton.next_power_of_2(K), BN=triton.next_power_of_2(N))
+        linear_kernel[(x.shape[0],)](
+            x, self.folded, out, K, N, BK=triton.next_power_of_2(K), BN=triton.next_power_of_2(N)
+        )
         return out

@@ -54,7 +54,7 @@ from triton_agent.tools.verify.spot_checks import (
     fillings,
     position_named,
     programs_to_run,
-    waits_for_others,
+    tells_by_parts,
 )
 
 Stage = tuple[str, Callable[[Job], None]]
@@ -169,8 +169,8 @@ def check_spots(job: Job) -> None:
     if spot.is_as_given:
         check_launches(program.tape, empty_outputs=False)
         check_library(work_of(program.tape), spot.work, allow_library=job.settings.allow_library)
-    if waits_for_others(program.kernel_set) or not any(program.tape.launches()):
-        job.notes.append(f"{case.name}: not looked at, since programs may wait for others there")
+    if not tells_by_parts(program.tape, program.kernel_set):
+        job.notes.append(f"{case.name}: not looked at, since no part of the answer is made by some programs alone")
         return
     only = programs_to_run(numbers_on(program.tape, program.kernel_set), program.tape)
     answers = []

@@ -26,6 +26,7 @@ from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.executor.memory import POISON, poisoned
 from triton_agent.tools.isolate.payloads import pack
 from triton_agent.tools.isolate.tensors import DTYPES, nested_tensors
+from triton_agent.tools.operators import kind_of
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Finding
 from triton_agent.tools.tape.kernel_effects import WrittenParameters
@@ -199,10 +200,19 @@ def programs_to_run(numbers: Numbers, tape: Tape) -> list[int]:
     return sorted({0, count - 1, *chosen, *(chance.randrange(count) for _ in range(AT_RANDOM))})
 
 
-def waits_for_others(kernels: KernelSet) -> bool:
-    """Whether a program may wait for what another one stores, which then has to run as well."""
+def tells_by_parts(tape: Tape, kernels: KernelSet) -> bool:
+    """Whether some programs of each launch finish some of the answer.
+
+    They do not where a program waits for another one, or where launches with other grids go on with the outputs.
+    """
     sources = [function.source for function in kernels.functions.values()]
-    return any("while " in source for source in sources) and any("atomic_" in source for source in sources)
+    if any("while " in source for source in sources) and any("atomic_" in source for source in sources):
+        return False
+    outputs = {view.buffer for view in tape.outputs}
+    effects = effects_of(tape.steps, tape.buffers, WrittenParameters(kernels))
+    finishing = [step for step, effect in zip(tape.steps, effects) if effect.writes & outputs]
+    grids = {choice.grid for step in finishing if isinstance(step, Launch) for choice in step.choices[:1]}
+    return len(grids) == 1
 
 
 def fillings(tape: Tape, kernels: KernelSet) -> list[Tape]:
@@ -215,13 +225,17 @@ def fillings(tape: Tape, kernels: KernelSet) -> list[Tape]:
     fresh = {number for number, buffer in enumerate(tape.buffers) if buffer.place is Place.FRESH}
     steps = list(zip(tape.steps, effects_of(tape.steps, tape.buffers, WrittenParameters(kernels))))
     writers = Counter(n for step, effect in steps if isinstance(step, Launch) for n in effect.writes & fresh)
-    others = [
-        effect for step, effect in steps if isinstance(step, (Operate, Constant)) and effect.writes & set(writers)
-    ]
-    single = sum(1 for _ in tape.launches()) == 1 and not others
+    begun = [(step, effect) for step, effect in steps if isinstance(step, (Operate, Constant))]
+    begun = [(step, effect) for step, effect in begun if effect.writes & set(writers)]
+    single = sum(1 for _ in tape.launches()) == 1 and not begun
     if single and not any("atomic_" in function.source for function in kernels.functions.values()):
         return []
-    copied = {number for effect in others if effect.reads - effect.writes for number in effect.writes}
+    copied = {
+        number
+        for step, effect in begun
+        if effect.reads - effect.writes and isinstance(step, Operate) and kind_of(step.operator) != "allocation"
+        for number in effect.writes
+    }
     filled = {number for number, count in writers.items() if count > 1 or number not in copied}
     return [_filled(tape, filled, *values) for values in FILLS]
 
