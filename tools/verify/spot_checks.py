@@ -103,7 +103,7 @@ class Spots:
         """The common leading dimension of the inputs at the main size, or 0, and the size of the largest."""
         with contextlib.suppress(ProblemError):
             inputs = load(self._spec, self._main.constants, batch=self._main.batch).make_inputs(secret_seed())
-            return leading_size(inputs), max((tensor.numel() for tensor in nested_tensors(inputs)), default=0)
+            return leading_size(inputs) or 0, max((tensor.numel() for tensor in nested_tensors(inputs)), default=0)
         return 0, 0
 
     def _at(self, variant: Variant) -> Spot | None:
