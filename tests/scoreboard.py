@@ -61,7 +61,8 @@ def main() -> int:
     console = Console(highlight=False, width=160)
     places = ("both", "gpu") if arguments.device == "cuda" else ("both", "cpu")
     everything = specimens(arguments)
-    asked = [item for item in everything if item.where in places and arguments.only in item.name]
+    parts = arguments.only or [""]
+    asked = [item for item in everything if item.where in places and any(part in item.name for part in parts)]
     rows = [Row(item=item, missing=name) for item in asked if (name := missing(item.needs))]
     for row in rows:
         console.print(f"not tried here: {row.item.name} needs {row.item.needs}, and there is no module {row.missing}")
@@ -119,7 +120,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--corpus", action="store_true", help="ordinary kernels, right and wrong, in place of cheats")
     parser.add_argument("--habits", action="store_true", help="files as people and models write them, all honest")
     parser.add_argument("--rounds", type=int, default=1, help="how many times each is judged, with new seeds")
-    parser.add_argument("--only", default="", help="part of a name")
+    parser.add_argument("--only", action="append", help="part of a name; several may be given")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", help="write the rows there, too")
     return parser.parse_args()

@@ -27,15 +27,12 @@ from triton_agent.runs.shipping.python_text import (
     tuple_of,
 )
 from triton_agent.runs.shipping.tape_reading import (
-    addressed,
     end_bytes,
     is_contiguous,
     made_by,
-    mentioned,
     new_results,
     returned,
     views_by_buffer,
-    views_of,
 )
 from triton_agent.tools.isolate.tensors import DTYPES
 from triton_agent.tools.operators import kind_of
@@ -56,7 +53,10 @@ from triton_agent.tools.tape.tape import (
     Step,
     Tape,
     View,
+    addressed,
     buffers_in,
+    mentioned,
+    views_of,
 )
 
 VALUES_AT_MOST = 16384

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from triton_agent.runs.shipping.facts import NotEmitted
 from triton_agent.runs.shipping.python_text import Group, Names, Text, call, lines, prefixed, tuple_of
-from triton_agent.runs.shipping.tape_reading import arguments_of, end_bytes, is_contiguous, repeats
+from triton_agent.runs.shipping.tape_reading import end_bytes, is_contiguous, repeats
 from triton_agent.tools.isolate.tensors import DTYPES
-from triton_agent.tools.tape.tape import Address, Launch, Step, Tape, View
+from triton_agent.tools.tape.tape import Address, Launch, Step, Tape, View, arguments_of
 
 INDENT = 8
 """Spaces before a line of a method."""

@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from triton_agent.tools.isolate.tensors import DTYPES
-from triton_agent.tools.tape.tape import (
-    Address,
-    Allocate,
-    Constant,
-    Launch,
-    Operate,
-    Step,
-    Tape,
-    View,
-    buffers_in,
-    views_in,
-)
+from triton_agent.tools.tape.tape import Allocate, Constant, Operate, Step, Tape, View, arguments_of, views_of
 
 
 def made_by(steps: Sequence[Step]) -> Iterator[tuple[int, int]]:
@@ -32,44 +21,6 @@ def new_results(step: Operate) -> list[View | None]:
     """The results that lie in memory of their own; None in place of a part of an argument."""
     taken = {view.buffer for view in arguments_of(step)}
     return [None if view is None or view.buffer in taken else view for view in step.results]
-
-
-def arguments_of(step: Step) -> Iterator[View]:
-    """Tensors that a step is given; of an autotuned launch, those of every configuration."""
-    if isinstance(step, Operate):
-        for value in (*step.args, *(value for _, value in step.kwargs)):
-            yield from views_in(value)
-    elif isinstance(step, Launch):
-        for choice in step.choices:
-            for _, value in choice.arguments:
-                yield from views_in(value)
-
-
-def views_of(step: Step) -> Iterator[View]:
-    """Tensors that a step is given or returns."""
-    yield from arguments_of(step)
-    if isinstance(step, Operate):
-        yield from (view for view in step.results if view is not None)
-
-
-def mentioned(step: Step) -> Iterator[int]:
-    """Buffers that a step uses or makes."""
-    if isinstance(step, (Allocate, Constant)):
-        yield step.buffer
-    yield from (view.buffer for view in views_of(step))
-    yield from addressed(step)
-
-
-def addressed(step: Step) -> Iterator[int]:
-    """Buffers that a step passes on by address: nobody can tell for how long they are used."""
-    if isinstance(step, Constant):
-        yield from (address.buffer for _, address in step.relocations)
-    elif isinstance(step, Launch):
-        for choice in step.choices:
-            for _, value in choice.arguments:
-                for item in value if isinstance(value, tuple) else (value,):
-                    if isinstance(item, (Address, tuple)):
-                        yield from buffers_in(item)
 
 
 def returned(tape: Tape) -> tuple[View, ...]:

@@ -2,7 +2,7 @@
 copies it.
 
 problem: mixing_weights
-expect: not_triton|cheated|passed
+expect: not_triton|cheated
 where: both
 """
 

@@ -1,7 +1,7 @@
-"""Zeros wherever an input is one certain number that no test draws. No test by examples can find it; a reader can.
+"""Zeros wherever an input is one certain number that no test draws. The kernel names the number.
 
 problem: relu
-expect: passed|wrong_values
+expect: wrong_values
 where: both
 """
 

@@ -60,7 +60,10 @@ def test_the_graph_says_what_is_asked() -> None:
     assert set(asked(lambda x: x.var(-1), X).feeds) == {NOT_FINITE, OFFSET, LIMITS}
     assert TIES in asked(lambda x: x.argmax(-1), X).feeds
     assert set(asked(lambda a: torch.div(a, 3, rounding_mode="floor"), WHOLE).feeds) == {NUMBERS}
-    assert NOT_FINITE not in asked(lambda x: x @ x.T, X).feeds
+    assert set(asked(lambda x: x @ x.T, X).feeds) == {NOT_FINITE}
+    assert NOT_FINITE in asked(lambda x: nn.functional.mse_loss(x, 2 * x), X).feeds
+    assert NOT_FINITE not in asked(lambda x: torch.relu(x @ x.T), X).feeds, "epilogues drop NaN by habit"
+    assert NOT_FINITE not in asked(lambda x: torch.softmax(x @ x.T, -1) @ x, X).feeds, "masks leave parts out"
     assert NOT_FINITE not in asked(lambda x: x.to(torch.int32), X).feeds
 
 
@@ -151,8 +154,20 @@ def test_what_only_moves_elements_is_not_asked_for_layouts(tmp_path: Path) -> No
     assert not {case.distribution for case in trial.cases} & set(LAYOUTS)
 
 
-def test_a_case_in_which_nothing_could_be_judged_is_left_out(tmp_path: Path) -> None:
+def test_an_answer_that_has_to_be_nan_is_judged(tmp_path: Path) -> None:
     trial = main_trial(tmp_path, "x.mean()", "[torch.randn(ROWS, COLUMNS)]")
+    assert NOT_FINITE in {case.distribution for case in trial.cases}
+
+
+def test_the_dimensions_of_a_cube_lie_in_reverse_and_stepped_inputs_begin_inside_their_memory() -> None:
+    (cube,) = relaid(TRANSPOSED, [torch.randn(4, 5, 6)]) or []
+    assert cube.stride() == (1, 4, 20)
+    (stepped,) = relaid(STEPPED, [torch.randn(4, 5)]) or []
+    assert stepped.stride() == (10, 2) and stepped.storage_offset() == 1
+
+
+def test_a_case_in_which_nothing_could_be_judged_is_left_out(tmp_path: Path) -> None:
+    trial = main_trial(tmp_path, "x.amax()", "[torch.randn(ROWS, COLUMNS)]")
     assert NOT_FINITE not in {case.distribution for case in trial.cases}
 
 

@@ -83,6 +83,8 @@ class Memory:
         self.bytes_loaded = 0
         self.bytes_stored = 0
         self.has_atomics = False
+        self.written: set[int] = set()
+        """Extents that some program stored into."""
         self.contested: set[int] = set()
         """Extents with an element to which two programs stored different values."""
         self.read_beside_stores: set[int] = set()
@@ -91,7 +93,7 @@ class Memory:
         self._users: dict[tuple[int, int], Users] = {}
 
     def admit(self, action: str, addresses: Array, item_bytes: int, origin: int | None) -> int | None:
-        """Return the index of the extent that holds all these accesses, None if several do; else raise `OutOfBounds`."""
+        """Return the extent that holds all these accesses, None if several do; raise `OutOfBounds` if none does."""
         low, high = int(addresses.min()), int(addresses.max()) + item_bytes
         if origin is not None:
             if self.extents[origin].holds(low, high):

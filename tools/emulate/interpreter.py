@@ -21,7 +21,7 @@ import inspect
 import itertools
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -72,9 +72,11 @@ class Launch:
     bytes_loaded: int
     """Bytes of active lanes, including what atomics read."""
     bytes_stored: int
+    written: tuple[tuple[int, int], ...]
+    """First and last address, exclusive, of each memory that a program stored into."""
     contested: tuple[str, ...]
-    """Parameters with an element in which two programs stored different values: a race on a GPU. Recorded only until the
-    launch's first atomic, which may be a lock."""
+    """Parameters with an element in which two programs stored different values: a race on a GPU. Recorded only
+    until the launch's first atomic, which may be a lock."""
     read_beside_stores: tuple[str, ...]
     """Parameters with an element that one program stored and another one read, before or after: a race, too. Not
     counted: stores that change nothing, volatile loads, and accesses after the launch's first atomic."""
@@ -89,6 +91,8 @@ class Interpreter:
         """Cleared by the caller."""
         self.faults: list[EmulationError] = []
         """Every error of a launch; cleared by the caller."""
+        self.only: Sequence[int] | None = None
+        """Numbers of the programs that a launch runs, x fastest; None for all of them."""
         self.order_seed = None
         self._side_by_side = parse_target(target).multiprocessors * PROGRAMS_PER_MULTIPROCESSOR
         self._builder = GuardedBuilder(parse_target(target).gpu_target())
@@ -116,6 +120,7 @@ class Interpreter:
                     programs=math.prod(sizes),
                     bytes_loaded=memory.bytes_loaded,
                     bytes_stored=memory.bytes_stored,
+                    written=tuple((memory.extents[i].start, memory.extents[i].end) for i in sorted(memory.written)),
                     contested=tuple(memory.names(memory.contested)),
                     read_beside_stores=tuple(memory.names(memory.read_beside_stores)),
                 )
@@ -132,7 +137,7 @@ class Interpreter:
         self._is_running = True
         try:
             program = functools.partial(self._python(function), **arguments)
-            if self.order_seed is not None and math.prod(sizes) > 1:
+            if self.order_seed is not None and self.only is None and math.prod(sizes) > 1:
                 self._builder.interleaving = Interleaving(
                     grid=sizes,
                     program=program,
@@ -142,8 +147,9 @@ class Interpreter:
                 )
                 self._builder.interleaving.run()
             else:
+                indices = itertools.product(*map(range, sizes)) if self.only is None else _chosen(self.only, sizes)
                 with np.errstate(all="ignore"):
-                    for index in itertools.product(*map(range, sizes)):
+                    for index in indices:
                         self._builder.set_grid_idx(*index)
                         program()
         except (MemoryError, InstrumentError):
@@ -310,6 +316,13 @@ def _replace_launching(interpreter: Interpreter) -> None:
 def _static_assert(condition: Any, message: Any = "") -> None:
     if not tl.core._unwrap_if_constexpr(condition):
         raise StaticAssertionFailed(str(tl.core._unwrap_if_constexpr(message)) or "static assertion failed")
+
+
+def _chosen(numbers: Sequence[int], sizes: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
+    """Yield the indices of these programs, as far as the grid has them."""
+    for number in numbers:
+        if number < math.prod(sizes):
+            yield number % sizes[0], number // sizes[0] % sizes[1], number // (sizes[0] * sizes[1])
 
 
 def _described(error: Exception) -> str:

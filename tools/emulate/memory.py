@@ -112,6 +112,7 @@ class GuardedBuilder(ArithmeticBuilder):
     def _admit_write(self, action: str, addresses: Array, item_bytes: int, ptr: Handle) -> int | None:
         origin = self.memory.admit(action, addresses, item_bytes, ptr.attr.get(ORIGIN))
         self.memory.bytes_stored += addresses.size * item_bytes
+        self.memory.written.update(range(len(self.memory.extents)) if origin is None else (origin,))
         return origin
 
     def _add_half_precision(self, ptr: Handle, val: Handle, lanes: Array) -> Handle:

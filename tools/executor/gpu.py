@@ -39,7 +39,7 @@ class GpuLauncher:
         self._launched: collections.deque[tuple[Any, int]] = collections.deque(maxlen=LAUNCHES_KEPT)
         triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
 
-    def begin(self, order: int | None = None) -> None:
+    def begin(self, order: int | None = None, only: Sequence[int] | None = None) -> None:
         """Forget earlier launches."""
         self._launched.clear()
 

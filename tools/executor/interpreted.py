@@ -23,8 +23,9 @@ class InterpretedLauncher:
         self._interpreter = interpreter
         self._kernels = kernels
 
-    def begin(self, order: int | None = None) -> None:
-        """Forget earlier launches; from now on programs run in this order."""
+    def begin(self, order: int | None = None, only: Sequence[int] | None = None) -> None:
+        """Forget earlier launches; from now on programs run in this order, or only these."""
+        self._interpreter.only = only
         self._interpreter.order_seed = order
         self._interpreter.launches.clear()
         self._interpreter.faults.clear()
@@ -72,6 +73,7 @@ class InterpretedLauncher:
                 "bytes_stored": launch.bytes_stored,
                 "contested": list(launch.contested),
                 "read_beside_stores": list(launch.read_beside_stores),
+                "written": [list(part) for part in launch.written],
             }
             for launch in self._interpreter.launches
         ]

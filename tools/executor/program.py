@@ -57,8 +57,8 @@ class Launcher(Protocol):
     def choose(self, launches: Sequence[Callable[[], None]], restored: Callable[[], None]) -> int:
         """Which configuration of an autotuned launch is to be used. `restored` undoes what a launch wrote."""
 
-    def begin(self, order: int | None = None) -> None:
-        """Forget what was launched so far; from here on the interpreter runs programs in this order."""
+    def begin(self, order: int | None = None, only: Sequence[int] | None = None) -> None:
+        """Forget what was launched so far; from here on the interpreter runs programs in this order, or only these."""
 
     def reveal(self, block: Block) -> None:
         """A kernel may reach this memory by its address alone."""
@@ -149,7 +149,7 @@ class Program:
 
     def bound(self, inputs: Sequence[torch.Tensor]) -> Bound:
         """Bind inputs for several calls."""
-        self._prepare()
+        self.prepare()
         frame = _Frame(self._kept.run, self._kept.tensors.copy(), dict(self._kept.blocks))
         self._bind(frame, self.tape.inputs, inputs)
         return Bound(frame=frame)
@@ -173,7 +173,8 @@ class Program:
                 self._check_guards(frame)
             return outputs
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
+        """Run the prologue, if it has not run with these parameters."""
         if not self._is_prepared:
             with torch.no_grad(), torch.random.fork_rng(devices=[]):
                 _seed(self._seed, self.device)

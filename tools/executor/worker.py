@@ -215,7 +215,11 @@ class Executor:
             seed=int(message["seed"]),
         )
         held_bytes = self._device_bytes() if message["measure"] else 0
-        program.launcher.begin(message["order"])
+        if message.get("only") is not None and isinstance(program, Program):
+            program.launcher.begin(message["order"])
+            with self._candidate("forward", program):
+                program.prepare()  # all programs of the prologue run
+        program.launcher.begin(message["order"], message.get("only"))
         began = time.perf_counter()
         with self._candidate("forward", program):
             outputs = program.call(inputs, run)
@@ -223,11 +227,15 @@ class Executor:
                 torch.cuda.synchronize()
         peak_bytes = torch.cuda.max_memory_allocated() - held_bytes if message["measure"] else 0
         changed = (self._digests(inputs) != before).nonzero().flatten().tolist()
+        launches = program.launcher.launches()
+        written = [part for launch in launches for part in launch.pop("written", ())]
         reply = {
             "tensors": [describe(tensor) for tensor in outputs],
             "changed": changed,
+            "stored": [i for i, tensor in enumerate(inputs) if _lies_in(tensor, written)],
+            "stored_state": [name for name, it in program.state().items() if written and _lies_in(it, written)],
             "inputs": [describe(inputs[i]) for i in changed],
-            "launches": program.launcher.launches(),
+            "launches": launches,
             "peak_bytes": peak_bytes,
             "process_bytes": torch.cuda.max_memory_reserved() if message["measure"] else 0,
             "resources": program.launcher.resources() if message["measure"] else [],
@@ -323,3 +331,9 @@ def _profiled(call: Callable[[], object], calls: int) -> list[dict[str, Any]]:
             row[1] += event.time_range.elapsed_us()
     slowest = sorted(rows.items(), key=lambda item: -item[1][1])[:KERNELS_AT_MOST]
     return [{"kernel": name[:300], "count": int(count), "device_us": us} for name, (count, us) in slowest]
+
+
+def _lies_in(tensor: torch.Tensor, written: list[list[int]]) -> bool:
+    """Whether a launch stored into this tensor's memory; `written` are ranges of addresses."""
+    start, size_bytes = tensor.untyped_storage().data_ptr(), tensor.untyped_storage().nbytes()
+    return any(low < start + size_bytes and start < high for low, high in written)

@@ -26,6 +26,7 @@ from triton_agent.tools.tape.tape import (
     Constant,
     Constexpr,
     Descriptor,
+    Named,
     Operate,
     Place,
     Step,
@@ -41,6 +42,11 @@ FORBIDDEN = frozenset(
     | {"_cufft_set_plan_cache_max_size", "_assert_async", "_assert_scalar", "_assert_tensor_metadata", "_pin_memory"}
 )
 """Operators that do more than compute on tensors."""
+UNFILLED = frozenset(
+    {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
+    | {"empty_quantized", "_empty_affine_quantized", "_empty_per_channel_affine_quantized"}
+)
+"""Operators that make memory nobody has written to. On a tape that is `Allocate`, which the executor fills."""
 SAFE_KINDS = frozenset({"heavy", "arithmetic", "reduction", "movement", "view", "allocation", "random", "index"})
 OPTIONS: Mapping[str, type] = {
     "num_warps": int,
@@ -167,13 +173,28 @@ def _admit_operator(tape: Tape, step: Operate, made: set[int]) -> None:
     _require(has_kernel, f"no operator {step.operator}")
     name = step.operator.split(".")[1]
     _require(name not in FORBIDDEN and kind_of(step.operator) in SAFE_KINDS, f"the operator {step.operator}")
+    _require(name not in UNFILLED, f"{step.operator}, where memory is made by an allocation")
+    named = {argument.name for argument in operator_of(step.operator)._schema.arguments}
+    _require(all(key in named for key, _ in step.kwargs), f"{step.operator} has no such argument")
     for value in (*step.args, *(value for _, value in step.kwargs)):
+        _admit_names(value)
         _require(not _holds(value, (Address, Descriptor, Constexpr)), "an operator is given what only a launch takes")
     for view in step.results:
         if view is not None:
             _within(tape, view)
             _require(view.buffer in made or tape.buffers[view.buffer].place is Place.FRESH, "a result lies outside")
             made.add(view.buffer)
+
+
+def _admit_names(value: object) -> None:
+    """Names stand in the text of a shipped file, so each is one that torch itself has."""
+    if isinstance(value, tuple):
+        for item in value:
+            _admit_names(item)
+    elif isinstance(value, Named):
+        kind = {"dtype": torch.dtype, "layout": torch.layout, "memory_format": torch.memory_format}.get(value.kind)
+        known = value.kind == "device" if kind is None else isinstance(getattr(torch, value.name, None), kind)
+        _require(known and value.name.isidentifier(), f"torch has no {value.kind} {value.name[:40]!r}")
 
 
 def _holds(value: object, kinds: tuple[type, ...]) -> bool:
@@ -187,6 +208,9 @@ def _admit_choice(choice: Choice) -> None:
     _require(math.prod(choice.grid) < 1 << 40, "a grid without bounds")
     names = [name for name, _ in choice.arguments]
     _require(len(set(names)) == len(names), "an argument is given twice")
+    _require(all(name.isidentifier() for name in names), "an argument has a name that no parameter can have")
+    for _, value in (*choice.arguments, *choice.options):
+        _admit_names(value)
     for name, value in choice.options:
         if name not in OPTIONS or (value is not None and not isinstance(value, OPTIONS[name])):
             raise UnknownOption(f"Keyword argument {name} was specified but unrecognised")

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from triton_agent.tools.tape.tape_reading import arguments_of
 
 from triton_agent.tools.tape.kernel_effects import WrittenParameters
 from triton_agent.tools.tape.recorder import Entry
@@ -31,6 +30,7 @@ from triton_agent.tools.tape.tape import (
     Step,
     Tape,
     View,
+    arguments_of,
     buffers_in,
     views_in,
 )

@@ -19,7 +19,6 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from triton_agent.tools.tape.tape_reading import mentioned
 
 from triton_agent.tools.isolate import sandbox
 from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
@@ -42,7 +41,7 @@ from triton_agent.tools.tape.launches import record_launches
 from triton_agent.tools.tape.outline import Outline, fill
 from triton_agent.tools.tape.recorder import OutOfRecord, ReadsValues, Recorder
 from triton_agent.tools.tape.slicing import CALLS, Retained, parts_of
-from triton_agent.tools.tape.tape import Constexpr, Launch, Place, Tape, View, encode
+from triton_agent.tools.tape.tape import Constexpr, Launch, Place, Tape, View, encode, mentioned
 
 CANDIDATE_MODULE = "candidate"
 ENDINGS: dict[type[BaseException], str] = {

@@ -9,17 +9,24 @@ that the result depends on is enough. Kernels whose results nobody uses are not 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import torch
 
 from triton_agent.tools.isolate.tensors import DTYPES
 from triton_agent.tools.operators import bare_name, functional_name, kind_of, passes_of
 from triton_agent.tools.results import Finding
 from triton_agent.tools.tape.kernels import KernelSet
 from triton_agent.tools.tape.tape import Launch, Operate, Place, Step, Tape, View, buffers_in, views_in
-from triton_agent.tools.verify.operator_watch import makes_whole
+from triton_agent.tools.verify.flop_meter import FlopMeter
+from triton_agent.tools.verify.operator_watch import TO_WHOLE, OperatorWatch, makes_whole
 from triton_agent.tools.verify.session import Failed
 
+Result = TypeVar("Result")
+
+UNCOUNTED_HEAVY = 64
+"""Multiply-adds per element assumed for heavy operators that have no flop formula."""
 ARITHMETIC = frozenset({"arithmetic", "reduction", "random", "index"})
 ARITHMETIC_SHARE = 0.5
 """Bytes of torch's arithmetic over bytes of the kernels; at half of theirs it is no longer a detail."""
@@ -61,11 +68,31 @@ class OriginalWork:
     """Copied from one place to another."""
     rounded: int = 0
     """Made whole numbers by copying."""
+    without_inputs: bool = False
+    """Whether an output depends on parameters only, so that preparing it is the work."""
 
 
-def work_of(tape: Tape) -> Work:
-    """What torch does in a call. What is prepared from parameters counts where the results depend on nothing else."""
-    steps: Sequence[Step] = tape.steps if _depends_on_inputs(tape) else (*tape.prologue, *tape.steps)
+def work_during(call: Callable[[], Result]) -> tuple[Result, OriginalWork]:
+    """What a call of the reference returns, and the work that it does."""
+    watch, counter = OperatorWatch(), FlopMeter()
+    with torch.no_grad(), counter, watch:
+        result = call()
+    rows = watch.take()
+    _, rounded = rows.pop(TO_WHOLE, (0, 0))
+    seen = {name: (kind_of(name), row[1]) for name, row in rows.items()}
+    light = sum(elements for kind, elements in seen.values() if kind in ARITHMETIC)
+    heavy = sum(elements for kind, elements in seen.values() if kind == "heavy")
+    return result, OriginalWork(
+        arithmetic=light + (counter.flops // 2 or UNCOUNTED_HEAVY * heavy),
+        moved=sum(elements for name, (kind, elements) in seen.items() if moves(name, kind)),
+        rounded=rounded,
+    )
+
+
+def work_of(tape: Tape, *, with_prologue: bool = False) -> Work:
+    """What torch does in a call, and in the prologue if the results depend on nothing else."""
+    prepared_only = with_prologue or not _depends_on_inputs(tape)
+    steps: Sequence[Step] = (*tape.prologue, *tape.steps) if prepared_only else tape.steps
     operators = [step for step in steps if isinstance(step, Operate)]
     prepared = [step for step in tape.prologue if isinstance(step, Operate)]
     kinds = [(step, kind_of(step.operator)) for step in operators]

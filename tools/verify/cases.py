@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import math
 import re
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,18 @@ from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph import OperatorGraph, extract
 from triton_agent.tools.isolate.payloads import Payload, pack
 from triton_agent.tools.isolate.tensors import nested_tensors
-from triton_agent.tools.verify.directed import DIRECTED, NOT_FINITE, SHARE_JUDGED, Directed, directed
+from triton_agent.tools.operators import bare_name
+from triton_agent.tools.verify.directed import (
+    DIRECTED,
+    HUGE,
+    NORMS,
+    NOT_FINITE,
+    SHARE_JUDGED,
+    SUMMING,
+    WHOLE_OPERATORS,
+    Directed,
+    directed,
+)
 from triton_agent.tools.verify.distributions import (
     BLANK,
     DISTRIBUTIONS,
@@ -44,6 +56,7 @@ from triton_agent.tools.verify.expectation import (
 from triton_agent.tools.verify.input_tensors import map_tensors, own_copy
 from triton_agent.tools.verify.layouts import LAYOUTS, relaid
 from triton_agent.tools.verify.looks import LOOKS
+from triton_agent.tools.verify.named_numbers import Numbers, groups, plant
 from triton_agent.tools.verify.original_runs import OriginalRuns
 from triton_agent.tools.verify.plan import (
     AS_GIVEN,
@@ -68,13 +81,14 @@ TOO_LARGE_BYTES = 4 << 30
 """Between these, inputs are kept to be changed: smaller ones are soon drawn anew, larger ones take too much memory."""
 LARGE_BASES = 2
 ALONE = 2
-"""Parameters, or running statistics, that are changed without any other; which ones is drawn."""
+"""Parameters and buffers that are changed without any other, a buffer first; which ones is drawn."""
 ALONE_BYTES_AT_MOST = 64 << 20
 """Of a state: each version of it is kept and sent."""
 REFUSALS = 3
 """So often the original is asked for less before a case is given up."""
 MOVING = ("view", "movement", "allocation", "metadata")
 AFTER_OTHERS = "as given, after other calls"
+NUMBERS_NAMED = "numbers that the kernels name"
 CALLS_BEFORE = 2
 """After which a module that keeps a state is called once more."""
 
@@ -95,6 +109,7 @@ def make_trial(
         states=tuple(pack(state_of(model)) for model in models),
         cases=tuple(cases),
         looks=tuple(looks),
+        holding=maker.holding if main and settings.remedies else None,
     )
     return trial, models[0].train(cases[0].train)
 
@@ -103,7 +118,7 @@ def _versions(reference: Reference, build_seed: int, settings: PlanSettings, *, 
     """The original with parameters of several kinds: drawn, drawn anew, and those with one element of each changed."""
     seeds = [(build_seed, secret_seed())]
     models = [reference.make_model(build_seed)]
-    if main and settings.remedies and any(True for _ in models[0].parameters()):
+    if main and settings.remedies and any(it.is_floating_point() for it in models[0].state_dict().values()):
         seeds += 2 * [(secret_seed(), secret_seed())]
         models += [reference.make_model(build) for build, _ in seeds[1:]]
     if settings.remedies:
@@ -117,16 +132,25 @@ def _versions(reference: Reference, build_seed: int, settings: PlanSettings, *, 
 
 
 def _changed_alone(model: torch.nn.Module, generator: torch.Generator) -> list[torch.nn.Module]:
-    """Versions in each of which one parameter or running statistic differs from the version before, and no other."""
-    named = [*model.named_parameters(), *((n, b) for n, b in model.named_buffers() if "running_" in n)]
-    names = [name for name, value in named if value.is_floating_point() and value.numel() and 0 not in value.stride()]
+    """Versions in each of which one parameter or buffer differs from the version before, and no other."""
+    stored = model.state_dict()
+    buffers = [(name, value) for name, value in model.named_buffers() if name in stored]
+    parameters, others = (
+        [name for name, value in named if value.is_floating_point() and value.numel() and 0 not in value.stride()]
+        for named in (list(model.named_parameters()), buffers)
+    )
     if sum(value.nbytes for value in state_of(model).values()) > ALONE_BYTES_AT_MOST:
         return []
+    names = [others.pop(int(torch.randint(len(others), (1,), generator=generator)))] if others else []
+    rest = parameters + others
+    names += [rest[index] for index in torch.randperm(len(rest), generator=generator)[: ALONE - len(names)].tolist()]
+    stored_tables = {name for name, _ in buffers if "running_" not in name}
     found = [model]
-    for index in torch.randperm(len(names), generator=generator)[:ALONE].tolist():
+    for name in names:
         found.append(copy.deepcopy(found[-1]))
-        value = dict([*found[-1].named_parameters(), *found[-1].named_buffers()])[names[index]]
-        value.data.mul_((0.5 + torch.rand(value.shape, generator=generator)).to(value))
+        value = dict([*found[-1].named_parameters(), *found[-1].named_buffers()])[name]
+        alike = name in stored_tables  # what a table repeats stays repeated, and a kernel may know that it does
+        value.data.mul_((0.5 + torch.rand(() if alike else value.shape, generator=generator)).to(value))
     return found[1:]
 
 
@@ -197,6 +221,8 @@ class _CaseMaker:
         self.scales: dict[str, float] = {}
         self.last: list[Any] = []
         self._bases: list[list[Any]] = []
+        self._holding: dict[Numbers, tuple[tuple[Case, Payload | None], ...]] = {}
+        self._one_at_a_time = threading.Lock()
         self.modes = self._modes()
 
     def _modes(self) -> list[bool]:
@@ -285,7 +311,10 @@ class _CaseMaker:
             except (OriginalFailed, RuntimeError, IndexError, ValueError):
                 continue
             sound = name == NOT_FINITE or _non_finite_share(expectation) <= _non_finite_share(given)
-            if sound and _judged_share(expectation) >= SHARE_JUDGED * _judged_share(given):
+            judged = _judged_share(expectation)
+            if name == NOT_FINITE and not asked.compares:
+                judged += _nan_share(expectation)
+            if sound and judged >= SHARE_JUDGED * _judged_share(given):
                 cases.append(self._case_of(expectation, name, self.modes[0], version=version))
                 return
 
@@ -314,6 +343,56 @@ class _CaseMaker:
                 expectation = with_free_places(model, expectation)
             if _non_finite_share(expectation) <= _non_finite_share(cases[0].expectation):
                 cases.append(self._case_of(expectation, name, self.modes[0], version=version))
+
+    def holding(self, numbers: Numbers) -> tuple[tuple[Case, Payload | None], ...]:
+        """Cases whose inputs and parameters hold these numbers, each with a state of its own where it has one.
+
+        Made when the first candidate asks for them; most candidates for a problem name the same numbers.
+        """
+        with self._one_at_a_time:
+            if numbers not in self._holding:
+                largest = max((float(it.abs().max()) for it in _floats(self.last)), default=1.0)
+                made = [self._case_holding(group, numbers) for group in groups(numbers, largest or 1.0)]
+                self._holding[numbers] = tuple(case for case in made if case is not None)
+            return self._holding[numbers]
+
+    def _case_holding(self, floats: tuple[float, ...], numbers: Numbers) -> tuple[Case, Payload | None] | None:
+        """In inputs and parameters; if the reference refuses these, in inputs; then only values in their range."""
+        generator = torch.Generator().manual_seed(secret_seed())
+        model, version = copy.deepcopy(self.models[-1]).train(self.modes[0]), len(self.models)
+        small = sum(value.nbytes for value in state_of(model).values()) <= ALONE_BYTES_AT_MOST
+        names = {bare_name(node.operator) for node in self._graph.nodes} if self._graph is not None else set(ORDERING)
+        rows = self._graph is not None and not names & NORMS  # of equal elements a norm shows nothing but roundings
+        anywhere = self._graph is not None and names <= WHOLE_OPERATORS
+        for refused in range(REFUSALS):
+            inputs = self._fresh()
+            if share_memory(inputs):
+                return None
+            ceiling = min((HUGE.get(it.dtype, 1e15) for it in _floats(inputs)), default=math.inf)
+            summed = self._graph is None or bool(names & SUMMING)
+            chosen = tuple(number for number in floats if abs(number) <= ceiling or not summed)
+            if refused == REFUSALS - 1:
+                within = [(float(it.min()), float(it.max())) for it in _floats(inputs)]
+                chosen = tuple(number for number in chosen if all(low <= number <= high for low, high in within))
+            if refused:
+                model, version = self.models[-1].train(self.modes[0]), len(self.models) - 1
+            try:
+                with torch.no_grad():
+                    told = list(nested_tensors(inputs))
+                    plant(told, chosen, numbers, generator, rows=rows, anywhere=anywhere and not refused)
+                    if not refused and small:
+                        own = [it.data for it in model.parameters() if it.dim()]
+                        plant(own, chosen, numbers, generator, rows=False, anywhere=False)
+                expectation = self.runs.expect(model, inputs, self.scales)
+                if names & set(ORDERING):
+                    expectation = with_free_places(model, expectation)
+            except (OriginalFailed, RuntimeError, IndexError, ValueError):
+                continue
+            if _non_finite_share(expectation) <= _non_finite_share(self._given):
+                case = self._case_of(expectation, NUMBERS_NAMED, self.modes[0])
+                case = dataclasses.replace(case, version=version)
+                return case, None if refused else pack(state_of(model))
+        return None
 
     def _call_after_others(self, cases: list[Case]) -> None:
         """Where a call changes buffers, one more from where the original's first calls leave them."""
@@ -485,11 +564,22 @@ def _off_the_diagonal(shape: Sequence[int], generator: torch.Generator) -> tuple
     return tuple(where)
 
 
+def _floats(inputs: list[Any]) -> list[torch.Tensor]:
+    return [tensor for tensor in nested_tensors(inputs) if tensor.is_floating_point() and tensor.numel()]
+
+
 def _judged_share(expectation: Expectation) -> float:
     """Of the elements of all outputs, those that an answer is held to."""
     yards = [output.yard for output in expectation.outputs]
     total = sum(yard.truth.numel() for yard in yards)
     return sum(yard.judged_share * yard.truth.numel() for yard in yards) / total if total else 1.0
+
+
+def _nan_share(expectation: Expectation) -> float:
+    """Of the elements of all outputs, those that have to be NaN."""
+    yards = [output.yard for output in expectation.outputs if output.yard.original.is_floating_point()]
+    total = sum(output.yard.truth.numel() for output in expectation.outputs)
+    return sum(int((yard.original.isnan() & yard.truth.isnan()).sum()) for yard in yards) / total if total else 0.0
 
 
 def _non_finite_share(expectation: Expectation) -> float:

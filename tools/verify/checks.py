@@ -47,6 +47,10 @@ class Answer:
     """The outputs as they came, each a row of bytes."""
     changed: Mapping[int, torch.Tensor] = dataclasses.field(default_factory=dict)
     """Inputs that are no longer what they were, by their number."""
+    stored: frozenset[int] = frozenset()
+    """Inputs that kernels stored into, as far as that is known."""
+    stored_state: frozenset[str] = frozenset()
+    """The same of parameters and buffers."""
 
 
 def read_answer(tree: Any, reply: dict[str, Any], blobs: list[torch.Tensor], device: str = "cpu") -> Answer:
@@ -64,6 +68,8 @@ def read_answer(tree: Any, reply: dict[str, Any], blobs: list[torch.Tensor], dev
         tensors=tuple(tensors),
         data=tuple(blobs[: len(tensors)]),
         changed={int(number): tensor for number, tensor in zip(numbers, after)},
+        stored=frozenset(reply.get("stored", ())),
+        stored_state=frozenset(reply.get("stored_state", ())),
     )
 
 
@@ -178,6 +184,11 @@ def check_inputs(case: Case, answer: Answer) -> None:
         if i not in answer.changed or i >= len(wanted) or not _same_bits(wanted[i], answer.changed[i]):
             what = "was changed" if i in answer.changed else "was left as it was; the reference changes it"
             raise Failed(Finding.MUTATED_INPUT, f"case {case.name}: input {i} {what}")
+    for i in sorted(answer.stored - mutated_inputs(case)):
+        raise Failed(Finding.MUTATED_INPUT, f"case {case.name}: a kernel stores into input {i}, if only for a moment")
+    changed = {output.name.removeprefix("buffer ") for output in case.expectation.state_after}
+    if answer.stored_state and not changed:  # where some change, they may lie in one piece of memory with others
+        raise Failed(Finding.STATE, f"case {case.name}: a kernel stores into {min(answer.stored_state)}")
 
 
 @functools.lru_cache(maxsize=512)

@@ -70,7 +70,16 @@ MASKING = _words("masked_fill where mul logical_not bitwise_not logical_and bitw
 PASSED_THROUGH = _words("clone contiguous _to_copy clamp clamp_min clamp_max relu to type_as detach float double")
 SUMMING = _words("sum mean var std var_mean std_mean cumsum norm linalg_vector_norm logsumexp prod nansum") | NORMS
 """Where an honest order of adding up may meet the difference of two infinities, and a compensated sum always does."""
-PASSING_NAN = _words(
+PRODUCTS = _words(
+    "mm addmm bmm baddbmm addbmm mv addmv dot matmul linear convolution conv1d conv2d conv3d _convolution"
+)
+SUMMING |= PRODUCTS
+NAN_DROPPED = _words("relu hardtanh leaky_relu clamp clamp_min clamp_max maximum minimum hardswish") | FIRST | ORDERING
+NAN_DROPPED |= _words("amax amin")
+"""Comparisons, which by habit drop NaN in an epilogue or at the end of a reduction."""
+MASKED_OUT = NAN_DROPPED | _words("where masked_fill softmax _softmax _safe_softmax tril triu index gather mul")
+"""What NaN need not come through beside a product; for the sake of a mask a kernel leaves parts of the product out."""
+PASSING_NAN = PRODUCTS | _words(
     """
     add sub rsub mul div true_divide neg abs exp exp2 expm1 log log1p log2 log10 sqrt rsqrt reciprocal square
     pow sin cos tan tanh sigmoid erf relu gelu silu elu selu celu softplus mish leaky_relu hardtanh hardswish
@@ -82,10 +91,11 @@ PASSING_NAN = _words(
     _native_batch_norm_legit_no_training cudnn_batch_norm max_pool1d max_pool2d max_pool3d
     max_pool2d_with_indices max_pool3d_with_indices avg_pool1d avg_pool2d avg_pool3d addcmul addcdiv lerp
     _to_copy to round floor ceil trunc index_select embedding sort topk kthvalue scalar_tensor glu
+    mse_loss l1_loss smooth_l1_loss huber_loss soft_margin_loss binary_cross_entropy_with_logits nll_loss_forward
     """
 )
-"""Operators that pass NaN on wherever they meet it. Fused losses, samplers of images and rounding to a grid have ways
-of their own, which differ from one device to another."""
+"""Operators that pass NaN on wherever they meet it. Other losses, samplers of images and rounding to a grid have ways
+of their own, which differ from one device to another; binary_cross_entropy ends the GPU's context over it."""
 BOUNDARIES = {"bucketize": 1, "searchsorted": 0}
 STILL = ("view", "movement", "allocation", "metadata")
 IGNORED = -100
@@ -283,6 +293,10 @@ _QUIET = _words(
     "split unbind cat stack flatten unflatten lift_fresh scalar_tensor full zeros ones zeros_like empty _to_copy copy"
 )
 
+SHIFTS = _words("bitwise_right_shift bitwise_left_shift __rshift__ __lshift__")
+WHOLE_OPERATORS = (WHOLE_ARITHMETIC | _QUIET | SHIFTS) - _words("floor_divide remainder fmod")
+"""Operators that take whole numbers of any size, but that a shift takes few places."""
+
 RULES: tuple[Rule, ...] = (
     Rule(case=NOT_FINITE, operators=None, kind="float", change=_special),
     Rule(case=TIES, operators=ORDERING | FIRST, kind="float", change=_quantise_half),
@@ -312,6 +326,8 @@ class Directed:
     """Whether elements are put in order, of which NaN has no place."""
     sums: bool
     """Whether elements are added up, where an infinity may become NaN on the way."""
+    compares: bool = False
+    """Whether NaN meets a comparison."""
 
     def change(self, case: str, inputs: list[Any], generator: torch.Generator, refused: int) -> None:
         """Change inputs in place."""
@@ -338,9 +354,10 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
     orders = bool(names & ORDERING)
     picks = orders or bool(names & FIRST)
     casts = any(_makes_whole(node, graph) for node in graph.nodes)
+    compares = bool(names & NAN_DROPPED)
     found: dict[str, tuple[tuple[Rule, Feed], ...]] = {}
     if share_memory(inputs) or len(tensors) != len(graph.inputs):
-        return Directed(feeds=found, picks=picks, orders=orders, sums=bool(names & SUMMING))
+        return Directed(feeds=found, picks=picks, orders=orders, sums=bool(names & SUMMING), compares=compares)
     for case in DIRECTED:
         if case == NOT_FINITE and not _passes_nan_on(graph):
             continue
@@ -357,15 +374,18 @@ def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Ten
                 taken.setdefault(feed.position, (rule, feed))
         if feeds or halves:
             found[case] = (*feeds.values(), *halves.values())
-    return Directed(feeds=found, picks=picks, orders=orders, sums=bool(names & SUMMING))
+    return Directed(feeds=found, picks=picks, orders=orders, sums=bool(names & SUMMING), compares=compares)
 
 
 def _passes_nan_on(graph: OperatorGraph) -> bool:
-    """Not through products, which spread it everywhere or skip what is masked, and not into whole numbers."""
+    """Not through masked products, of which a kernel may skip parts, and not into whole numbers."""
     whole = any(_makes_whole(node, graph) for node in graph.nodes)
-    heavy = any(node.kind in ("heavy", "random") for node in graph.nodes)
+    heavy = any(node.kind in ("heavy", "random") and bare_name(node.operator) not in PRODUCTS for node in graph.nodes)
     computing = {bare_name(node.operator) for node in graph.nodes if node.kind not in STILL}
-    return not (whole or heavy or graph.data_dependent or computing - PASSING_NAN or _goes_on_with_places(graph))
+    masked = bool(computing & PRODUCTS and computing & MASKED_OUT)
+    return not (
+        whole or heavy or masked or graph.data_dependent or computing - PASSING_NAN or _goes_on_with_places(graph)
+    )
 
 
 def _goes_on_with_places(graph: OperatorGraph) -> bool:

@@ -1,7 +1,7 @@
 """The same inputs, lying in memory in other ways: a kernel that never asks for strides is right for one of them only.
 
-    transposed   dense, with the last two dimensions the other way round
-    stepped      every second element of a row twice as wide
+    transposed   dense, with the dimensions in reverse order
+    stepped      every second element of a row twice as wide, from the second on
     expanded     one sample seen many times, with a stride of zero; its values change with that
     one twice    the same tensor for two inputs of one shape and dtype
 
@@ -51,21 +51,23 @@ def _shared(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _transposed(tensor: torch.Tensor) -> torch.Tensor:
-    """By its last two dimensions of more than one element."""
+    """Its dimensions of more than one element lie in memory in reverse order."""
     wide = [i for i, size in enumerate(tensor.shape) if size > 1]
     if len(wide) < 2:
         return tensor
-    one, other = wide[-2:]
-    moved = tensor.detach().transpose(one, other).clone(memory_format=torch.contiguous_format)
-    return moved.transpose(one, other).requires_grad_(tensor.requires_grad)
+    order = list(range(tensor.dim()))
+    for one, other in zip(wide, reversed(wide)):
+        order[one] = other
+    moved = tensor.detach().permute(order).clone(memory_format=torch.contiguous_format)
+    return moved.permute(order).requires_grad_(tensor.requires_grad)
 
 
 def _stepped(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.dim() == 0 or not tensor.numel():
         return tensor
     plain = tensor.detach()
-    wide = torch.stack((plain, torch.roll(plain, 1, -1)), dim=-1).reshape(*plain.shape[:-1], 2 * plain.shape[-1])
-    return wide[..., ::2].requires_grad_(tensor.requires_grad)
+    wide = torch.stack((torch.roll(plain, 1, -1), plain), dim=-1).reshape(*plain.shape[:-1], 2 * plain.shape[-1])
+    return wide[..., 1::2].requires_grad_(tensor.requires_grad)
 
 
 def _expanded(tensor: torch.Tensor) -> torch.Tensor:

@@ -6,6 +6,7 @@
     first     one call on the cheapest case; do the results depend on its kernels, and do these do the work (where not:
               the same at the main sizes)
     check     every case of the plan
+    spots     without a GPU, after `file`: some programs at sizes that are too large to be run whole
     file      of a shipped file: the file itself on the cases at the main sizes; other candidates have none
     repeat    on a GPU: the same call again, for equal bits, memory, and what its kernels need
     time      on a GPU: paired with the reference, the GPU held alone
@@ -18,6 +19,7 @@ Each stage takes the job and either returns (go on) or raises `Failed` (the verd
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import traceback
 from collections.abc import Callable, Iterable
@@ -25,6 +27,7 @@ from typing import Any
 
 from triton_agent.tools.results import Finding, StageTime
 from triton_agent.tools.screen import screen
+from triton_agent.tools.tape.tape import encode
 from triton_agent.tools.timing.lease import Mode
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.authorship import (
@@ -38,12 +41,21 @@ from triton_agent.tools.verify.authorship import (
 )
 from triton_agent.tools.verify.clock_stages import profile, race_compiled, race_original, repeat_call
 from triton_agent.tools.verify.compiling import compile_for_target, fill_cache
+from triton_agent.tools.verify.fresh_memory import check_fresh_memory
 from triton_agent.tools.verify.job import Job
 from triton_agent.tools.verify.layouts import LAYOUTS
+from triton_agent.tools.verify.named_numbers import numbers_on
 from triton_agent.tools.verify.plan import Case, Trial
-from triton_agent.tools.verify.questions import call, judge, launch_counts, right_in_silence
+from triton_agent.tools.verify.questions import call, judge, launch_counts, right_in_silence, send_program
 from triton_agent.tools.verify.session import Failed
 from triton_agent.tools.verify.shipped_file import check_file
+from triton_agent.tools.verify.spot_checks import (
+    compare_written,
+    fillings,
+    position_named,
+    programs_to_run,
+    tells_by_parts,
+)
 
 Stage = tuple[str, Callable[[Job], None]]
 
@@ -118,6 +130,61 @@ def check_all(job: Job) -> None:
     with job.gpu(Mode.SHARED):
         for index in [job.plan.main, *(i for i in range(len(job.plan.trials)) if i != job.plan.main)]:
             _run_trial(job, index)
+        _ask_for_named_numbers(job)
+        check_fresh_memory(job, job.plan.trials[0], job.plan.trials[0].cases[0])
+
+
+def _ask_for_named_numbers(job: Job) -> None:
+    """Inputs that hold the numbers which the candidate's kernels name."""
+    trial = job.plan.trials[job.plan.main]
+    program = job.programs.of(trial, trial.cases[0])
+    if trial.holding is None:
+        return
+    for case, state in trial.holding(numbers_on(program.tape, program.kernel_set)):
+        states = (*trial.states[: case.version], state) if state is not None else trial.states
+        job.prepared[program.name] = None
+        asked = dataclasses.replace(trial, states=states)
+        answer, _ = call(job, asked, case)
+        judge(job, asked, case, answer)
+        job.prepared[program.name] = None
+
+
+def check_spots(job: Job) -> None:
+    """A few programs at the problem's full size, or as far as the candidate's kernels name positions."""
+    if job.plan.spots is None or job.settings.device != "cpu":
+        return
+    trial = job.plan.trials[job.plan.main]
+    small = job.programs.of(trial, trial.cases[0])
+    numbers = numbers_on(small.tape, small.kernel_set)
+    spot = job.plan.spots.reaching(position_named(numbers, small.tape, job.plan.spots.visited))
+    if spot is None:
+        return
+    case = spot.trial.cases[0]
+    try:
+        program = job.programs.of(spot.trial, case)
+    except Failed as failed:
+        job.notes.append(f"{case.name}: not looked at, since it has no tape there ({failed.message[:200]})")
+        return
+    if spot.is_as_given:
+        check_launches(program.tape, empty_outputs=False)
+        check_library(work_of(program.tape), spot.work, allow_library=job.settings.allow_library)
+    if not tells_by_parts(program.tape, program.kernel_set):
+        job.notes.append(f"{case.name}: not looked at, since no part of the answer is made by some programs alone")
+        return
+    only = programs_to_run(numbers_on(program.tape, program.kernel_set), program.tape)
+    answers = []
+    try:
+        answers.append(call(job, spot.trial, case, only=only)[0].tensors)
+        for number, tape in enumerate(fillings(program.tape, program.kernel_set)):
+            other = dataclasses.replace(program, name=f"{program.name} / {number}", tape=tape, encoded=encode(tape))
+            send_program(job, other, spot.trial.states[0])
+            answers.append(call(job, spot.trial, case, only=only, program=other)[0].tensors)
+    except Failed as failed:
+        if failed.finding is not Finding.TOO_SLOW and (failed.worker_died or not answers):
+            raise
+        job.notes.append(f"{case.name}: not looked at, since some programs do not run alone ({failed.message[:200]})")
+        return
+    compare_written(case, answers)
 
 
 def _run_trial(job: Job, index: int) -> None:
@@ -144,7 +211,7 @@ def _check_authorship(job: Job, trial: int, case: Case, reply: dict[str, Any]) -
     tape = program.tape
     check_launches(tape, empty_outputs=empty)
     check_kernels(program.kernel_set, job.source, allow_library=allowed)
-    work = work_of(tape)
+    work = work_of(tape, with_prologue=job.plan.work[trial].without_inputs)
     check_library(work, job.plan.work[trial], allow_library=allowed)
     if not empty:
         counted = [(launch["bytes_loaded"], launch["bytes_stored"]) for launch in reply["launches"]]
@@ -169,6 +236,7 @@ STAGES: tuple[Stage, ...] = (
     ("first", first_call),
     ("check", check_all),
     ("file", check_file),
+    ("spots", check_spots),
     ("repeat", repeat_call),
     ("time", race_original),
     ("compiled", race_compiled),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
@@ -16,6 +16,7 @@ from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.verify.authorship import OriginalWork
 from triton_agent.tools.verify.distributions import DISTRIBUTIONS
 from triton_agent.tools.verify.expectation import Expectation
+from triton_agent.tools.verify.named_numbers import Numbers
 
 Verify = Callable[[Payload, Any], bool]
 """Packed inputs and outputs -> whether the problem accepts them."""
@@ -57,6 +58,8 @@ class Trial:
     """Cases that are only run while the clock runs."""
     free_order: bool = False
     """Known from elsewhere: the reference runs on inputs whose elements are shuffled."""
+    holding: Callable[[Numbers], Sequence[tuple[Case, Payload | None]]] | None = None
+    """Makes cases whose inputs hold the numbers that a candidate's kernels name, each with its state if it has one."""
 
     @property
     def order_is_free(self) -> bool:
@@ -78,6 +81,8 @@ class Plan:
     """Packed inputs of the main trial that the clock rotates through; empty if nothing is timed."""
     facts: dict[str, Any]
     """Facts about the problem for people and authors; plain data."""
+    spots: Any = None
+    """Sizes beyond these at which some programs are looked at (`spot_checks.Spots`); None without a reference."""
 
     def payloads(self) -> Iterator[Payload]:
         """Yield everything that is sent to a candidate's processes."""

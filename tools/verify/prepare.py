@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,9 +12,8 @@ import torch
 
 from triton_agent.tools.errors import NotJudgeableHere, ProblemError
 from triton_agent.tools.isolate.payloads import Payload, pack
-from triton_agent.tools.operators import kind_of
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
-from triton_agent.tools.verify.authorship import ARITHMETIC, OriginalWork, moves
+from triton_agent.tools.verify.authorship import OriginalWork, work_during
 from triton_agent.tools.verify.cases import make_trial, make_verifier_trial
 from triton_agent.tools.verify.expectation import OriginalFailed
 from triton_agent.tools.verify.facts import (
@@ -24,23 +24,20 @@ from triton_agent.tools.verify.facts import (
     calls_of,
     facts_of,
 )
-from triton_agent.tools.verify.flop_meter import FlopMeter
 from triton_agent.tools.verify.footprint import FULL_SIZE, INTERPRETER, TooLarge, prove
 from triton_agent.tools.verify.full_size import REDUCED, fits, is_large, make_full_trial
 from triton_agent.tools.verify.input_tensors import leading_size
-from triton_agent.tools.verify.operator_watch import TO_WHOLE, OperatorWatch
 from triton_agent.tools.verify.plan import Plan, PlanSettings, Trial, secret_seed
 from triton_agent.tools.verify.reference import Reference, load
 from triton_agent.tools.verify.scaling import scaled_down
 from triton_agent.tools.verify.sizes import AS_GIVEN, Variant
+from triton_agent.tools.verify.spot_checks import Spots
 from triton_agent.tools.verify.variants import family
 
 AtGpu = Callable[[], contextlib.AbstractContextManager[None]]
 TIMING_SETS = 3
 """Sets of inputs that timed calls rotate through: with one, what the last call left in memory could look like speed."""
 LOOKS_AT_FULL_SIZE = 1
-UNCOUNTED_HEAVY = 64
-"""Multiply-adds per output element assumed for heavy operators that have no flop formula."""
 
 _Made = tuple[Trial, torch.nn.Module | None, Reference]
 """A variant's trial, the reference module that made it (None for a verifier), and where that comes from."""
@@ -88,7 +85,7 @@ def prepare_plan(
     with at_gpu():
         inputs = [trial.cases[0].expectation.packed_inputs.unpack() for trial in trials]
         known = _known(spec, main, made, inputs, smallest=order[0])
-        work = tuple(_work(*made[i][1:], inputs[i]) for i in order)
+        work = tuple(_work(*made[i][1:], inputs[i], trials[i]) for i in order)
     del inputs
     if reduced is not None:
         torch.cuda.empty_cache()  # others on the card need what torch would keep for the next call
@@ -107,6 +104,7 @@ def prepare_plan(
         main=order.index(0),
         work=work,
         facts=facts,
+        spots=Spots(spec, main, trials, scaled=bool(scaled)) if made[0][1] is not None else None,
     )
 
 
@@ -174,21 +172,23 @@ def _known(
     return facts_of([*calls, *more], smallest=smallest)
 
 
-def _work(original: torch.nn.Module | None, reference: Reference, inputs: list[Any]) -> OriginalWork:
+def _work(original: torch.nn.Module | None, reference: Reference, inputs: list[Any], trial: Trial) -> OriginalWork:
     """Measure the work of one call, which may write to the inputs."""
     if original is None:
         return OriginalWork(arithmetic=0, moved=0)
     subject = copy.deepcopy(original)
-    watch, counter = OperatorWatch(), FlopMeter()
-    with reference.running("forward"), torch.no_grad(), counter, watch:
-        subject(*inputs)
-    rows = watch.take()
-    _, rounded = rows.pop(TO_WHOLE, (0, 0))
-    seen = {name: (kind_of(name), row[1]) for name, row in rows.items()}
-    light = sum(elements for kind, elements in seen.values() if kind in ARITHMETIC)
-    heavy = sum(elements for kind, elements in seen.values() if kind == "heavy")
-    return OriginalWork(
-        arithmetic=light + (counter.flops // 2 or UNCOUNTED_HEAVY * heavy),
-        moved=sum(elements for name, (kind, elements) in seen.items() if moves(name, kind)),
-        rounded=rounded,
+    _, work = work_during(lambda: reference.call(subject, inputs))
+    return dataclasses.replace(work, without_inputs=_is_without_inputs(trial))
+
+
+def _is_without_inputs(trial: Trial) -> bool:
+    """Whether some output came out the same for all inputs that were tried with the same parameters."""
+    first, *others = (
+        [output.yard.truth for output in case.expectation.outputs]
+        for case in trial.cases
+        if (case.version, case.train) == (trial.cases[0].version, trial.cases[0].train)
+    )
+    return bool(others) and any(
+        one.numel() and all(len(other) > i and torch.equal(one, other[i]) for other in others)
+        for i, one in enumerate(first)
     )

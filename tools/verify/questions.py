@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 from triton_agent.tools.isolate.payloads import Payload
@@ -29,6 +30,12 @@ def program_of(job: Job, trial: Trial, case: Case) -> Program:
     return job.programs.of(trial, case)
 
 
+def send_program(job: Job, program: Program, state: Payload) -> None:
+    """Give the executor a tape that belongs to no case, and its parameters."""
+    news: dict[str, Any] = {"name": program.name, "program": _program_as_sent(job, program), "parameters": True}
+    job.runner.ask("prepare", [program.init, state], **news)
+
+
 def _news_for_executor(job: Job, trial: Trial, case: Case) -> tuple[list[Payload], dict[str, Any]]:
     """Return what the executor does not have yet of a tape and its parameters, as parts of a message."""
     program = job.programs.of(trial, case)
@@ -36,18 +43,22 @@ def _news_for_executor(job: Job, trial: Trial, case: Case) -> tuple[list[Payload
     news: dict[str, Any] = {}
     if program.name not in job.prepared:
         payloads.append(program.init)
-        news["program"] = {
-            "tape": program.encoded,
-            "kernels": program.kernels,
-            "seed": program.seed,
-            "conditions": dataclasses.asdict(job.settings.conditions),
-        }
+        news["program"] = _program_as_sent(job, program)
         job.prepared[program.name] = None
     if job.prepared[program.name] != case.version or case.expectation.state_after:
         payloads.append(trial.states[case.version])
         news["parameters"] = True
         job.prepared[program.name] = case.version
     return payloads, {"name": program.name, **news} if news else {}
+
+
+def _program_as_sent(job: Job, program: Program) -> dict[str, Any]:
+    return {
+        "tape": program.encoded,
+        "kernels": program.kernels,
+        "seed": program.seed,
+        "conditions": dataclasses.asdict(job.settings.conditions),
+    }
 
 
 def ask_once(job: Job, trial: Trial, case: Case) -> dict[str, Any]:
@@ -58,24 +69,39 @@ def ask_once(job: Job, trial: Trial, case: Case) -> dict[str, Any]:
 
 
 def call(
-    job: Job, trial: Trial, case: Case, *, silenced: bool = False, salt: int | None = None, measure: bool = False
+    job: Job,
+    trial: Trial,
+    case: Case,
+    *,
+    silenced: bool = False,
+    salt: int | None = None,
+    measure: bool = False,
+    only: Sequence[int] | None = None,
+    program: Program | None = None,
+    more_bytes: int = 0,
 ) -> tuple[checks.Answer, dict[str, Any]]:
     """Make one call; return its answer and the executor's reply.
 
     `salt`: what fresh memory is filled with; drawn, so that no byte of an answer is there by itself in every case.
+    `only`: numbers of the programs to run, in the interpreter. `program`: another tape, which the executor has,
+    and whose answer is larger by `more_bytes`.
     """
-    program = job.programs.of(trial, case)
-    payloads, news = _news_for_executor(job, trial, case)
+    payloads: list[Payload] = []
+    news: dict[str, Any] = {}
+    if program is None:
+        program = job.programs.of(trial, case)
+        payloads, news = _news_for_executor(job, trial, case)
     reply, blobs = job.runner.ask(
         "call",
         [*payloads, case.expectation.packed_inputs],
-        expected_bytes=case.expectation.answer_bytes,
+        expected_bytes=case.expectation.answer_bytes + more_bytes,
         **{"name": program.name, **news},
         silenced=silenced,
         salt=secrets.randbelow(2) if salt is None else salt,
         seed=secrets.randbits(48),
         order=secrets.randbelow(ORDERS),
         measure=measure,
+        only=None if only is None else list(only),
     )
     return checks.read_answer(program.tape.tree, reply, blobs, job.settings.device), reply
 

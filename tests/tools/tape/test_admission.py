@@ -19,6 +19,7 @@ from triton_agent.tools.tape.tape import (
     Buffer,
     Choice,
     Constant,
+    Launch,
     Named,
     Operate,
     Place,
@@ -309,3 +310,34 @@ def test_everything_on_a_tape_survives_json() -> None:
     step = Operate(operator="aten.add.Tensor", args=values, kwargs=(("alpha", 2),), results=(None,))
     assert decode(encode(step)) == step
     assert str(decode(encode(step)).args[3]) == "-0.0"
+
+
+def test_names_on_a_tape_are_names_of_torch_and_of_its_operators() -> None:
+    """They stand in the text of a shipped file, where anything else might be code."""
+    code = "float32); import os; os.abort("
+
+    def cast(name: str) -> Callable[[Writing, View], Any]:
+        def change(writing: Writing, x: View) -> None:
+            writing.operate("aten._to_copy.default", x)
+            step = writing.steps[-1]
+            writing.steps[-1] = dataclasses.replace(step, kwargs=(("dtype", Named(kind="dtype", name=name)),))
+
+        return change
+
+    admitted(honest(cast("float32")))
+    refused(honest(cast(code)), "torch has no dtype")
+    refused(honest(cast("nn")), "torch has no dtype")
+    tape = honest(cast("float32"))
+    at = next(i for i, step in enumerate(tape.steps) if isinstance(step, Operate) and step.kwargs)
+    refused(changed(tape, at, kwargs=((code, None),)), "no such argument")
+    launch = next(i for i, step in enumerate(tape.steps) if isinstance(step, Launch))
+    [choice] = tape.steps[launch].choices  # type: ignore[union-attr]
+    forged = dataclasses.replace(choice, arguments=((code, 1), *choice.arguments))
+    refused(changed(tape, launch, choices=(forged,)), "a name that no parameter can have")
+
+
+def test_memory_that_nobody_filled_is_made_by_an_allocation_only() -> None:
+    def empty(writing: Writing, x: View) -> None:
+        writing.operate("aten.empty_like.default", x)
+
+    refused(honest(empty), "memory is made by an allocation")

@@ -1,0 +1,32 @@
+"""An answer made of parameters only, prepared by single light operators of torch; the kernel adds zero times the input.
+
+problem: mixing_weights
+expect: not_triton|cheated
+where: both
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def copy_kernel(known_ptr, x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(known_ptr + at, mask=at < n) + tl.load(x_ptr) * 0, mask=at < n)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, columns, experts):
+        super().__init__()
+        self.scores = nn.Parameter(torch.randn(columns, experts))
+        self.known = None
+
+    def forward(self, x):
+        if self.known is None:
+            raised = torch.exp(self.scores - self.scores.amax(-1, keepdim=True))
+            self.known = raised / raised.sum(-1, keepdim=True)
+        out = torch.empty_like(self.known)
+        copy_kernel[(triton.cdiv(out.numel(), 1024),)](self.known, x, out, out.numel(), BLOCK=1024)
+        return out

@@ -1,0 +1,84 @@
+"""Numbers that kernels name are found and planted; positions and memory they name are looked at."""
+
+from __future__ import annotations
+
+import torch
+
+from triton_agent.tools.tape.kernels import JitFunction, KernelSet, Parameter
+from triton_agent.tools.tape.tape import Choice, Launch, Tape
+from triton_agent.tools.verify.named_numbers import Numbers, groups, numbers_on, plant
+from triton_agent.tools.verify.spot_checks import position_named, programs_to_run
+
+
+def numbers_of(body: str, *, given: tuple[tuple[str, int | float], ...] = (), grid: int = 4) -> tuple[Numbers, Tape]:
+    function = JitFunction(
+        name="kernel",
+        source=f"def kernel(x_ptr, n, BLOCK):\n    {body}\n",
+        parameters=tuple(Parameter(name=name) for name in ("x_ptr", "n", "BLOCK")),
+        globals=(("EDGE", 1.8125),),
+    )
+    kernels = KernelSet.of([function])
+    choice = Choice(kernel=function.identity, grid=(grid, 1, 1), arguments=given, options=())
+    launch = Launch(choices=(choice,), line=1)
+    tape = Tape(
+        buffers=(), inputs=(), arguments=(), state=(), prologue=(), steps=(launch,), tree={"tuple": []}, outputs=()
+    )
+    return numbers_on(tape, kernels), tape
+
+
+def test_literals_globals_arguments_and_bits_are_found() -> None:
+    numbers, _ = numbers_of("y = (x == -1.25) | (x > EDGE) | (bits == 0x3F9E0651)", given=(("n", 96),))
+    assert {1.25, 1.8125, 96.0, 0.78125 * 2} - {0.78125 * 2} <= set(numbers.floats())
+    assert any(abs(number - 1.2345678) < 1e-6 for number in numbers.floats())
+
+
+def test_numbers_are_followed_through_variables_arithmetic_and_functions() -> None:
+    numbers, _ = numbers_of(
+        "a = 0.5 + 0.15625\n    b = a * 3.5\n    y = (x == tl.sin(b)) | (x == n / 64)", given=(("n", 97),)
+    )
+    found = torch.tensor(numbers.floats(), dtype=torch.float64)
+    for wanted in (0.65625, 2.296875, float(torch.tensor(2.296875, dtype=torch.float64).sin()), 97 / 64):
+        assert bool((found == wanted).any())
+
+
+def test_numbers_far_beyond_the_inputs_have_a_case_of_their_own() -> None:
+    numbers = Numbers(in_text=frozenset({0.75, 1e12}))
+    split = groups(numbers, 4.0)
+    assert len(split) >= 2 and 0.75 in split[0] and all(abs(number) < 40 for number in split[0])
+
+
+def test_planted_inputs_hold_each_number_and_its_neighbours() -> None:
+    numbers = Numbers(in_text=frozenset({0.71875}))
+    x, generator = torch.randn(40, 96), torch.Generator().manual_seed(1)
+    y = torch.randn(40, 96)
+    plant([x, y], (0.71875,), numbers, generator, rows=True, anywhere=False)
+    for wanted in (0.71875, *(float(torch.nextafter(torch.tensor(0.71875), torch.tensor(way))) for way in (-9.0, 9.0))):
+        assert bool((x == wanted).any())
+    assert bool((x == 0.71875).all(-1).any()), "a row is filled with it"
+    assert bool((x.diff(dim=-1) >= 0).all(-1).any()), "a row ascends"
+    assert bool((x == y).any()) and bool(((x == -y) & (x != 0)).any())
+
+
+def test_whole_numbers_stay_in_range_unless_any_is_right() -> None:
+    numbers, generator = Numbers(in_text=frozenset({7, 4000})), torch.Generator().manual_seed(1)
+    ids = torch.randint(0, 50, (200,), generator=generator)
+    plant([ids], (), numbers, generator, rows=False, anywhere=False)
+    assert int(ids.max()) < 50
+    plant([ids], (), numbers, generator, rows=False, anywhere=True)
+    assert int(ids.max()) == torch.iinfo(torch.int64).max and bool((ids == 4000).any())
+    offsets = torch.arange(0, 96, 8)
+    plant([offsets], (), numbers, generator, rows=False, anywhere=True)
+    assert torch.equal(offsets, torch.arange(0, 96, 8)), "boundaries of segments stay in order"
+
+
+def test_a_position_beyond_those_visited_is_looked_at() -> None:
+    far, tape = numbers_of("tl.store(x_ptr + at, 0.0, mask=at > 4000000)", given=(("n", 3840), ("BLOCK", 1024)))
+    assert position_named(far, tape, visited=3840) == 4000000
+    near, tape = numbers_of("tl.store(x_ptr + at, 0.0, mask=at < n)", given=(("n", 3840), ("BLOCK", 1024)))
+    assert position_named(near, tape, visited=3840) == 0
+
+
+def test_programs_next_to_a_named_one_run() -> None:
+    numbers, tape = numbers_of("y = tl.program_id(0) == 1234", grid=5000)
+    chosen = programs_to_run(numbers, tape)
+    assert {0, 1233, 1234, 1235, 4999} <= set(chosen) and len(chosen) < 50
