@@ -12,6 +12,7 @@ import argparse
 import dataclasses
 from pathlib import Path
 
+import torch
 from tests.policy.author.briefs import full_size_brief
 from tests.tools.tape.tracing_process import Traced, traced
 
@@ -31,6 +32,7 @@ def main() -> None:
     parser.add_argument("--target", default="cuda:90", help="write the files for this GPU")
     parser.add_argument("--only", default="", help="take only problems whose path holds this text")
     options = parser.parse_args()
+    torch.__future__.set_overwrite_module_params_on_conversion(True)  # fake tensors cannot take another one's memory
     requests, unwritten = {}, []
     for path in sorted(SUITE.glob("*/*.py")):
         name = f"{path.parent.name}/{path.stem}"
