@@ -12,7 +12,7 @@ VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_INSTALL = $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VLLM_CONSTRAINTS) --editable . pytest '$(VLLM)'
 VLLM_STAMP := $(VLLM_VENV)/.ready
 
-.PHONY: help demo test test-slow corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store cheats kills test-vllm wheel clean
+.PHONY: help demo test test-slow corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store first-tapes cheats kills test-vllm wheel clean
 
 help:            ## what there is
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 24
@@ -54,6 +54,9 @@ corpus: $(STAMP)  ## right and wrong kernels over all operators: the slow part o
 
 targets: $(STAMP) ## the author's first files, compiled at full size for three GPUs: nothing spills
 	@$(BIN)/python -m pytest -q -m slow tests/policy/author/test_targets.py
+
+first-tapes: $(STAMP) ## the share of the author's first files over the suite that leave a tape
+	@$(BIN)/python -m tests.policy.author.first_tapes
 
 cheats: $(STAMP) ## the scoreboard of cheats and honest oddities, with the screen on and off
 	@$(BIN)/python -m tests.scoreboard && $(BIN)/python -m tests.scoreboard --no-screen

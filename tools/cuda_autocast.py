@@ -60,7 +60,7 @@ def install(*, computes: bool) -> object:
     CPU often has no kernel for that.
     """
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
-    library = torch.library.Library("aten", "IMPL")
+    library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch tells of each rule that is replaced
         for full_name in torch._C._dispatch_get_all_op_names():

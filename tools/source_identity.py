@@ -12,6 +12,13 @@ import hashlib
 
 KEPT = frozenset({"ModelNew", "forward", "self", "__init__", "super"})
 
+_NAMED: tuple[tuple[tuple[type[ast.AST], ...], str], ...] = (
+    ((ast.Name,), "id"),
+    ((ast.arg, ast.keyword), "arg"),
+    ((ast.FunctionDef, ast.ClassDef), "name"),
+)
+"""Nodes that hold a name of the file, and where."""
+
 
 @functools.lru_cache(maxsize=4096)
 def structure_of(source: str) -> str:
@@ -60,31 +67,10 @@ class _Renamer(ast.NodeTransformer):
         self._bound = bound
         self._numbers: dict[str, str] = {}
 
-    def _new(self, name: str) -> str:
-        if name not in self._bound:
-            return name
-        return self._numbers.setdefault(name, f"n{len(self._numbers)}")
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        node.id = self._new(node.id)
-        return node
-
-    def visit_arg(self, node: ast.arg) -> ast.AST:
-        node.arg = self._new(node.arg)
-        self.generic_visit(node)
-        return node
-
-    def visit_keyword(self, node: ast.keyword) -> ast.AST:
-        node.arg = self._new(node.arg) if node.arg else node.arg
-        self.generic_visit(node)
-        return node
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        node.name = self._new(node.name)
-        self.generic_visit(node)
-        return node
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        node.name = self._new(node.name)
+    def visit(self, node: ast.AST) -> ast.AST:
+        for kinds, field in _NAMED:
+            name = getattr(node, field) if isinstance(node, kinds) else None
+            if name in self._bound:
+                setattr(node, field, self._numbers.setdefault(name, f"n{len(self._numbers)}"))
         self.generic_visit(node)
         return node

@@ -13,7 +13,10 @@ import triton.language as tl
 
 @triton.jit
 def pick(value_a, index_a, value_b, index_b):
-    first = (value_a > value_b) | ((value_a == value_b) & (index_a < index_b))
+    a_is_nan, b_is_nan = value_a != value_a, value_b != value_b
+    earlier = index_a < index_b
+    first = (value_a > value_b) | ((value_a == value_b) & earlier)
+    first = tl.where(a_is_nan | b_is_nan, a_is_nan & ((b_is_nan == 0) | earlier), first)
     return tl.where(first, value_a, value_b), tl.where(first, index_a, index_b)
 
 

@@ -167,7 +167,7 @@ def _admit_operator(tape: Tape, step: Operate, made: set[int]) -> None:
     """Require an operator of torch's own that computes on tensors; its results count as made from here on."""
     _require(_OPERATOR.fullmatch(step.operator) is not None, f"an operator {step.operator!r:.80}")
     try:
-        has_kernel = torch._C._dispatch_has_kernel(operator_of(step.operator).name())
+        has_kernel = torch._C._dispatch_has_kernel(operator_of(step.operator).name())  # type: ignore[no-untyped-call]
     except (AssertionError, AttributeError, RuntimeError):
         has_kernel = False
     _require(has_kernel, f"no operator {step.operator}")

@@ -122,10 +122,11 @@ class FakeGpu(TorchFunctionMode):
 class FakeGenerator(_RealGenerator):
     """A generator of any device. It gives no number to a tape: the executor seeds torch before each call."""
 
-    device = property(lambda self: self._device)  # type: ignore[assignment]
+    _device: torch.device
+    device = property(lambda self: self._device)
 
     def __new__(cls, device: Any = CPU) -> FakeGenerator:
-        made = super().__new__(cls, "cpu")
+        made = super().__new__(cls, "cpu")  # type: ignore[call-arg]
         made._device = torch.device(device)
         return made
 
@@ -244,7 +245,15 @@ def _answers(facts: dict[str, Any], recorder: Recorder) -> dict[str, Any]:
         finally:
             cuda_graph.capture_end()
 
-    nothing = ("init", "set_device", "synchronize", "empty_cache", "set_rng_state", "manual_seed", "manual_seed_all")
+    nothing: tuple[str, ...] = (
+        "init",
+        "set_device",
+        "synchronize",
+        "empty_cache",
+        "set_rng_state",
+        "manual_seed",
+        "manual_seed_all",
+    )
     nothing += ("seed", "seed_all", "set_stream", "reset_peak_memory_stats", "ipc_collect")
     none_used = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "current_device")
     return {

@@ -1,5 +1,5 @@
 # ruff: noqa: SIM905 (word lists are easier to read and to compare than quoted items)
-"""Checking the text of `tl.inline_asm_elementwise`: arithmetic on its operands, and nothing else.
+"""Check the text of `tl.inline_asm_elementwise`: arithmetic on its operands, and nothing else.
 
 PTX can read clocks and places, touch memory, branch and stop a program. Only a list of arithmetic and conversion
 instructions passes, on operands (`$0`), numbers and registers that the text declares itself.

@@ -1,4 +1,4 @@
-"""Checking the values that kernels use, and the arithmetic that they spell out on constants."""
+"""Check the values that kernels use, and compute their arithmetic on constants."""
 
 from __future__ import annotations
 

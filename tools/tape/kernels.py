@@ -37,9 +37,9 @@ _DTYPE = re.compile(r"(\*k?)*[a-z][a-z0-9]*")
 
 
 class NotKernelLanguage(Exception):
-    """A kernel function uses something that is not Triton's language; says which, where and what.
+    """A kernel function uses something that is not Triton's language.
 
-    It is the candidate's failure, not ours, so it is outside the tree of `tools/errors.py`.
+    This is a failure of the candidate, so it is not in the tree of `tools/errors.py`.
     """
 
     def __init__(self, kernel: str, line: int, reason: str) -> None:
@@ -82,12 +82,12 @@ class LanguageName:
 
 
 Value = bool | int | float | str | DType | Constexpr | FunctionReference | LanguageName | tuple[Any, ...] | None
-"""What a global, a default or a constexpr argument can be; tuples hold values."""
+"""A global, a default or a constexpr argument; tuples hold values."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One parameter of a function; what its text says of annotation and default is not used."""
+    """One parameter of a function. Annotation and default come from here, not from the text."""
 
     name: str
     annotation: str = ""
@@ -117,12 +117,12 @@ class JitFunction:
 
     @property
     def identity(self) -> str:
-        """Hash of everything above."""
+        """Hash of all fields."""
         text = json.dumps(function_to_json(self), sort_keys=True)
         return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
     def references(self) -> tuple[str, ...]:
-        """Identities of the functions it uses."""
+        """Return the identities of the functions it uses."""
         values = [value for _, value in self.globals] + [parameter.default for parameter in self.parameters]
         return tuple(identity for value in values for identity in function_references(value))
 
@@ -175,7 +175,7 @@ class KernelSet:
 
     @classmethod
     def from_json(cls, data: Any) -> KernelSet:
-        """Decode; raise `Malformed` where the data is anything but what `to_json` writes."""
+        """Decode; raise `Malformed` for data that `to_json` does not write."""
         fields = _fields(data, {"functions"}, "a kernel set")
         listed = _list(fields["functions"], MAX_FUNCTIONS, "functions")
         return cls.of(function_from_json(item) for item in listed)

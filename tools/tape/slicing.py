@@ -236,8 +236,8 @@ def effect_of(step: Step, written: WrittenParameters) -> Effect:
     reads = {view.buffer for view in arguments_of(step)}
     writes = {view.buffer for view in step.results if view is not None}
     fresh = writes - reads
-    for argument, value in given:
-        if argument.alias_info is not None and argument.alias_info.is_write:
+    for declared, value in given:
+        if declared.alias_info is not None and declared.alias_info.is_write:
             writes |= {view.buffer for view in views_in(value)}
     random = torch.Tag.nondeterministic_seeded in operator.tags
     return Effect(reads=frozenset(reads - fresh), writes=frozenset(writes), random=random)

@@ -164,7 +164,7 @@ Step = Allocate | Constant | Operate | Launch
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Tape:
-    """All of one call."""
+    """One call of a module."""
 
     buffers: tuple[Buffer, ...]
     inputs: tuple[View, ...]
@@ -183,18 +183,18 @@ class Tape:
     """Buffers of the module that the call replaced by another tensor."""
 
     def launches(self) -> Iterator[Launch]:
-        """Those of one call, without the prologue."""
+        """Yield the launches of one call, without the prologue."""
         return (step for step in self.steps if isinstance(step, Launch))
 
     def kernels(self) -> Iterator[str]:
-        """Identities of all kernels that are launched."""
+        """Yield the identities of all kernels that are launched."""
         for step in (*self.prologue, *self.steps):
             if isinstance(step, Launch):
                 yield from (choice.kernel for choice in step.choices)
 
 
 def views_in(argument: Any) -> Iterator[View]:
-    """All tensors in an argument."""
+    """Yield all tensors in an argument."""
     if isinstance(argument, View):
         yield argument
     elif isinstance(argument, Descriptor):
@@ -205,7 +205,7 @@ def views_in(argument: Any) -> Iterator[View]:
 
 
 def buffers_in(argument: Any) -> Iterator[int]:
-    """All buffers that an argument leads to."""
+    """Yield all buffers that an argument refers to."""
     if isinstance(argument, Address):
         yield argument.buffer
     elif isinstance(argument, tuple):
@@ -222,11 +222,11 @@ _RECORDS: dict[str, type] = {
     for kind in (Buffer, View, Address, Descriptor, Named, Constexpr, Allocate, Constant, Operate, Choice, Launch, Tape)
 }
 _ITEMS_AT_MOST = 2_000_000
-"""Values in one tape; what has more is no call of a model."""
+"""Most values in one tape; no call of a model has more."""
 
 
 def encode(value: Any) -> Any:
-    """JSON for a tape or any part of one."""
+    """Return JSON for a tape or any part of one."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return {"is": type(value).__name__, **fields}
@@ -244,7 +244,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(data: Any) -> Any:
-    """The value again; raises `Malformed` for what `encode` does not write."""
+    """Return the encoded value; raise `Malformed` for JSON that `encode` does not write."""
     left = [_ITEMS_AT_MOST]
     try:
         return _decode(data, left)
@@ -272,16 +272,12 @@ def _decode(data: Any, left: list[int]) -> Any:
 
 
 def _checked(record: Any) -> Any:
-    """The record, once each of its fields is of a kind that it may have."""
+    """Return the record if each of its fields is of a kind that it may have."""
     for name, kinds in _FIELDS.get(type(record), {}).items():
         value = getattr(record, name)
         if not kinds(value):
             raise Malformed(f"{type(record).__name__}.{name} cannot be {str(value)[:80]}")
-    return Buffer(**{**_fields(record), "place": Place(record.place)}) if isinstance(record, Buffer) else record
-
-
-def _fields(record: Any) -> dict[str, Any]:
-    return {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+    return dataclasses.replace(record, place=Place(record.place)) if isinstance(record, Buffer) else record
 
 
 def _count(value: Any) -> bool:

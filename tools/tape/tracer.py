@@ -74,7 +74,6 @@ def warm_up() -> None:
         torch.nn.functional.softmax(some.float(), -1).sum().reshape(1).expand(3).contiguous()
         torch.zeros(3).add_(torch.arange(3)).to(torch.float16)
     torch.set_num_threads(1)
-    torch.backends.mkldnn.set_flags(False)  # its operators exist on the CPU only; without it layers are decomposed
 
 
 def main(channel: Channel, settings: dict[str, Any]) -> None:
@@ -104,6 +103,8 @@ class Tracer:
         self.gpu = FakeGpu(facts, self.recorder)
         self.conditions = DEFAULT
         self.model_class: type[torch.nn.Module] | None = None
+        # Operators of mkldnn exist on the CPU only; without them torch decomposes its layers.
+        torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
         fake_tensor: Any = importlib.import_module("torch._subclasses.fake_tensor")
         fake_tensor.init_gpu_context = lambda *_: None
         record_launches(self.recorder, self.capture, facts)
