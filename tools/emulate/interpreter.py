@@ -73,8 +73,8 @@ class Launch:
     """Bytes of active lanes, including what atomics read."""
     bytes_stored: int
     contested: tuple[str, ...]
-    """Parameters with an element in which two programs stored different values: a race on a GPU. Recorded only until the
-    launch's first atomic, which may be a lock."""
+    """Parameters with an element in which two programs stored different values: a race on a GPU. Recorded only until
+    the launch's first atomic, which may be a lock."""
     read_beside_stores: tuple[str, ...]
     """Parameters with an element that one program stored and another one read, before or after: a race, too. Not
     counted: stores that change nothing, volatile loads, and accesses after the launch's first atomic."""

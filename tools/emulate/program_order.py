@@ -72,8 +72,8 @@ class _Lane:
 class Interleaving:
     """The programs of one launch that are under way, and whose turn it is.
 
-    Only the thread whose turn it is touches these fields. The exception is `_is_ending`, which the launching thread sets
-    when it is interrupted.
+    Only the thread whose turn it is touches these fields. The exception is `_is_ending`, which the launching thread
+    sets when it is interrupted.
     """
 
     def __init__(
