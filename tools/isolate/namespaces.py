@@ -114,10 +114,10 @@ def _mirror(pid: int, lifeline: int) -> NoReturn:
         if not os.WIFSIGNALED(status):
             os._exit(os.WEXITSTATUS(status))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        number = os.WTERMSIG(status)
-        if number not in (signal.SIGKILL, signal.SIGSTOP):
-            signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
+        ending = os.WTERMSIG(status)
+        if ending not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(ending, signal.SIG_DFL)
+        os.kill(os.getpid(), ending)
     finally:
         os._exit(1)  # whatever went wrong here, it is not a success
 
