@@ -23,8 +23,8 @@ from triton_agent.tools.checker_process import CheckerProcess
 from triton_agent.tools.crew import COMPILER, GPU, INTERPRETER, TRACER, Crew, CrewSettings, Team, Worker, how_it_died
 from triton_agent.tools.emulate.targets import DEFAULT_TARGET, TARGETS
 from triton_agent.tools.errors import InstrumentError, NotJudgeableHere, WorkerNeverReady
+from triton_agent.tools.isolate.child import CORES_LEFT
 from triton_agent.tools.isolate.conditions import Conditions
-from triton_agent.tools.isolate.cores import CORES_LEFT
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.module_attributes import HeldTensor
 from triton_agent.tools.problem import ProblemSpec

@@ -93,7 +93,7 @@ class Memory:
         self._users: dict[tuple[int, int], Users] = {}
 
     def admit(self, action: str, addresses: Array, item_bytes: int, origin: int | None) -> int | None:
-        """Return the extent that holds all these accesses, None if several do; raise `OutOfBounds` if none does."""
+        """Return the index of the extent that holds all accesses, None if several do; else raise `OutOfBounds`."""
         low, high = int(addresses.min()), int(addresses.max()) + item_bytes
         if origin is not None:
             if self.extents[origin].holds(low, high):

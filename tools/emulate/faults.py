@@ -6,8 +6,8 @@
     ├── Unsupported     the interpreter cannot run this; no failure of the candidate
     └── KernelError     anything else that was raised inside a kernel; the cause is chained
 
-`OutOfBounds`, `Deadlock` and `KernelError` are the failures of a candidate. The executor turns them into text; they are
-not meant to be pickled.
+`OutOfBounds`, `Deadlock` and `KernelError` are the candidate's failures. The executor turns them into text; do not
+pickle them.
 """
 
 from __future__ import annotations

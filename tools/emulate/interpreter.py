@@ -75,8 +75,8 @@ class Launch:
     written: tuple[tuple[int, int], ...]
     """First and last address, exclusive, of each memory that a program stored into."""
     contested: tuple[str, ...]
-    """Parameters with an element in which two programs stored different values: a race on a GPU. Recorded only
-    until the launch's first atomic, which may be a lock."""
+    """Parameters with an element in which two programs stored different values: a race on a GPU. Recorded only until
+    the launch's first atomic, which may be a lock."""
     read_beside_stores: tuple[str, ...]
     """Parameters with an element that one program stored and another one read, before or after: a race, too. Not
     counted: stores that change nothing, volatile loads, and accesses after the launch's first atomic."""

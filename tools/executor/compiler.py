@@ -14,8 +14,7 @@ from typing import Any
 
 from triton_agent.tools.executor.kernels import Kernels, Loader, as_passed, descriptor_over
 from triton_agent.tools.isolate import sandbox
-from triton_agent.tools.isolate.cores import leave_cores_to_the_clock
-from triton_agent.tools.isolate.output import own_output
+from triton_agent.tools.isolate.child import leave_cores_to_the_clock, own_output
 from triton_agent.tools.isolate.tensors import DTYPES
 from triton_agent.tools.isolate.wire import Channel
 from triton_agent.tools.tape.tape import Address, Choice, Constexpr, Descriptor, Launch, Tape, View, decode

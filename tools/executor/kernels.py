@@ -13,7 +13,7 @@ import torch
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from triton_agent.tools.isolate.reports import report_of
+from triton_agent.tools.isolate.child import report_of
 from triton_agent.tools.tape import kernel_modules
 from triton_agent.tools.tape.kernel_language import check_value
 from triton_agent.tools.tape.kernels import (

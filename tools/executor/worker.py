@@ -28,10 +28,9 @@ from triton_agent.tools.executor.memory import Fresh
 from triton_agent.tools.executor.program import OutOfPlace, Program, Run
 from triton_agent.tools.isolate import sandbox
 from triton_agent.tools.isolate.answers import hand_over
+from triton_agent.tools.isolate.child import own_output, report_of
 from triton_agent.tools.isolate.conditions import Conditions
-from triton_agent.tools.isolate.output import own_output
 from triton_agent.tools.isolate.payloads import Payload, received
-from triton_agent.tools.isolate.reports import report_of
 from triton_agent.tools.isolate.tensors import describe, row
 from triton_agent.tools.isolate.wire import Channel
 from triton_agent.tools.tape.outline import tensors_in

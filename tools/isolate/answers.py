@@ -1,14 +1,13 @@
-"""Tensors on their way from a worker back to the checker: small ones as bytes, large ones in files in memory.
+"""Send tensors from an executor to the checker: small ones as bytes, large ones in files in memory.
 
-    worker   reply, and how many bytes wait         ──>  checker
-    worker   <──  files of just that size, or none       checker
-    worker   writes and seals them; "sealed"        ──>  checker maps them, if the kernel says so, too
+    executor   reply, and the lengths of the rows        ──>  checker
+    executor   <──  a file of that size per group, or none    checker
+    executor   writes and seals the files; "sealed"      ──>  checker maps them, if the kernel confirms the seals
 
-The files are the checker's: it makes them, fixes their size before it lends them, and accepts nothing that a worker
-made. What the worker says of them is not believed: a file that could still be written to is refused. No byte is read
-before that, and no page can go missing afterwards. A worker that cannot seal sends bytes instead, as one does where
-there are no such files; and so it has to where its answer is far larger than the right one, which then costs the
-worker's memory and not the checker's.
+The checker makes the files, fixes their size before it lends them, and accepts no file that another process made. It
+does not believe "sealed": it refuses a file whose contents could still change, and reads no byte before that check. So
+no page can change or vanish later. An executor sends bytes instead where there are no such files, where it cannot seal
+them, or where its answer is far larger than the right one; that answer then uses the executor's memory.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import contextlib
 import functools
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -27,19 +26,19 @@ from triton_agent.tools.isolate.payloads import LARGE_BYTES
 from triton_agent.tools.isolate.wire import BLOB_LIMIT_BYTES, BLOBS_AT_MOST, FDS_AT_MOST, Channel, ChannelGarbled
 
 Groups = Sequence[Sequence[torch.Tensor]]
-"""Rows of bytes; those of a group travel in one file, and stay in memory together."""
+"""Rows of bytes. The rows of a group travel in one file, and stay in memory together."""
 
 ALIGNMENT = 64
-"""Of each row in a file: enough for any dtype, and what torch's own memory has."""
+"""Alignment of each row in a file: enough for any dtype, and that of torch's own memory."""
 LENT_BYTES = 16 << 20
-"""What is lent to any worker, however little is expected of it."""
+"""Size of files that any executor is lent, however small the expected answer."""
 STAGE_BYTES = 16 << 20
-"""Of a large answer on its way from a GPU, at once."""
+"""Size of the pieces in which an answer leaves a GPU."""
 ROOM = 2
-"""Times what is expected: a wrong dtype or a wrong shape may be this much larger."""
+"""Factor on the expected size: an answer of a wrong dtype or shape may be this much larger."""
 
 
-# -- in the worker -------------------------------------------------------------------------------------------------
+# -- in the executor -----------------------------------------------------------------------------------------------
 
 
 def hand_over(channel: Channel, reply: dict[str, Any], groups: Groups) -> None:
@@ -50,8 +49,15 @@ def hand_over(channel: Channel, reply: dict[str, Any], groups: Groups) -> None:
         return
     channel.send({**reply, "waiting": [[row.numel() for row in group] for group in groups]})
     _, _, files = channel.receive_with_fds()
+    filled = [group for group in groups if _size([row.numel() for row in group])]
+    sealed = len(files) == len(filled)
     try:
-        sealed = _fill(files, [group for group in groups if _size([row.numel() for row in group])])
+        if sealed:
+            for file, group in zip(files, filled):
+                _write(file, group)
+                memory_files.freeze(file)
+    except (OSError, RuntimeError):  # no memory, or a limit of the sandbox
+        sealed = False
     finally:
         _close(files)
     channel.send({"sealed": sealed}, [] if sealed else [_bytes_of(row) for row in rows])
@@ -62,23 +68,11 @@ def _bytes_of(row: torch.Tensor) -> memoryview:
     return memoryview(values)
 
 
-def _fill(files: list[int], groups: Groups) -> bool:
-    """Whether the rows are in the files, and these sealed."""
-    if len(files) != len(groups):
-        return False
-    try:
-        for file, group in zip(files, groups):
-            _write(file, group)
-            memory_files.freeze(file)
-    except (OSError, RuntimeError):  # closed or sealed by the candidate, beyond a limit of its, or mapped elsewhere
-        return False
-    return True
-
-
 def _write(file: int, group: Sequence[torch.Tensor]) -> None:
-    """By system calls, from a GPU piece by piece: pages that are touched for the first time cost more than their bytes.
+    """Write rows by system calls, from a GPU in pieces.
 
-    64 MiB take 19 ms so on an H200's host, and 40 ms into a mapping of the file.
+    Pages that a process touches for the first time cost more than their bytes: on an H200's host, 64 MiB take 19 ms
+    this way, and 40 ms through a mapping of the file.
     """
     for offset, row in zip(_offsets([row.numel() for row in group]), group):
         if row.device.type == "cpu":
@@ -91,7 +85,7 @@ def _write(file: int, group: Sequence[torch.Tensor]) -> None:
 
 @functools.cache
 def _stage() -> torch.Tensor:
-    """Memory on the host that stays."""
+    """Return memory on the host that is kept for all transfers."""
     return torch.empty(STAGE_BYTES, dtype=torch.uint8)
 
 
@@ -101,17 +95,26 @@ def _stage() -> torch.Tensor:
 def collect(
     channel: Channel, reply: dict[str, Any], blobs: list[bytearray], *, expected_bytes: int, timeout_s: float
 ) -> list[torch.Tensor]:
-    """The rows that belong to a worker's reply; ChannelGarbled for any that could still change, or do not fit."""
+    """Return the rows that belong to a reply; raise ChannelGarbled for rows that could still change, or do not fit."""
     if "waiting" not in reply:
         return [_row(blob) for blob in blobs]
     groups = _checked(reply["waiting"])
-    with _lent(groups, expected_bytes) as files:
+    sizes = [_size(group) for group in groups if _size(group)]
+    files: list[int] = []
+    try:
+        if sum(sizes) <= max(LENT_BYTES, ROOM * expected_bytes):
+            try:
+                for size in sizes:
+                    files.append(memory_files.create("answer"))
+                    memory_files.reserve(files[-1], size)
+            except OSError:  # no such files here, or no room: lend none
+                _close(files)
+                files.clear()
         channel.send({"op": "deliver"}, fds=tuple(files))
         done, blobs = channel.receive(timeout_s)
-        if not done.get("sealed"):
-            return [_row(blob) for blob in blobs]
-        rows = _read(files, groups)
-    return rows
+        return _read(files, groups) if done.get("sealed") else [_row(blob) for blob in blobs]
+    finally:
+        _close(files)
 
 
 def _row(blob: bytearray) -> torch.Tensor:
@@ -119,7 +122,7 @@ def _row(blob: bytearray) -> torch.Tensor:
 
 
 def _checked(waiting: Any) -> list[list[int]]:
-    """The lengths that a worker claims, as far as they can be meant."""
+    """Return the lengths that an executor claims, if they are possible."""
     if not isinstance(waiting, list) or len(waiting) > FDS_AT_MOST or any(type(group) is not list for group in waiting):
         raise ChannelGarbled("no list of lengths")
     lengths = list(itertools.chain(*waiting))
@@ -130,57 +133,29 @@ def _checked(waiting: Any) -> list[list[int]]:
     return waiting
 
 
-@contextlib.contextmanager
-def _lent(groups: list[list[int]], expected_bytes: int) -> Iterator[list[int]]:
-    """A file for each group that has any bytes; none at all for more bytes than could be right."""
-    sizes = [_size(group) for group in groups if _size(group)]
-    files: list[int] = []
-    try:
-        if sum(sizes) <= max(LENT_BYTES, ROOM * expected_bytes):
-            with contextlib.suppress(OSError):  # no such files here, or no room
-                _make(files, sizes)
-        yield files if len(files) == len(sizes) else []
-    finally:
-        _close(files)
-
-
-def _make(files: list[int], sizes: list[int]) -> None:
-    for size in sizes:
-        file = memory_files.create("answer")
-        try:
-            memory_files.reserve(file, size)
-        except OSError:
-            os.close(file)
-            raise
-        files.append(file)
-
-
 def _read(files: list[int], groups: list[list[int]]) -> list[torch.Tensor]:
-    """Views of private mappings; the files live as long as these."""
+    """Return views of private mappings; the files live as long as the views."""
     rows: list[torch.Tensor] = []
     left = iter(files)
     for group in groups:
-        size = _size(group)
-        whole = _mapped_if_frozen(next(left, None), size) if size else torch.empty(0, dtype=torch.uint8)
+        whole = torch.empty(0, dtype=torch.uint8)
+        if size := _size(group):
+            file = next(left, None)
+            if file is None:
+                raise ChannelGarbled("an answer in a file that was never lent")
+            if not memory_files.is_frozen(file, size):
+                raise ChannelGarbled("an answer in a file that is not sealed")
+            whole = memory_files.mapped(file, size)
         rows += [whole[offset : offset + length] for offset, length in zip(_offsets(group), group)]
     return rows
-
-
-def _mapped_if_frozen(file: int | None, size_bytes: int) -> torch.Tensor:
-    if file is None:
-        raise ChannelGarbled("an answer in a file that was never lent")
-    if not memory_files.is_frozen(file, size_bytes):
-        raise ChannelGarbled("an answer in a file that is not sealed")
-    return memory_files.mapped(file, size_bytes)
 
 
 # -- on both sides -------------------------------------------------------------------------------------------------
 
 
 def _offsets(lengths: Sequence[int]) -> list[int]:
-    """Where each row begins in its file."""
-    padded = [-(-length // ALIGNMENT) * ALIGNMENT for length in lengths]
-    return [0, *itertools.accumulate(padded)][: len(lengths)]
+    """Return where each row begins in its file."""
+    return [0, *itertools.accumulate(-(-length // ALIGNMENT) * ALIGNMENT for length in lengths)][: len(lengths)]
 
 
 def _size(lengths: Sequence[int]) -> int:
@@ -189,5 +164,5 @@ def _size(lengths: Sequence[int]) -> int:
 
 def _close(files: list[int]) -> None:
     for file in files:
-        with contextlib.suppress(OSError):  # in a worker, the candidate may have been quicker
+        with contextlib.suppress(OSError):
             os.close(file)

@@ -1,8 +1,8 @@
-"""Under which of torch's numeric switches a module runs: the original, its baselines and the candidate alike.
+"""Numeric switches of torch under which reference, baselines and candidate run.
 
-A user who allows TF32, or calls the model under autocast, gets other numbers and other speeds; whoever is compared has
-to run as it would run there. Nothing is set by default. What the switches do to an original on a machine without tensor
-cores is emulated in `verify/tensor_cores.py`.
+A user who allows TF32, or calls the model under autocast, gets other numbers and other speeds, so everything that is
+compared runs under the same switches. By default none is set. `verify/tensor_cores.py` emulates the effect of the
+switches on a reference where there are no tensor cores.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class Conditions:
     precision: str = "same"
     """`same`: torch's defaults; `tf32`: float32 products may run in TF32."""
     autocast: str = ""
-    """The dtype that forward is called under autocast with; empty where it is not."""
+    """The dtype of autocast around forward; empty for no autocast."""
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS or self.autocast not in ("", *AUTOCASTS):
             raise ValueError(f"no such conditions: {self}")
 
     def settle(self) -> None:
-        """Set what holds for a whole process that runs on a GPU; before anything is sealed or measured."""
+        """Set the switches for the whole process; call before anything is measured."""
         if self.precision == "tf32":
             import torch  # not needed by a driver, which only passes conditions on
 
@@ -39,7 +39,7 @@ class Conditions:
 
     @contextlib.contextmanager
     def settled(self) -> Iterator[None]:
-        """The same for a block: for a baseline under other conditions than the rest of its process."""
+        """Set the switches for a block: for a baseline under other conditions than the rest of its process."""
         import torch
 
         switches: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
@@ -65,4 +65,4 @@ class Conditions:
 
 
 DEFAULT = Conditions()
-"""As torch does it when nobody says anything."""
+"""Torch's defaults."""

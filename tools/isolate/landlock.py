@@ -1,4 +1,4 @@
-"""Landlock: the kernel's own list of which files a process may touch, in force without any privilege.
+"""Landlock: restricts the files that a process may access; needs no privilege.
 
 A ruleset takes away everything it handles and then grants it back beneath chosen paths, for this process and all its
 children, irrevocably. It also forbids tracing processes outside, and, as the kernel's version of it allows, TCP,

@@ -1,7 +1,7 @@
 """The layers a sandbox is made of, and which of them this machine has.
 
-A layer counts as available when it was put in force in a process forked for the purpose, not when a version number
-says that it should be: containers switch layers off one by one. The caller itself is left as it was.
+A layer counts as available if it took effect in a process forked for the purpose. A version number is not enough, since
+containers switch layers off one by one. The calling process is left as it was.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ CGROUP = "cgroup"
 WORKS = "tried, and works"
 
 ESSENTIAL = frozenset({ENVIRONMENT, LIMITS, CAPABILITIES, NO_NEW_PRIVILEGES, LANDLOCK, SECCOMP, NAMESPACES["pid"]})
-"""Without one of these a candidate reaches something it must not: files, network, other processes, or a second life."""
+"""Without one of these a candidate can reach files, the network or other processes, or outlive its turn."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer, whether this machine has it, and what was seen that says so."""
+    """One layer, whether this machine has it, and the evidence."""
 
     name: str
     available: bool
@@ -43,53 +43,48 @@ class Layer:
 @functools.cache
 def probe() -> tuple[Layer, ...]:
     """Try every layer, each in a process of its own. A process forked after this call knows the answer already."""
+    user = _tried(NAMESPACES["user"], lambda: namespaces.enter(("user", "mount")))
+    base = ("user",) if user.available else ()
+    inside = (*base, "mount", "pid")
+    process_limit = _tried(PROCESS_LIMIT, lambda: _try_process_bound(inside), "pid_max of the pid namespace")
+    if not process_limit.available and os.getuid() != 0:
+        process_limit = Layer(PROCESS_LIMIT, True, "RLIMIT_NPROC")
     return (
         Layer(ENVIRONMENT, True, "needs nothing"),
         Layer(LIMITS, True, "needs nothing"),
-        _layer(CAPABILITIES, privileges.drop_capabilities, _capabilities_left()),
-        _layer(NO_NEW_PRIVILEGES, privileges.forbid_new_privileges, WORKS),
-        _layer(LANDLOCK, _try_landlock, f"ABI {landlock.abi()}"),
-        _layer(SECCOMP, _try_seccomp, syscalls.machine()),
-        *_probe_namespaces(),
+        _tried(
+            CAPABILITIES,
+            privileges.drop_capabilities,
+            "dropped" if privileges.has_capabilities() else "there were none",
+        ),
+        _tried(NO_NEW_PRIVILEGES, privileges.forbid_new_privileges),
+        _tried(LANDLOCK, _try_landlock, f"ABI {landlock.abi()}"),
+        _tried(SECCOMP, _try_seccomp, syscalls.machine()),
+        user,
+        *(
+            _tried(NAMESPACES[kind], functools.partial(namespaces.enter, (*base, kind)))
+            for kind in ("mount", "network", "ipc", "uts")
+        ),
+        _tried(NAMESPACES["pid"], lambda: _try_pid_namespace(inside), "with its own /proc"),
+        _tried(READ_ONLY, lambda: _try_read_only((*base, "mount"))),
+        process_limit,
         cgroup_layer(),
     )
 
 
 def cgroup_layer() -> Layer:
-    """Whether a control group with limits can be made; only looked at, since it takes no forked process to see."""
+    """Say whether a control group with limits can be made; this needs no forked process."""
     group, why = cgroup.delegated_group()
     return Layer(CGROUP, group is not None, why)
 
 
-def _probe_namespaces() -> tuple[Layer, ...]:
-    user = _layer(NAMESPACES["user"], lambda: namespaces.enter(("user", "mount")), WORKS)
-    base = ("user",) if user.available else ()
-    found = [user]
-    for kind in ("mount", "network", "ipc", "uts"):
-        found.append(_layer(NAMESPACES[kind], functools.partial(namespaces.enter, (*base, kind)), WORKS))
-    inside = (*base, "mount", "pid")
-    return (
-        *found,
-        _layer(NAMESPACES["pid"], lambda: _in_pid_namespace(inside), "with its own /proc"),
-        _layer(READ_ONLY, lambda: _try_read_only((*base, "mount")), WORKS),
-        _probe_process_limit(inside),
-    )
-
-
-def _probe_process_limit(inside: Collection[str]) -> Layer:
-    by_namespace = _layer(PROCESS_LIMIT, lambda: _try_process_bound(inside), "pid_max of the pid namespace")
-    if by_namespace.available or os.getuid() == 0:
-        return by_namespace
-    return Layer(PROCESS_LIMIT, True, "RLIMIT_NPROC")
-
-
-def _in_pid_namespace(kinds: Collection[str]) -> None:
+def _try_pid_namespace(kinds: Collection[str]) -> None:
     namespaces.enter(kinds)
     namespaces.mount_proc()
 
 
 def _try_process_bound(kinds: Collection[str]) -> None:
-    _in_pid_namespace(kinds)
+    _try_pid_namespace(kinds)
     namespaces.bound_process_count(1000)
 
 
@@ -110,17 +105,8 @@ def _try_seccomp() -> None:
     seccomp.install((seccomp.Rule("ptrace"),))
 
 
-def _capabilities_left() -> str:
-    return "dropped" if privileges.has_capabilities() else "there were none"
-
-
-def _layer(name: str, attempt: Callable[[], None], why_available: str) -> Layer:
-    failure = _failure_of(attempt)
-    return Layer(name, not failure, failure or why_available)
-
-
-def _failure_of(attempt: Callable[[], None]) -> str:
-    """Run it in a forked child; what went wrong, or nothing. A child that dies without a word failed as well."""
+def _tried(name: str, attempt: Callable[[], None], why_available: str = WORKS) -> Layer:
+    """Try a layer in a forked child. A child that dies without a message counts as a failure."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -135,4 +121,6 @@ def _failure_of(attempt: Callable[[], None]) -> str:
     with os.fdopen(reading, "rb") as pipe:
         answer = pipe.read().decode()
     os.waitpid(pid, 0)
-    return "" if answer == "ok" else answer or "the process that tried it died"
+    if answer == "ok":
+        return Layer(name, True, why_available)
+    return Layer(name, False, answer or "the process that tried it died")

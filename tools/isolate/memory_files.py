@@ -1,9 +1,8 @@
-"""Files in memory without a name: written once, sealed, and mapped by whoever is handed the descriptor.
+"""Files in memory without a name: written once, sealed, and mapped by each process that gets the descriptor.
 
-A seal is kept by the kernel. From then on nobody, the writer included, changes size or contents: a reader is neither
-shown other bytes at a second look nor ended by a page that has gone. Mappings are private: what a process writes into
-its own, nobody else sees. Needs Linux; where such a file cannot be made, `create` raises OSError, and what would have
-travelled in it has to travel in another way.
+The kernel enforces a seal: from then on no process, the writer included, can change size or contents. So a reader does
+not find other bytes at a second read, and no page of its mapping vanishes. Mappings are private: no process sees what
+another one writes into its mapping. Needs Linux; `create` raises OSError where such a file cannot be made.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ NOT_EXECUTABLE = 0x8
 
 
 def create(name: str) -> int:
-    """The descriptor of an empty file that can be sealed; the name is for people who look at a process's mappings."""
+    """Return the descriptor of an empty file that can be sealed; its name shows in a list of a process's mappings."""
     make = getattr(os, "memfd_create", None)
     if make is None:
         raise OSError(errno.ENOSYS, "this system has no files in memory")
@@ -32,19 +31,19 @@ def create(name: str) -> int:
 
 
 def reserve(file: int, size_bytes: int) -> None:
-    """Give an empty file its size for good, with all of its memory; its contents stay open to be written."""
+    """Allocate all memory of an empty file and seal its size; its contents can still be written."""
     os.posix_fallocate(file, 0, size_bytes)
     fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
 
 
 def freeze(file: int) -> None:
-    """Seal size and contents; OSError while anybody has it mapped for writing."""
+    """Seal size and contents; raise OSError while a process has the file mapped for writing."""
     seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
     fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
 
 
 def is_frozen(file: int, size_bytes: int) -> bool:
-    """Whether the kernel holds it to this size and to the contents it has."""
+    """Say whether the file has this size and its size and contents are sealed."""
     seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
     try:
         held = fcntl.fcntl(file, fcntl.F_GET_SEALS)
@@ -54,14 +53,12 @@ def is_frozen(file: int, size_bytes: int) -> bool:
 
 
 def write(file: int, data: memoryview, offset: int) -> None:
-    """All of it."""
     while data.nbytes:
         count = os.pwrite(file, data, offset)
         data, offset = data[count:], offset + count
 
 
 def read(file: int) -> bytearray:
-    """All of it, copied."""
     data = bytearray(os.fstat(file).st_size)
     left, offset = memoryview(data), 0
     while left.nbytes and (count := os.preadv(file, [left], offset)):
@@ -70,9 +67,9 @@ def read(file: int) -> bytearray:
 
 
 def mapped(file: int, size_bytes: int) -> torch.Tensor:
-    """The file as a row of bytes. It lives as long as the tensor, with a descriptor of its own; this one may be closed.
+    """Map the file as a row of bytes. The mapping has a descriptor of its own; the caller may close this one.
 
-    By the descriptor and not by a path, whose mode whoever else holds the file could change.
+    The file is mapped by descriptor, not by path: another process that holds the file could change the path's mode.
     """
     memory = mmap.mmap(file, size_bytes, flags=mmap.MAP_PRIVATE)
     return torch.frombuffer(memory, dtype=torch.uint8)

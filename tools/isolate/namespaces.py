@@ -111,19 +111,15 @@ def _mirror(pid: int, lifeline: int) -> NoReturn:
             signal.signal(number, signal.SIG_DFL)
         inheritance.close_descriptors((lifeline,))
         _, status = os.waitpid(pid, 0)
-        if os.WIFSIGNALED(status):
-            _die_by(os.WTERMSIG(status))
-        else:
+        if not os.WIFSIGNALED(status):
             os._exit(os.WEXITSTATUS(status))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        ending = os.WTERMSIG(status)
+        if ending not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(ending, signal.SIG_DFL)
+        os.kill(os.getpid(), ending)
     finally:
         os._exit(1)  # whatever went wrong here, it is not a success
-
-
-def _die_by(number: int) -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if number not in (signal.SIGKILL, signal.SIGSTOP):
-        signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
 
 
 def _set_mount_attributes(path: str, flags: int, *, add: int = 0, remove: int = 0) -> None:

@@ -1,10 +1,10 @@
-"""What the checker sends to workers, inputs and parameters mostly: packed once, unpacked by every worker it goes to.
+"""Values that the checker sends, mostly inputs and parameters: packed once, unpacked by each process that gets them.
 
-Small values travel as bytes. Large ones lie in a sealed file in memory that is handed on as a descriptor, and a
-worker's tensors are views of its own private mapping: nothing is copied until somebody writes, and what a candidate
-writes to its inputs nobody else sees. Either way they are what `torch.save` makes, so strides and sharing survive.
+Small values travel as bytes. Large ones lie in a sealed file in memory, which is passed on as a descriptor. The
+receiver's tensors are views of a private mapping: nothing is copied until a kernel writes, and no other process sees
+what it writes. Both forms are what `torch.save` makes, so strides and sharing survive.
 
-Unpacking runs what was packed: only the trusted side packs. What comes from a worker has another form (`answers.py`).
+Unpacking can run code, so only the trusted side packs. Answers of executors have another form (`answers.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch.utils.serialization import config as serialization_config
 from triton_agent.tools.isolate import memory_files
 
 LARGE_BYTES = 256 << 10
-"""From here on a file in memory is the faster way."""
+"""From this size on a file in memory is faster."""
 
 
 class Payload:
@@ -32,7 +32,7 @@ class Payload:
     def __init__(self, data: bytes | bytearray = b"", file: int | None = None) -> None:
         self.data = data
         self.file = file
-        """Descriptor of the file that holds them instead."""
+        """Descriptor of the file that holds the values instead."""
         self._closing = None if file is None else weakref.finalize(self, os.close, file)
         self._made_ns = 0 if file is None else os.fstat(file).st_ctime_ns
 
@@ -41,13 +41,13 @@ class Payload:
         return len(self.data) if self.file is None else os.fstat(self.file).st_size
 
     def identity(self) -> tuple[int, int, int]:
-        """Device, number and size of the file, by which others know whose pages they see."""
+        """Return device, number and size of the file, by which the watchdog recognises its pages."""
         assert self.file is not None
         state = os.fstat(self.file)
         return state.st_dev, state.st_ino, state.st_size
 
     def unpack(self, device: str | None = None) -> Any:
-        """The values, in memory of the caller's own; their tensors on `device`, or else where they were packed."""
+        """Return the values in new memory; their tensors are on `device`, or else where they were packed."""
         path = f"/proc/self/fd/{self.file}"
         if self.file is not None and os.access(path, os.R_OK):
             return torch.load(path, mmap=True, map_location=device, weights_only=False)
@@ -55,41 +55,42 @@ class Payload:
         return torch.load(io.BytesIO(data), map_location=device, weights_only=False)
 
     def withdraw_if_touched(self) -> None:
-        """Give the file up for bytes once somebody has marked it: seals do not cover mode, times and attributes."""
+        """Replace the file by bytes if a process changed its mode, times or attributes, which seals do not cover."""
         file = self.file
         if file is not None and os.fstat(file).st_ctime_ns != self._made_ns:
             self.data = memory_files.read(file)
             self.file = None  # and closed later: others may be sending it right now
 
     def close(self) -> None:
-        """Let go of the file; what was unpacked stays."""
+        """Close the file; unpacked values stay valid."""
         if self._closing is not None:
             self._closing()
 
 
 class _Haste:
-    """How this process packs. Torch keeps such settings for each thread by itself."""
+    """How this process packs. Torch keeps these settings per thread, so they are applied before each packing."""
 
     checksums = True
     pinned = False
 
     @classmethod
     def settle(cls) -> None:
-        """In this thread."""
         saving: Any = serialization_config.save
         saving.use_pinned_memory_for_d2h = cls.pinned
         torch.serialization.set_crc32_options(cls.checksums)
 
 
 def pack_quickly() -> None:
-    """For a process that packs much: without checksums, which are a third of the time and nobody looks at, and from a
-    GPU by memory that stays pinned (256 MiB in 90 ms, 260 where it is touched first), a few times the largest tensor.
+    """Speed up packing in a process that packs much.
+
+    Checksums take a third of the time and nothing reads them, so they are left out. Tensors of a GPU go through memory
+    that stays pinned, a few times the largest tensor: 256 MiB take 90 ms, and 260 ms through fresh memory.
     """
     _Haste.checksums, _Haste.pinned = False, True
 
 
 def pack(value: Any) -> Payload:
-    """Values of ours for processes of ours."""
+    """Pack trusted values."""
     _Haste.settle()
     try:
         spool = _Spool()
@@ -104,7 +105,7 @@ def pack(value: Any) -> Payload:
 
 
 class _Spool(io.RawIOBase):
-    """What `torch.save` writes to: a buffer, and a file in memory once it has grown large."""
+    """A file for `torch.save` to write to: a buffer at first, a file in memory once it is large."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -142,7 +143,7 @@ class _Spool(io.RawIOBase):
 
 
 def announced(payloads: Iterable[Payload]) -> tuple[dict[str, Any], list[bytes | bytearray | memoryview], list[int]]:
-    """Payloads as parts of a message: which of them are files, the bytes of the others, and the files."""
+    """Return payloads as parts of a message: which of them are files, the bytes of the others, and the files."""
     inline: list[bytes | bytearray | memoryview] = []
     files: list[int] = []
     as_files = []
@@ -158,6 +159,6 @@ def announced(payloads: Iterable[Payload]) -> tuple[dict[str, Any], list[bytes |
 
 
 def received(message: Mapping[str, Any], blobs: Iterable[bytes | bytearray], files: Iterable[int]) -> list[Payload]:
-    """The same payloads on the other side, which now owns the descriptors."""
+    """Return the payloads of a message; the receiver owns the descriptors."""
     inline, mapped = iter(blobs), iter(files)
     return [Payload(file=next(mapped)) if is_file else Payload(next(inline)) for is_file in message["as_files"]]

@@ -1,7 +1,7 @@
-"""What this process is allowed to be: its capabilities, whether others may look into it, and when it dies.
+"""Attributes of this process: its capabilities, whether others may look into it, and when it dies.
 
-All of these only ever take away, need no rights to do so, and are inherited by every child. File access is
-`landlock.py`, system calls are `seccomp.py`.
+Each function takes something away, needs no privilege to do so, and holds for every child, too. For file access see
+`landlock.py`, for system calls `seccomp.py`.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ def die_with_parent() -> None:
 
 
 def set_dumpable(dumpable: bool) -> None:
-    """Whether other processes of the same user may trace this one and open its memory through /proc."""
+    """Set whether other processes of the same user may trace this one and open its memory through /proc."""
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, int(dumpable))
 
 
 def forbid_new_privileges() -> None:
-    """No program run from here on gains rights by its set-user-id bit or its file capabilities."""
+    """Keep every later program from gaining rights by its set-user-id bit or its file capabilities."""
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
 
 
 def drop_capabilities() -> None:
     """Give up every capability for good, in all five sets."""
-    for capability in range(_last_capability() + 1):
+    with open("/proc/sys/kernel/cap_last_cap") as text:
+        last = int(text.read())
+    for capability in range(last + 1):
         try:
             syscalls.prctl(syscalls.PR_CAPBSET_DROP, capability)
         except OSError:
@@ -43,20 +45,15 @@ def drop_capabilities() -> None:
 
 
 def has_capabilities() -> bool:
-    """Whether this process can do anything that an ordinary user cannot."""
+    """Say whether this process can do anything that an ordinary user cannot."""
     with open("/proc/self/status") as status:
         return any(int(line.split()[1], 16) for line in status if line.startswith("CapEff:"))
 
 
 def volunteer_for_the_oom_killer() -> None:
-    """When the machine runs out of memory, this process is to go first, not the agent or a trainer."""
+    """Let the kernel kill this process first when memory runs out, before the driver or a trainer."""
     descriptor = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
     try:
         os.write(descriptor, b"1000")
     finally:
         os.close(descriptor)
-
-
-def _last_capability() -> int:
-    with open("/proc/sys/kernel/cap_last_cap") as text:
-        return int(text.read())

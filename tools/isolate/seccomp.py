@@ -146,16 +146,41 @@ class Rule:
 
 
 def rules(*, signals_confined: bool, ipc_private: bool, truncation_confined: bool, gpu: bool) -> tuple[Rule, ...]:
-    """What to refuse, given what other layers already see to."""
-    return (
-        *(Rule(name) for name in REFUSED),
-        *_process_rules(),
-        *_socket_rules(),
-        *(() if signals_confined else _signal_rules()),
-        *(() if ipc_private else (Rule(name) for name in ("shmget", "shmat", "msgget", "semget", "mq_open"))),
-        *(() if truncation_confined else _truncation_rules()),
-        *(() if gpu else _hidden_memory_rules()),
-    )
+    """Return what to refuse, given what other layers already prevent."""
+    found = [Rule(name) for name in REFUSED]
+    found += [
+        Rule("clone3", errno.ENOSYS),  # its flags are behind a pointer; C libraries fall back to clone
+        Rule("clone", tests=(Condition(0, "any bit", CLONE_NEW_ANY),)),
+        Rule("prctl", tests=(Condition(0, "equals", syscalls.PR_SET_PDEATHSIG),)),  # else it outlives its parent's kill
+        Rule("prlimit64", tests=(Condition(0, "differs", 0),)),
+        Rule("ioctl", tests=(Condition(1, "equals", TIOCSTI),)),
+        Rule("ioctl", tests=(Condition(1, "equals", TIOCLINUX),)),
+    ]
+    # Unix sockets between a process and its own children are left: CUDA makes some, asyncio needs pairs. A datagram
+    # socket can send to any path without connecting, so that type is refused. `connect` fails as it does where nobody
+    # listens, which is what CUDA meets in a network namespace of its own.
+    not_unix = Condition(0, "differs", socket.AF_UNIX)
+    datagram = Condition(1, "equals", socket.SOCK_DGRAM, SOCK_TYPE_MASK)
+    found += [Rule(name, errno.EACCES, (test,)) for name in ("socket", "socketpair") for test in (not_unix, datagram)]
+    found.append(Rule("connect", errno.ECONNREFUSED))
+    if not signals_confined:  # by a pid namespace or Landlock: allow signals to this process and its group only
+        strangers = (Condition(0, "differs", os.getpid()), Condition(0, "differs", 0))
+        found += [Rule("kill", tests=strangers), Rule("tkill"), Rule("pidfd_send_signal")]
+        found += [Rule(name, tests=strangers[:1]) for name in ("tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")]
+    if not ipc_private:
+        found += [Rule(name) for name in ("shmget", "shmat", "msgget", "semget", "mq_open")]
+    if not truncation_confined:
+        # early versions of Landlock let a file be emptied by its name, or by opening it for reading only
+        emptying = (os.O_RDONLY | os.O_TRUNC, os.O_ACCMODE | os.O_TRUNC)
+        found += [
+            Rule("truncate"),
+            Rule("open", tests=(Condition(1, "equals", *emptying),)),
+            Rule("openat", tests=(Condition(2, "equals", *emptying),)),
+            Rule("openat2", errno.ENOSYS),
+        ]
+    if not gpu:  # files in memory count neither towards the data limit nor as resident; CUDA may want them
+        found += [Rule("memfd_create"), Rule("memfd_secret")]
+    return tuple(found)
 
 
 def install(refused: Iterable[Rule]) -> None:
@@ -187,82 +212,21 @@ def assemble(refused: Iterable[Rule], machine: str) -> bytes:
     return b"".join(program)
 
 
-def _process_rules() -> tuple[Rule, ...]:
-    return (
-        Rule("clone3", errno.ENOSYS),  # its flags are behind a pointer; C libraries fall back to clone
-        Rule("clone", tests=(Condition(0, "any bit", CLONE_NEW_ANY),)),
-        Rule("prctl", tests=(Condition(0, "equals", syscalls.PR_SET_PDEATHSIG),)),  # else it outlives its parent's kill
-        Rule("prlimit64", tests=(Condition(0, "differs", 0),)),
-        Rule("ioctl", tests=(Condition(1, "equals", TIOCSTI),)),
-        Rule("ioctl", tests=(Condition(1, "equals", TIOCLINUX),)),
-    )
-
-
-def _socket_rules() -> tuple[Rule, ...]:
-    """Unix sockets between a process and its own children only: CUDA makes some, asyncio needs pairs.
-
-    A datagram socket can send to any path without connecting, so that type is refused. `connect` answers as it does
-    where nobody listens, which is what CUDA meets in a network namespace of its own.
-    """
-    not_unix = Condition(0, "differs", socket.AF_UNIX)
-    datagram = Condition(1, "equals", socket.SOCK_DGRAM, SOCK_TYPE_MASK)
-    calls = ("socket", "socketpair")
-    return (
-        *(Rule(name, errno.EACCES, (test,)) for name in calls for test in (not_unix, datagram)),
-        Rule("connect", errno.ECONNREFUSED),
-    )
-
-
-def _signal_rules() -> tuple[Rule, ...]:
-    """Where neither a pid namespace nor Landlock does it: signals to this process and its group only."""
-    strangers = (Condition(0, "differs", os.getpid()), Condition(0, "differs", 0))
-    return (
-        Rule("kill", tests=strangers),
-        Rule("tgkill", tests=strangers[:1]),
-        Rule("tkill"),
-        Rule("rt_sigqueueinfo", tests=strangers[:1]),
-        Rule("rt_tgsigqueueinfo", tests=strangers[:1]),
-        Rule("pidfd_send_signal"),
-    )
-
-
-def _truncation_rules() -> tuple[Rule, ...]:
-    """Emptying a file by its name, or by opening it for reading only, which early versions of Landlock let pass."""
-    access_mode_and_truncate = os.O_ACCMODE | os.O_TRUNC
-    return (
-        Rule("truncate"),
-        Rule("open", tests=(Condition(1, "equals", os.O_RDONLY | os.O_TRUNC, access_mode_and_truncate),)),
-        Rule("openat", tests=(Condition(2, "equals", os.O_RDONLY | os.O_TRUNC, access_mode_and_truncate),)),
-        Rule("openat2", errno.ENOSYS),
-    )
-
-
-def _hidden_memory_rules() -> tuple[Rule, ...]:
-    """Files in memory count towards neither the data limit nor a process's resident size. CUDA may want them."""
-    return (Rule("memfd_create"), Rule("memfd_secret"))
-
-
 def _rule(rule: Rule, number: int) -> list[bytes]:
+    """Return the instructions that fail the call if all tests hold."""
     body: list[bytes] = []
-    for test in reversed(rule.tests):
-        body = _test(test, skip=len(body) + 1) + body
+    for test in reversed(rule.tests):  # fall through where the test holds, else jump over the rest of the body
+        jump = JUMP_ANY_BIT if test.relation == "any bit" else JUMP_EQUAL
+        skip = len(body) + 1
+        holds, fails = (skip, 0) if test.relation == "differs" else (0, skip)
+        body = [
+            _instruction(LOAD, OFFSET_ARGUMENTS + 8 * test.argument),
+            _instruction(AND, test.mask),
+            _instruction(jump, test.value, if_true=holds, if_false=fails),
+            *body,
+        ]
     body.append(_instruction(RETURN, FAIL | rule.error))
-    return [
-        _instruction(LOAD, OFFSET_NUMBER),
-        _instruction(JUMP_EQUAL, number, if_false=len(body)),
-        *body,
-    ]
-
-
-def _test(test: Condition, *, skip: int) -> list[bytes]:
-    """Fall through where the test holds, else jump over `skip` instructions."""
-    jump = JUMP_ANY_BIT if test.relation == "any bit" else JUMP_EQUAL
-    holds, fails = (skip, 0) if test.relation == "differs" else (0, skip)
-    return [
-        _instruction(LOAD, OFFSET_ARGUMENTS + 8 * test.argument),
-        _instruction(AND, test.mask),
-        _instruction(jump, test.value, if_true=holds, if_false=fails),
-    ]
+    return [_instruction(LOAD, OFFSET_NUMBER), _instruction(JUMP_EQUAL, number, if_false=len(body)), *body]
 
 
 def _instruction(code: int, operand: int, *, if_true: int = 0, if_false: int = 0) -> bytes:

@@ -1,10 +1,10 @@
-"""Looks after the host memory of candidates where the kernel does not: no control group, or CUDA, which maps at will.
+"""Limit the host memory of workers where the kernel does not: no control group, or CUDA, which maps at will.
 
-One thread for all workers of a driver looks every few hundredths of a second at what each of them holds (see
-`holdings.py`) and kills the family that holds more than it may. Who asks afterwards is told how much that was.
+One thread in the driver reads every few hundredths of a second how much memory each worker and its children hold (see
+`holdings.py`), and kills those that hold more than they may. `Watch.exceeded_bytes` then says how much that was.
 
-Not covered: what is allocated and freed again between two looks, and a machine so short of memory that this thread
-does not get its turn; workers volunteer for the kernel's own out-of-memory killer for that case.
+Not covered: memory that is allocated and freed between two readings, and a machine so short of memory that this thread
+does not run; for that case workers volunteer for the kernel's own out-of-memory killer.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from triton_agent.tools.isolate.holdings import Family, File, folder_bytes, star
 
 POLL_S = 0.05
 FILES_EVERY = 4
-"""Files are looked at only every so many looks: they take longer to make, and to count."""
+"""Files are counted at every fourth reading only: they take longer to make, and to count."""
 
 Lent = Callable[[], Mapping[File, int]]
-"""Files that were put into a worker's hands, and their sizes: their pages are not the candidate's."""
+"""Returns the files that were lent to a worker, with their sizes; their pages do not count as the worker's."""
 
 
 def nothing() -> Mapping[File, int]:
@@ -32,7 +32,7 @@ def nothing() -> Mapping[File, int]:
 
 
 class Watch:
-    """One worker under watch."""
+    """One worker and its limit."""
 
     def __init__(self, pid: int, scratch: str, limit_bytes: int, lent: Lent = nothing) -> None:
         self.family = Family(pid)
@@ -40,11 +40,11 @@ class Watch:
         self.scratch = scratch
         self.limit_bytes = limit_bytes
         self.exceeded_bytes = 0
-        """What it held when it was killed for that; 0 for one that was not."""
+        """Memory that the worker held when it was killed for it; 0 if it was not."""
         self._files_bytes = self._nameless_bytes = 0
 
     def look(self, turn: int) -> None:
-        """Kill it if it holds too much."""
+        """Kill the worker if it holds too much."""
         private, shared = self.family.process_bytes()
         if turn % FILES_EVERY == 0:
             self._files_bytes = folder_bytes(self.scratch)
@@ -67,7 +67,7 @@ class Watch:
 
 
 class Watchdog:
-    """The thread, started with the first worker, idle while there is none."""
+    """The thread, started with the first worker and idle while there is none."""
 
     def __init__(self) -> None:
         self._watches: set[Watch] = set()
@@ -113,5 +113,5 @@ def _watchdog_of(pid: int) -> Watchdog:
 
 
 def watchdog() -> Watchdog:
-    """This process's own; a forked child has no thread of its parent's, so gets another."""
+    """Return the watchdog of this process; a forked child has no thread of its parent, so it gets its own."""
     return _watchdog_of(os.getpid())

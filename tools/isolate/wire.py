@@ -1,7 +1,7 @@
-"""The channel between two processes: framed messages of plain JSON and raw blobs over a Unix socket.
+"""A channel between two processes: framed messages of plain JSON and raw blobs over a Unix socket.
 
-What arrives may come from a process that runs hostile code, so nothing here unpickles, every length is bounded, and
-every wait has a deadline. Errors of ours cross as named kinds and are raised again on the other side.
+A message may come from a process that runs hostile code, so nothing here unpickles, every length is bounded, and every
+wait has a deadline. Errors of this package cross as named kinds and are raised again on the other side.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ChannelTimeout(Exception):
 
 
 class ChannelGarbled(Exception):
-    """What arrived is not a message; only a process that misbehaves sends such a thing."""
+    """Something that is not a message arrived; only a misbehaving process sends it."""
 
 
 class Channel:
@@ -63,7 +63,7 @@ class Channel:
         return self.sock.fileno()
 
     def let_go(self) -> None:
-        """Close this copy of the descriptor; the connection lives on in whoever has another."""
+        """Close this copy of the descriptor; the connection stays open in processes that have another one."""
         self.sock.close()
 
     def close(self) -> None:
@@ -100,20 +100,20 @@ class Channel:
             raise ChannelClosed(str(error)) from error
 
     def is_readable(self) -> bool:
-        """Whether a message, or the end, is there."""
+        """Say whether `receive` would find a message, or the end, without waiting."""
         poll = select.poll()
         poll.register(self.sock, select.POLLIN)
         return bool(poll.poll(0))
 
     def receive(self, timeout_s: float | None = None) -> tuple[dict[str, Any], list[bytearray]]:
-        """The next message and its blobs."""
+        """Return the next message and its blobs."""
         message, blobs, fds = self.receive_with_fds(timeout_s)
         for fd in fds:
             os.close(fd)
         return message, blobs
 
     def receive_with_fds(self, timeout_s: float | None = None) -> tuple[dict[str, Any], list[bytearray], list[int]]:
-        """The descriptors are the caller's to close, unless this raises."""
+        """Return the next message, its blobs and its descriptors, which the caller closes."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         fds: list[int] = []
         try:
@@ -140,7 +140,7 @@ class Channel:
         return message, [self._exactly(length, deadline) for length in lengths]
 
     def _receive_head(self, deadline: float | None, fds: list[int]) -> bytes:
-        """The header; the descriptors that travel with its first byte are added to `fds`."""
+        """Return the header; add the descriptors that came with its first byte to `fds`."""
         self._wait(deadline)
         room = socket.CMSG_SPACE(FDS_AT_MOST * 4)
         try:
@@ -186,11 +186,11 @@ class Channel:
 
 
 def error_to_json(error: TritonAgentError) -> dict[str, str]:
-    """An error of ours as plain data."""
+    """Return an error of this package as plain data."""
     return {"kind": type(error).__name__, "what": error.what, "where": error.where, "remedy": error.remedy}
 
 
 def error_from_json(data: dict[str, str]) -> TritonAgentError:
-    """The same error again; an unknown kind is the instrument's."""
+    """Return the error again; an unknown kind becomes an InstrumentError."""
     kind = KINDS.get(data.get("kind", ""), InstrumentError)
     return kind(data.get("what", ""), where=data.get("where", ""), remedy=data.get("remedy", ""))

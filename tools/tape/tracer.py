@@ -21,10 +21,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from triton_agent.tools.isolate import sandbox
+from triton_agent.tools.isolate.child import own_output, report_of
 from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
-from triton_agent.tools.isolate.output import own_output
 from triton_agent.tools.isolate.payloads import Payload, received
-from triton_agent.tools.isolate.reports import report_of
 from triton_agent.tools.isolate.tensors import Foreign, flatten
 from triton_agent.tools.isolate.wire import Channel
 from triton_agent.tools.tape.fake_gpu import FakeGpu

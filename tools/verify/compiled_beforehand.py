@@ -23,8 +23,8 @@ from typing import Any
 import torch
 
 from triton_agent.tools.isolate import privileges
+from triton_agent.tools.isolate.child import leave_cores_to_the_clock
 from triton_agent.tools.isolate.conditions import Conditions
-from triton_agent.tools.isolate.cores import leave_cores_to_the_clock
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.timing.giving_way import GivingWay, Lease
 from triton_agent.tools.verify.baselines import compiled, import_compiler

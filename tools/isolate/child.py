@@ -1,0 +1,59 @@
+"""What every confined process of ours needs at its start and in its replies: own output, a choice of cores, reports."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import traceback
+from collections.abc import Collection
+from typing import Any
+
+CORES_LEFT = 2
+"""Cores that compilers leave alone: one for the checker, one for the executor.
+
+The latency of a call is work of the host. Where a dozen compilers fill every core, it reads up to three times too long.
+"""
+MANY_CORES = 8
+"""With fewer cores, compilers use all of them."""
+TEXT_LIMIT = 4000
+"""Characters of an exception's text that are passed on; a candidate decides how long it is."""
+
+
+def own_output(path: str) -> None:
+    """Point stdout and stderr at a file, and stdin at nothing. What is printed is text, never a verdict."""
+    output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for descriptor, number in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(descriptor, number)
+    os.close(output)
+    os.close(nothing)
+
+
+def leave_cores_to_the_clock() -> None:
+    """Keep this process and its children off two cores, so that the clock finds them idle when it times a call."""
+    os.sched_setaffinity(0, for_compilers(os.sched_getaffinity(0)))
+
+
+def for_compilers(cores: Collection[int]) -> set[int]:
+    """Return all but the last two of many cores; all of few."""
+    return set(sorted(cores)[:-CORES_LEFT]) if len(cores) >= MANY_CORES else set(cores)
+
+
+def report_of(error: BaseException, path: str) -> dict[str, Any]:
+    """Return an exception as plain data: its kind, its text, and the lines of the file at `path` that it passed."""
+    lines = [
+        {"line": frame.lineno, "function": frame.name, "code": (frame.line or "").strip()[:200]}
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == path
+    ]
+    line = getattr(error, "line", None)
+    if isinstance(error, SyntaxError) and error.lineno:
+        lines.append({"line": error.lineno, "function": "", "code": (error.text or "").strip()[:200]})
+    elif isinstance(line, int):
+        lines.append({"line": line, "function": "", "code": linecache.getline(path, line).strip()[:200]})
+    try:
+        text = str(error)[:TEXT_LIMIT]
+    except BaseException:  # a hostile __str__
+        text = "<no text>"
+    kinds = [kind.__name__ for kind in type(error).__mro__]
+    return {"kind": kinds[0], "kinds": kinds, "text": text, "lines": lines[-4:]}
