@@ -80,9 +80,8 @@ def test_one_that_dies_leaves_the_checker_to_find_out_for_itself(spec: ProblemSp
 
 
 def test_a_file_that_cannot_be_read_is_the_checkers_to_complain_of(tmp_path: Path) -> None:
-    (tmp_path / "problem.py").write_text(PROBLEM)
-    spec = parse_problem(str(tmp_path / "problem.py"))
     (tmp_path / "problem.py").write_text(PROBLEM.replace("ROWS, COLUMNS = 64, 2048", "raise ValueError('no')"))
+    spec = parse_problem(str(tmp_path / "problem.py"))
     with reading(spec) as reader:
         assert reader.variants() is None or reader.timing_sets() is None
 
