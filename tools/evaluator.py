@@ -19,7 +19,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from triton_agent.tools import workspace
-from triton_agent.tools.crew import COMPILER, GPU, INTERPRETER, TRACER, Crew, CrewSettings, Team, Worker, how_it_died
 from triton_agent.tools.distrust import cell_for, require_layers
 from triton_agent.tools.emulate.targets import DEFAULT_TARGET, TARGETS
 from triton_agent.tools.errors import InstrumentError, NotJudgeableHere, WorkerNeverReady
@@ -30,8 +29,19 @@ from triton_agent.tools.module_attributes import HeldTensor
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.referee import Referee
 from triton_agent.tools.results import DECISIONS, Environment, Evaluation, Finding, Status, to_json
-from triton_agent.tools.timing.opponents import OPPONENTS
+from triton_agent.tools.timing.baseline_names import BASELINE_NAMES
 from triton_agent.tools.verdict import Sketch, evaluation_from, sketch_from
+from triton_agent.tools.worker_pool import (
+    COMPILER,
+    GPU,
+    INTERPRETER,
+    TRACER,
+    PoolSettings,
+    Team,
+    Worker,
+    WorkerPool,
+    how_it_died,
+)
 
 COPIES_IN_A_WORKER = 4
 """Copies of inputs and outputs that travel as bytes: as sent, as received, as tensors, and once more when sent back."""
@@ -66,7 +76,7 @@ class EvaluatorSettings:
     autocast: str = ""
     """`float16` or `bfloat16`: forward is called under autocast, the original's and the candidate's."""
     baselines: tuple[str, ...] = ()
-    """Names of further baselines (`timing/opponents.py`), for timing on a GPU."""
+    """Names of further baselines (`timing/baseline_names.py`), for timing on a GPU."""
     max_memory_ratio: float | None = None
     """How many times the original's device memory a call may take; None for any."""
     profile: bool = False
@@ -97,8 +107,8 @@ class EvaluatorSettings:
         _ = self.conditions  # refuses what is none
         if self.card and self.device != "cuda":
             raise ValueError(f"a card is for cuda, not for {self.device}")
-        if unknown := set(self.baselines) - set(OPPONENTS):
-            raise ValueError(f"no baselines: {sorted(unknown)}; there are {', '.join(OPPONENTS)}")
+        if unknown := set(self.baselines) - set(BASELINE_NAMES):
+            raise ValueError(f"no baselines: {sorted(unknown)}; there are {', '.join(BASELINE_NAMES)}")
         if self.max_memory_ratio is not None and not self.max_memory_ratio > 0:
             raise ValueError(f"a ratio of memory is above zero, not {self.max_memory_ratio}")
 
@@ -213,7 +223,7 @@ class Evaluator:
             zygotes[COMPILER] = self._nursery.mode(COMPILER, target)
         elif on_gpu:
             compiles = False
-        chosen = CrewSettings(
+        chosen = PoolSettings(
             executor=kinds[1],
             compiles=compiles,
             target=target,
@@ -226,8 +236,8 @@ class Evaluator:
             gpu=self.facts.gpu,
             compilers=_cores() - CORES_LEFT if on_gpu else 1,
         )
-        self._crew = Crew(zygotes, chosen, lent=lambda: self._referee.lent)
-        self._stack.callback(self._crew.close)
+        self._pool = WorkerPool(zygotes, chosen, lent=lambda: self._referee.lent)
+        self._stack.callback(self._pool.close)
 
     def _checker_settings(self) -> dict[str, Any]:
         told = checker_settings(self.spec, self.settings)
@@ -274,7 +284,7 @@ class Evaluator:
             return self._evaluate(source, on_stage, as_given, file)
 
     def _evaluate(self, source: str, on_stage: Callable[[str], None] | None, as_given: bool, file: str) -> Evaluation:
-        with self._referee.job() as job, self._crew.team() as team:
+        with self._referee.job() as job, self._pool.team() as team:
             job.hand_over(source, team, as_given=as_given, file=file)
             try:
                 verdict = job.verdict(team, on_stage)
@@ -294,7 +304,7 @@ class Evaluator:
         """
         if not self.sketches:
             raise NotJudgeableHere("without a GPU there is nothing to sort by", remedy="evaluate the candidates")
-        with self._referee.job() as job, self._crew.team() as team:
+        with self._referee.job() as job, self._pool.team() as team:
             job.hand_over(source, team, sort=True)
             return sketch_from(job.verdict(team, None), candidate=candidate_id(source))
 
@@ -302,7 +312,7 @@ class Evaluator:
         """A file that does what the candidate does in the calls of the problem's own sizes; it holds its kernels, and
         none of its other Python. `forms` are those of other sets of inputs, which get plans in the same file.
         """
-        with self._referee.job() as job, self._crew.team() as team:
+        with self._referee.job() as job, self._pool.team() as team:
             job.hand_over(source, team, emit=True, as_given=True, forms=list(forms))
             reply = job.verdict(team, None)
             return Emission(text=reply["text"], message=reply["message"], forms=tuple(reply["forms"]))

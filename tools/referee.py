@@ -14,11 +14,11 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from triton_agent.tools.crew import Team
 from triton_agent.tools.errors import InstrumentError, WorkerLost
 from triton_agent.tools.isolate.holdings import File
 from triton_agent.tools.isolate.processes import Child, Nursery
 from triton_agent.tools.isolate.wire import Channel, ChannelClosed, ChannelTimeout, error_from_json
+from triton_agent.tools.worker_pool import Team
 
 PREPARE_TIMEOUT_S = 300.0
 VERDICT_SLACK_S = 60.0
