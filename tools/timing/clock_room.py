@@ -1,9 +1,9 @@
 """How the candidates of one process share a GPU: in parallel while they are checked, one by one while they are timed.
 
 To take the exclusive lease is to wait until all other work on the GPU has ended, and the GPU is idle meanwhile.
-Candidates that wait for the clock together pay for that once (`ClockRoom`). A candidate keeps its shared lease for all of its
-checks, or it would wait for the clocks of others before each one (`Place`). Where checks take long, they pause for a
-candidate that has waited for the exclusive lease.
+Candidates that wait for the clock together pay for that once (`ClockRoom`). A candidate keeps its shared lease for all
+of its checks, or it would wait for the clocks of others before each one (`Place`). Where checks take long, they pause
+for a candidate that has waited for the exclusive lease.
 """
 
 from __future__ import annotations
