@@ -51,10 +51,10 @@ def judge(options: argparse.Namespace, scratch: str, children: list[int]) -> dic
     os.environ.update(QUIET)
     import torch  # noqa: F401  imported before the forks, so once
 
-    from triton_agent.tools.crew import COMPILER, GPU, INTERPRETER, TRACER
     from triton_agent.tools.evaluator import EvaluatorSettings, checker_settings
     from triton_agent.tools.isolate.wire import Channel
     from triton_agent.tools.problem import parse_problem
+    from triton_agent.tools.worker_pool import COMPILER, GPU, INTERPRETER, TRACER
 
     settings = EvaluatorSettings(confine=False, device=options.device)
     kinds = (TRACER, GPU if options.device == "cuda" else INTERPRETER, COMPILER)
@@ -103,8 +103,8 @@ def _fork(kind: str, target: str, scratch: str, children: list[int]) -> tuple[Ch
 
 def _become(kind: str, target: str, scratch: str, told: Channel, channel: Channel) -> NoReturn:
     """Import what this kind of process needs, wait for the facts of the card, serve."""
-    from triton_agent.tools.crew import COMPILER, ROLES, TRACER
     from triton_agent.tools.isolate import zygote
+    from triton_agent.tools.worker_pool import COMPILER, ROLES, TRACER
 
     try:
         folder = os.path.join(scratch, kind)

@@ -28,7 +28,7 @@ from triton_agent.tools.isolate.conditions import AUTOCASTS, PRECISIONS
 from triton_agent.tools.problem import ProblemSpec, parse_problem
 from triton_agent.tools.results import Evaluation, Status, to_json
 from triton_agent.tools.sets_evaluator import AnyEvaluator, evaluator_for
-from triton_agent.tools.timing.opponents import OPPONENTS
+from triton_agent.tools.timing.baseline_names import BASELINE_NAMES
 from triton_agent.tools.versions import require_supported
 
 MODES = {"eval": ("eval",), "train": ("train",), "both": ("eval", "train")}
@@ -128,8 +128,8 @@ def _require_known(request: EvaluateRequest) -> None:
     if request.autocast is not None and request.autocast not in AUTOCASTS:
         raise UsageError(f"--autocast {request.autocast}", remedy=" or ".join(AUTOCASTS))
     for name in request.baselines:
-        if name not in OPPONENTS:
-            remedy = f"{', '.join(OPPONENTS)}; the original as it is is always among them"
+        if name not in BASELINE_NAMES:
+            remedy = f"{', '.join(BASELINE_NAMES)}; the original as it is is always among them"
             raise UsageError(f"--baseline {name}", remedy=remedy)
     if request.max_memory_ratio is not None and not 0 < request.max_memory_ratio < math.inf:
         remedy = "how many times the original's device memory a call may take, such as 1.5"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from triton_agent.tools.audit_report import AuditReport
-from triton_agent.tools.crew import Team
+from triton_agent.tools.worker_pool import Team
 from triton_agent.tools.errors import InstrumentError, WorkerLost
 from triton_agent.tools.isolate.holdings import File
 from triton_agent.tools.isolate.processes import Child, Nursery

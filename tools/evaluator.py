@@ -20,7 +20,6 @@ from typing import Any, Self
 
 from triton_agent.tools import workspace
 from triton_agent.tools.checker_process import CheckerProcess
-from triton_agent.tools.crew import COMPILER, GPU, INTERPRETER, TRACER, Crew, CrewSettings, Team, Worker, how_it_died
 from triton_agent.tools.emulate.targets import DEFAULT_TARGET, TARGETS
 from triton_agent.tools.errors import InstrumentError, NotJudgeableHere, WorkerNeverReady
 from triton_agent.tools.isolate.child import CORES_LEFT
@@ -30,8 +29,19 @@ from triton_agent.tools.module_attributes import HeldTensor
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.problem_confinement import confinement_for, require_layers
 from triton_agent.tools.results import DECISIONS, Environment, Evaluation, Finding, Status, to_json
-from triton_agent.tools.timing.opponents import OPPONENTS
+from triton_agent.tools.timing.baseline_names import BASELINE_NAMES
 from triton_agent.tools.verdict import Sketch, evaluation_from, sketch_from
+from triton_agent.tools.worker_pool import (
+    COMPILER,
+    GPU,
+    INTERPRETER,
+    TRACER,
+    PoolSettings,
+    Team,
+    Worker,
+    WorkerPool,
+    how_it_died,
+)
 
 COPIES_IN_A_WORKER = 4
 """Copies of inputs and outputs that travel as bytes: as sent, as received, as tensors, and once more when sent back."""
@@ -66,7 +76,7 @@ class EvaluatorSettings:
     autocast: str = ""
     """`float16` or `bfloat16`: forward is called under autocast, the original's and the candidate's."""
     baselines: tuple[str, ...] = ()
-    """Names of further baselines (`timing/opponents.py`), for timing on a GPU."""
+    """Names of further baselines (`timing/baseline_names.py`), for timing on a GPU."""
     max_memory_ratio: float | None = None
     """How many times the original's device memory a call may take; None for any."""
     profile: bool = False
@@ -97,8 +107,8 @@ class EvaluatorSettings:
         _ = self.conditions  # refuses what is none
         if self.card and self.device != "cuda":
             raise ValueError(f"a card is for cuda, not for {self.device}")
-        if unknown := set(self.baselines) - set(OPPONENTS):
-            raise ValueError(f"no baselines: {sorted(unknown)}; there are {', '.join(OPPONENTS)}")
+        if unknown := set(self.baselines) - set(BASELINE_NAMES):
+            raise ValueError(f"no baselines: {sorted(unknown)}; there are {', '.join(BASELINE_NAMES)}")
         if self.max_memory_ratio is not None and not self.max_memory_ratio > 0:
             raise ValueError(f"a ratio of memory is above zero, not {self.max_memory_ratio}")
 
@@ -211,7 +221,7 @@ class Evaluator:
             zygotes[COMPILER] = self._nursery.mode(COMPILER, target)
         elif on_gpu:
             compiles = False
-        chosen = CrewSettings(
+        chosen = PoolSettings(
             executor=kinds[1],
             compiles=compiles,
             target=target,
@@ -224,8 +234,8 @@ class Evaluator:
             gpu=self.facts.gpu,
             compilers=_cores() - CORES_LEFT if on_gpu else 1,
         )
-        self._crew = Crew(zygotes, chosen, lent=lambda: self._referee.lent)
-        self._stack.callback(self._crew.close)
+        self._pool = WorkerPool(zygotes, chosen, lent=lambda: self._referee.lent)
+        self._stack.callback(self._pool.close)
 
     def _checker_settings(self) -> dict[str, Any]:
         told = checker_settings(self.spec, self.settings)
@@ -272,7 +282,7 @@ class Evaluator:
             return self._evaluate(source, on_stage, as_given, file)
 
     def _evaluate(self, source: str, on_stage: Callable[[str], None] | None, as_given: bool, file: str) -> Evaluation:
-        with self._referee.job() as job, self._crew.team() as team:
+        with self._referee.job() as job, self._pool.team() as team:
             job.hand_over(source, team, as_given=as_given, file=file)
             try:
                 verdict = job.verdict(team, on_stage)
@@ -298,13 +308,13 @@ class Evaluator:
         """
         if not self.sketches:
             raise NotJudgeableHere("without a GPU there is nothing to sort by", remedy="evaluate the candidates")
-        with self._referee.job() as job, self._crew.team() as team:
+        with self._referee.job() as job, self._pool.team() as team:
             job.hand_over(source, team, sort=True)
             return sketch_from(job.verdict(team, None), candidate=candidate_id(source))
 
     def tapes(self, source: str) -> Tapes:
         """Return what the candidate does in the calls of the problem's own sizes, and of the sizes checked instead."""
-        with self._referee.job() as job, self._crew.team() as team:
+        with self._referee.job() as job, self._pool.team() as team:
             job.hand_over(source, team, tapes=True, as_given=True)
             reply = job.verdict(team, None)
             return Tapes(modules=tuple(reply["modules"]), message=reply["message"])

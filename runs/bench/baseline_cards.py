@@ -24,7 +24,7 @@ from triton_agent.runs.bench.rows import BaselineTime, Kind
 from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.isolate.processes import kept_environment
 from triton_agent.tools.problem import ProblemSpec
-from triton_agent.tools.timing.vigil import ZYGOTE
+from triton_agent.tools.timing.disturbances import ZYGOTE
 
 PROCESS = "triton_agent.runs.bench.baseline_process"
 """Called with the zygote's name: its children ask for the GPU's lease, too, which is what that name tells a watcher."""

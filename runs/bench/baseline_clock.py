@@ -16,11 +16,11 @@ from triton_agent.tools.hardware import uuid_of
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Interval, to_json
 from triton_agent.tools.timing.clock import Clock, Subject
+from triton_agent.tools.timing.disturbances import GpuWatch, undisturbed
 from triton_agent.tools.timing.intervals import median_interval
 from triton_agent.tools.timing.lease import Mode, lease
 from triton_agent.tools.timing.pairing import PairingSettings
 from triton_agent.tools.timing.samples import milliseconds
-from triton_agent.tools.timing.vigil import Vigil, undisturbed
 from triton_agent.tools.verify.baselines import compiled, keep_what_is_compiled
 from triton_agent.tools.verify.distributions import DISTRIBUTIONS, draw, randomise
 from triton_agent.tools.verify.input_tensors import map_tensors
@@ -64,7 +64,7 @@ class Contest:
         """Every baseline, as plain data, taken while nothing disturbed."""
         alone = lease(self._gpu, what=f"triton-agent: baselines of {self.spec.name}", mode=Mode.EXCLUSIVE)
         with alone, self._reference.running("forward"):
-            times = undisturbed(self._times, Vigil(self._gpu), after=lambda found: ())
+            times = undisturbed(self._times, GpuWatch(self._gpu), after=lambda found: ())
         return {"times": to_json(times), "notes": self.notes, "failure": ""}
 
     def _times(self) -> list[BaselineTime]:

@@ -16,7 +16,7 @@ from triton_agent.policy.episode import Graded
 from triton_agent.runs.bench.behind import behind
 from triton_agent.runs.bench.rows import Against, Kind, Sample, Speed
 from triton_agent.tools.results import Evaluation, Finding, Status, Timing, asked_as
-from triton_agent.tools.timing.opponents import EAGER_TF32
+from triton_agent.tools.timing.baseline_names import EAGER_TF32
 
 BASELINES = (EAGER_TF32, "compile")
 """Asked of the evaluator beside the original as it is."""

@@ -22,12 +22,12 @@ from typing import TypeVar
 import pytest
 
 from triton_agent.tools.checker_process import DEATHS_AT_MOST
-from triton_agent.tools.crew import INTERPRETER, TRACER
 from triton_agent.tools.errors import InstrumentError, WorkerLost
 from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
 from triton_agent.tools.isolate.processes import Nursery
 from triton_agent.tools.problem import ProblemSpec, parse_problem
 from triton_agent.tools.results import Finding, Status
+from triton_agent.tools.worker_pool import INTERPRETER, TRACER
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are looked up in /proc"),
@@ -301,7 +301,7 @@ def test_worker_dying_before_it_is_ready_is_no_verdict(
 ) -> None:
     before = living()
     with monkeypatch.context() as patch:
-        patch.setattr("triton_agent.tools.crew.tempfile.mkdtemp", lambda **_: str(tmp_path / "missing"))
+        patch.setattr("triton_agent.tools.worker_pool.tempfile.mkdtemp", lambda **_: str(tmp_path / "missing"))
         with pytest.raises(InstrumentError, match="before it was ready"):
             evaluator.evaluate(KERNEL)
     assert not left_over(before)

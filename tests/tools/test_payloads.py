@@ -17,7 +17,6 @@ import torch
 from tests.tools.played_workers import descriptors, filler, honest, of_every_dtype, of_every_form, played_by
 from tests.tools.tape.tapes import Writing
 
-from triton_agent.tools.crew import INTERPRETER, CrewSettings, Worker
 from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
 from triton_agent.tools.isolate import cgroup, memory_files, payloads
 from triton_agent.tools.isolate.conditions import DEFAULT
@@ -31,6 +30,7 @@ from triton_agent.tools.tape.kernels import KernelSet
 from triton_agent.tools.tape.tape import Tape, encode
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.session import Failed, Session
+from triton_agent.tools.worker_pool import INTERPRETER, PoolSettings, Worker
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this system has no files in memory")
 
@@ -140,7 +140,7 @@ def working(
     nursery: Nursery, folder: Path, tape: Tape, payloads: list[Payload], memory_bytes: int = 1 << 30
 ) -> Iterator[tuple[Worker, Session]]:
     """A confined executor that holds a tape; `payloads` are those that it will be sent."""
-    settings = CrewSettings(
+    settings = PoolSettings(
         executor=INTERPRETER,
         compiles=False,
         target="cuda:90",

@@ -1,9 +1,9 @@
-"""How the candidates of one process share a GPU: side by side while they are checked, one by one under the clock.
+"""How the candidates of one process share a GPU: in parallel while they are checked, one by one while they are timed.
 
-Taking an exclusive lease means waiting until everybody else's work on the GPU has drained, during which it stands idle.
-With several candidates at the clock's door that is paid once for all of them, not once each (`ClockRoom`). And whoever
-is inside for a check stays inside for all of them, or would stand behind the clocks of others before each (`Place`);
-but where checks take long, the first that is through them does not wait for all the others.
+To take the exclusive lease is to wait until all other work on the GPU has ended, and the GPU is idle meanwhile.
+Candidates that wait for the clock together pay for that once (`ClockRoom`). A candidate keeps its shared lease for all
+of its checks, or it would wait for the clocks of others before each one (`Place`). Where checks take long, they pause
+for a candidate that has waited for the exclusive lease.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""New contents for inputs that are timed again and again: a memory of earlier answers is never asked the same twice.
+"""New contents for inputs that are timed again and again, so that no call is given what an earlier one was given.
 
-Each tensor of floats is cut in two somewhere, and both parts are turned by some number of places. The numbers stay the
-same ones, so that what a call has to do hardly changes; where they lie does, in every row, and with it the answer.
-Whole numbers are left alone, since they may be indices that belong together. Meant for inputs whose order is free: a
-matrix that has to be positive definite is none any more afterwards.
+Each tensor of floats is cut in two at a random place, and both parts are rotated. The numbers stay the same, so the
+work of a call hardly changes; their places change, and with them the answer. Integers are left alone, since they may be
+indices that belong together. Use it for inputs whose order is free: a positive definite matrix would not stay one.
 """
 
 from __future__ import annotations

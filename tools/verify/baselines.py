@@ -19,7 +19,7 @@ import torch
 
 from triton_agent.tools.graph import OperatorGraph
 from triton_agent.tools.isolate.tensors import nested_tensors
-from triton_agent.tools.timing.opponents import COMPILED
+from triton_agent.tools.timing.baseline_names import COMPILED
 
 FAR_OFF = 0.05
 """Relative difference from the original beyond which a compiled module computes something else; compilers reorder sums,

@@ -23,7 +23,6 @@ import torch
 
 from triton_agent.tools.card_facts import facts_of_device, facts_of_target
 from triton_agent.tools.ceilings import known as ceilings_known
-from triton_agent.tools.crew import GPU, REUSED
 from triton_agent.tools.emulate.targets import DEFAULT_TARGET, TARGETS
 from triton_agent.tools.errors import InstrumentError, ProblemError, TritonAgentError, WorkerLost
 from triton_agent.tools.hardware import uuid_of
@@ -33,9 +32,9 @@ from triton_agent.tools.isolate.payloads import pack_quickly
 from triton_agent.tools.isolate.wire import Channel, ChannelClosed, error_to_json
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.results import to_json
+from triton_agent.tools.timing.baseline_names import COMPILED
 from triton_agent.tools.timing.clock_room import ClockRoom, Place
 from triton_agent.tools.timing.lease import Mode, awaited, lease
-from triton_agent.tools.timing.opponents import COMPILED
 from triton_agent.tools.verify import sorting, verified_tapes
 from triton_agent.tools.verify.audit import audit
 from triton_agent.tools.verify.compiled_beforehand import CompiledBeforehand
@@ -49,6 +48,7 @@ from triton_agent.tools.verify.room import SHORT_OF_MEMORY, memory_was_taken
 from triton_agent.tools.verify.session import Failed, Session
 from triton_agent.tools.verify.timekeeper import Timekeeper
 from triton_agent.tools.verify.tracing import Programs
+from triton_agent.tools.worker_pool import GPU, REUSED
 
 
 def main(channel: Channel, settings: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
-"""The stages in which a candidate that is right is timed, and what it takes of the GPU is measured. On a GPU only.
+"""The stages in which a right candidate is timed, and its use of the GPU is measured. On a GPU only.
 
-The clock may still be in the making when the first candidate comes here, and torch's compiler in its work on the
-original. What was timed is checked once more afterwards: it has to be what was checked before.
+The clock, and torch's compiler at work on the reference, may not be ready when the first candidate gets here. Outputs
+of timed calls are checked afterwards: what was timed has to be what was checked.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The evaluator's cases and judge, for answers that are made in this process: impostors' and mutants'.
+"""The evaluator's cases and judge for answers that are made in this process, by impostors and mutants.
 
-The cases come from where the evaluator's come from, and the questions asked of an answer are the evaluator's own
-(structure, shapes, dtypes, values, inputs and buffers afterwards). Left out is what only concerns candidates: whether
-kernels were launched, memory shared between outputs, answers to what is no longer asked.
+Cases come from the same place as the evaluator's, and answers are asked the same questions: structure, shapes, dtypes,
+values, inputs and buffers afterwards. Left out is what concerns candidates only: whether kernels were launched, and
+memory shared between outputs.
 """
 
 from __future__ import annotations

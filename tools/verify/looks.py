@@ -1,8 +1,8 @@
-"""Looks at what timed calls return, at turns that nobody can foresee.
+"""Checks some of the outputs that timed calls return, at turns that are drawn at random.
 
 Fresh memory is not filled while the clock runs, so a kernel might tell a timed call from a checked one, and leave an
-answer where it already lies. So some of the calls that the clock times get inputs of ours in place of the renewed ones
-that the others get. Their answers are taken there and then, and judged like any other once the clock has stopped.
+answer where it already lies. Therefore some timed calls get inputs of known answers instead of renewed ones. Their
+outputs are taken at once, and judged like any other after the clock has stopped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Moves small answers from the GPU to the CPU, where they are judged.
 
-There, each of the dozen operators that this takes waits for the other processes that share the GPU; with many
-candidates at work that is milliseconds for what a CPU does in a tenth of one.
+On the GPU each of the dozen operators of a comparison waits for the other processes that share it. With many candidates
+at work that takes milliseconds, where a CPU takes a tenth of one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Tells whether a candidate ran out of GPU memory because other processes had taken it.
 
-Asked after its worker has ended and given back what it held. If even then the card has less to give than a call at the
-problem's sizes may ask for, nothing is known of the candidate. Asked with a place at the GPU: it has memory freed,
-which would disturb a clock.
-Not covered: others who took the memory and gave it back in the meantime.
+Asked after its executor has ended and freed its memory. If the card still has less free memory than a call at the
+problem's sizes may need, the verdict does not stand. The caller holds a shared lease: freeing memory would disturb a
+clock. Not covered: processes that took memory and freed it in the meantime.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The checker's clock thread: one thread owns the racetrack, from compiling the baselines to the last race.
+"""The checker's clock thread: one thread owns baselines and clock, from compiling the baselines to the last race.
 
-CUDA graphs that `torch.compile` records belong to the thread that recorded them; so whoever wants a candidate timed
-asks here and waits. Around every race there is a vigil (`timing/vigil.py`): disturbed twice, a race ends as an
+CUDA graphs that `torch.compile` records belong to the thread that recorded them, so whoever wants a candidate timed
+submits the work to this thread. Each race is watched (`timing/disturbances.py`): disturbed twice, it ends as an
 `InstrumentError`. Use under the GPU's exclusive lease.
 """
 
@@ -21,8 +21,8 @@ from triton_agent.tools.isolate.conditions import Conditions
 from triton_agent.tools.isolate.payloads import Payload
 from triton_agent.tools.isolate.tensors import nested_tensors
 from triton_agent.tools.kernel_profile import Roofline
-from triton_agent.tools.timing.opponents import COMPILED, EAGER_TF32
-from triton_agent.tools.timing.vigil import Disturbed, Vigil, undisturbed
+from triton_agent.tools.timing.baseline_names import COMPILED, EAGER_TF32
+from triton_agent.tools.timing.disturbances import Disturbed, GpuWatch, undisturbed
 from triton_agent.tools.verify.baselines import Compiled, compile_original, keep_what_is_compiled, tf32_may_matter
 from triton_agent.tools.verify.compiled_beforehand import LIMIT_S, CompiledBeforehand
 from triton_agent.tools.verify.input_tensors import map_tensors
@@ -55,7 +55,7 @@ class Timekeeper:
         beforehand: CompiledBeforehand | None = None,
     ) -> None:
         """`beforehand`: has the baselines compiled, which is then only repeated here."""
-        self._vigil = Vigil(gpu)
+        self._watch = GpuWatch(gpu)
         self._conditions = conditions
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="clock")
         self._notes: list[str] = []
@@ -105,7 +105,7 @@ class Timekeeper:
     @property
     def notes(self) -> list[str]:
         """Notes for readers of a timing."""
-        blind = f"nobody watched for other load on the GPU: {self._vigil.blind}" if self._vigil.blind else ""
+        blind = f"nobody watched for other load on the GPU: {self._watch.blind}" if self._watch.blind else ""
         return [*self._notes, *filter(None, [blind])]
 
     def roofline(self) -> Roofline:
@@ -130,11 +130,11 @@ class Timekeeper:
     def _race(self, session: Session, looks: Looks, since: int) -> list[Race]:
         races = undisturbed(
             lambda: self._raced(session, looks.afresh(), since),
-            self._vigil,
-            after=lambda run: self._vigil.slower_than_usual({race.opponent: race.original_ms() for race in run}),
+            self._watch,
+            after=lambda run: self._watch.slower_than_usual({race.opponent: race.original_ms() for race in run}),
             probe=self._probe,
         )
-        return [dataclasses.replace(race, clocks_mhz=self._vigil.clocks_mhz) for race in races]
+        return [dataclasses.replace(race, clocks_mhz=self._watch.clocks_mhz) for race in races]
 
     def _raced(self, session: Session, looks: Looks, since: int) -> list[Race]:
         """A race that the host held up is run again, and not on the candidate's time."""
@@ -149,7 +149,7 @@ class Timekeeper:
         """Time the reference alone and describe whether it became slower; the first call sets the level."""
         first = self._track.opponents[0]
         readings = [self._track.clock.time_once(first.subject, turn).device_ms for turn in range(PROBE_READINGS)]
-        return self._vigil.compare(first.name, statistics.median(readings))
+        return self._watch.compare(first.name, statistics.median(readings))
 
     def _make_track(self, reference: Reference, plan: Plan, baselines: tuple[str, ...]) -> Racetrack:
         """The clock, and the opponents that are there at once: the original as it is, and under other conditions."""

@@ -23,7 +23,7 @@ from triton_agent.tools.isolate.processes import kept_environment
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.problem_confinement import confinement_for, require_layers
 from triton_agent.tools.results import to_json
-from triton_agent.tools.timing.vigil import ZYGOTE
+from triton_agent.tools.timing.disturbances import ZYGOTE
 
 PROCESS = "triton_agent.runs.bench.public.process"
 LIMIT_S = 180.0

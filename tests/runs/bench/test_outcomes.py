@@ -15,7 +15,7 @@ from triton_agent.tools.evaluator import EvaluatorSettings
 from triton_agent.tools.isolate.conditions import Conditions
 from triton_agent.tools.kernel_profile import Roofline
 from triton_agent.tools.results import DECISIONS, Evaluation, Finding, Status, Timing
-from triton_agent.tools.timing.opponents import EAGER_TF32
+from triton_agent.tools.timing.baseline_names import EAGER_TF32
 
 
 def graded(turn: int, verdict: str, speedup: float | None = None) -> Graded:

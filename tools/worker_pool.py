@@ -1,8 +1,8 @@
-"""The processes that one candidate needs, as their driver sees them: forked, handed to the checker, kept or ended.
+"""The processes that a candidate needs: forked, handed to the checker, and then kept or ended.
 
 A tracer runs a candidate's Python, so it is used once. Compile workers, and executors on a GPU, run nothing of a
 candidate but checked kernels: they serve one candidate after another, unless something went wrong in them. An executor
-without a GPU runs kernels as Python, if checked Python, and is used once.
+without a GPU runs checked kernels as Python, and is used once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CANDIDATES_OF_ONE = 200
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class CrewSettings:
+class PoolSettings:
     """Settings of all processes of one evaluator."""
 
     executor: str
@@ -87,10 +87,10 @@ class Team:
             worker.is_warm = worker.is_warm or state == "warm"
 
 
-class Crew:
+class WorkerPool:
     """All processes of one evaluator. Every method may be called from any thread."""
 
-    def __init__(self, zygotes: dict[str, Zygote], settings: CrewSettings, lent: Lent = nothing) -> None:
+    def __init__(self, zygotes: dict[str, Zygote], settings: PoolSettings, lent: Lent = nothing) -> None:
         """`lent`: the files in memory that the checker hands out."""
         self._zygotes = zygotes
         self._settings = settings
@@ -158,7 +158,7 @@ class Crew:
 class Worker:
     """One process, with its channel, scratch folder and exit status."""
 
-    def __init__(self, zygote: Zygote, kind: str, settings: CrewSettings, lent: Lent = nothing) -> None:
+    def __init__(self, zygote: Zygote, kind: str, settings: PoolSettings, lent: Lent = nothing) -> None:
         self.kind = kind
         self.status: int | None = None
         """How it ended; this and the next two are known after `end`."""
@@ -185,7 +185,7 @@ class Worker:
                 self.watch = stack.enter_context(watching)
             self._stack = stack.pop_all()
 
-    def _told(self, settings: CrewSettings, lent: Lent) -> dict[str, object]:
+    def _told(self, settings: PoolSettings, lent: Lent) -> dict[str, object]:
         mapped = MAPPINGS_AT_ONCE * sum(lent().values())
         cache = str(settings.folder / "kernels") if settings.gpu and self.kind in REUSED else ""
         if cache:
@@ -255,7 +255,7 @@ def how_it_died(message: str, workers: list[Worker]) -> tuple[Finding, str]:
     return Finding.CRASHED, f"{message}, {how}, without a verdict" + (f"\nits last words: {tail[:300]}" if tail else "")
 
 
-def _box(settings: CrewSettings, stack: contextlib.ExitStack) -> CgroupBox | None:
+def _box(settings: PoolSettings, stack: contextlib.ExitStack) -> CgroupBox | None:
     """A control group for one worker, where this user may make one."""
     if not settings.confine or delegated_group()[0] is None:
         return None

@@ -10,4 +10,4 @@ COMPILED: dict[str, str | None] = {
 EAGER_TF32 = "tf32-eager"
 """The original as it is, where float32 products may run in TF32; nothing else may, and nothing is judged by it."""
 
-OPPONENTS = (EAGER_TF32, *COMPILED)
+BASELINE_NAMES = (EAGER_TF32, *COMPILED)

@@ -21,7 +21,7 @@ from triton_agent.tools import health, nvml
 from triton_agent.tools.errors import InstrumentError, WorkerLost
 from triton_agent.tools.health import GpuProcess, Health
 from triton_agent.tools.results import Finding
-from triton_agent.tools.timing.vigil import ATTEMPTS, ATTEMPTS_HELD_UP, ZYGOTE, Disturbed, Vigil, undisturbed
+from triton_agent.tools.timing.disturbances import ATTEMPTS, ATTEMPTS_HELD_UP, ZYGOTE, Disturbed, GpuWatch, undisturbed
 from triton_agent.tools.verify.checker import device_trouble
 from triton_agent.tools.verify.session import Failed
 
@@ -114,7 +114,7 @@ def test_a_card_in_error_asks_for_what_it_needs(card: Callable[..., None]) -> No
     assert "reboot" in health.health(UUID).recovery
     card(handle_code=16)
     assert health.health(UUID).recovery == "a reset"
-    assert any("reset" in text for text in Vigil(UUID).disturbances())
+    assert any("reset" in text for text in GpuWatch(UUID).disturbances())
 
 
 def test_a_card_that_nobody_knows_is_an_instruments_failure(card: Callable[..., None]) -> None:
@@ -123,27 +123,27 @@ def test_a_card_that_nobody_knows_is_an_instruments_failure(card: Callable[..., 
 
 
 def test_another_process_that_computes_is_noticed_and_our_own_is_not(card: Callable[..., None]) -> None:
-    vigil = Vigil(UUID)
-    assert vigil.disturbances() == ()
-    assert vigil.clocks_mhz == (1755, 3201)
+    watch = GpuWatch(UUID)
+    assert watch.disturbances() == ()
+    assert watch.clocks_mhz == (1755, 3201)
     card(second_sm=60)
-    (found,) = vigil.disturbances()
+    (found,) = watch.disturbances()
     assert found.startswith("pid 1 ") and "60%" in found
 
 
 def test_strange_numbers_count_only_where_ours_are_among_them(card: Callable[..., None]) -> None:
     card(second_pid=999_999_999, second_sm=60)
-    assert len(Vigil(UUID).disturbances()) == 1
+    assert len(GpuWatch(UUID).disturbances()) == 1
     card(first_pid=999_999_998)  # a container: the driver counts in another namespace, and one of these may be us
-    assert Vigil(UUID).disturbances() == ()
+    assert GpuWatch(UUID).disturbances() == ()
 
 
 def test_throttling_heat_and_new_memory_errors_are_noticed_and_old_ones_are_not(card: Callable[..., None]) -> None:
     card(ecc=2)
-    vigil = Vigil(UUID)
-    assert vigil.disturbances() == ()
+    watch = GpuWatch(UUID)
+    assert watch.disturbances() == ()
     card(ecc=3, reasons=0x40, degrees=95)
-    assert vigil.disturbances() == (
+    assert watch.disturbances() == (
         "held back by hardware thermal slowdown",
         "1 uncorrected memory errors",
         "95 degrees Celsius",
@@ -154,10 +154,10 @@ def test_where_nothing_is_told_it_goes_on_and_says_so(monkeypatch: pytest.Monkey
     monkeypatch.setattr(nvml, "LIBRARY", str(tmp_path / "none.so"))
     monkeypatch.setenv("PATH", str(tmp_path))
     nvml._library.cache_clear()
-    vigil = Vigil(UUID)
+    watch = GpuWatch(UUID)
     assert not nvml.available()
-    assert undisturbed(lambda: 7, vigil, after=lambda _: (), settle_s=0.0) == 7
-    assert "cannot be read" in vigil.blind
+    assert undisturbed(lambda: 7, watch, after=lambda _: (), settle_s=0.0) == 7
+    assert "cannot be read" in watch.blind
     nvml._library.cache_clear()
 
 
@@ -177,34 +177,34 @@ QUIET = Health(
 BUSY = dataclasses.replace(QUIET, loads=((GpuProcess(pid=1, name="stranger", visible=True), 80),))
 
 
-def seeing(*looks: Health) -> Vigil:
-    """A vigil that sees these, one look after the other, and the last one for good."""
+def seeing(*looks: Health) -> GpuWatch:
+    """A watch that sees these, one look after the other, and the last one for good."""
     left = list(looks)
-    return Vigil(UUID, lambda _: left.pop(0) if len(left) > 1 else left[0])
+    return GpuWatch(UUID, lambda _: left.pop(0) if len(left) > 1 else left[0])
 
 
 def test_a_disturbed_measurement_is_taken_once_more() -> None:
     taken: list[int] = []
-    vigil = seeing(QUIET, BUSY, QUIET, QUIET)
-    assert undisturbed(lambda: taken.append(1) or len(taken), vigil, after=lambda _: (), settle_s=0.0) == 2
+    watch = seeing(QUIET, BUSY, QUIET, QUIET)
+    assert undisturbed(lambda: taken.append(1) or len(taken), watch, after=lambda _: (), settle_s=0.0) == 2
 
 
 def test_disturbed_again_it_is_the_instruments_failure_and_no_verdict() -> None:
     taken: list[int] = []
-    vigil = seeing(QUIET, BUSY, QUIET, BUSY)
+    watch = seeing(QUIET, BUSY, QUIET, BUSY)
     with pytest.raises(InstrumentError, match="stranger"):
-        undisturbed(lambda: taken.append(1), vigil, after=lambda _: (), settle_s=0.0)
+        undisturbed(lambda: taken.append(1), watch, after=lambda _: (), settle_s=0.0)
     assert len(taken) == ATTEMPTS
 
 
 def test_a_look_behind_one_measurement_is_the_look_before_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[str] = []
-    vigil = Vigil(UUID, lambda gpu: looks.append(gpu) or QUIET)
+    watch = GpuWatch(UUID, lambda gpu: looks.append(gpu) or QUIET)
     for _ in range(3):
-        undisturbed(lambda: None, vigil, after=lambda _: (), settle_s=0.0)
+        undisturbed(lambda: None, watch, after=lambda _: (), settle_s=0.0)
     assert len(looks) == 4
-    monkeypatch.setattr("triton_agent.tools.timing.vigil.STILL_QUIET_S", 0.0)
-    undisturbed(lambda: None, vigil, after=lambda _: (), settle_s=0.0)
+    monkeypatch.setattr("triton_agent.tools.timing.disturbances.STILL_QUIET_S", 0.0)
+    undisturbed(lambda: None, watch, after=lambda _: (), settle_s=0.0)
     assert len(looks) == 6
 
 
@@ -241,12 +241,12 @@ def test_a_measurement_that_the_host_held_up_is_taken_several_times_and_is_no_ve
 
 
 def test_an_original_much_slower_than_before_betrays_a_load_that_nobody_told_of() -> None:
-    vigil = seeing(QUIET)
-    assert vigil.slower_than_usual({"eager": 1.0, "compile": 0.5}) == ()
-    assert vigil.slower_than_usual({"eager": 1.2, "compile": 0.5}) == ()
-    (found,) = vigil.slower_than_usual({"eager": 2.1, "compile": 0.5})
+    watch = seeing(QUIET)
+    assert watch.slower_than_usual({"eager": 1.0, "compile": 0.5}) == ()
+    assert watch.slower_than_usual({"eager": 1.2, "compile": 0.5}) == ()
+    (found,) = watch.slower_than_usual({"eager": 2.1, "compile": 0.5})
     assert found == "eager takes 2.1000 ms and took 1.0000 ms before"
-    assert vigil.slower_than_usual({"eager": 0.8}) == ()
+    assert watch.slower_than_usual({"eager": 0.8}) == ()
     tiny = seeing(QUIET)
     assert tiny.slower_than_usual({"eager": 0.004}) == tiny.slower_than_usual({"eager": 0.009}) == ()
 
@@ -262,9 +262,9 @@ def sleeper(*marks: str) -> subprocess.Popen[bytes]:
 def test_forks_of_a_zygote_are_ours_whoever_their_driver_is(card: Callable[..., None]) -> None:
     with sleeper(ZYGOTE.decode()) as own, sleeper() as stranger:
         card(second_pid=own.pid, second_sm=90)
-        assert Vigil(UUID).disturbances() == ()
+        assert GpuWatch(UUID).disturbances() == ()
         card(second_pid=stranger.pid)
-        assert len(Vigil(UUID).disturbances()) == 1
+        assert len(GpuWatch(UUID).disturbances()) == 1
         own.kill(), stranger.kill()
 
 
@@ -273,10 +273,10 @@ def test_what_the_dead_did_in_the_last_second_disturbs_nobody(card: Callable[...
     card(second_pid=stranger.pid, second_sm=90)
     stranger.kill()
     os.waitid(os.P_PID, stranger.pid, os.WEXITED | os.WNOWAIT)
-    assert Vigil(UUID).disturbances() == ()  # a zombie
+    assert GpuWatch(UUID).disturbances() == ()  # a zombie
     stranger.wait()
     card(first_pid=0)
-    assert Vigil(UUID).disturbances() == ()
+    assert GpuWatch(UUID).disturbances() == ()
 
 
 def test_a_candidate_that_seems_wrong_on_a_slowed_card_is_no_verdict() -> None:

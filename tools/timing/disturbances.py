@@ -1,11 +1,10 @@
-"""Watching over a GPU while the clock runs: was it ours alone, cool, sound, and as fast as it was before?
+"""Watches a GPU while the clock runs: was it ours alone, cool, sound, and as fast as before?
 
-A measurement that was disturbed is taken once more; disturbed again, it is an `InstrumentError`. What a candidate
-seemed to do wrong meanwhile (too slow, a clock that contradicts itself) is not held against it either.
+A measurement that was disturbed is repeated; disturbed again, it ends as an `InstrumentError`. A failure of the
+candidate during a disturbance (too slow, for example) does not count against it.
 
-Two witnesses. The driver tells of other processes, of clocks held back and of errors (`health.py`), as far as it can be
-asked. And the original is timed in every measurement: when it suddenly takes much longer than at its best, something is
-on the card that nobody told of.
+There are two sources. The driver reports other processes, throttled clocks and errors, as far as it can (`health.py`).
+And the reference is timed in every measurement: if it takes much longer than at its best, something else uses the card.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Disturbed(Exception):
     """A measurement found out by itself that something disturbed it, and says what."""
 
 
-class Vigil:
+class GpuWatch:
     """Watches one GPU for the process that owns the clock."""
 
     def __init__(self, gpu: str, look: Callable[[str], Health] = health.health) -> None:
@@ -99,7 +98,7 @@ class Vigil:
 
 def undisturbed(
     measure: Callable[[], T],
-    vigil: Vigil,
+    watch: GpuWatch,
     *,
     after: Callable[[T], tuple[str, ...]],
     probe: Callable[[], str] = str,
@@ -112,7 +111,7 @@ def undisturbed(
     found: tuple[str, ...] = ()
     for attempt in itertools.count(1):
         most = ATTEMPTS
-        found = _until_quiet(vigil, settle_s)
+        found = _until_quiet(watch, settle_s)
         if not found:
             try:
                 result = measure()
@@ -121,11 +120,11 @@ def undisturbed(
             except Disturbed as told:
                 found, most = (str(told),), ATTEMPTS_HELD_UP
             except Exception:
-                found = vigil.disturbances() or tuple(filter(None, [probe()]))
+                found = watch.disturbances() or tuple(filter(None, [probe()]))
                 if not found:
                     raise
             else:
-                found = vigil.disturbances() + after(result)
+                found = watch.disturbances() + after(result)
                 if not found:
                     return result
         if attempt >= most:
@@ -137,12 +136,12 @@ def undisturbed(
     )
 
 
-def _until_quiet(vigil: Vigil, settle_s: float) -> tuple[str, ...]:
+def _until_quiet(watch: GpuWatch, settle_s: float) -> tuple[str, ...]:
     found: tuple[str, ...] = ()
-    if vigil.is_still_quiet:
+    if watch.is_still_quiet:
         return found
     for _ in range(LOOKS_FOR_QUIET):
-        found = vigil.disturbances()
+        found = watch.disturbances()
         if not found:
             return ()
         time.sleep(settle_s)
