@@ -278,7 +278,13 @@ class Evaluator:
                 verdict = job.verdict(team, on_stage)
             except WorkerNeverReady as error:
                 raise _in_its_own_words(error, team.workers) from error
-            return self._conclude(source, verdict, team)
+            return self._conclude(source, verdict, team, self._facts_at_main if as_given else self.facts)
+
+    @property
+    def _facts_at_main(self) -> ProblemFacts:
+        """Facts for a candidate that is judged at the main sizes alone, where its traffic is counted, too."""
+        flops, moved = self.facts.floor_flops_main, self.facts.floor_bytes_main
+        return dataclasses.replace(self.facts, floor_bytes=moved, floor_flops=flops)
 
     @property
     def sketches(self) -> bool:
@@ -303,7 +309,7 @@ class Evaluator:
             reply = job.verdict(team, None)
             return Tapes(modules=tuple(reply["modules"]), message=reply["message"])
 
-    def _conclude(self, source: str, verdict: dict[str, Any], team: Team) -> Evaluation:
+    def _conclude(self, source: str, verdict: dict[str, Any], team: Team, facts: ProblemFacts) -> Evaluation:
         environment = Environment(
             mode="gpu" if self.settings.device == "cuda" else "interpreter",
             device=self.facts.device,
@@ -334,7 +340,7 @@ class Evaluator:
             finding=finding,
             message=message,
             environment=environment,
-            facts=self.facts,
+            facts=facts,
         )
 
 

@@ -390,19 +390,20 @@ class Forward:
     def _allocate(self, value: str, how: str = "empty") -> None:
         made = self.program.values[value]
         like = self._like(made) if self.program.stored_dtype(value) == made.dtype else None
-        if like is not None:
-            self.line(f"{self.texts[value]} = torch.{how}_like({like})")
+        if like is not None:  # kernels store row by row, and an input that no kernel reads lies as the caller made it
+            layout = "" if like.name in self.loaded else ", memory_format=torch.contiguous_format"
+            self.line(f"{self.texts[value]} = torch.{how}_like({self.texts[like.name]}{layout})")
             return
         dtype = self._dtype(self.program.stored_dtype(value))
         options = f"dtype={dtype}, device={self._first_tensor()}.device"
         self.line(f"{self.texts[value]} = torch.{how}({self.shape_text(made.shape)}, {options})")
 
-    def _like(self, made: Value) -> str | None:
-        """An input of the same shape and dtype that lies row by row."""
+    def _like(self, made: Value) -> Value | None:
+        """An input of the same shape and dtype."""
         for value in self._sources():
             alike = value.shape == made.shape and value.dtype == made.dtype and value.name not in self.program.strides
-            if alike and value.function.startswith("x") and made.shape:
-                return self.texts.get(value.name)
+            if alike and value.function.startswith("x") and made.shape and value.name in self.texts:
+                return value
         return None
 
     def _first_tensor(self) -> str:

@@ -161,10 +161,11 @@ class _Runner:
     def start(self) -> None:
         """With no kernels tied yet."""
         args, kwargs = self.arguments
-        self.verified = False
+        self.known = False
         with contextlib.suppress(*_UNUSUAL):
             as_constructed = repr(_constructor(*args, **kwargs)) == repr(CONSTRUCTED)
-            self.verified = _SAME_VERSIONS and as_constructed and self.forms == STATE
+            self.known = as_constructed and self.forms == STATE
+        self.verified = _SAME_VERSIONS and self.known
         self.tie: Any = None
         self.misfit = self.made is None
         self.number = -1
@@ -185,7 +186,7 @@ class _Runner:
     def prepare(self, model: Any) -> None:
         """Make the kernels' module now if a call may need it: not in the middle of the first one."""
         likely = model.use_kernels == "verified" and self.verified and GPU is not None and _cuda.is_available()
-        wanted = model.use_kernels == "always" or likely
+        wanted = (model.use_kernels == "always" and self.known) or likely
         tensors = _state(model).values()
         if (
             wanted
@@ -203,7 +204,7 @@ class _Runner:
 
     def _kernels_for(self, model: Any, args: Any) -> Any:
         forced = model.use_kernels == "always"
-        if self.misfit or type(model) is not ModelNew or not (forced or self.verified):
+        if self.misfit or type(model) is not ModelNew or not (self.known if forced else self.verified):
             return None
         facts = tuple(map(_fact, args))
         call = (model.training, *facts)
@@ -232,7 +233,12 @@ class _Runner:
     def case_compiled(self, model: Any, args: Any) -> int:
         """The same questions in words that torch.compile can trace; the verified call's number, or -1."""
         forced = model.use_kernels == "always"
-        if OPERATOR == "" or self.misfit or type(model) is not ModelNew or not (forced or self.verified):
+        if (
+            OPERATOR == ""
+            or self.misfit
+            or type(model) is not ModelNew
+            or not (self.known if forced else self.verified)
+        ):
             return -1
         if self.forms != STATE or torch.compiler.is_exporting():
             return -1

@@ -24,7 +24,7 @@ from triton_agent.tools.screen import screen
 from triton_agent.tools.sets_evaluator import SetsEvaluator
 
 SETTINGS = EvaluatorSettings(target=None, shapes="given")
-QUICK = ("online_softmax_attention", "weights_packed_at_first_use", "autotuned_add")
+QUICK = ("online_softmax_attention", "table_of_pointers", "weights_packed_at_first_use", "autotuned_add")
 MORE = (
     *("host_tensor_descriptors", "complex_numbers_as_pairs", "own_running_statistics", "running_statistics_in_kernel"),
     *("buffer_of_constants", "scratch_kept_between_calls", "split_k_in_turn", "folded_batch_norm", "transposed_buffer"),
@@ -249,6 +249,53 @@ def test_random_numbers_of_the_constructor_have_no_text(tmp_path: Path, nursery:
         pytest.raises(NotEmitted, match="random numbers"),
     ):
         plans_of(evaluator, kernel)
+
+
+TABLE_PROBLEM = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x) + torch.relu(x)
+def get_inputs():
+    return [torch.randn(640, 512)]
+"""
+TABLE_KERNEL = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+@triton.jit
+def relu_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(y_ptr + at, tl.where(x < 0, 0.0, x), mask=at < n)
+
+@triton.jit
+def twice_kernel(table_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(table_ptr).to(tl.pointer_type(tl.float32))
+    tl.store(y_ptr + at, 2.0 * tl.load(x + at, mask=at < n), mask=at < n)
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        x, n = x.contiguous(), x.numel()
+        middle = torch.empty_like(x)
+        relu_kernel[(triton.cdiv(n, 4096),)](x, middle, n, BLOCK=4096)
+        table = torch.tensor([middle.data_ptr()], dtype=torch.int64, device=x.device)
+        y = torch.empty_like(x)
+        twice_kernel[(triton.cdiv(n, 4096),)](table, y, n, BLOCK=4096)
+        return y
+"""
+
+
+def test_memory_that_a_table_of_addresses_names_is_not_given_back_before_its_use(
+    tmp_path: Path, nursery: Nursery
+) -> None:
+    (tmp_path / "problem.py").write_text(TABLE_PROBLEM)
+    with Evaluator(parse_problem(str(tmp_path / "problem.py")), SETTINGS, nursery=nursery) as evaluator:
+        text = plans_of(evaluator, TABLE_KERNEL)
+    assert "data_ptr()" in text and "del " not in text
 
 
 SCALED_PROBLEM = """

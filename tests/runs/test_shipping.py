@@ -223,6 +223,33 @@ with torch.no_grad():
     assert said.split() == [str(runs), "False", "False", "False", str(runs), "2.0"]
 
 
+def test_kernels_asked_for_do_not_stand_in_for_a_model_made_with_other_numbers(tmp_path: Path) -> None:
+    """A plan holds the numbers of the model that was verified; the call alone does not show them."""
+    original = (
+        "import torch\nfrom torch import nn\nclass Model(nn.Module):\n    def __init__(self, factor=2.0):\n"
+        "        super().__init__()\n        self.factor = factor\n    def forward(self, x):\n"
+        "        return x * self.factor\ndef get_inputs():\n    return [torch.randn(3)]\n"
+    )
+    (tmp_path / "problem.py").write_text(original)
+    spec = parse_problem(str(tmp_path / "problem.py"))
+    candidate = CANDIDATE.replace("(self):", "(self, factor=2.0):").replace(
+        "self.weight = nn.Parameter(torch.zeros(3))", "pass"
+    )
+    facts = samples.facts(spec, form=call_form.find(spec))
+    (tmp_path / "fast.py").write_text(ship(spec, candidate, facts, draft=True))
+    said = run_python(
+        tmp_path,
+        """
+import torch, fast
+fast.ModelNew.use_kernels = "always"
+for model in (fast.Model(), fast.Model(factor=2.0), fast.Model(3.0)):
+    print(model.eval()._runner.kernels_for(model, [torch.ones(3)]) is not None)
+""",
+        TRITON_INTERPRET="1",
+    )
+    assert said.split() == ["True", "True", "False"]
+
+
 def test_the_header_says_what_is_known_and_what_is_not() -> None:
     spec, source = samples.problem("layer_norm_f16"), samples.kernel("layer_norm_f16", "right_block.py")
     verdict = samples.accepted(spec)
