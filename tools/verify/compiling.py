@@ -1,8 +1,8 @@
 """Compiling a candidate's kernels in processes without a GPU, before anything runs.
 
-For a GPU in this machine the compile workers fill the cache in which the executor finds the kernels, side by side;
-what fails there fails again where it counts, so nothing is decided. For a named target and no GPU, what does not
-compile is the candidate's failure, and what does compile tells registers, spills and shared memory.
+For a GPU in this machine the compile workers fill, side by side, the cache in which the executor finds the kernels. A
+kernel that fails there fails again in the executor, so nothing is decided. For a named target without a GPU, a kernel
+that does not compile is the candidate's failure, and one that does tells its registers, spills and shared memory.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from triton_agent.tools.verify.tracing import Program
 
 LEAST_S = 0.01
 PATIENCE_S = 15.0
-"""A badly spilling tile keeps ptxas busy for longer; then the executor itself has to."""
+"""A tile that spills badly keeps ptxas busy for longer; the executor then compiles it itself."""
 
 
 def compile_for_target(program: Program, session: Session, timeout_s: float) -> list[KernelResources]:
-    """What the kernels of a tape need; raises `Failed` for one that does not compile."""
+    """Return the resources of a tape's kernels; raise `Failed` for one that does not compile."""
     session.await_ready()
     reply, _ = session.ask("compile", tape=program.encoded, kernels=program.kernels, timeout_s=timeout_s)
     failure = reply["failure"]
@@ -34,7 +34,7 @@ def compile_for_target(program: Program, session: Session, timeout_s: float) -> 
 
 
 def fill_cache(programs: Sequence[Program], sessions: Sequence[Session]) -> None:
-    """Until all kernels are compiled, one fails, or it takes too long."""
+    """Compile until all kernels are done, one fails, or the patience is used up."""
     left = collections.deque(programs)
     until_s = time.monotonic() + PATIENCE_S
 
@@ -47,11 +47,8 @@ def fill_cache(programs: Sequence[Program], sessions: Sequence[Session]) -> None
                 reply, _ = session.ask("compile", tape=program.encoded, kernels=program.kernels, timeout_s=left_s)
                 if reply["failure"]:
                     left.clear()
-        except (Failed, TritonAgentError, IndexError):  # another took the last one
+        except (Failed, TritonAgentError, IndexError):  # another session took the last one
             return
 
-    if len(sessions) == 1:
-        share(sessions[0])
-        return
     with concurrent.futures.ThreadPoolExecutor(len(sessions), thread_name_prefix="compile") as pool:
         list(pool.map(share, sessions))
