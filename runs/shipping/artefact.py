@@ -1,12 +1,12 @@
 """The file that is handed to a user: kernels, original, guard and evidence in one, needing torch and triton only.
 
-    ship(problem, emitted, facts, draft=...) -> the file's text
-    switched_on(text) -> a draft with its kernels asked for, which is how drafts are judged
-    forced(text) -> the same file without its guard, which is how its kernels are judged
+    ship(problem, plans, facts, draft=...) -> the file's text
+    switched_on(text) -> a draft whose guard admits the kernels, as a draft is judged
+    forced(text) -> the same file without its guard, as its kernels are judged
 
-The kernels come with a plan for each verified call, written from the calls' tapes (`Evaluator.emitted`); none of the
-candidate's other Python is in it. Imports go to the top, and names that two parts would both use are changed. What
-all shipped files have in common is `machinery.py`; what they say is `evidence.py`.
+The kernels come with a plan for each verified call, written from the calls' tapes (`plan_file.py`); none of the
+candidate's other Python is in the file. Imports go to the top, and names that two parts would both use are changed. The
+guard, which all shipped files have in common, is `machinery.py`; the header is `evidence.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from triton_agent.runs.shipping.facts import Call, CallForm, ShippedFacts, Tenso
 from triton_agent.runs.shipping.names import renamed
 from triton_agent.runs.shipping.original import ORIGINAL, Original, take_out
 from triton_agent.runs.shipping.source_parts import Import, Parts, import_block, is_docstring, is_script
-from triton_agent.runs.shipping.uncompiled import uncompiled
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Determinism
 
@@ -33,12 +32,14 @@ KERNELS = "KernelModel"
 MARKER = "# -- which call may run the kernels"
 """The line of `machinery.py` from which on it is copied."""
 SWITCH = "ModelNew = KernelModel"
+COMPILERS = frozenset({"torch.compile", "torch.jit.script", "torch.jit.script_if_tracing", "torch.jit.ignore"})
+"""Compilers that the original may be written for, and that no judged file may reach."""
 
 
-def ship(problem: ProblemSpec, kernels_source: str, facts: ShippedFacts, *, draft: bool) -> str:
-    """The text of `<name>_optimized.py`. A draft's kernels run only when asked for."""
+def ship(problem: ProblemSpec, plans: str, facts: ShippedFacts, *, draft: bool) -> str:
+    """Return the text of `<name>_optimized.py`. A draft's kernels run only when asked for."""
     machinery = _machinery()
-    candidate = Parts(kernels_source)
+    candidate = Parts(plans)
     reserved = reserved_names(problem)
     original = take_out(problem, reserved)
     if brings_original(candidate, original):
@@ -53,7 +54,7 @@ def ship(problem: ProblemSpec, kernels_source: str, facts: ShippedFacts, *, draf
     sections = [
         "\n\n".join([docstring, imports, _titled("the kernels", _kernels(candidate, changes))]),
         _titled("the original", original.text),
-        _titled("what was verified", _constants(problem, kernels_source, facts, original, draft=draft)),
+        _titled("what was verified", _constants(problem, plans, facts, original, draft=draft)),
         machinery.text[machinery.text.index(MARKER) :].strip("\n"),
     ]
     if original.class_name != "ModelNew":
@@ -67,16 +68,51 @@ def is_shipped(text: str) -> bool:
 
 
 def switched_on(text: str) -> str:
-    """A draft whose kernels run: its guard as it is used once its owner asks for them."""
-    return f'{uncompiled(text)}\n\nModelNew.use_kernels = "always"\n'
+    """Return a draft whose guard admits the kernels, as it does once its owner asks for them."""
+    return f'{_uncompiled(text)}\n\nModelNew.use_kernels = "always"\n'
 
 
 def forced(text: str) -> str:
-    """A shipped file in which the kernels stand in for the guard, so that they are judged; other files as they are.
+    """Return a shipped file in which the kernels take the guard's place, so that they are judged; others as they are.
 
-    It serves the calls that it was verified for and no others: ask with `as_given`.
+    It serves the calls that it was verified for and no others, so evaluate it with `as_given`.
     """
-    return f"{uncompiled(text)}\n\n{SWITCH}\n" if is_shipped(text) else text
+    return f"{_uncompiled(text)}\n\n{SWITCH}\n" if is_shipped(text) else text
+
+
+def _uncompiled(text: str) -> str:
+    """Return the text without compilers around the original; what they return computes the same.
+
+    Only the text that is judged is changed: in the file that is handed over the original stays as its owner wrote it.
+    """
+    if not any(name in text for name in COMPILERS):
+        return text
+    return ast.unparse(_Uncompiled().visit(ast.parse(text))) + "\n"
+
+
+class _Uncompiled(ast.NodeTransformer):
+    """Decorators go, calls become their first argument."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        node.decorator_list = [item for item in node.decorator_list if not _is_compiler(item)]
+        self.generic_visit(node)
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+        node.decorator_list = [item for item in node.decorator_list if not _is_compiler(item)]
+        self.generic_visit(node)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        return node.args[0] if _is_compiler(node) and node.args else node
+
+
+def _is_compiler(node: ast.expr) -> bool:
+    """`torch.compile`, `torch.compile(...)`, `functools.partial(torch.compile, ...)`."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "partial":
+        return bool(node.args) and _is_compiler(node.args[0])
+    return ast.unparse(node.func if isinstance(node, ast.Call) else node) in COMPILERS
 
 
 # -- names -------------------------------------------------------------------------------------------------------------

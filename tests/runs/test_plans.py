@@ -1,4 +1,4 @@
-"""A file written from tapes does what the tapes say, and says so in plain code.
+"""A file of plans written from tapes does what the tapes say, in plain code.
 
 Texts are only run by the evaluator or in processes of their own.
 """
@@ -6,13 +6,12 @@ Texts are only run by the evaluator or in processes of their own.
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tests.grading import HERE, Specimen, honest, specimen, spoken
+from tests.grading import Specimen, habits, honest, spoken
 
 from triton_agent.runs.shipping.facts import NotEmitted
 from triton_agent.runs.shipping.plan_file import plans_of
@@ -25,13 +24,6 @@ from triton_agent.tools.sets_evaluator import SetsEvaluator
 
 SETTINGS = EvaluatorSettings(target=None, shapes="given")
 QUICK = ("online_softmax_attention", "table_of_pointers", "weights_packed_at_first_use", "autotuned_add")
-MORE = (
-    *("host_tensor_descriptors", "complex_numbers_as_pairs", "own_running_statistics", "running_statistics_in_kernel"),
-    *("buffer_of_constants", "scratch_kept_between_calls", "split_k_in_turn", "folded_batch_norm", "transposed_buffer"),
-    *("views_around_kernel", "weight_layout_follows_version", "three_chained_kernels", "dataclass_returned"),
-    *("library_convolution_own_bias", "device_tensor_descriptors", "rotary_table_grows"),
-)
-HABITS = ("bias_gelu_seeded_dropout", "gqa_flash", "row_moments_dictionary", "int4_two_dots", "lstm_step_named_tuple")
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"TRITON_INTERPRET": "1"}
 
 LINEAR_PROBLEM = """
@@ -84,21 +76,14 @@ class ModelNew(nn.Module):
 """
 
 
-def specimens() -> list[object]:
-    found = {item.path.stem: item for item in honest()}
-    habits = HERE / "habits"
-    for name in HABITS:
-        path = habits / f"{name}.py"
-        problem = re.search(r"^problem: *(\S+)", path.read_text(), re.MULTILINE)
-        assert problem is not None
-        found[name] = specimen(path, habits / "problems" / f"{problem[1]}.py")
-    quick = [pytest.param(found[name], id=name) for name in QUICK]
-    return quick + [pytest.param(found[name], id=name, marks=pytest.mark.slow) for name in (*MORE, *HABITS)]
+SPECIMENS = [item for item in (*honest(), *habits()) if item.where != "gpu"]
+PROBLEMS = sorted({item.problem for item in SPECIMENS})
 
 
-@pytest.mark.parametrize("item", specimens())
-def test_the_emitted_file_passes_and_has_the_same_tape(item: Specimen, nursery: Nursery) -> None:
-    """Emitting the file once more gives the same text, so its calls have the same tapes."""
+@pytest.mark.parametrize(
+    "item", [item for item in honest() if item.path.stem in QUICK], ids=lambda item: item.path.stem
+)
+def test_a_file_of_plans_passes_and_has_the_same_plans(item: Specimen, nursery: Nursery) -> None:
     spec = parse_problem(str(item.problem))
     settings = EvaluatorSettings(target=None, shapes="given", allow_library=item.allow_library)
     with Evaluator(spec, settings, nursery=nursery) as evaluator:
@@ -107,6 +92,31 @@ def test_the_emitted_file_passes_and_has_the_same_tape(item: Specimen, nursery: 
         verdict = evaluator.evaluate(text, as_given=True)
         assert spoken(verdict) == "passed", verdict.message
         assert plans_of(evaluator, text) == text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.stem)
+def test_plans_get_the_verdict_of_the_tapes_they_were_written_from(problem: Path, nursery: Nursery) -> None:
+    """At the main sizes with all distributions and layouts: a plan that does otherwise than its tape is found there."""
+    unexpected = []
+    for library in (False, True):
+        members = [item for item in SPECIMENS if item.problem == problem and item.allow_library == library]
+        if not members:
+            continue
+        settings = EvaluatorSettings(target=None, shapes="given", allow_library=library)
+        with Evaluator(parse_problem(str(problem)), settings, nursery=nursery) as evaluator:
+            for item in members:
+                source = item.path.read_text()
+                own = evaluator.evaluate(source, as_given=True)
+                try:
+                    found = evaluator.evaluate(plans_of(evaluator, source), as_given=True)
+                except NotEmitted as reason:
+                    if spoken(own) == "passed":
+                        unexpected.append(f"{item.name}: {reason}")
+                    continue
+                if spoken(found) != spoken(own):
+                    unexpected.append(f"{item.name}: {spoken(own)}, as plans {spoken(found)}: {found.message}")
+    assert not unexpected, "\n".join(unexpected)
 
 
 @pytest.fixture(scope="module")

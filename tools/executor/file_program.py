@@ -1,7 +1,7 @@
 """A shipped file in place of a tape: imported, built and called as its user does it, guard included.
 
-The one text that an executor imports. It was put together by the driver from parts that may be run: the user's own
-reference, checked kernels, plans written from admitted tapes, and our guard. A candidate's text never comes here.
+This is the one text that an executor imports. The driver put it together from parts that may be run: the user's own
+reference, checked kernels, plans written from admitted tapes, and our guard. No candidate's own text comes here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from triton_agent.tools.isolate.tensors import flatten
 from triton_agent.tools.tape.outline import Outline, fill
 
 _SERIAL = itertools.count()
-"""Operators that files register for torch.compile are told apart by the names of their modules."""
+"""Numbers the modules: a file registers an operator for torch.compile under the name of its module."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +31,23 @@ class BoundCall:
     """The arguments of a call with tensors in their places."""
 
     values: Any
+
+
+class Unlisted:
+    """Answers for a launcher where the file launches by itself: nothing is known of its launches."""
+
+    def begin(self, order: int | None = None) -> None: ...
+
+    def reveal(self, block: Block) -> None: ...
+
+    def launches(self) -> list[dict[str, Any]]:
+        return []
+
+    def is_unsupported(self) -> bool:
+        return False
+
+    def resources(self) -> list[dict[str, Any]]:
+        return []
 
 
 class FileProgram:
@@ -52,7 +69,13 @@ class FileProgram:
         self.chosen: dict[int, int] = {}
         self._call = call
         self._surroundings = conditions.calling(device) if conditions.autocast else contextlib.nullcontext()
-        module = _imported(text, Path(folder))
+        name = f"shipped_{next(_SERIAL)}"
+        path = Path(folder) / f"{name}.py"
+        path.write_text(text, encoding="utf-8")  # Triton reads the text of kernels from the disk
+        module = types.ModuleType(name)
+        module.__file__ = str(path)
+        sys.modules[name] = module
+        exec(compile(text, str(path), "exec", dont_inherit=True), module.__dict__)
         torch.manual_seed(seed)
         args, kwargs = constructor
         self._model: torch.nn.Module = module.ModelNew(*args, **kwargs).to(device).train(train)
@@ -62,22 +85,22 @@ class FileProgram:
         }
 
     def set_state(self, values: Mapping[str, torch.Tensor]) -> None:
-        """New values of parameters and buffers."""
+        """Set parameters and buffers."""
         with torch.no_grad():
             for name, tensor in self._named.items():
                 if name in values:
                     tensor.copy_(values[name])
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Parameters and buffers as they are now."""
+        """Return parameters and buffers as they are now."""
         return {name: tensor.detach() for name, tensor in self._named.items()}
 
     def bound(self, inputs: Sequence[torch.Tensor]) -> BoundCall:
-        """Inputs for several calls."""
+        """Return the arguments for several calls."""
         return BoundCall(fill(self._call.values, inputs))
 
     def call(self, inputs: Sequence[torch.Tensor] | BoundCall, run: Any) -> list[torch.Tensor]:
-        """The outputs of one call. Memory is as the file makes it: nothing is filled or guarded."""
+        """Return the outputs of one call. Memory is as the file makes it: nothing is filled or guarded."""
         values = (inputs if isinstance(inputs, BoundCall) else self.bound(inputs)).values
         with torch.no_grad(), self._surroundings:
             returned = self._model(*values)
@@ -86,34 +109,3 @@ class FileProgram:
         outputs: list[torch.Tensor] = []
         flatten(returned, outputs.append)
         return outputs
-
-
-class Unlisted:
-    """A launcher's answers where the file launches by itself: nothing is known of its launches."""
-
-    def begin(self, order: int | None = None) -> None:
-        """There is nothing to forget."""
-
-    def reveal(self, block: Block) -> None:
-        """An address is enough."""
-
-    def launches(self) -> list[dict[str, Any]]:
-        return []
-
-    def is_unsupported(self) -> bool:
-        return False
-
-    def resources(self) -> list[dict[str, Any]]:
-        return []
-
-
-def _imported(text: str, folder: Path) -> types.ModuleType:
-    """The file as a module; Triton reads its kernels' text from the disk."""
-    name = f"shipped_{next(_SERIAL)}"
-    path = folder / f"{name}.py"
-    path.write_text(text, encoding="utf-8")
-    module = types.ModuleType(name)
-    module.__file__ = str(path)
-    sys.modules[name] = module
-    exec(compile(text, str(path), "exec", dont_inherit=True), module.__dict__)
-    return module

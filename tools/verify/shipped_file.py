@@ -1,6 +1,6 @@
 """A shipped file judged as it is used: its module takes the tape's place in the executor, checked and timed.
 
-The tapes of the same kernels were judged before. Only what ships files asks for this: the executor imports the text.
+The tapes of the same kernels were judged before. The executor imports the text, so only what ships files asks for this.
 """
 
 from __future__ import annotations
@@ -11,49 +11,45 @@ import secrets
 from triton_agent.tools.timing.lease import Mode
 from triton_agent.tools.verify import checks
 from triton_agent.tools.verify.job import Job
-from triton_agent.tools.verify.plan import Case, Trial
 from triton_agent.tools.verify.questions import ORDERS, judge
 from triton_agent.tools.verify.tracing import packed
 
 NAME = "file"
-"""Of the file among the executor's programs."""
+"""Name of the file among the executor's programs."""
 
 
 def check_file(job: Job) -> None:
-    """The cases of the problem's own sizes, in the mode of the first; the clock then times the same module."""
+    """Check the cases of the main sizes that have the form and mode of the first; the clock then times this module."""
     if not job.file:
         return
     trial = job.plan.trials[job.plan.main]
+    first = trial.cases[0]
     job.runner.await_ready()
     with job.gpu(Mode.SHARED):
         job.runner.ask(
             "file",
-            [trial.packed_init, packed(trial.cases[0])],
+            [trial.packed_init, packed(first)],
             name=NAME,
             text=job.file,
-            train=trial.cases[0].train,
+            train=first.train,
             seed=trial.build_seed,
             conditions=dataclasses.asdict(job.settings.conditions),
         )
-        first = packed(trial.cases[0]).data
         for case in trial.cases[::-1]:  # the first one last: its parameters stay
-            if case.train == trial.cases[0].train and packed(case).data == first:
-                _check(job, trial, case)
-
-
-def _check(job: Job, trial: Trial, case: Case) -> None:
-    job.gpu.pause()
-    job.runner.ask("parameters", [trial.states[case.version]], name=NAME)
-    reply, blobs = job.runner.ask(
-        "call",
-        [case.expectation.packed_inputs],
-        expected_bytes=case.expectation.answer_bytes,
-        name=NAME,
-        silenced=False,
-        salt=0,
-        seed=secrets.randbits(48),
-        order=secrets.randbelow(ORDERS),
-        measure=False,
-    )
-    tree = job.programs.of(trial, case).tape.tree
-    judge(job, trial, case, checks.read_answer(tree, reply, blobs, job.settings.device))
+            if case.train != first.train or packed(case).data != packed(first).data:
+                continue
+            job.gpu.pause()
+            job.runner.ask("parameters", [trial.states[case.version]], name=NAME)
+            reply, blobs = job.runner.ask(
+                "call",
+                [case.expectation.packed_inputs],
+                expected_bytes=case.expectation.answer_bytes,
+                name=NAME,
+                silenced=False,
+                salt=0,
+                seed=secrets.randbits(48),
+                order=secrets.randbelow(ORDERS),
+                measure=False,
+            )
+            tree = job.programs.of(trial, case).tape.tree
+            judge(job, trial, case, checks.read_answer(tree, reply, blobs, job.settings.device))
