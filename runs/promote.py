@@ -26,7 +26,7 @@ from triton_agent.tools.hardware import visible_gpus
 from triton_agent.tools.sets_evaluator import AnyEvaluator, evaluator_for
 
 CANDIDATES = 4
-"""What counts fewest bytes need not be fastest, but it is seldom far down the list."""
+"""Drafts that are measured. The one that moves the fewest bytes need not be the fastest, but seldom ranks low."""
 
 
 async def promote(store: Store, name: str, screen: Screen, folder: Path) -> Outcome:

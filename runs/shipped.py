@@ -1,4 +1,4 @@
-"""Hands the best of a run to the user: the file, judged once more exactly as it is shipped, and the report beside it.
+"""Writes the best kernel of a run as a file, judged once more exactly as it is shipped.
 
 Never slower: with a GPU a file is written only where the shipped text itself, guard included, was measured faster than
 the original in device time and in latency; at several sets of inputs its kernels run at those where it was. Without one
@@ -35,16 +35,16 @@ NO_FASTER = "inside the shipped file, guard included, it is not measurably faste
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Shipped:
-    """A file in the user's hands."""
+    """A file that was written for the user."""
 
     path: Path
     draft: bool
     evaluation: Evaluation
-    """Of the text as it is shipped; of a draft, with its kernels switched on."""
+    """Evaluation of the text as it is shipped; of a draft, with its kernels switched on."""
 
 
 def output_folder(out: str | Path | None, run: Run) -> Path:
-    """Where a run's file and report go: what `--out` names, else a folder of the run's name right here."""
+    """Return the folder for a run's file and report: `--out`, else one of the run's name in the current folder."""
     return Path(out) if out else Path.cwd() / run.id
 
 
@@ -57,7 +57,7 @@ async def ship_best(
     folder: Path,
     screen: Screen,
 ) -> Shipped | None:
-    """Write it, or say why not."""
+    """Write the file, or say why none is shipped."""
     draft = request.device == "cpu"
     if not draft and not best.standing.faster_than_original:
         screen.say("the best kernel is right, but not measurably faster than the original: nothing is shipped")
@@ -149,7 +149,7 @@ def _gpu(uuid: str) -> Gpu | None:
 
 
 def _write(folder: Path, name: str, text: str) -> Path:
-    """Whole or not at all."""
+    """Write the file as a whole or not at all."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / name

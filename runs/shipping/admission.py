@@ -22,7 +22,7 @@ Measuring = Callable[[str, Sequence[str]], Evaluation]
 
 
 def measuring(evaluator: AnyEvaluator) -> Measuring:
-    """Judges at the sizes as given, those that a guard lets through. The file itself is timed, guard included."""
+    """Return what judges a file at the sizes as given, which its guard admits; the file is timed, guard included."""
 
     def measure(text: str, names: Sequence[str]) -> Evaluation:
         if isinstance(evaluator, SetsEvaluator):
@@ -33,7 +33,7 @@ def measuring(evaluator: AnyEvaluator) -> Measuring:
 
 
 def faster_at(found: Standing, forms: Mapping[str, CallForm]) -> tuple[str, ...]:
-    """The sets at which it was measured faster, as far as a guard can tell them from the others."""
+    """Return the sets at which it was measured faster and that a guard can tell from the others."""
     names = {item.name for item in found.sets if item.faster} if found.sets else set(forms)
     return tuple(name for name in forms if name in names and _is_told_apart(name, forms, forms.keys() - names))
 
@@ -45,7 +45,7 @@ def _is_told_apart(name: str, forms: Mapping[str, CallForm], others: Collection[
 def admit(
     names: tuple[str, ...], forms: Mapping[str, CallForm], write: Callable[[Sequence[str]], str], measure: Measuring
 ) -> tuple[tuple[str, ...], Evaluation | None]:
-    """The sets at which the file that lets in just these is faster at each; and what was measured of that file."""
+    """Drop sets until the file that admits just those left is faster at each; return them and its evaluation."""
     evaluation = None
     while names:
         evaluation = measure(write(names), names)
@@ -59,7 +59,7 @@ def admit(
 
 
 def over_all_sets(spec: ProblemSpec, evaluation: Evaluation, kernels: Evaluation) -> Evaluation:
-    """What the file brings, the sets included at which the original runs: there nothing is gained and nothing lost."""
+    """Return the evaluation over all sets; at those at which the original runs, the speed-up is 1."""
     if not spec.sets or not evaluation.timings:
         return evaluation
     measured, of_kernels = evaluation.by_set(), kernels.by_set()
@@ -84,7 +84,7 @@ def shipped_sets(
     evaluation: Evaluation,
     kernels: Evaluation,
 ) -> tuple[ShippedSet, ...]:
-    """What the header tells of each set."""
+    """Return what the header says about each set."""
     measured, of_kernels = evaluation.by_set(), kernels.by_set()
     return tuple(
         ShippedSet(

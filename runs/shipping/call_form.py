@@ -1,10 +1,10 @@
-"""How a problem's model is made and called: found by making and calling it, in a process of its own.
+"""Finds how a problem's model is made and called, by making and calling it in a process of its own.
 
     find(spec) -> CallForm
     find_all(spec) -> {name of a set of inputs: CallForm}
 
 The problem's file runs there with the user's rights, as it does in the checker; no candidate does. Tensors are fake
-where the original lets them be, so that large problems cost nothing; else it is run for real.
+where the original runs on them, so that large problems cost nothing; else they are real.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PROCESS = "triton_agent.runs.shipping.call_form"
 TIMEOUT_S = 300.0
 """As long as the evaluator waits for the original."""
 SMALL_ELEMENTS = 1 << 24
-"""Inputs and parameters of a model that is run for real without a thought: some seconds on one core."""
+"""Inputs and parameters of a model that runs on real tensors within some seconds on one core."""
 
 
 def find(spec: ProblemSpec) -> CallForm:
@@ -35,12 +35,12 @@ def find(spec: ProblemSpec) -> CallForm:
 
 
 def find_all(spec: ProblemSpec) -> dict[str, CallForm]:
-    """By the names of its sets of inputs; of a problem with one call, by an empty name."""
+    """Return the forms by the names of the sets of inputs; a problem with one call has an empty name."""
     return {item.name: find(spec.at(item)) for item in spec.sets} or {"": find(spec)}
 
 
 def joined(forms: Sequence[CallForm]) -> CallForm:
-    """One model, called in all of these ways."""
+    """Return the form of one model that is called in all of these ways."""
     return dataclasses.replace(forms[0], calls=tuple(call for form in forms for call in form.calls))
 
 
@@ -108,9 +108,9 @@ def _examine(spec: ProblemSpec) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _fake_where_possible(reference: Any) -> Iterator[tuple[Any, list[Any], bool]]:
-    """The model and its inputs, without memory behind them if the original runs so; and whether there is memory.
+    """Give the model and its inputs, fake if the original runs on fake tensors, and whether they are real.
 
-    A small model with buffers is run for real: batch normalisation writes into them without a sign that it did.
+    A small model with buffers is real: batch normalisation changes fake buffers without a sign.
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -122,7 +122,7 @@ def _fake_where_possible(reference: Any) -> Iterator[tuple[Any, list[Any], bool]
             reference.call(model, inputs)
             elements = sum(tensor.numel() for tensor in [*nested_tensors(inputs), *model.parameters()])
             is_real = bool(list(model.buffers())) and elements <= SMALL_ELEMENTS
-    except Exception:  # whatever a fake tensor is not good for; the real ones tell
+    except Exception:  # fake tensors cannot do everything; real ones show the cause
         is_real = True
     with contextlib.nullcontext() if is_real else FakeTensorMode():
         yield reference.make_model(0), reference.make_inputs(0), is_real
@@ -169,7 +169,7 @@ def _own_class(value: Any) -> str:
 
 
 def _differ(before: list[Any], after: list[Any]) -> bool:
-    """Whether values changed; of fake tensors there are none to compare."""
+    """Return whether values changed; fake tensors have none."""
     from torch._subclasses.fake_tensor import FakeTensor
 
     pairs = [(old, new) for old, new in zip(before, after) if not isinstance(new, FakeTensor)]
@@ -208,7 +208,7 @@ def _argument(value: Any) -> dict[str, Any]:
 
 
 def _hashable_literal(value: Any) -> str | None:
-    """As the guard looks calls up; what cannot be hashed is no call that it knows."""
+    """Return the value's text if it can be hashed, as the guard looks calls up by hash."""
     try:
         hash(value)
     except TypeError:
@@ -217,7 +217,7 @@ def _hashable_literal(value: Any) -> str | None:
 
 
 def _literal(value: Any) -> str | None:
-    """The value as Python text that says all of it; None for what has no such text."""
+    """Return Python text that makes the value again; None where there is none."""
     text = repr(value)
     try:
         return text if repr(ast.literal_eval(text)) == text else None

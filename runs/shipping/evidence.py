@@ -1,4 +1,4 @@
-"""What a shipped file says of itself at its top: how to use it, what was verified, how fast it is, and where."""
+"""The header of a shipped file: how to use it, what was verified, how fast it is, and on which device."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _speed(facts: ShippedFacts, *, draft: bool) -> list[str]:
 
 
 def _sets(facts: ShippedFacts, *, draft: bool) -> Iterator[str]:
-    """Each set of inputs, and the one that gains least."""
+    """Lines on each set of inputs, and on the one that gains least."""
     if not facts.sets:
         return
     yield "Sets of inputs, each verified:" if draft else "Sets of inputs, each verified and measured:"
@@ -105,7 +105,7 @@ def _timing(timing: Timing) -> str:
 
 
 def _accuracy(cases: tuple[CaseAccuracy, ...]) -> list[str]:
-    """The case that came closest to its limit in each output."""
+    """For each output, the case that came closest to its limit."""
     worst: dict[str, CaseAccuracy] = {}
     for case in cases:
         known = worst.get(case.output)

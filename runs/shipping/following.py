@@ -1,4 +1,4 @@
-"""What a class needs, followed by name: through its file, and into the project's other files that it imports from.
+"""Follows the names that a class needs through its file and into the project's files that it imports from.
 
 Functions, classes and values of a file's top level, its imports, and statements that change a needed value. Where a
 name leads to what cannot be copied (a module of the project used as a whole, a star import from one, an import inside a
@@ -26,7 +26,7 @@ class CannotInline(Exception):
 
 
 class Unit:
-    """One file of the project, and what of it is needed."""
+    """One file of the project, and the part of it that is needed."""
 
     def __init__(self, path: Path, root: Path, unmade: frozenset[str] = frozenset()) -> None:
         self.path = path.resolve()
@@ -51,7 +51,7 @@ class Unit:
         return {old: new for old, new in self.names.items() if old != new}
 
     def module_file(self, item: Import) -> Path | None:
-        """The project's file that an import reads from; None for an installed package."""
+        """Return the project's file that an import reads from; None for an installed package."""
         level = len(item.module) - len(item.module.lstrip("."))
         package = self.package.split(".") if self.package else []
         base = package[: len(package) - level + 1] if level else []
@@ -82,7 +82,7 @@ class Collector:
         return self.units[path]
 
     def take(self, unit: Unit, wanted: set[str]) -> None:
-        """Everything in a file that these names need, down to other files."""
+        """Collect everything that these names need, in this file and in others."""
         waiting, seen = set(wanted), set()
         while waiting:
             name = waiting.pop()
@@ -152,7 +152,7 @@ class Collector:
                         raise CannotInline(f"{unit.path.name}:{node.lineno} imports `{name}` inside a function")
 
     def _acting_on(self, unit: Unit) -> set[str]:
-        """What is mentioned by statements that change a needed value: `TABLE["x"] = 1`, `Model.scale = 2`."""
+        """Collect statements that change a needed value, as `TABLE["x"] = 1`, and return the names they mention."""
         own = unit.own
         for part in unit.parts.parts:
             if part not in unit.needed and not part.imports and acts_on(part) in own and not is_script(part):
@@ -162,7 +162,7 @@ class Collector:
 
 
 def acts_on(part: Part) -> str:
-    """The name that a statement changes something of; empty for all others."""
+    """Return the name whose value a statement changes; empty for all other statements."""
     node = part.node
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         place: ast.expr = node.value.func
@@ -180,7 +180,7 @@ def acts_on(part: Part) -> str:
 
 
 def _without_constructors(source: SourceFile, unmade: frozenset[str]) -> str:
-    """The file's text less the constructors of these classes."""
+    """Return the file's text without the constructors of these classes."""
     lines, dropped = source.text.split("\n"), set[int]()
     for name, node in problem_source.classes(source.tree).items():
         for item in node.body if name in unmade else ():
@@ -199,7 +199,7 @@ def _without_constructors(source: SourceFile, unmade: frozenset[str]) -> str:
 def give_names(
     units: Sequence[Unit], used: dict[str, str], main: Unit | None = None, fixed: Mapping[str, str] | None = None
 ) -> None:
-    """Each name's name in the text: its own, unless that is taken. `fixed` are those decided before, of `main`."""
+    """Decide each name's name in the text: its own, unless that is taken; `fixed` holds decisions for `main`."""
     for unit in units:
         decided = (fixed or {}) if unit is main else {}
         prefix = "original" if unit is main else unit.path.stem
@@ -216,12 +216,12 @@ def give_names(
 
 
 def texts_of(units: Sequence[Unit]) -> list[str]:
-    """What is needed of each, under its names in the text."""
+    """Return the needed statements of each file, under their names in the text."""
     return [joined(unit.in_order(), unit.renamed()) for unit in units if unit.needed]
 
 
 def imports_of(units: Sequence[Unit]) -> tuple[Import, ...]:
-    """Imports from installed packages, under the same names."""
+    """Return imports from installed packages, under their names in the text."""
     return tuple(_with_local(item, unit.names) for unit in units for item in unit.imports)
 
 

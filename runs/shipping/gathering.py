@@ -33,9 +33,9 @@ class Gathered:
 
 
 def gather(wanted: Sequence[Wanted], taken: Mapping[str, str], unmade: Sequence[Wanted] = ()) -> Gathered:
-    """All of them with what they need; raises `UsageError` where one cannot be taken out of its project.
+    """Return all of them with what they need; raise `UsageError` where one cannot be taken out of its project.
 
-    Classes among `unmade` go without their constructors, and without what only these need.
+    Classes among `unmade` lose their constructors and what only these need.
     """
     by_file: dict[Path, list[Wanted]] = {}
     for item in wanted:
@@ -71,7 +71,7 @@ def _name_of(collector: Collector, item: Wanted) -> str:
 
 
 def _in_order_of_need(units: Sequence[Unit]) -> list[Unit]:
-    """Those that others import from come first, in whatever order they were met."""
+    """Return the files, those first that others import from."""
     found: list[Unit] = []
     seen: set[int] = set()
 

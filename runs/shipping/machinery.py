@@ -77,7 +77,7 @@ _gpus: dict[int, bool] = {}
 
 
 def _fact(value: Any) -> Any:
-    """What the guard compares of one argument: of a tensor its form, of anything else its type and value."""
+    """Return what the guard compares of one argument: a tensor's form, or the type and value of anything else."""
     if value.__class__ is _Tensor:
         return value.shape, value.dtype, value.stride()
     if isinstance(value, (list, tuple)):
@@ -100,13 +100,13 @@ def _tensors(values: Any) -> Any:
 
 
 def _by_position(args: Any, kwargs: Any) -> Any:
-    """The arguments in the order of forward's parameters; None where they cannot be put so."""
+    """Return the arguments in the order of forward's parameters; None where they do not fit them."""
     names = PARAMETERS[len(args) : len(args) + len(kwargs)]
     return (*args, *(kwargs[name] for name in names)) if set(names) == set(kwargs) else None
 
 
 def _gpu_verified(index: int) -> bool:
-    """Whether this is the kind of GPU that the kernels were measured on; looked up once for each."""
+    """Return whether this is the kind of GPU that the kernels were measured on; looked up once for each GPU."""
     if index not in _gpus:
         card = torch.cuda.get_device_properties(index)
         _gpus[index] = (card.name, (card.major, card.minor)) == GPU
@@ -114,7 +114,7 @@ def _gpu_verified(index: int) -> bool:
 
 
 def _plain_names(module: Any) -> Any:
-    """Attributes that are neither parameters, buffers nor modules: what a forward reads beside tensors."""
+    """Return names of attributes that a forward may read beside parameters, buffers and modules."""
     own = set(dir(module)) - set(dir(type(module))) - _OF_EVERY_MODULE
     own -= module._parameters.keys() | module._buffers.keys() | module._modules.keys()
     if type(module).__module__.startswith("torch."):
@@ -123,7 +123,7 @@ def _plain_names(module: Any) -> Any:
 
 
 def _look(module: Any, hooks: Any = _HOOKS) -> Any:
-    """Names of what must stay as it is for the kernels to stand for this module, and the values now."""
+    """Return names of attributes that must not change while the kernels stand in for this module, and their values."""
     names = ["__class__", "forward.__func__", *hooks]
     for name in _plain_names(module):
         value = getattr(module, name)
@@ -133,14 +133,14 @@ def _look(module: Any, hooks: Any = _HOOKS) -> Any:
 
 
 def _state(module: Any) -> Any:
-    """Parameters and buffers by name, shared ones under each of theirs."""
+    """Return parameters and buffers by name, shared ones under each of their names."""
     found: dict[str, Any] = dict(nn.Module.named_parameters(module, remove_duplicate=False))
     found.update(nn.Module.named_buffers(module, remove_duplicate=False))
     return found
 
 
 def _made_of(model: Any) -> Any:
-    """What every module of a model looks like; None where one cannot be looked at, and the original always runs."""
+    """Return the attributes of every module; None where one cannot be read, and the original always runs."""
     with contextlib.suppress(*_UNUSUAL):
         modules = nn.Module.named_modules(model)
         return {path: _look(module, _HOOKS if path else ()) for path, module in modules}
@@ -148,7 +148,7 @@ def _made_of(model: Any) -> Any:
 
 
 class _Runner:
-    """What one model's forward needs to know: how the model was made, and the kernels' module once there is one."""
+    """Belongs to one model: knows how it was made, and holds the kernels' module once there is one."""
 
     def __init__(self, model: Any, arguments: Any) -> None:
         self.arguments = arguments
@@ -159,7 +159,7 @@ class _Runner:
         self.start()
 
     def start(self) -> None:
-        """With no kernels tied yet."""
+        """Begin without the kernels' module."""
         args, kwargs = self.arguments
         self.known = False
         with contextlib.suppress(*_UNUSUAL):
@@ -171,12 +171,12 @@ class _Runner:
         self.number = -1
 
     def enrol(self, model: Any) -> None:
-        """Give the model a number, by which a compiled graph finds it again."""
+        """Give the model a number by which a compiled graph finds it."""
         self.number = len(_models)
         _models[self.number] = WeakIdRef(model)
 
     def __getstate__(self) -> Any:
-        """A copy of a model ties its own kernels; they belong to its own tensors."""
+        """Leave the kernels' module out: a copy of the model makes one of its own, which reads its own tensors."""
         return {"arguments": self.arguments, "made": self.made, "forms": self.forms}
 
     def __setstate__(self, kept: Any) -> None:
@@ -184,7 +184,7 @@ class _Runner:
         self.start()
 
     def prepare(self, model: Any) -> None:
-        """Make the kernels' module now if a call may need it: not in the middle of the first one."""
+        """Make the kernels' module now if a call may need it, rather than in the first call."""
         likely = model.use_kernels == "verified" and self.verified and GPU is not None and _cuda.is_available()
         wanted = (model.use_kernels == "always" and self.known) or likely
         tensors = _state(model).values()
@@ -196,7 +196,7 @@ class _Runner:
             self.tied(model)
 
     def kernels_for(self, model: Any, args: Any) -> Any:
-        """What computes this very call with kernels, where they may run; None where the original has to."""
+        """Return a function that computes this call with kernels; None where the original has to run."""
         try:
             return self._kernels_for(model, args)
         except _UNUSUAL:  # a tensor or module that does not answer like a plain one
@@ -220,7 +220,7 @@ class _Runner:
         return tie.kernels if _PLANS is None else functools.partial(_PLANS[call], tie.kernels)
 
     def tied(self, model: Any) -> Any:
-        """The kernels' module, made like the original and given the original's tensors."""
+        """Return the kernels' module, made like the original and reading the original's tensors; None on failure."""
         try:
             self.misfit = _made_of(model) != self.made  # changed before its first call: not what was verified
             if not self.misfit:
@@ -231,7 +231,7 @@ class _Runner:
         return self.tie
 
     def case_compiled(self, model: Any, args: Any) -> int:
-        """The same questions in words that torch.compile can trace; the verified call's number, or -1."""
+        """Ask the same in code that torch.compile can trace; return the number of the verified call, or -1."""
         forced = model.use_kernels == "always"
         if (
             OPERATOR == ""
@@ -300,12 +300,12 @@ def _free_order() -> bool:
 
 
 def _autocast(kind: str) -> str:
-    """The dtype that torch casts to here by itself."""
+    """Return the dtype that autocast casts to."""
     return str(torch.get_autocast_dtype(kind)).removeprefix("torch.")
 
 
 def _surroundings(device: Any, forced: bool) -> bool:
-    """What holds for the whole process: autocast, determinism, hooks on all modules, and the GPU with its precision."""
+    """Check the state of the process: autocast, determinism, hooks on all modules, the GPU and its precision."""
     kind = device.type
     if (_autocast(kind) if _autocast_enabled(kind) else "") != AUTOCAST or kind == "meta":
         return False
@@ -317,9 +317,9 @@ def _surroundings(device: Any, forced: bool) -> bool:
 
 
 def _plain(tensors: Any, device: Any) -> bool:
-    """Whether kernels may read these: real memory on one device, and nobody waits for gradients.
+    """Return whether kernels may read these: memory on one device, and no gradients wanted.
 
-    What `torch.func` wraps has no memory of its own and raises when asked for its address.
+    A tensor that `torch.func` wraps has no memory of its own and raises when asked for its address.
     """
     grad = _grad_enabled()
     for tensor in tensors:
@@ -384,7 +384,7 @@ class _Tie:
                 self.own.append((None, name, twin))
 
     def _looks_into(self, spans: Any) -> bool:
-        """Whether some attribute is a view of what a parameter was before it was shared."""
+        """Return whether some attribute is a view of a parameter's memory from before it was shared."""
         for module in nn.Module.modules(self.kernels):
             for tensor in _tensors(getattr(module, name) for name in _plain_names(module)):
                 start, _ = _span(tensor)
@@ -400,7 +400,7 @@ class _Tie:
             self.modules.append((holder, leaf, module, operator.attrgetter(*names), values))
 
     def holds(self, model: Any, device: Any) -> bool:
-        """Whether the original is still what the kernels were made after; brings them up to date in what may change."""
+        """Return whether the model is as it was when the kernels were made; follow it in what may change."""
         training, root = model.training, True
         for holder, leaf, module, read, values in self.modules:
             if not root and holder.get(leaf) is not module:
@@ -424,7 +424,7 @@ class _Tie:
         return True
 
     def _move(self, device: Any) -> None:
-        """What only the kernels have follows the original to its device."""
+        """Move tensors that only the kernels have to the device of the original."""
         with torch.inference_mode(False):
             for space, name, module in self.own:
                 tensor = space[name] if space is not None else getattr(module, name)
@@ -437,7 +437,7 @@ class _Tie:
 
     @contextlib.contextmanager
     def reading(self, state: Any) -> Any:
-        """The kernels read these tensors for the moment; mostly they are the model's own."""
+        """Let the kernels read these tensors meanwhile; mostly they are the model's own."""
         strangers = [
             (space, leaf, space[leaf], tensor)
             for (space, leaf, *_), tensor in zip(self.tensors, state)
@@ -458,14 +458,14 @@ def _device_of(model: Any) -> Any:
 
 
 def _made_apart(arguments: Any, device: Any) -> Any:
-    """The kernels' module as its constructor makes it, without a trace in the random generators."""
+    """Make the kernels' module without changing the state of random generators."""
     gpus = [_cuda.current_device()] if _cuda.is_available() and _cuda.is_initialized() else []
     with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(devices=gpus):
         return nn.Module.to(KernelModel(*arguments[0], **arguments[1]), device)
 
 
 def _interchangeable(twin: Any, module: Any) -> bool:
-    """One of torch's own modules without parts, set up alike: then the original's may take its place."""
+    """Return whether both are the same module of torch's, set up alike, so that one may replace the other."""
     if type(twin) is not type(module) or not type(twin).__module__.startswith("torch.nn."):
         return False
     if twin._modules or module._modules:
@@ -477,7 +477,7 @@ def _interchangeable(twin: Any, module: Any) -> bool:
 
 
 def _owner(model: Any, name: str) -> Any:
-    """The dictionary that holds a parameter or buffer, and its key there."""
+    """Return the dictionary that holds a parameter or buffer, and its key there."""
     path, _, leaf = name.rpartition(".")
     module = nn.Module.get_submodule(model, path)
     return (module._parameters if leaf in module._parameters else module._buffers), leaf
@@ -492,7 +492,7 @@ def _span(tensor: Any) -> Any:
 
 
 def _compiled_call(model: Any, args: Any, case: int) -> Any:
-    """The call as one operator of torch's, which its compiler takes as it is."""
+    """Make the call as one custom operator, which torch's compiler does not look into."""
     tensors = [value for value in args if isinstance(value, torch.Tensor)]
     tensors += [tensor for _, tensor in model.named_parameters(remove_duplicate=False)]
     tensors += [tensor for _, tensor in model.named_buffers(remove_duplicate=False)]
@@ -502,7 +502,7 @@ def _compiled_call(model: Any, args: Any, case: int) -> Any:
 
 
 def _run(tensors: Any, case: int, number: int) -> Any:
-    """What the operator does when the graph runs: ask the guard again, then the kernels or the original."""
+    """Ask the guard again when the compiled graph runs; then call the kernels or the original."""
     model, facts = _models[number](), CALLS[case][1]
     given = iter(tensors)
     args = [next(given) if len(fact) == 3 else fact[1] for fact in facts]
@@ -516,7 +516,7 @@ def _run(tensors: Any, case: int, number: int) -> Any:
 
 
 def _results_like(tensors: Any, case: int, number: int) -> Any:
-    """Shapes, dtypes and strides of the results, as the original's were."""
+    """Return results with the shapes, dtypes and strides of the original's."""
     forms = CALLS[case][2][1]
     return [tensors[0].new_empty_strided(shape, stride, dtype=dtype) for shape, dtype, stride in forms]
 
@@ -535,7 +535,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _signed_like(original: Any) -> Callable[[_Function], _Function]:
-    """Whoever asks for the signature is told the original's."""
+    """Give a method the original's signature."""
 
     def signed(function: _Function) -> _Function:
         functools.update_wrapper(function, original, ("__doc__",))
@@ -545,7 +545,7 @@ def _signed_like(original: Any) -> Callable[[_Function], _Function]:
 
 
 class ModelNew(OriginalModel):
-    """Takes what the original takes and gives what it gives; its state dict is the original's.
+    """Has the original's constructor, state dict and results.
 
     `use_kernels`, of the class or of one model, says when the kernels run: "verified" (in the calls they were verified
     and measured for), "always" (in the calls they were verified for, on other GPUs and versions, too) or "never". They

@@ -1,4 +1,4 @@
-"""Names of a module's top level: where a piece of text reads or binds them, and the text with some of them changed.
+"""Finds and changes the module-level names in a piece of Python text.
 
 Follows Python's scopes, so that a parameter or local of the same name stays what it is. The text is edited in place,
 comments and layout kept; a statement where positions cannot be trusted (f-strings before Python 3.12) is written anew.
@@ -135,14 +135,14 @@ def _annotations(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]
 
 
 def mentioned(node: ast.AST) -> set[str]:
-    """Module-level names that a statement reads or binds."""
+    """Return the module-level names that a statement reads or binds."""
     names = GlobalNames()
     names.visit(node)
     return {name for name, _ in names.found}
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
-    """The text of one or more top-level statements with module-level names changed."""
+    """Return the text of top-level statements with module-level names changed."""
     if not names:
         return text
     tree = ast.parse(text)
@@ -162,7 +162,7 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
 
 
 def _position(text: str, name: str, node: ast.AST) -> tuple[int, int] | None:
-    """Row and byte column of the name; None where it does not stand where the parser says."""
+    """Return row and byte column of the name; None where the parser's position is wrong."""
     row = getattr(node, "lineno", 1) - 1
     line = text.split("\n")[row].encode()
     column = getattr(node, "col_offset", 0)

@@ -1,4 +1,4 @@
-"""The original, taken out of the user's project: its class and what that needs, as text for one file.
+"""Takes the original out of the user's project: its class and what that needs, as text for one file.
 
 Where the project does not let it be taken out (`following.py`), the class is imported from the project instead, and the
 note says so. Statements of the file that act on something else, such as switches of torch's, are left out and listed.
@@ -49,7 +49,7 @@ class Original:
 
 
 def take_out(spec: ProblemSpec, taken: Mapping[str, str]) -> Original:
-    """The original of a problem; `taken` are names of the shipped file, with what they are imports of, if they are."""
+    """Return the original of a problem. `taken`: names of the shipped file, each with what it is an import of."""
     if spec.kind is ProblemKind.VERIFIER:
         raise UsageError(
             "a problem with only a verifier has no original", where=spec.path, remedy="there is nothing to fall back on"
@@ -86,7 +86,7 @@ def _inlined(collector: Collector, main: Unit, name: str, taken: Mapping[str, st
 
 
 def _constructor(main: Unit, name: str) -> str | None:
-    """Of `__init__`'s parameters, annotations left out."""
+    """Return a function with the parameters of `__init__`, without annotations."""
     node = problem_source.classes(main.parts.tree).get(name)
     for item in node.body if node is not None else []:
         if isinstance(item, ast.FunctionDef) and item.name == "__init__" and not item.args.posonlyargs:
@@ -114,7 +114,7 @@ def _without_annotations(arguments: ast.arguments) -> ast.arguments:
 
 
 def _notes(units: list[Unit], main: Unit) -> tuple[str, ...]:
-    """What the file does on import besides defining things; a shipped file does not do it."""
+    """Return notes on what the file does on import besides defining things; a shipped file leaves it out."""
     notes = []
     for part in main.parts.parts:
         acts = (isinstance(part.node, ast.Expr) and not is_docstring(part)) or bool(acts_on(part))
@@ -126,7 +126,7 @@ def _notes(units: list[Unit], main: Unit) -> tuple[str, ...]:
 
 
 def _imported(unit: Unit, name: str, package: str, reason: str) -> Original:
-    """The class by import, where it cannot be taken out."""
+    """Return the class by import, where it cannot be taken out."""
     module = f"{package}.{unit.path.stem}" if package else unit.path.stem
     item = Import(local=ORIGINAL, module=module, name=name, renames=True)
     note = f"not self-contained: the original is imported from {module}, which has to be importable ({reason})"

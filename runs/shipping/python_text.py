@@ -1,4 +1,4 @@
-"""Python text from small trees: calls, tuples and dictionaries, broken over lines the way ruff does it.
+"""Python text from small trees of calls, tuples and dictionaries, broken over lines as ruff does it.
 
 lines(Group("y = torch.empty(", ["(4, 8)", "dtype=torch.float16"], ")"), indent=8)
 """
@@ -34,7 +34,7 @@ class Group:
 
     @property
     def is_tuple(self) -> bool:
-        """Whether the bracket is one of a tuple, where a single item needs a comma."""
+        """Whether this is a tuple, in which a single item needs a comma."""
         return self.opening.endswith("(") and not re.search(r"[\w\])]\($", self.opening)
 
 
@@ -42,12 +42,12 @@ Text = str | Group
 
 
 def lines(text: Text, indent: int) -> list[str]:
-    """The text at this indentation, in as few lines as fit."""
+    """Return the text at this indentation, in as few lines as fit."""
     return [f"{' ' * indent}{line}" for line in _broken(text, WIDTH - indent, 0)]
 
 
 def _broken(text: Text, width: int, trailing: int) -> list[str]:
-    """Lines of at most this width; behind the last one there is room for `trailing` characters."""
+    """Return lines of at most this width, with room for `trailing` characters behind the last."""
     whole = str(text)
     if isinstance(text, str) or not text.items or len(whole) + trailing <= width:
         return [whole]
@@ -71,12 +71,12 @@ def call(function: str, items: Sequence[Text]) -> Group:
 
 
 def prefixed(prefix: str, text: Text) -> Text:
-    """The text behind a prefix such as `y = `."""
+    """Return the text behind a prefix such as `y = `."""
     return f"{prefix}{text}" if isinstance(text, str) else Group(f"{prefix}{text.opening}", text.items, text.closing)
 
 
 def literal(value: Any) -> str:
-    """A plain value as Python text."""
+    """Return a plain value as Python text."""
     if isinstance(value, float) and (value != value or abs(value) == float("inf")):
         return f'float("{value!r}")'
     if isinstance(value, str):
@@ -86,12 +86,12 @@ def literal(value: Any) -> str:
 
 
 def _reads_as(text: str, value: str) -> bool:
-    """JSON and Python agree on most strings; `\\ud800` and `\\/` are where they might not."""
+    """Return whether Python reads a JSON string as the same value; it may not for `\\ud800` and `\\/`."""
     return value == "" or (value.isprintable() and not re.search(r"\\u|\\/", text))
 
 
 def kernel_value(value: Any, names: Mapping[str, str]) -> Text:
-    """A compile-time argument of a launch; `names` has the functions by identity."""
+    """Return a compile-time argument of a launch; `names` has the functions by identity."""
     if isinstance(value, Constexpr):
         return call("tl.constexpr", [kernel_value(value.value, names)])
     if isinstance(value, FunctionReference):
@@ -111,7 +111,7 @@ def kernel_value(value: Any, names: Mapping[str, str]) -> Text:
 
 
 class Names:
-    """Names that are taken, and new ones beside them."""
+    """Gives out names that are not taken yet."""
 
     def __init__(self, taken: Collection[str]) -> None:
         self._taken = {*taken, *dir(builtins), *keyword.kwlist, *keyword.softkwlist, "self", "device"}
@@ -123,7 +123,7 @@ class Names:
         return Names(self._taken)
 
     def fresh(self, wanted: str) -> str:
-        """This name, or one like it."""
+        """Take and return this name, or one like it."""
         base = re.sub(r"\W+", "_", wanted).strip("_") or "value"
         base = f"parameter_{base}" if base[0].isdigit() else base
         name, number = base, 2
@@ -134,10 +134,10 @@ class Names:
 
 
 def attribute(owner: str, name: str) -> str:
-    """How an attribute is read."""
+    """Return the text that reads an attribute."""
     return f"{owner}.{name}" if is_plain(name) else f'getattr({owner}, "{name}")'
 
 
 def is_plain(name: str) -> bool:
-    """Whether a name can stand behind a dot."""
+    """Return whether a name can stand behind a dot."""
     return name.isidentifier() and not keyword.iskeyword(name)

@@ -1,4 +1,4 @@
-"""A Python file taken apart at its top level: imports, statements, what each binds and mentions; and its text again."""
+"""A Python file as a list of top-level statements, each with its text, imports and names; and back to text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Import:
 
     @property
     def target(self) -> str:
-        """What the name stands for, however the import was written."""
+        """The full name of what is imported, however the import was written."""
         if self.name is None:
             return self.module if self.renames else self.module.split(".")[0]
         return f"{self.module}.{self.name}"
@@ -69,7 +69,7 @@ class Parts:
         )
 
     def _segment(self, index: int, node: ast.stmt) -> str:
-        """Whole lines with the comments right above; only the statement where others share its lines."""
+        """Return whole lines with the comments right above; only the statement where others share its lines."""
         body = self.tree.body
         above = body[index - 1].end_lineno or 0 if index else 0
         below = _first_line(body[index + 1]) if index + 1 < len(body) else len(self._lines) + 1
@@ -88,7 +88,7 @@ class Parts:
         return frozenset(name for part in self.parts for name in part.binds)
 
     def without(self, parts: Sequence[Part]) -> str:
-        """The text less these statements, everything else as it was written."""
+        """Return the text without these statements, everything else as it was written."""
         dropped = {row for part in parts for row in _rows(part.node)}
         dropped -= {row for part in self.parts if part not in parts for row in _rows(part.node)}  # `import a; b = 1`
         kept = [line for row, line in enumerate(self._lines) if row not in dropped]
@@ -122,12 +122,12 @@ def is_docstring(part: Part) -> bool:
 
 
 def is_script(part: Part) -> bool:
-    """`if __name__ == "__main__":`, which a shipped file has no use for."""
+    """Return whether the statement is `if __name__ == "__main__":`, which a shipped file does not need."""
     return isinstance(part.node, ast.If) and "__name__" in part.mentions
 
 
 def joined(parts: Iterable[Part], names: Mapping[str, str]) -> str:
-    """Statements one below the other, with two empty lines around definitions."""
+    """Return the statements' text, with two empty lines around definitions."""
     text = ""
     before: ast.stmt | None = None
     for part in parts:
@@ -140,7 +140,7 @@ def joined(parts: Iterable[Part], names: Mapping[str, str]) -> str:
 
 
 def import_block(imports: Iterable[Import]) -> str:
-    """Import statements, Python's own first, each name once."""
+    """Return import statements, the standard library's first, each name once."""
     once = {(item.local, item.target): item for item in imports}
     plain, members = set[str](), dict[str, set[str]]()
     for item in once.values():
