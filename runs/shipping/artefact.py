@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import dataclasses
 import hashlib
 import json
 import re
@@ -28,9 +27,9 @@ from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Determinism
 
 KERNELS = "KernelModel"
-"""What the candidate's class is called in a shipped file."""
+"""Name of the class with the plans in a shipped file."""
 MARKER = "# -- which call may run the kernels"
-"""The line of `machinery.py` from which on it is copied."""
+"""The line of `machinery.py` at which the copied part begins."""
 SWITCH = "ModelNew = KernelModel"
 COMPILERS = frozenset({"torch.compile", "torch.jit.script", "torch.jit.script_if_tracing", "torch.jit.ignore"})
 """Compilers that the original may be written for, and that no judged file may reach."""
@@ -39,16 +38,10 @@ COMPILERS = frozenset({"torch.compile", "torch.jit.script", "torch.jit.script_if
 def ship(problem: ProblemSpec, plans: str, facts: ShippedFacts, *, draft: bool) -> str:
     """Return the text of `<name>_optimized.py`. A draft's kernels run only when asked for."""
     machinery = _machinery()
-    candidate = Parts(plans)
-    reserved = reserved_names(problem)
-    original = take_out(problem, reserved)
-    if brings_original(candidate, original):
-        changes = _changes(candidate, {name: reserved[name] for name in reserved.keys() - original.bound})
-        original = dataclasses.replace(original, text="")
-    else:
-        changes = _changes(candidate, reserved)
-        taken = {**reserved, **{changes.get(name, name): target for name, target in bound_names(candidate).items()}}
-        original = take_out(problem, taken)
+    candidate, reserved = Parts(plans), reserved_names(problem)
+    changes = _changes(candidate, reserved)
+    taken = {changes.get(name, name): target for name, target in bound_names(candidate).items()}
+    original = take_out(problem, {**reserved, **taken})
     docstring = _docstring(problem, facts, original, draft=draft)
     imports = _imports(candidate, changes, original, machinery)
     sections = [
@@ -63,7 +56,7 @@ def ship(problem: ProblemSpec, plans: str, facts: ShippedFacts, *, draft: bool) 
 
 
 def is_shipped(text: str) -> bool:
-    """Whether this is a file made by `ship`."""
+    """Return whether `ship` made this file."""
     return f"\nclass ModelNew({ORIGINAL}):" in text and "\nUSE_KERNELS = " in text
 
 
@@ -123,30 +116,19 @@ def _machinery() -> Parts:
 
 
 def reserved_names(problem: ProblemSpec) -> dict[str, str]:
-    """Names that neither the candidate nor the original may take: builtins, the machinery's, the class's."""
+    """Return names that neither plans nor original may take: builtins, the machinery's, the class's."""
     names = dict.fromkeys(dir(builtins), "") | bound_names(_machinery())
     return names | dict.fromkeys((problem.class_name or "Model", KERNELS, ORIGINAL, "ModelNew"), "")
 
 
-def brings_original(candidate: Parts, original: Original) -> bool:
-    """Whether a candidate holds the original's very text, as one put together of parts does, and leaves it alone."""
-    start = f"\n{candidate.text}".find(f"\n{original.text}\n") if original.text else -1
-    if start < 0:
-        return False
-    first = candidate.text.count("\n", 0, start) + 1
-    last = first + original.text.count("\n")
-    own = original.bound - {item.local for item in original.imports}
-    return all(first <= part.line <= last for part in candidate.parts if not part.imports and part.binds & own)
-
-
 def bound_names(parts: Parts) -> dict[str, str]:
-    """Names of the top level, with what they are imports of."""
+    """Return names of the top level, each with what it is an import of."""
     names = {name: "" for part in parts.parts if not part.imports for name in part.binds}
     return names | {item.local: item.target for part in parts.parts for item in part.imports}
 
 
 def _changes(candidate: Parts, reserved: dict[str, str]) -> dict[str, str]:
-    """What the candidate has to call otherwise."""
+    """Return new names for those of the plans that are reserved."""
     bound, changes = bound_names(candidate), {"ModelNew": KERNELS}
     for name, target in bound.items():
         if name in reserved and name != "ModelNew" and not (target and reserved[name] == target):
@@ -200,7 +182,7 @@ def _kernels(candidate: Parts, changes: dict[str, str]) -> str:
 def _constants(
     problem: ProblemSpec, candidate_source: str, facts: ShippedFacts, original: Original, *, draft: bool
 ) -> str:
-    """The figures that the guard compares."""
+    """Return the constants that the guard compares."""
     call, environment = facts.call, facts.evaluation.environment
     calls = [item for item in call.calls if item.train in facts.modes]
     digest = hashlib.sha256(f"{problem.digest}{candidate_source}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
@@ -288,6 +270,6 @@ def _is_deterministic(source: str, facts: ShippedFacts) -> bool:
 
 
 def _uses_atomics(source: str) -> bool:
-    """Whether programs may add in any order: then two runs may differ in the last digit."""
+    """Return whether programs may add in any order, so that two runs may differ in the last digit."""
     names = (node.attr for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute))
     return any(name.startswith("atomic_") for name in names)

@@ -29,7 +29,7 @@ import triton.language as tl
 @triton.jit
 def add(x, out, count, amount, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(out + at, tl.load(x + at, mask=at < count) + amount, mask=at < count)
+    tl.store(out + at, tl.load(x + at, mask=at < count) + tl.load(amount), mask=at < count)
 
 
 class ModelNew(torch.nn.Module):
@@ -38,11 +38,12 @@ class ModelNew(torch.nn.Module):
         self.amount = torch.nn.Parameter(torch.zeros(1))
 
     def forward(self, x):
+        x = x.contiguous()
         out = torch.empty_like(x)
-        add[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), self.amount.item(), BLOCK=64)
+        add[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), self.amount, BLOCK=64)
         return out
 """
-WRONG = KERNEL.replace("+ amount,", "- amount,")
+WRONG = KERNEL.replace("+ tl.load(amount),", "- tl.load(amount),")
 
 
 class Add(nn.Module):
@@ -173,8 +174,8 @@ made = loading.made_of(file.ModelNew, module, ())
 made._runner.made = file._made_of(made)
 made.use_kernels = "always"
 launched = []
-forward = file.KernelModel.forward
-file.KernelModel.forward = lambda self, x: launched.append(1) or forward(self, x)
+for call, plan in list(file._PLANS.items()):
+    file._PLANS[call] = lambda self, x, plan=plan: launched.append(1) or plan(self, x)
 with torch.no_grad():
     x = torch.randn(3, 40)
     assert torch.equal(made(x), x + 3.0)

@@ -356,4 +356,6 @@ def test_a_problem_that_is_scaled_down_for_the_check_gets_plans_at_both_sizes(tm
         assert "scale_kernel[(4096, 16)](x, weight, y, 4096, BLOCK=256)" in text
         verdict = evaluator.evaluate(text, as_given=True)
         assert spoken(verdict) == "passed", verdict.message
+        assert verdict.diagnosis is not None and verdict.diagnosis.traffic_ratio is not None
+        assert 1.0 <= verdict.diagnosis.traffic_ratio < 2.0  # counted at the main sizes, and compared with them
         assert plans_of(evaluator, text) == text
