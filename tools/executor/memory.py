@@ -48,19 +48,21 @@ class Block:
     size_bytes: int = 0
 
     def tensor(self, dtype: torch.dtype, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> torch.Tensor:
-        """A part of it."""
+        """Return a tensor that is a view of the buffer."""
         made = torch.empty(0, dtype=dtype, device=self.storage.device)
         return made.set_(self.storage, offset + self.start_bytes // dtype.itemsize, shape, strides)
 
     def guards_hold(self) -> torch.Tensor:
         """Return whether nobody wrote beyond the buffer, as a tensor: nothing waits for the GPU here."""
+        if not self.start_bytes:
+            return torch.ones((), dtype=torch.bool, device=self.storage.device)
         row = torch.empty(0, dtype=torch.uint8, device=self.storage.device).set_(self.storage)
         before, after = row[: self.start_bytes], row[self.start_bytes + self.size_bytes :]
         return (before == GUARD).all() & (after == GUARD).all()
 
 
 def make_block(size_bytes: int, dtype: torch.dtype, fresh: Fresh) -> Block:
-    """Memory for a buffer that holds values of this dtype, mostly."""
+    """Allocate memory for a buffer that mostly holds values of this dtype."""
     padded = -(-max(size_bytes, 1) // 16) * 16
     guard = GUARD_BYTES if fresh.guarded else 0
     row = torch.empty(padded + 2 * guard, dtype=torch.uint8, device=fresh.device)
@@ -87,7 +89,7 @@ def poison(tensor: torch.Tensor, salt: int) -> None:
 
 
 def poisoned(tensor: torch.Tensor) -> torch.Tensor:
-    """Which elements still hold what fresh memory was filled with."""
+    """Return which elements still hold what fresh memory was filled with."""
     pattern = POISON.get(tensor.dtype)
     if pattern is None or tensor.numel() == 0:
         return torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)

@@ -1,6 +1,6 @@
-"""May this output stand for the original's? The yardstick is the original's own error against a float64 truth.
+"""Judge one output. The yardstick is the reference's own error against a float64 truth.
 
-Three measures of an error field e against truth t, since each is blind to something:
+Three measures of an error field e against truth t are taken, since each is blind to something:
 
     l2      |e|₂ / |t|₂                          sees what is wrong everywhere, blind to one bad element of a million
     max     max|e| / max|t|                      sees one bad element, blind among outputs of very different size
@@ -41,7 +41,7 @@ A_FEW = 0.001
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """The measure that came closest to its limit, and what it means."""
+    """The measure that came closest to its limit, and the finding if it is beyond."""
 
     metric: str
     error: float
@@ -49,17 +49,20 @@ class Judgement:
     limit: float
     finding: Finding | None
     detail: str
-    """For the author, where it failed: worst element, share of elements."""
+    """For the author of a failed candidate: the worst element, the share of wrong ones."""
 
     @property
     def ok(self) -> bool:
         return self.finding is None
 
 
+NOTHING_TO_MEASURE = Judgement(metric="l2", error=0.0, original_error=0.0, limit=0.0, finding=None, detail="")
+
+
 def judge(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
     """Measure one output, wherever it is; shape and dtype are already known to agree."""
     if candidate.numel() == 0:
-        return _nothing_to_measure()
+        return NOTHING_TO_MEASURE
     piecewise = getattr(yard, "judge", None)
     if piecewise is not None:
         return piecewise(candidate)  # type: ignore[no-any-return]
@@ -69,10 +72,6 @@ def judge(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
     if candidate.is_floating_point():
         return _judge_floats(candidate, yard)
     return _judge_exact(candidate, yard)
-
-
-def _nothing_to_measure() -> Judgement:
-    return Judgement(metric="l2", error=0.0, original_error=0.0, limit=0.0, finding=None, detail="")
 
 
 def _judge_floats(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
@@ -85,7 +84,7 @@ def _judge_floats(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
     if odd is not None:
         return odd
     if limits is None:
-        return _nothing_to_measure()
+        return NOTHING_TO_MEASURE
     settled = yard.settled()
     *errors, _ = limits.measure(got[settled], truth[settled]).tolist()
     return _verdict(errors, limits, got, truth)
@@ -146,9 +145,9 @@ def _explain(got: torch.Tensor, truth: torch.Tensor, worst: Judgement) -> tuple[
 
 
 def _spread_out(error: torch.Tensor) -> bool:
-    """Whether many elements bear the error, as rounding leaves it, and not a few that are plainly wrong.
+    """Return whether many elements bear the error, as rounding leaves it, and not a few that are plainly wrong.
 
-    Counting the elements beyond the limit would not tell: of an imprecise output as few as one may be.
+    Counting the elements beyond the limit would not tell: in an imprecise output there may be only one.
     """
     if error.numel() < FEW_ELEMENTS:
         return True

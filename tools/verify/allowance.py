@@ -1,4 +1,4 @@
-"""How much memory the operators of a piece of code take for tensors, told in time to stop it."""
+"""Stop a piece of code before its operators take more memory for tensors than allowed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from triton_agent.tools.verify.operator_watch import memory_of
 
 
 class AllowanceSpent(BaseException):
-    """More was asked for than was allowed. The user's code, which may catch every `Exception`, is not meant to."""
+    """More memory was asked for than allowed. No `Exception`, since the user's code may catch every one of those."""
 
 
 class Allowance(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Inside, operators may take so many bytes together, given back or not; then `AllowanceSpent` is raised.
+    """Raise `AllowanceSpent` once operators inside have taken so many bytes together, freed or not.
 
-    What is asked for by its size is known before it is taken.
+    Memory that is asked for by its size is counted before it is taken.
     """
 
     def __init__(self, size_bytes: int) -> None:
@@ -42,12 +42,12 @@ class Allowance(UncompiledMode):  # type: ignore[no-untyped-call]
 
 
 def _bytes(tensor: torch.Tensor) -> int:
-    """What a sparse one is made of was counted when it was made."""
+    """Return 0 for a sparse tensor: its parts were counted when they were made."""
     return tensor.nbytes if tensor.layout is torch.strided else 0
 
 
 def asked_elements(args: Any) -> int:
-    """What an operator that makes a tensor out of nothing is asked for; 0 for the others."""
+    """Return how many elements an operator is asked for that makes a tensor out of nothing; 0 for other operators."""
     if any(True for _ in tensors_in(args)):
         return 0
     sizes = (arg for arg in args if isinstance(arg, (list, tuple)) and all(type(size) is int for size in arg))

@@ -36,6 +36,14 @@ from triton_agent.tools.verify.plan import Case, Verify
 from triton_agent.tools.verify.session import Failed
 from triton_agent.tools.verify.yardstick import Yardstick
 
+WIDE_HINT = (
+    "\nlikely cause: a value rounded to half precision on the way, or a float32 tl.dot left at its default, "
+    'TF32; keep float32 throughout and give tl.dot input_precision="ieee" or "tf32x3"'
+)
+NARROW_HINT = (
+    "\nlikely cause: an accumulator or intermediate in half precision; accumulate in float32, round once at the end"
+)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
@@ -54,7 +62,7 @@ class Answer:
 
 
 def read_answer(tree: Any, reply: dict[str, Any], blobs: list[torch.Tensor], device: str = "cpu") -> Answer:
-    """Outputs and changed inputs as the executor handed them back."""
+    """Read outputs and changed inputs from the executor's reply."""
     try:
         described, inputs, numbers = list(reply["tensors"]), list(reply["inputs"]), list(reply["changed"])
         if len(blobs) != len(described) + len(inputs):
@@ -74,7 +82,7 @@ def read_answer(tree: Any, reply: dict[str, Any], blobs: list[torch.Tensor], dev
 
 
 def check_structure(case: Case, answer: Answer) -> None:
-    """The same nesting, and every leaf a tensor where the original has one."""
+    """Require the reference's nesting, with a tensor wherever it has one."""
     expected = case.expectation.tree
     if shape_of(expected) != shape_of(answer.tree):
         wanted, got = _outline(expected), _outline(answer.tree)
@@ -85,7 +93,7 @@ def check_structure(case: Case, answer: Answer) -> None:
 
 
 def check_form(case: Case, answer: Answer) -> None:
-    """Strict shapes and dtypes."""
+    """Require the reference's shapes and dtypes."""
     for output, got in zip(case.expectation.outputs, answer.tensors):
         want = output.yard.original
         if tuple(want.shape) != tuple(got.shape):
@@ -98,29 +106,27 @@ def check_form(case: Case, answer: Answer) -> None:
 
 
 def measure(case: Case, answer: Answer) -> tuple[list[CaseAccuracy], Failed | None]:
-    """The accuracy of every output, and the first failure among them."""
+    """Return the accuracy of every output, and the first failure."""
     rows, failure = [], None
     for output, got in zip(case.expectation.outputs, answer.tensors):
         judgement = judge(got, output.yard)
-        rows.append(_row(case, output.name, judgement))
+        rows.append(
+            CaseAccuracy(
+                variant=case.variant,
+                distribution=case.distribution + (" / train" if case.train else ""),
+                output=output.name,
+                metric=judgement.metric,
+                error=judgement.error,
+                original_error=judgement.original_error,
+                limit=judgement.limit,
+                ok=judgement.ok,
+            )
+        )
         if failure is None and judgement.ok:
             failure = _unwritten(case, output.name, got, output.yard) if output.yard.holds_nan else None
         elif failure is None:
             failure = _failure(case, output.name, got, output.yard, judgement)
     return rows, failure
-
-
-def _row(case: Case, name: str, judgement: Judgement) -> CaseAccuracy:
-    return CaseAccuracy(
-        variant=case.variant,
-        distribution=case.distribution + (" / train" if case.train else ""),
-        output=name,
-        metric=judgement.metric,
-        error=judgement.error,
-        original_error=judgement.original_error,
-        limit=judgement.limit,
-        ok=judgement.ok,
-    )
 
 
 def _failure(case: Case, name: str, got: torch.Tensor, yard: Yardstick, judgement: Judgement) -> Failed:
@@ -137,12 +143,12 @@ def _failure(case: Case, name: str, got: torch.Tensor, yard: Yardstick, judgemen
         f"allowed {judgement.limit:.3g}, the original's own {judgement.original_error:.3g}"
     )
     if judgement.finding is Finding.PRECISION:
-        message += _precision_hint(got.dtype)
+        message += WIDE_HINT if got.dtype is torch.float32 else NARROW_HINT
     return Failed(judgement.finding, message)
 
 
 def _unwritten(case: Case, name: str, got: torch.Tensor, yard: Yardstick) -> Failed | None:
-    """Elements that still hold what fresh memory was filled with, which is not what the original has there."""
+    """Fail for elements that still hold what fresh memory was filled with, unless the reference has that there."""
     unwritten = poisoned(got).to(yard.original.device) & ~poisoned(yard.original)
     if not bool(unwritten.any()):
         return None
@@ -150,17 +156,6 @@ def _unwritten(case: Case, name: str, got: torch.Tensor, yard: Yardstick) -> Fai
         Finding.UNWRITTEN_OUTPUT,
         f"case {case.name}: {int(unwritten.sum())} of {got.numel()} elements of {name} were never written, "
         f"the first at flat index {int(unwritten.reshape(-1).to(torch.uint8).argmax())}",
-    )
-
-
-def _precision_hint(dtype: torch.dtype) -> str:
-    if dtype is torch.float32:
-        return (
-            "\nlikely cause: a value rounded to half precision on the way, or a float32 tl.dot left at its default, "
-            'TF32; keep float32 throughout and give tl.dot input_precision="ieee" or "tf32x3"'
-        )
-    return (
-        "\nlikely cause: an accumulator or intermediate in half precision; accumulate in float32, round once at the end"
     )
 
 
@@ -178,7 +173,7 @@ def check_races(case: Case, launches: list[dict[str, Any]]) -> None:
 
 
 def check_inputs(case: Case, answer: Answer) -> None:
-    """Inputs afterwards as the reference leaves them."""
+    """Require inputs afterwards to be as the reference leaves them."""
     wanted = case.expectation.inputs_after
     for i in sorted(answer.changed.keys() | mutated_inputs(case)):
         if i not in answer.changed or i >= len(wanted) or not _same_bits(wanted[i], answer.changed[i]):
@@ -193,7 +188,7 @@ def check_inputs(case: Case, answer: Answer) -> None:
 
 @functools.lru_cache(maxsize=512)
 def mutated_inputs(case: Case) -> frozenset[int]:
-    """Numbers of the inputs that the reference writes into."""
+    """Return the numbers of the inputs that the reference writes into."""
     if any(tensor.is_meta for tensor in case.expectation.inputs_after):  # full size; found when the case was made
         return frozenset()
     before = nested_tensors(case.expectation.packed_inputs.unpack())
@@ -206,7 +201,7 @@ def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def check_aliases(case: Case, tape: Tape) -> None:
-    """No output shares memory with something that the reference's does not share it with; it lies as that one does."""
+    """Refuse an output that shares memory where the reference's does not, or overlaps itself."""
     expectation = case.expectation
     known = {(i, name.removeprefix("parameter ").removeprefix("buffer ")) for i, name in expectation.aliases}
     extra = aliases_of(tape) - known
@@ -223,7 +218,7 @@ def check_aliases(case: Case, tape: Tape) -> None:
 
 
 def aliases_of(tape: Tape) -> frozenset[tuple[int, str]]:
-    """Outputs by number, each with the name of something whose memory it shares."""
+    """Return outputs by number, each with the name of something whose memory it shares."""
     found: set[tuple[int, str]] = set()
     for i, output in enumerate(tape.outputs):
         if not output.elements:
@@ -236,18 +231,18 @@ def aliases_of(tape: Tape) -> frozenset[tuple[int, str]]:
 
 
 def overlap(one: View, other: View) -> bool:
-    """Whether two views have an element in common, exactly."""
+    """Return whether two views have an element in common, exactly."""
     if one.buffer != other.buffer:
         return False
     if DTYPES[one.dtype].itemsize != DTYPES[other.dtype].itemsize:
-        (start, end), (low, high) = _reach(one), _reach(other)
+        (start, end), (low, high) = map(_bytes_of, (one, other))
         return start < high and low < end
     parts = [Part(layout=_layout(it)) for it in (one, other)]
     return touched(parts) < touched(parts[:1]) + touched(parts[1:])
 
 
 def _overlaps_itself(view: View) -> bool:
-    """Whether several elements are one in memory: expanded, or windows that slide by less than their width."""
+    """Return whether several elements are one in memory: expanded, or windows that slide by less than their width."""
     if is_expanded(view.shape, view.strides):
         return True
     steps = sorted((stride, size) for size, stride in zip(view.shape, view.strides) if size > 1)
@@ -263,19 +258,19 @@ def _layout(view: View) -> TensorMeta:
     return TensorMeta(dtype=view.dtype, shape=view.shape, strides=view.strides, offset=view.offset)
 
 
-def _reach(view: View) -> tuple[int, int]:
+def _bytes_of(view: View) -> tuple[int, int]:
     last = sum((size - 1) * stride for size, stride in zip(view.shape, view.strides))
     item_bytes = DTYPES[view.dtype].itemsize
     return view.offset * item_bytes, (view.offset + last + 1) * item_bytes
 
 
 def same_bytes(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> bool:
-    """Whether two answers are equal to the bit."""
+    """Return whether two answers are equal to the bit."""
     return len(a) == len(b) and all(_same_row(one, other) for one, other in zip(a, b))
 
 
 def _same_row(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Of bytes: compared by eight, on a CPU in a fifth of the time."""
+    """Compare rows of bytes, eight at a time where that is possible: on a CPU it takes a fifth of the time."""
     rows = one, other
     if all(row.numel() % 8 == 0 and row.storage_offset() % 8 == 0 for row in rows):
         rows = one.view(torch.int64), other.view(torch.int64)
@@ -283,7 +278,7 @@ def _same_row(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def check_state(case: Case, reply: dict[str, Any], blobs: list[torch.Tensor], device: str = "cpu") -> None:
-    """Buffers after the call: changed as the original changes them, and nothing else changed."""
+    """Require buffers to be changed as the reference changes them, and nothing else to be changed."""
     expectation = case.expectation
     try:
         described = zip(reply["state"].items(), blobs)
@@ -311,18 +306,14 @@ def check_state(case: Case, reply: dict[str, Any], blobs: list[torch.Tensor], de
 def explain_wrong(
     failure: Failed, case: Case, answer: Answer, other: Callable[[], Expectation | None] | None
 ) -> Failed:
-    """Wrong values after a parameter changed may be the right answer to its old value."""
+    """Say so where wrong values are the right answer to a parameter's old value."""
     stale = other() if other is not None else None
-    if stale is not None and _answers(answer, stale):
+    if stale is not None and all(judge(got, out.yard).ok for out, got in zip(stale.outputs, answer.tensors)):
         return Failed(
             Finding.STALE_PARAMETER,
             f"case {case.name}: a parameter was changed in place and the answer still uses its old value",
         )
     return failure
-
-
-def _answers(answer: Answer, expectation: Expectation) -> bool:
-    return all(judge(got, output.yard).ok for output, got in zip(expectation.outputs, answer.tensors))
 
 
 def ask_verifier(case: Case, verify: Verify, answer: Answer) -> tuple[list[CaseAccuracy], Failed | None]:
@@ -349,7 +340,7 @@ def ask_verifier(case: Case, verify: Verify, answer: Answer) -> tuple[list[CaseA
 
 
 def still_right(case: Case, answer: Answer) -> list[str]:
-    """Names of the outputs that are right although no kernel ran."""
+    """Return the names of the outputs that are right although no kernel ran."""
     if case.verify is not None:
         return ["out"] if ask_verifier(case, case.verify, answer)[1] is None else []
     if shape_of(case.expectation.tree) != shape_of(answer.tree):

@@ -1,4 +1,4 @@
-"""An exception of a candidate, condensed for its author: the line, the message, the likely cause. Fits a prompt."""
+"""Condense an exception of a candidate for its author: the line, the message, the likely cause. It fits a prompt."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from triton_agent.tools.results import Finding
 
 MESSAGE_LIMIT = 600
 """Characters of a condensed message."""
+MESSAGE_LINES = 6
 
 CAUSES: tuple[tuple[str, str], ...] = (
     (
@@ -46,8 +47,18 @@ CAUSES: tuple[tuple[str, str], ...] = (
     (r"Unsupported language construct|unsupported AST node", "the kernel uses Python that Triton does not compile"),
     (r"recursion", "a function calls itself without end"),
 )
-"""What a message usually means. First match wins."""
+"""Patterns of messages and what usually causes them. First match wins."""
 
+BY_KIND: dict[Finding, set[str]] = {
+    Finding.SYNTAX: {"SyntaxError"},
+    Finding.OUT_OF_BOUNDS: {"OutOfBounds"},
+    Finding.MEMORY: {"MemoryError", "OutOfMemoryError"},
+    Finding.COMPILE: {
+        *("CompilationError", "CompileFailure", "OutOfResources", "PTXASError", "CompileTimeAssertionFailure"),
+    },
+    Finding.FORBIDDEN_ACCESS: {"ForbiddenAccess"},
+}
+"""Findings by the names of an exception's classes. First match wins; a message about memory precedes the last two."""
 MEMORY = re.compile(r"out of memory|not enough memory|can't allocate memory|Unable to allocate|std::bad_alloc", re.I)
 
 PHASES = {"import": Finding.IMPORT, "construct": Finding.CONSTRUCT, "forward": Finding.RAISED}
@@ -55,50 +66,32 @@ PHASES = {"import": Finding.IMPORT, "construct": Finding.CONSTRUCT, "forward": F
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Condensed:
-    """What to call it and what to tell the author."""
+    """A finding and the message for the author."""
 
     finding: Finding
     message: str
 
 
 def condense(report: dict[str, Any]) -> Condensed:
-    """From the plain data a worker sends about an exception."""
+    """Condense the plain data that a worker sends about an exception."""
     kind, kinds = str(report.get("kind", "Exception")), [str(item) for item in report.get("kinds", ())]
-    text = _first_lines(str(report.get("text", "")))
-    finding = _finding(str(report.get("phase", "")), kinds, text)
-    where = _where(report.get("lines") or [])
+    lines = [line.rstrip()[:240] for line in str(report.get("text", "")).strip().splitlines() if line.strip()]
+    text = "\n".join(lines[:MESSAGE_LINES])
+    message = f"{kind}: {text}" if text else kind
+    if report.get("lines"):
+        last = report["lines"][-1]
+        message = f"line {last.get('line')}: `{str(last.get('code', ''))[:120]}`\n{message}"
     cause = next((hint for pattern, hint in CAUSES if re.search(pattern, f"{kind}: {text}", re.I)), "")
-    message = f"{where}{kind}: {text}" if text else f"{where}{kind}"
-    return Condensed(finding=finding, message=_clip(f"{message}\nlikely cause: {cause}" if cause else message))
+    message = f"{message}\nlikely cause: {cause}" if cause else message
+    if len(message) > MESSAGE_LIMIT:
+        message = message[: MESSAGE_LIMIT - 1] + "…"
+    return Condensed(finding=_finding(str(report.get("phase", "")), kinds, text), message=message)
 
 
 def _finding(phase: str, kinds: list[str], text: str) -> Finding:
-    if "SyntaxError" in kinds:
-        return Finding.SYNTAX
-    if "OutOfBounds" in kinds:
-        return Finding.OUT_OF_BOUNDS
-    if "MemoryError" in kinds or "OutOfMemoryError" in kinds or MEMORY.search(text):
+    known = next((finding for finding, names in BY_KIND.items() if names & set(kinds)), None)
+    if known in (Finding.SYNTAX, Finding.OUT_OF_BOUNDS):
+        return known
+    if known is Finding.MEMORY or MEMORY.search(text):
         return Finding.MEMORY
-    if {"CompilationError", "CompileFailure", "OutOfResources", "PTXASError", "CompileTimeAssertionFailure"} & set(
-        kinds
-    ):
-        return Finding.COMPILE
-    if "ForbiddenAccess" in kinds:
-        return Finding.FORBIDDEN_ACCESS
-    return PHASES.get(phase, Finding.RAISED)
-
-
-def _where(lines: list[dict[str, Any]]) -> str:
-    if not lines:
-        return ""
-    last = lines[-1]
-    return f"line {last.get('line')}: `{str(last.get('code', ''))[:120]}`\n"
-
-
-def _first_lines(text: str, at_most: int = 6) -> str:
-    kept = [line.rstrip() for line in text.strip().splitlines() if line.strip()][:at_most]
-    return "\n".join(line[:240] for line in kept)
-
-
-def _clip(text: str) -> str:
-    return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 1] + "…"
+    return known or PHASES.get(phase, Finding.RAISED)

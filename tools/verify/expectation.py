@@ -1,4 +1,4 @@
-"""What the original does in one case: its outputs, the truth behind them, and what it leaves behind.
+"""Run the reference in one case: its outputs, the truth behind them, and what it leaves behind.
 
 Computed once per problem and shared by all candidates. A case is a variant, a distribution, a version of the parameters
 and a mode (train or eval). Nothing of this ever enters a candidate's process but the packed inputs and parameters.
@@ -111,7 +111,7 @@ class Expectation:
 
 
 def _bytes_of(tensors: Iterable[torch.Tensor]) -> int:
-    """If they were dense, as an answer is."""
+    """Return the size of dense copies, as an answer holds them."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
@@ -173,15 +173,11 @@ class Given:
             self._packing.set_result(args if isinstance(args, Payload) else pack(args))
             self.values = self.packed().unpack()
         else:
-            self._pack_beside(args)
             self.values = args
-
-    def _pack_beside(self, args: list[Any]) -> None:
-        """In a thread of its own where they are large."""
-        if _bytes_of(nested_tensors(args)) < PACKED_BESIDE_BYTES:
-            self._packing.set_result(pack(args))
-        else:
-            threading.Thread(target=_pack_into, args=(self._packing, args), name="packing").start()
+            if _bytes_of(nested_tensors(args)) < PACKED_BESIDE_BYTES:
+                self._packing.set_result(pack(args))
+            else:
+                threading.Thread(target=_pack_into, args=(self._packing, args), name="packing").start()
 
     def packed(self) -> Payload:
         return self._packing.result()
@@ -199,7 +195,7 @@ class Given:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a run on copies, or in float64, leaves all of it as it is."""
+    """Return whether runs on copies, or in float64, leave the value as it is."""
     if type(value) in (list, tuple):
         return all(map(_is_plain, value))
     if type(value) is dict:
@@ -289,20 +285,20 @@ def _run(model: torch.nn.Module, args: list[Any]) -> Any:
 
 
 def _same_again(model: torch.nn.Module, given: Given, outputs: Any, around: Around) -> bool:
-    """Whether another run, with other random numbers, agrees bit by bit (or nearly: atomics may reorder sums)."""
+    """Return whether another run, with other random numbers, agrees (nearly: atomics may reorder sums)."""
     torch.manual_seed(torch.seed() % 2**63)
     with around():
         again = _run(model, given.copies())
     first, second = list(nested_tensors(outputs)), list(nested_tensors(again))
-    return len(first) == len(second) and all(_near(a, b) for a, b in zip(first, second))
 
+    def near_enough(a: torch.Tensor, b: torch.Tensor) -> bool:
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return False
+        if a.is_floating_point() or a.is_complex():
+            return torch.allclose(a, b, rtol=1e-2, atol=1e-6, equal_nan=True)
+        return torch.equal(a, b)
 
-def _near(a: torch.Tensor, b: torch.Tensor) -> bool:
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return False
-    if a.is_floating_point() or a.is_complex():
-        return torch.allclose(a, b, rtol=1e-2, atol=1e-6, equal_nan=True)
-    return torch.equal(a, b)
+    return len(first) == len(second) and all(map(near_enough, first, second))
 
 
 def tensors_of(outputs: Any) -> tuple[list[torch.Tensor], Any]:
@@ -329,6 +325,9 @@ class _Lifted:
     outputs: list[torch.Tensor]
     changed: dict[str, torch.Tensor]
     """The buffers that the original changes."""
+
+    def all(self) -> list[torch.Tensor]:
+        return [*self.outputs, *self.changed.values()]
 
 
 class _Jumps:
@@ -363,7 +362,7 @@ class _Jumps:
 def _with_sides(
     outputs: list[Yardstick], buffers: dict[str, Yardstick], sides: list[_Lifted]
 ) -> tuple[list[Yardstick], dict[str, Yardstick]]:
-    """What is not decided may be what either of these runs makes of it, or anything between."""
+    """Leave open, element by element, what lies between these runs."""
 
     def beside(yard: Yardstick, others: list[torch.Tensor]) -> Yardstick:
         if yard.original.is_complex() or any(other.shape != yard.truth.shape for other in others):
@@ -392,9 +391,9 @@ def _lifted(model: torch.nn.Module, args: list[Any], seen: _Observed, nudge: Mov
 def _nudged(
     model: torch.nn.Module, args: list[Any], seen: _Observed, exact: _Lifted, jumps: _Jumps, *, doubles: bool
 ) -> list[_Lifted]:
-    """The original in arithmetic that rounds either way: twice, and more often where those two leave much to chance.
+    """Run the reference in arithmetic that rounds at random: twice, and more often where two runs leave much to chance.
 
-    Where it computes in float64 itself, inputs alone are rounded: who asks for that precision is to have it.
+    Where it computes in float64 itself, only inputs are rounded: whoever asks for that precision gets it.
     """
     wide = all(t.dtype in (torch.float64, torch.complex128) for t in seen.tensors if t.is_floating_point())
     relative = NUDGE_DOUBLE if wide else NUDGE
@@ -408,8 +407,8 @@ def _nudged(
         return moved
 
     runs = [moved for moved in map(run, range(2)) if moved is not None]
-    originals, truth = [*seen.tensors, *seen.changed.values()], _in_a_row(exact)
-    rows = list(map(_in_a_row, runs))
+    originals, truth = [*seen.tensors, *seen.changed.values()], exact.all()
+    rows = [run.all() for run in runs]
     if any(
         true.is_floating_point()
         and original.is_floating_point()
@@ -420,14 +419,10 @@ def _nudged(
     return runs
 
 
-def _in_a_row(run: _Lifted) -> list[torch.Tensor]:
-    return [*run.outputs, *run.changed.values()]
-
-
 def _computes_in_double(model: torch.nn.Module, given: Given, around: Around) -> tuple[bool, list[torch.Tensor]]:
-    """Also where nobody could look: then nothing but what is known is rounded. And the operands at which it jumps.
+    """Return whether anything is computed in float64, or cannot be watched; and the operands at which it jumps.
 
-    The first run of all: on a GPU it is the one that meets an index past its table, and raises `OriginalFailed`.
+    This is the first run of all: on a GPU it meets an index past its table, and raises `OriginalFailed`.
     """
     seen, operands, args = DoublesSeen(), Operands({}, {}), given.copies()
     try:
@@ -480,7 +475,7 @@ def _with_coarse(
 
 
 def hinges_on_ties(model: torch.nn.Module, expectation: Expectation) -> bool:
-    """Whether a few outputs that are no floats depend on which of two equal elements was met first."""
+    """Return whether a few integer outputs depend on which of two equal elements was met first."""
     given = Given(expectation.packed_inputs)
     runs = [run_lifted(model, given.values, nudge=TieBreak(draw=draw)) for draw in range(TIE_BREAKS)]
     return any(
@@ -497,9 +492,9 @@ def hinges_on_ties(model: torch.nn.Module, expectation: Expectation) -> bool:
 def with_free_places(
     model: torch.nn.Module, expectation: Expectation, inputs: list[Any] | Payload | None = None
 ) -> Expectation:
-    """The same, leaving open what depends on which of equal elements was met first.
+    """Leave open what depends on which of equal elements was met first.
 
-    With `inputs`, integers that the original makes otherwise of those are left open, too.
+    With `inputs`, integers that differ for those inputs are left open, too.
     """
     given = Given(expectation.packed_inputs)
     runs = [run_lifted(model, given.values, nudge=TieBreak(draw=draw)) for draw in range(TIE_BREAKS)]
@@ -543,6 +538,6 @@ def scales_of(expectation: Expectation) -> dict[str, float]:
 
 
 def state_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Copies of all parameters and buffers, each name of a tied one included."""
+    """Return copies of all parameters and buffers, under every name of a tied one."""
     named = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}
     return {name: value.detach().clone() for name, value in named.items()}

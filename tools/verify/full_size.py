@@ -239,7 +239,8 @@ def _yardstick(
     """What the slices allow, or else what the reduced size allows, in absolute terms."""
     reach, loose = {"max": 0.0, "l2": 0.0}, 0
     if output.is_floating_point():
-        peak = _largest(output)
+        parts = torch.split(output.reshape(-1), PIECE)
+        peak = max((float(part.abs().nan_to_num(0.0, 0.0, 0.0).max()) for part in parts if part.numel()), default=0.0)
         sources = [(part.yard, SURE) for part in slices] or [(reduced, FROM_REDUCED)]
         for yard, times in sources:
             limits = yard.limits
@@ -261,21 +262,10 @@ def _yardstick(
     )
 
 
-def _largest(output: torch.Tensor) -> float:
-    return max(
-        (float(part.abs().nan_to_num(0.0, 0.0, 0.0).max()) for part in output.reshape(-1).split(PIECE) if part.numel()),
-        default=0.0,
-    )
-
-
 def _require_unchanged(inputs: list[Any], packed: Payload, device: str) -> None:
     for now, before in zip(nested_tensors(inputs), nested_tensors(packed.unpack("cpu"))):
-        if now.numel() and any(
-            not torch.equal(one.nan_to_num() if one.is_floating_point() else one, other.nan_to_num())
-            if one.is_floating_point()
-            else not torch.equal(one, other)
-            for _, one, other in _pieces(now, before.contiguous(), device)
-        ):
+        pieces = _pieces(now, before.contiguous(), device)
+        if not all(torch.equal(one.view(torch.uint8), other.view(torch.uint8)) for _, one, other in pieces):
             raise OriginalFailed("the original writes into its inputs at its own sizes, and not at a reduced one")
 
 

@@ -1,7 +1,7 @@
-"""float32 arithmetic that rounds up or down at random: what honest kernels that compute in another order differ by.
+"""float32 arithmetic that rounds up or down at random: it shows by how much honest kernels differ from each other.
 
 An honest float32 answer errs by a few roundings at the size of its intermediate values. Where large ones cancel, that
-is far more than a rounding of the inputs or of the output, and whether the original shows it is luck. So the original
+is far more than a rounding of the inputs or of the output, and whether the reference shows it is luck. So the reference
 is run in float64 with the result of every operator put on the grid of float32, to either neighbour, with the odds that
 leave it right on average. What is on the grid stays: moving, choosing and exact arithmetic err by nothing. Equal values
 go the same way, so that what was tied stays tied.
@@ -9,7 +9,8 @@ go the same way, so that what was tied stays tied.
 Operators that hide a rounding which many elements share (the logarithm of a sum, a mean, a variance), or which may
 cancel (scores), are taken apart as torch itself describes them, or here. Sums and products of matrices are added up
 from a few parts.
-Not covered: convolutions and scans round once, at the end; how their order matters, only the original's own error says.
+Not covered: convolutions and scans round once, at the end; only the reference's own error shows how much their order
+matters. A softmax that the reference writes out by hand is computed once, not twice as in `_softmax`.
 """
 
 from __future__ import annotations
@@ -100,10 +101,10 @@ BY_HAND: dict[str, Callable[..., torch.Tensor | tuple[torch.Tensor, torch.Tensor
     "var.correction": lambda *args, **kwargs: _var_mean(*args, **kwargs)[0],
     "std.correction": lambda *args, **kwargs: _std_mean(*args, **kwargs)[0],
 }
-"""As in torch's own tables, which import half a second's worth for these."""
+"""As in torch's own tables, which take half a second to import for these."""
 
 NEXT_TO_NOTHING = 2.0**-40
-"""Relative; in float64 enough to tell equal numbers apart, and far less than lies between two of float32."""
+"""Relative: enough to tell equal numbers apart in float64, and far less than the spacing of float32."""
 
 COMPOUND = frozenset(
     {
@@ -112,7 +113,7 @@ COMPOUND = frozenset(
         *("_scaled_dot_product_flash_attention_for_cpu", "mv", "addmv", "dot"),
     }
 )
-"""Taken apart by torch's tables."""
+"""Operators that torch's tables take apart."""
 
 
 def round_in_place(values: torch.Tensor, draw: int) -> None:
@@ -130,24 +131,24 @@ def round_in_place(values: torch.Tensor, draw: int) -> None:
 
 @contextlib.contextmanager
 def _unwatched() -> Iterator[None]:
-    """Past every mode around it. A dozen operators for each of the original's: modes would take most of the time."""
+    """Bypass all modes. A dozen operators run here for each of the reference's; modes would take most of the time."""
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
         yield
 
 
 @functools.cache
 def _multiplier(draw: int) -> int:
-    """An odd number of 64 bits, with its sign, that looks random; another one for every draw."""
+    """Return an odd 64-bit number with a sign that looks random, another one for each draw."""
     return int.from_bytes(hashlib.sha256(b"%d" % draw).digest()[:8], "big", signed=True) | 1
 
 
 class Moved:
-    """Changes every float in a nest a little."""
+    """Change every float in a nest a little."""
 
     __slots__ = ()
 
     def arithmetic(self) -> contextlib.AbstractContextManager[Any]:
-        """Surroundings in which operators compute like that."""
+        """Return a context in which operators compute like that."""
         return contextlib.nullcontext()
 
     def __call__(self, value: Any) -> Any:
@@ -165,7 +166,7 @@ class Moved:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TieBreak(Moved):
-    """Moves every float by next to nothing, this way or that by where it is: what was equal is not any more."""
+    """Move every float by next to nothing, up or down by its place, so that equal values differ afterwards."""
 
     draw: int
 
@@ -177,7 +178,7 @@ class TieBreak(Moved):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Nudge(Moved):
-    """A rounding of every float: which way depends on the value alone, so that what was tied stays tied."""
+    """Round every float up or down by its value alone, so that equal values stay equal."""
 
     relative: float
     draw: int
@@ -198,7 +199,7 @@ class Nudge(Moved):
 
 
 class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Inside, results in float64 lie on the grid of float32."""
+    """Put results in float64 on the grid of float32 inside."""
 
     def __init__(self, draw: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -240,7 +241,7 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
         dtype: torch.dtype | None = None,
         mean: bool,
     ) -> torch.Tensor:
-        """Any `dtype` asked for is a float lifted to this one."""
+        """Add up in parts. Any `dtype` asked for is a float that was lifted to float64, so it is ignored."""
         dims = [place % terms.dim() for place in dim or range(terms.dim())]
         longest = max(dims, key=lambda place: terms.shape[place])
         parts = terms.tensor_split(min(TERMS, terms.shape[longest]), longest)
@@ -284,7 +285,7 @@ def _doubles(results: Iterable[Any]) -> Iterable[torch.Tensor]:
 
 
 class DoublesSeen(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Remembers whether anything inside came out in float64."""
+    """Note whether any result inside is float64."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -1,6 +1,6 @@
-"""Finding sizes at which a problem is small enough for the interpreter, without ever running it at full size.
+"""Find sizes at which a problem fits given limits, without ever running it at full size.
 
-Sizes are halved, the largest first, as long as the original still runs; sizes that have to stay equal are halved
+Sizes are halved, the largest first, as long as the reference still runs; sizes that have to stay equal are halved
 together. Numbers of 8 and less (heads, groups, kernel sizes) are left alone. Where no size can be changed, the leading
 dimension of the inputs is cut.
 """
@@ -33,39 +33,36 @@ class Scaled:
 
 
 def scaled_down(spec: ProblemSpec, seed: int, *, limits: Limits = INTERPRETER, device: str = "cpu") -> Scaled | None:
-    """The problem within the limits, proven to run on the original; None where no way was found in time."""
+    """Return the problem within the limits, where the reference was run; None where no sizes were found in time."""
     return scaled_by(Trials(spec, seed, limits, device))
 
 
 def scaled_by(trials: Trials) -> Scaled | None:
-    """The same for one who has tried other sizes, and goes on to try more."""
+    """Scale down within a search that has tried other sizes and goes on to try more."""
     search = _Search(trials)
     first = search.find(frozenset())
     if first is None or trials.prove(first) is not None:
         return None if first is None else _scaled(first, search.given)
-    for key in _changed(first):  # fake tensors let through what real values do not, an index out of range say
+    changed = [*first.constants, *([LEADING] if first.batch is not None else [])]
+    for key in changed:  # fake tensors let through what real values do not, an index out of range say
         variant = search.find(frozenset({key}))
         if variant is not None and trials.prove(variant) is not None:
             return _scaled(variant, search.given)
     return None
 
 
-def _changed(variant: Variant) -> list[str]:
-    return [*variant.constants, *([LEADING] if variant.batch is not None else [])]
-
-
 def _scaled(variant: Variant, given: dict[str, int]) -> Scaled:
     if variant == AS_GIVEN:
         return Scaled(variant=variant, sentence="")
     sizes = dict(variant.constants) | ({LEADING: variant.batch} if variant.batch is not None else {})
-    steps = [f"{_spoken(key)} {given[key]} -> {value}" for key, value in sizes.items()]
+
+    def name(key: str) -> str:
+        if key == LEADING:
+            return "leading dimension"
+        return "size" if key.startswith((INPUTS, SIZES)) else key
+
+    steps = [f"{name(key)} {given[key]} -> {value}" for key, value in sizes.items()]
     return Scaled(variant=variant, sentence=f"scaled down: {', '.join(steps)}")
-
-
-def _spoken(key: str) -> str:
-    if key == LEADING:
-        return "leading dimension"
-    return "size" if key.startswith((INPUTS, SIZES)) else key
 
 
 class _Search:
@@ -75,12 +72,12 @@ class _Search:
         self.trials = trials
         self.footprint = trials.estimate(AS_GIVEN)
         self.given = dict(trials.sizes)
-        leading = _common_leading(self.footprint)
-        if leading is not None and leading > 1:
-            self.given[LEADING] = leading
+        leading = [shape[0] for shape in self.footprint.input_shapes if shape] if self.footprint else []
+        if leading and (common := max(set(leading), key=leading.count)) > 1:
+            self.given[LEADING] = common
 
     def find(self, frozen: frozenset[str]) -> Variant | None:
-        """Sizes that fit by estimate, leaving the frozen ones alone."""
+        """Return sizes that fit by estimate, leaving the frozen ones alone."""
         sizes, footprint = self.given, self.footprint
         while footprint is None or footprint.load(self.trials.limits) > 1:
             step = self._step(sizes, footprint, frozen)
@@ -92,7 +89,7 @@ class _Search:
     def _step(
         self, sizes: dict[str, int], footprint: Footprint | None, frozen: frozenset[str]
     ) -> tuple[dict[str, int], Footprint] | None:
-        """The first proposal that the original runs at and that is less work."""
+        """Return the first proposal at which the reference runs and that is less work."""
         limits = self.trials.limits
         steep = footprint is None or footprint.load(limits) > STEEP_LOAD
         for smaller in self._proposals(sizes, frozen, 4 if steep else 2):
@@ -104,7 +101,7 @@ class _Search:
         return None
 
     def _proposals(self, sizes: dict[str, int], frozen: frozenset[str], divisor: int) -> Iterator[dict[str, int]]:
-        """Smaller sizes to try next, the most wanted first."""
+        """Yield smaller sizes to try next, the most promising first."""
         keys = [
             key
             for key in sizes
@@ -124,15 +121,8 @@ class _Search:
 
 
 def _halved(sizes: dict[str, int], keys: list[str], divisor: int, floor: int) -> Iterator[dict[str, int]]:
-    """The sizes with these divided; by 2 where the larger step would go below the floor."""
+    """Yield the sizes with these divided; by 2 where the larger step would go below the floor."""
     for by in dict.fromkeys((divisor, 2)):
         changed = {key: max(floor, math.ceil(sizes[key] / by)) for key in keys}
         if changed and all(changed[key] < sizes[key] for key in keys):
             yield {**sizes, **changed}
-
-
-def _common_leading(footprint: Footprint | None) -> int | None:
-    if footprint is None:
-        return None
-    sizes = [shape[0] for shape in footprint.input_shapes if shape]
-    return max(set(sizes), key=sizes.count) if sizes else None

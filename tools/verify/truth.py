@@ -1,8 +1,8 @@
-"""The float64 truth: the original module run with every float lifted to float64.
+"""The float64 truth: the reference run with every float lifted to float64.
 
 `.double()` is not enough: a module may cast inside (`x.float()`), or make float32 constants. A dispatch mode lifts
-those, too. Where an operator knows no float64, or a module looks at bits, the truth cannot be had this way; `lifted`
-says so by returning None, and the original in its own precision has to serve (which the caller must tell).
+those, too. Where an operator has no float64 version, or a module looks at bits, `run_lifted` returns None. Then the
+reference in its own precision has to serve, and the caller has to say so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LIFTED = {
 
 
 class Lift(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Turns every request for a lower float into one for float64."""
+    """Turn every request for a lower float into one for float64."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
@@ -41,7 +41,7 @@ class Lift(UncompiledMode):  # type: ignore[no-untyped-call]
 
 @contextlib.contextmanager
 def lifting() -> Iterator[None]:
-    """Inside, floats are float64, defaults included."""
+    """Make floats float64 inside, defaults included."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
@@ -52,7 +52,7 @@ def lifting() -> Iterator[None]:
 
 
 def lift_value(value: Any, seen: dict[int, torch.Tensor] | None = None) -> Any:
-    """A float64 copy of nested inputs; what was one tensor twice stays one tensor."""
+    """Return a float64 copy of nested inputs; one tensor that is there twice stays one tensor."""
     seen = {} if seen is None else seen
     if isinstance(value, torch.Tensor):
         if id(value) not in seen:
@@ -76,7 +76,7 @@ def _lift(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _lift_attributes(model: torch.nn.Module) -> None:
-    """Tensors that modules hold as plain attributes, which `double` leaves alone."""
+    """Lift tensors that modules hold as plain attributes, which `double` leaves alone."""
     for module in model.modules():
         for name, value in vars(module).items():
             if isinstance(value, torch.Tensor) and value.dtype in LIFTED:
@@ -85,7 +85,7 @@ def _lift_attributes(model: torch.nn.Module) -> None:
 
 @contextlib.contextmanager
 def _beside_lifted(model: torch.nn.Module) -> Iterator[None]:
-    """Inside, tensors at the top level of the file are float64, too."""
+    """Make tensors at the top level of the problem's file float64 inside."""
     before = [(space, name, space[name]) for space, name in beside_classes(model)]
     try:
         for space, name, value in before:
@@ -99,7 +99,7 @@ def _beside_lifted(model: torch.nn.Module) -> Iterator[None]:
 def run_lifted(
     model: torch.nn.Module, args: list[Any], *, nudge: Moved | None = None
 ) -> tuple[Any, torch.nn.Module] | None:
-    """Outputs of the module in float64 and the lifted module after the call; None where it cannot be lifted."""
+    """Return the outputs in float64 and the lifted module after the call; None where it cannot be lifted."""
     try:
         with lifting():
             # `double` leaves complex parameters alone.

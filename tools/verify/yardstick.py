@@ -1,7 +1,7 @@
-"""What an output is measured against, and how far it may be off: all that does not depend on who is judged.
+"""What an output is measured against and how far it may be off, whatever the candidate.
 
-Made once for each case of a problem. What it takes to find the limits is many times what it takes to hold one answer
-against them, so they are found once, at the first judgement; see `accuracy.py` for what they mean.
+A yardstick is made once for each output of a case. Its limits are found at the first judgement, since finding them
+takes many times as long as holding one answer against them. `accuracy.py` says what they mean.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ ON_THE_WAY = 2.0
 roundings, a kernel that rounds elsewhere may not be."""
 
 COARSE: dict[str, float] = {"l2": 1.5, "small": 1.5, "max": 2.0}
-"""How many times the error of the coarsest way that is right (see `tensor_cores.py`): one known step for each operand,
-to which little is to be added. bfloat16 operands err three times as much."""
+"""Times the error of the coarsest arithmetic that is right (see `tensor_cores.py`): it rounds each operand in one known
+step, so little has to be added. bfloat16 operands err three times as much."""
 
 MISMATCH_FACTOR = 3.0
 """How many times the elements that the original or random rounding flips may differ, in integer outputs."""
@@ -61,11 +61,11 @@ MOST_FOR_MORE = 1 << 24
 NEGLIGIBLE = 0.03
 """Spacings of the output's own numbers that are nothing beside its last rounding."""
 AGREE = 1.25
-"""Two draws that err alike within this factor have told how large such errors are, if nothing below speaks against."""
+"""Two draws whose errors agree within this factor tell how large errors are, unless a test below says otherwise."""
 ALIKE = 0.3
-"""Cosine between two error fields beyond which a rounding that many elements share bears them."""
+"""Cosine between two error fields beyond which their errors come from a rounding that many elements share."""
 BY_CHANCE = 4.0
-"""So many standard deviations more than expected an honest error may be, for its number of independent parts."""
+"""Standard deviations that an honest error may be above its mean, for its number of independent parts."""
 ONE_PART = 0.75
 """Standard deviation over mean of the size of a single normal number."""
 
@@ -96,12 +96,12 @@ class Yardstick:
 
     @functools.cached_property
     def as_real(self) -> Yardstick:
-        """Of a complex output, with real and imaginary parts side by side."""
+        """Return the yardstick of a complex output with real and imaginary parts side by side."""
         real = self._each(lambda tensor: torch.view_as_real(tensor.to(torch.complex128)))
         return dataclasses.replace(real, original=torch.view_as_real(self.original), span=None)
 
     def brought_near(self) -> Yardstick:
-        """Where answers are held against it."""
+        """Move all tensors to where answers are judged."""
         return self._each(near)
 
     def _each(self, made: Callable[[torch.Tensor], torch.Tensor]) -> Yardstick:
@@ -116,7 +116,7 @@ class Yardstick:
 
     @functools.cached_property
     def limits(self) -> Limits | None:
-        """Of a floating output; None where no element of it is finite."""
+        """Limits of a floating output; None where no element of it is finite."""
         truth, settled = self.truth.double(), self.settled()
         if not bool(settled.any()):
             return None
@@ -132,18 +132,18 @@ class Yardstick:
         return dataclasses.replace(found, whole=bool(settled.all()))
 
     def decided(self, values: torch.Tensor) -> torch.Tensor:
-        """These values, in float64, with the truth in place of those that may stand for it where it is not decided."""
+        """Return these float64 values with the truth in place of those that lie within a span."""
         return values if self.span is None else torch.where(self.may_stand(values), self.truth.double(), values)
 
     def may_stand(self, values: torch.Tensor) -> torch.Tensor:
-        """Which of these values, in float64, lie within a span."""
+        """Return which of these float64 values lie within a span."""
         assert self.span is not None
         low, high = self.span
         return (low < high) & (low <= values) & (values <= high)
 
     @property
     def judged_share(self) -> float:
-        """Of its elements, those that an answer is held to."""
+        """The share of elements that an answer is judged by."""
         if not self.truth.numel():
             return 1.0
         left = torch.ones_like(self.truth, dtype=torch.bool) if self.span is None else self.span[0] >= self.span[1]
@@ -152,7 +152,7 @@ class Yardstick:
         return float(left.double().mean())
 
     def settled(self) -> torch.Tensor:
-        """Where the original and the truth are both finite, and so everybody has to be."""
+        """Return where the reference and the truth are both finite, so that every answer has to be."""
         return torch.isfinite(self.original) & torch.isfinite(self.truth.to(self.original.dtype))
 
     @functools.cached_property
@@ -162,7 +162,7 @@ class Yardstick:
 
     @functools.cached_property
     def flips(self) -> Flips:
-        """Of an integer or boolean output."""
+        """Flips of an integer or boolean output."""
         truth = self.truth.to(self.original.dtype)
         others = self.alternatives()
         differ = torch.stack([other != truth for other in others])
@@ -171,7 +171,7 @@ class Yardstick:
         return Flips(count=count, reach=reach, of_original=int(differ[0].sum()))
 
     def alternatives(self) -> list[torch.Tensor]:
-        """Of an integer or boolean output: what may stand in place of the truth, the original first."""
+        """Return what may stand in place of the truth of an integer or boolean output, the reference's first."""
         return [self.original, *(other.to(self.original.dtype) for other in (*self.nudged, *self.coarse))]
 
 
@@ -191,12 +191,12 @@ class Limits:
     """Whether all elements are settled."""
 
     def measure(self, got: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-        """An output's errors by `METRICS`, and whether all of it is finite, as one tensor; nobody is waited for."""
+        """Return errors by `METRICS`, and whether all is finite, as one tensor, without waiting for the device."""
         error = (got - truth).abs_().div_(self.peak)
         return torch.stack([*self.errors(error, (truth / self.peak).abs_()), torch.isfinite(got).all().double()])
 
     def errors(self, error: torch.Tensor, size: torch.Tensor) -> list[torch.Tensor]:
-        """By `METRICS`, of an error field and of how large the truth is, both in units of the peak."""
+        """Return errors by `METRICS`, of an error field and the size of the truth, both in units of the peak."""
         l2 = error.square().mean().sqrt() / (self.rms if self.rms else 1.0)
         small = (error / (size + (self.small + 1e-300))).clamp_(max=1.0).mean()
         return [l2, error.max(), small]
@@ -204,7 +204,7 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Flips:
-    """Elements that the original or random rounding makes something else of than the truth."""
+    """Elements at which the reference or random rounding differs from the truth."""
 
     count: int
     reach: float
@@ -213,7 +213,7 @@ class Flips:
 
 
 def _limits(truth: torch.Tensor, fields: list[torch.Tensor], nudged: int, scale: float, dtype: torch.dtype) -> Limits:
-    """Of the original, `nudged` roundings and the coarse ones, in this order."""
+    """Find limits from error fields of the reference, `nudged` random roundings and the coarse ones, in this order."""
     unit = torch.finfo(dtype).eps / 2
     once = float((fields[0] == truth.to(dtype).double()).double().mean()) >= ONCE
     peak = float(truth.abs().max()) or 1.0
@@ -243,9 +243,9 @@ def _limits(truth: torch.Tensor, fields: list[torch.Tensor], nudged: int, scale:
 
 
 def _chance(count: float, errors: list[float]) -> float:
-    """How many times its usual size an honest error may have by chance: once for many parts, five times for one.
+    """Return how many times its usual size an honest error may have by chance: once for many parts, five times for one.
 
-    What sums share one rounding is not known; that errors scatter from one draw to the next tells.
+    How many elements share one rounding is not known; the scatter of errors between draws tells.
     """
     shared = 0.0
     if len(errors) > 2 and max(errors) > 0:
@@ -254,7 +254,7 @@ def _chance(count: float, errors: list[float]) -> float:
 
 
 def left_to_chance(truth: torch.Tensor, nudged: list[torch.Tensor], dtype: torch.dtype) -> bool:
-    """Whether these few roundings do not tell how large such errors are, and more might; the output is of `dtype`."""
+    """Return whether more draws are needed to tell how large such errors are; `dtype` is the output's."""
     if not nudged or not 0 < truth.numel() <= MOST_FOR_MORE:
         return False
     errors = [(other - truth).nan_to_num(posinf=0.0, neginf=0.0).reshape(-1) for other in nudged]
@@ -270,7 +270,7 @@ def left_to_chance(truth: torch.Tensor, nudged: list[torch.Tensor], dtype: torch
 
 
 def _bearers(error: torch.Tensor) -> float:
-    """How many elements bear an error: all of them where they err alike, one where it has it all."""
+    """Return how many elements bear an error: all of them if they err alike, one if it has all of it."""
     largest = error.abs().max()
     squares = (error / largest).square() if largest > 0 else torch.ones_like(error)
     return float(squares.sum().square() / squares.square().sum())
