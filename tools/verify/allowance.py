@@ -9,7 +9,6 @@ import torch
 
 from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.verify.input_tensors import tensors_in
-from triton_agent.tools.verify.operator_watch import memory_of
 
 
 class AllowanceSpent(BaseException):
@@ -52,3 +51,11 @@ def asked_elements(args: Any) -> int:
         return 0
     sizes = (arg for arg in args if isinstance(arg, (list, tuple)) and all(type(size) is int for size in arg))
     return math.prod(next(sizes, (0,)))  # strides come behind
+
+
+def memory_of(tensor: torch.Tensor) -> int:
+    """Address of the tensor's storage; 0 for tensors that have none."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return 0

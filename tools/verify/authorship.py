@@ -1,29 +1,34 @@
-"""Is it the candidate's own Triton kernels that do the work? Read off the tape.
+"""Decide from the tape whether the candidate's own Triton kernels do the work.
 
-In `own-kernels` mode heavy operators of torch (matmul, convolution, attention, ...) may not be on the tape. What other
-operators do is measured in bytes, those they read and those they write, against the bytes that the candidate's kernels
-move; where the reference computes anything, movement is allowed more than arithmetic. With `--allow-library` one kernel
-that the result depends on is enough. Kernels whose results nobody uses are not on the tape (`tape/slicing.py`).
+In `own-kernels` mode the tape may not hold heavy operators of torch (matmul, convolution, attention, ...). The work of
+other operators is measured twice: in bytes, against the bytes that the candidate's kernels move, and in elements,
+against those that the reference's operators touch. With `--allow-library` one kernel that the result depends on is
+enough. Kernels whose results nobody uses are not on the tape (`tape/slicing.py`).
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
 
+from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.isolate.tensors import DTYPES
 from triton_agent.tools.operators import bare_name, functional_name, kind_of, passes_of
 from triton_agent.tools.results import Finding
 from triton_agent.tools.tape.kernels import KernelSet
 from triton_agent.tools.tape.tape import Launch, Operate, Place, Step, Tape, View, buffers_in, views_in
 from triton_agent.tools.verify.flop_meter import FlopMeter
-from triton_agent.tools.verify.operator_watch import TO_WHOLE, OperatorWatch, makes_whole
+from triton_agent.tools.verify.input_tensors import tensors_in
 from triton_agent.tools.verify.session import Failed
 
 Result = TypeVar("Result")
+
+COPIES = {"aten._to_copy": 0, "aten.copy_": 1}
+"""By name, the argument that is copied from."""
 
 UNCOUNTED_HEAVY = 64
 """Multiply-adds per element assumed for heavy operators that have no flop formula."""
@@ -36,11 +41,11 @@ once, while the kernel may only read them."""
 ELEMENTS_SHARE = 0.5
 """Elements that torch's arithmetic touches over those that the reference's operators touch."""
 FILLS = frozenset({"fill", "zero"})
-"""Movements out of nowhere: they get memory ready for a kernel."""
+"""Movements without a source. They get memory ready for a kernel, unless their value comes from a tensor."""
 BETWEEN_BOUNDS = frozenset({"linspace", "logspace"})
-"""Allocations that compute where their bounds are tensors."""
+"""Allocations that compute if their bounds are tensors."""
 SUSPECT = ("aten._embedding_bag", "aten.embedding_bag")
-"""Lookups that are matrix products in disguise."""
+"""Lookups that can compute a matrix product."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,21 +77,50 @@ class OriginalWork:
     """Whether an output depends on parameters only, so that preparing it is the work."""
 
 
+class OperatorCount(UncompiledMode):  # type: ignore[no-untyped-call]
+    """Counts the elements of the largest tensor of each operator of torch, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.elements: Counter[str] = Counter()
+        self.rounded = 0
+        """Elements that copies made whole numbers; that they were copied counts besides."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = f"{func.namespace}.{func._schema.name.split('::')[-1]}"
+        result = func(*args, **(kwargs or {}))
+        # a list of tensors counts as one tensor in pieces
+        self.elements[name] += max(
+            (sum(it.numel() for it in tensors_in(value)) for value in (*args, result)), default=0
+        )
+        if name in COPIES and makes_whole(args[COPIES[name]].dtype, result.dtype):
+            self.rounded += result.numel()
+        return result
+
+
 def work_during(call: Callable[[], Result]) -> tuple[Result, OriginalWork]:
     """What a call of the reference returns, and the work that it does."""
-    watch, counter = OperatorWatch(), FlopMeter()
-    with torch.no_grad(), counter, watch:
+    counted, counter = OperatorCount(), FlopMeter()
+    with torch.no_grad(), counter, counted:
         result = call()
-    rows = watch.take()
-    _, rounded = rows.pop(TO_WHOLE, (0, 0))
-    seen = {name: (kind_of(name), row[1]) for name, row in rows.items()}
+    seen = {name: (kind_of(name), elements) for name, elements in counted.elements.items()}
     light = sum(elements for kind, elements in seen.values() if kind in ARITHMETIC)
     heavy = sum(elements for kind, elements in seen.values() if kind == "heavy")
     return result, OriginalWork(
         arithmetic=light + (counter.flops // 2 or UNCOUNTED_HEAVY * heavy),
         moved=sum(elements for name, (kind, elements) in seen.items() if moves(name, kind)),
-        rounded=rounded,
+        rounded=counted.rounded,
     )
+
+
+def makes_whole(source: torch.dtype, result: torch.dtype) -> bool:
+    """Whether a copy computes: it rounds floats, cuts integers off, or asks whether numbers are zero.
+
+    Narrower indices are a habit, so what stays four bytes wide does not count.
+    """
+    if result.is_floating_point or result.is_complex or source is torch.bool:
+        return False
+    return source.is_floating_point or result.itemsize < min(source.itemsize, 4) or result is torch.bool
 
 
 def work_of(tape: Tape, *, with_prologue: bool = False) -> Work:
@@ -96,8 +130,16 @@ def work_of(tape: Tape, *, with_prologue: bool = False) -> Work:
     operators = [step for step in steps if isinstance(step, Operate)]
     prepared = [step for step in tape.prologue if isinstance(step, Operate)]
     kinds = [(step, kind_of(step.operator)) for step in operators]
-    light = [step for step, kind in kinds if kind in ARITHMETIC or (kind == "allocation" and _takes_bounds(step))]
-    moving = [step for step, kind in kinds if moves(step.operator, kind) or (kind == "movement" and _fills(step))]
+    light = [
+        step
+        for step, kind in kinds
+        if kind in ARITHMETIC or (kind == "allocation" and _takes(step, BETWEEN_BOUNDS, slice(2)))
+    ]
+    moving = [
+        step
+        for step, kind in kinds
+        if moves(step.operator, kind) or (kind == "movement" and _takes(step, FILLS, slice(1, None)))
+    ]
     narrowest = _narrowest(tape)
     heavy = [step.operator for step in (*operators, *prepared) if _is_heavy(step.operator)]
     return Work(
@@ -165,18 +207,11 @@ def _narrowest(tape: Tape) -> dict[int, int]:
     return found
 
 
-def _fills(step: Operate) -> bool:
-    """Whether a fill takes its value from another tensor, and so copies it."""
-    if functional_name(bare_name(step.operator)) not in FILLS:
-        return False
-    return any(True for value in (*step.args[1:], *(value for _, value in step.kwargs)) for _ in views_in(value))
-
-
-def _takes_bounds(step: Operate) -> bool:
-    """Whether it makes numbers between bounds that come out of tensors, and so computes on these."""
-    if functional_name(bare_name(step.operator)) not in BETWEEN_BOUNDS:
-        return False
-    return any(True for value in step.args[:2] for _ in views_in(value))
+def _takes(step: Operate, names: frozenset[str], arguments: slice) -> bool:
+    """Whether it is one of these operators, and takes a tensor among these arguments or by keyword."""
+    values = (*step.args[arguments], *(value for _, value in step.kwargs))
+    named = functional_name(bare_name(step.operator)) in names
+    return named and any(True for value in values for _ in views_in(value))
 
 
 def _bytes_of(step: Operate) -> int:

@@ -1,6 +1,7 @@
-"""The cases of one variant: inputs are drawn and changed, and the original is run on them.
+"""Make the cases of one variant: draw inputs, change them, and run the reference on them.
 
-Computed from the original alone, once per problem, with seeds that are drawn here and never leave this process.
+Cases depend on the reference alone and are made once per problem. Their seeds are drawn here and never leave this
+process.
 """
 
 from __future__ import annotations
@@ -72,31 +73,31 @@ from triton_agent.tools.verify.plan import (
 from triton_agent.tools.verify.reference import Reference
 
 ORDERING = ("sort", "topk", "kthvalue", "median", "nanmedian", "mode")
-"""Operators whose second result says where elements were; of equal ones it may name any."""
+"""Operators whose second result holds positions. Of equal elements it may name any."""
 _MENTIONED = re.compile(rf"\b(arg)?({'|'.join(ORDERING)})\b")
 DRAWS_AT_MOST = 4
-"""Where each has a tie, they are in the nature of the inputs."""
+"""Draws of inputs until none of them has a tie. After so many, ties are in the nature of the inputs."""
 LARGE_BYTES = 32 << 20
 TOO_LARGE_BYTES = 4 << 30
-"""Between these, inputs are kept to be changed: smaller ones are soon drawn anew, larger ones take too much memory."""
+"""Inputs between these sizes are kept and changed. Smaller ones are drawn anew, larger ones take too much memory."""
 LARGE_BASES = 2
 ALONE = 2
 """Parameters and buffers that are changed without any other, a buffer first; which ones is drawn."""
 ALONE_BYTES_AT_MOST = 64 << 20
-"""Of a state: each version of it is kept and sent."""
+"""Of parameters and buffers together, since each version of them is kept and sent."""
 REFUSALS = 3
-"""So often the original is asked for less before a case is given up."""
+"""Attempts at a case, each of which asks for less, before it is given up."""
 MOVING = ("view", "movement", "allocation", "metadata")
 AFTER_OTHERS = "as given, after other calls"
 NUMBERS_NAMED = "numbers that the kernels name"
 CALLS_BEFORE = 2
-"""After which a module that keeps a state is called once more."""
+"""Calls before the one that is checked, of a module that keeps a state."""
 
 
 def make_trial(
     reference: Reference, name: str, settings: PlanSettings, notes: list[str], *, main: bool
 ) -> tuple[Trial, torch.nn.Module]:
-    """One variant's cases, and its original."""
+    """Return the cases of one variant, and the reference."""
     build_seed = secret_seed()
     models = [model.to(settings.device) for model in _versions(reference, build_seed, settings, main=main)]
     maker = _CaseMaker(reference, name, models, settings, notes)
@@ -115,7 +116,7 @@ def make_trial(
 
 
 def _versions(reference: Reference, build_seed: int, settings: PlanSettings, *, main: bool) -> list[torch.nn.Module]:
-    """The original with parameters of several kinds: drawn, drawn anew, and those with one element of each changed."""
+    """The reference with parameters drawn, drawn anew, with one element of each changed, and with one changed."""
     seeds = [(build_seed, secret_seed())]
     models = [reference.make_model(build_seed)]
     if main and settings.remedies and any(it.is_floating_point() for it in models[0].state_dict().values()):
@@ -155,7 +156,7 @@ def _changed_alone(model: torch.nn.Module, generator: torch.Generator) -> list[t
 
 
 def _change_one_of_each(model: torch.nn.Module, generator: torch.Generator) -> None:
-    """A random element of each parameter half as large again, or no longer zero: a look at samples does not show it."""
+    """Multiply a random element of each parameter by 1.5, or set a zero to 0.25. A cache that samples misses it."""
     for parameter in model.parameters():
         if parameter.is_floating_point() and parameter.numel() and parameter.dim():
             where = _off_the_diagonal(parameter.shape, generator)
@@ -164,7 +165,7 @@ def _change_one_of_each(model: torch.nn.Module, generator: torch.Generator) -> N
 
 
 def make_verifier_trial(reference: Reference, name: str) -> Trial:
-    """A problem that judges by itself: fresh inputs, three times over, and nothing to compare with."""
+    """Return three draws of inputs for a problem that judges outputs itself."""
 
     def verify(packed_inputs: Payload, outputs: Any) -> bool:
         return reference.verify(packed_inputs.unpack(), outputs)
@@ -202,7 +203,7 @@ def _verifier_case(reference: Reference, name: str, number: int, verify: Verify)
 
 
 class _CaseMaker:
-    """Draws inputs and runs the original for one variant."""
+    """Draws inputs and runs the reference for one variant."""
 
     def __init__(
         self,
@@ -226,7 +227,7 @@ class _CaseMaker:
         self.modes = self._modes()
 
     def _modes(self) -> list[bool]:
-        """Train flags to check. What the original does in the first of them is the first case."""
+        """Return the training flags to check. The run in the first of them becomes the first case."""
         seen: dict[bool, Behaviour] = {}
         reasons: dict[str, OriginalFailed] = {}
         for mode in self.settings.modes:
@@ -248,7 +249,7 @@ class _CaseMaker:
         return list(seen)
 
     def _first_case(self) -> Case:
-        """The inputs as given; all other expectations are made at the scale of its outputs."""
+        """The case with inputs as given. Its outputs set the scale for all other expectations."""
         self.scales = scales_of(self._given)
         return self._case_of(self._given, AS_GIVEN, self.modes[0])
 
@@ -275,18 +276,18 @@ class _CaseMaker:
 
     @functools.cached_property
     def _graph(self) -> OperatorGraph | None:
-        """What the original runs on inputs as given; None where that cannot be followed."""
+        """Operators that the reference runs on inputs as given; None if they cannot be followed."""
         refused = (ProblemError, NotImplementedError, RuntimeError, TypeError, LookupError, ValueError)
         with contextlib.suppress(*refused), self.reference.running("forward"):
             return extract(self.models[0].train(self.modes[0]), self._fresh())
         return None
 
     def _computes(self) -> bool:
-        """Whether the original does more than move elements, which a candidate may leave to `contiguous()` then."""
+        """Whether the reference computes. If it only moves elements, a candidate may leave that to `contiguous()`."""
         return self._graph is None or any(node.kind not in MOVING for node in self._graph.nodes)
 
     def _ask_where_operators_are_special(self, cases: list[Case], version: int) -> None:
-        """Cases directed by the original's operators, as far as it stays defined in them."""
+        """Add cases directed by the reference's operators, as far as the reference stays defined in them."""
         if self._graph is None:
             return
         asked = directed(self._graph, self._fresh(), state_of(self.models[version]))
@@ -295,7 +296,7 @@ class _CaseMaker:
                 self._try_directed(cases, asked, name, version)
 
     def _try_directed(self, cases: list[Case], asked: Directed, name: str, version: int) -> None:
-        """The first form of it that the original does not refuse, and in which most of the answer can be judged."""
+        """Add the first form of the case that the reference accepts and in which most of the answer can be judged."""
         model, given = self.models[version].train(self.modes[0]), cases[0].expectation
         for refused in range(REFUSALS):
             inputs, generator = self._fresh(), torch.Generator().manual_seed(secret_seed())
@@ -319,9 +320,9 @@ class _CaseMaker:
                 return
 
     def _plantable(self, model: torch.nn.Module, asked: Directed, refused: int) -> list[float]:
-        """NaN, and the infinities of which the original makes no NaN: what it makes is a matter of its formula then.
+        """NaN, and those infinities that the reference does not turn into NaN, which depends on its formula.
 
-        Where elements are put in order NaN has no place, and where they are added up an infinity need not last.
+        NaN has no place in an order, and an infinity need not survive a sum.
         """
         nan, infinities = [] if asked.orders else [math.nan], []
         for value in () if asked.sums or refused == REFUSALS - 1 else (math.inf, -math.inf):
@@ -395,7 +396,7 @@ class _CaseMaker:
         return None
 
     def _call_after_others(self, cases: list[Case]) -> None:
-        """Where a call changes buffers, one more from where the original's first calls leave them."""
+        """If calls change buffers, add a case that starts from the buffers after the reference's first calls."""
         stateful = next((case for case in cases if case.expectation.state_after), None)
         if stateful is None:
             return
@@ -410,13 +411,13 @@ class _CaseMaker:
             cases.append(dataclasses.replace(case, stale=None))  # what is new there is a state, not a parameter
 
     def _fresh(self) -> list[Any]:
-        """Inputs as given, for nobody else: of large ones a copy."""
+        """Inputs as given that nobody else holds; large ones are copied from a kept draw."""
         if self._bases:
             return [map_tensors(value, _copied) for value in self._bases[-1]]
         return self._moved(self.reference.make_inputs_on(self.settings.device, secret_seed()))
 
     def _tells(self, distribution: str, given: Case) -> bool:
-        """Whether a distribution asks anything: equal elements are ties, and where indices count, all are right."""
+        """Whether a distribution tells anything here. A blank sample is all ties if positions come out."""
         if distribution == BLANK:
             floats = all(output.yard.original.is_floating_point() for output in given.expectation.outputs)
             return floats and not self._goes_by_order
@@ -426,9 +427,9 @@ class _CaseMaker:
 
     @functools.cached_property
     def _goes_by_order(self) -> bool:
-        """Whether the original puts elements in order and goes on with where they were.
+        """Whether the reference sorts elements and uses their positions.
 
-        To be sure of that takes a run; a file that never mentions such an operator is not asked.
+        That takes a run, which is spared if the file mentions no such operator.
         """
         if not _MENTIONED.search(self.reference.spec.source().text):
             return False
@@ -446,9 +447,9 @@ class _CaseMaker:
         return cases
 
     def looks(self, count: int, cases: Sequence[Case]) -> list[Case]:
-        """More of the same for the clock; none where a call depends on the calls before it.
+        """Cases for timed calls; none if a call depends on the calls before it.
 
-        Large inputs are drawn for so long that changed ones serve, where the original takes them in any order.
+        Drawing large inputs takes long, so shuffled ones serve if the reference accepts them in any order.
         """
         if cases[0].expectation.state_after:
             return []
@@ -459,7 +460,7 @@ class _CaseMaker:
         return more[1:]
 
     def _try(self, cases: list[Case], distribution: str, train: bool, *, version: int = 0) -> None:
-        """Add a case where the original can serve in it; else say why not."""
+        """Add a case, or a note that says why the reference cannot serve in it."""
         try:
             case = self._case(distribution, train, version=version)
         except OriginalFailed as error:
@@ -492,7 +493,7 @@ class _CaseMaker:
         )
 
     def _expected(self, model: torch.nn.Module, distribution: str) -> Expectation:
-        """Of inputs drawn for it; anew where some are equal by chance and the original says where one of them was."""
+        """Run the reference on drawn inputs; draw again if elements tie by chance and positions come out."""
         for left in reversed(range(DRAWS_AT_MOST)):
             bases = len(self._bases)
             expectation = self.runs.expect(model, self._draw(distribution), self.scales)
@@ -522,12 +523,12 @@ class _CaseMaker:
         return self.last
 
     def _moved(self, inputs: list[Any]) -> list[Any]:
-        """To where candidates are; on a GPU packed, as what is moved there comes to lie, though it was made there."""
+        """Move inputs to the candidate's device. On a GPU they are copied, which packs them densely."""
         device, copied = self.settings.device, self.settings.device != "cpu"
         return [map_tensors(value, lambda tensor: tensor.to(device, copy=copied)) for value in inputs]
 
     def _remember(self, inputs: list[Any]) -> None:
-        """Drawing large inputs takes a CPU a second each time: two draws serve for all that are changed anyway."""
+        """Keep two draws of large inputs, which take a CPU a second each, for all cases that change them."""
         size_bytes = sum(tensor.nbytes for tensor in nested_tensors(inputs))
         if LARGE_BYTES <= size_bytes <= TOO_LARGE_BYTES and len(self._bases) < LARGE_BASES:
             self._bases.append([map_tensors(value, _copied) for value in inputs])
@@ -538,9 +539,9 @@ def _copied(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _one_changed(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """With another sign and size of one random element; integers and flags are left alone.
+    """Multiply one random element by -1.5; integers and flags stay.
 
-    It is changed where it lies, so that strides stay; what stands for many elements becomes as many, or all would.
+    The change is made in place, so that strides stay. An expanded tensor is copied first.
     """
     if any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape)):
         tensor = tensor.clone()
@@ -552,7 +553,7 @@ def _one_changed(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tens
 
 
 def _off_the_diagonal(shape: Sequence[int], generator: torch.Generator) -> tuple[int, ...]:
-    """A random place, no two of its indices equal where that can be: else an axis taken for another might not show."""
+    """A random index whose components differ if they can, so that confused axes show."""
     where: list[int] = []
     for size in shape:
         index = int(torch.randint(size, (1,), generator=generator))
@@ -569,14 +570,14 @@ def _floats(inputs: list[Any]) -> list[torch.Tensor]:
 
 
 def _judged_share(expectation: Expectation) -> float:
-    """Of the elements of all outputs, those that an answer is held to."""
+    """Share of the elements of all outputs that an answer is compared in."""
     yards = [output.yard for output in expectation.outputs]
     total = sum(yard.truth.numel() for yard in yards)
     return sum(yard.judged_share * yard.truth.numel() for yard in yards) / total if total else 1.0
 
 
 def _nan_share(expectation: Expectation) -> float:
-    """Of the elements of all outputs, those that have to be NaN."""
+    """Share of the elements of all outputs that have to be NaN."""
     yards = [output.yard for output in expectation.outputs if output.yard.original.is_floating_point()]
     total = sum(output.yard.truth.numel() for output in expectation.outputs)
     return sum(int((yard.original.isnan() & yard.truth.isnan()).sum()) for yard in yards) / total if total else 0.0

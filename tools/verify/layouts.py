@@ -1,12 +1,12 @@
-"""The same inputs, lying in memory in other ways: a kernel that never asks for strides is right for one of them only.
+"""Inputs with the same values in other memory layouts, which a kernel that ignores strides gets wrong.
 
     transposed   dense, with the dimensions in reverse order
     stepped      every second element of a row twice as wide, from the second on
     expanded     one sample seen many times, with a stride of zero; its values change with that
     one twice    the same tensor for two inputs of one shape and dtype
 
-Which of them an input gets goes by turns, so that three cases hold all of them. Whether the original takes it, it says
-itself. Not covered: gaps that overlap, and negative strides, which torch has not.
+Inputs take turns, so that three cases hold all layouts. A layout that the reference refuses is left out. Not covered:
+overlapping gaps. Torch has no negative strides.
 """
 
 from __future__ import annotations

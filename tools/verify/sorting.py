@@ -1,7 +1,7 @@
-"""A quick look at a variant by a trusted author: right once at the sizes as given, then a short race. Never a verdict.
+"""Compare variants by the built-in author: one correct call at the sizes as given, then a short race. Never a verdict.
 
-The built-in author writes many files that differ in a number or two. Which of them are worth a verdict is found out
-here. What looks best is judged like any other candidate, in full, before anybody believes it.
+The built-in author writes many files that differ in a number or two. These stages choose the files worth a verdict. The
+best one is then judged in full, like any other candidate.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from triton_agent.tools.verify.questions import ask_once
 
 
 def trace_main(job: Job) -> None:
-    """The tape of one call at the main sizes, its kernels compiled where somebody does so beforehand."""
+    """Trace one call at the main sizes, and compile its kernels ahead where compile workers are there."""
     trial = job.plan.trials[job.plan.main]
     program = job.programs.of(trial, trial.cases[0])
     check_launches(program.tape, empty_outputs=False)
@@ -25,7 +25,7 @@ def trace_main(job: Job) -> None:
 
 
 def right_once(job: Job) -> None:
-    """The inputs as given, at the main sizes."""
+    """Check the answer for the inputs as given, at the main sizes."""
     job.runner.await_ready()
     trial = job.plan.trials[job.plan.main]
     with job.gpu(Mode.SHARED):
@@ -33,7 +33,7 @@ def right_once(job: Job) -> None:
 
 
 def sketch_time(job: Job) -> None:
-    """A few pairs against the original."""
+    """Time a few pairs of calls against the reference."""
     clock = ready_clock(job)
     if clock is None:
         return
