@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from triton_agent.tools.audit_report import AuditReport
-from triton_agent.tools.worker_pool import Team
 from triton_agent.tools.errors import InstrumentError, WorkerLost
 from triton_agent.tools.isolate.holdings import File
 from triton_agent.tools.isolate.processes import Child, Nursery
@@ -26,6 +25,7 @@ from triton_agent.tools.isolate.wire import Channel, ChannelClosed, ChannelTimeo
 from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.problem_confinement import confinement_for, require_layers
 from triton_agent.tools.results import to_json
+from triton_agent.tools.worker_pool import Team
 
 SILENCE_S = 300.0
 """Longest wait for a message; loading a problem and running its reference are the longest silent steps."""
