@@ -110,7 +110,7 @@ def make_trial(
         states=tuple(pack(state_of(model)) for model in models),
         cases=tuple(cases),
         looks=tuple(looks),
-        holding=maker.holding if main and settings.remedies else None,
+        holding=maker.holding if settings.remedies else None,
     )
     return trial, models[0].train(cases[0].train)
 

@@ -11,7 +11,7 @@ import hashlib
 import importlib.resources
 import string
 
-FOLDER = "1"
+FOLDER = "2"
 """The words in use. Other words are another folder; see docs/prompts.md."""
 
 
@@ -23,7 +23,7 @@ def templates() -> dict[str, string.Template]:
 
 @functools.cache
 def prompt_version() -> str:
-    """As it is stored with every answer: `1-3fa9c104`."""
+    """As it is stored with every answer: `2-3fa9c104`."""
     digest = hashlib.sha256()
     for name, text in _files().items():
         digest.update(f"{name}\0{text}\0".encode())
