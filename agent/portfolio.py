@@ -39,7 +39,7 @@ def shares(history: Sequence[Graded], policies: Sequence[str]) -> dict[str, floa
 
 
 def _gain(item: Graded, best: Graded | None) -> float:
-    """Over the best so far, or the original where nothing is faster than that yet."""
+    """Over the best so far, or the reference where nothing is faster than that yet."""
     new, old = item.standing.speedup, best.standing.speedup if best else None
     if new is None:
         return PRIOR_GAIN

@@ -54,13 +54,13 @@ class Look:
 
     @property
     def speedup(self) -> float:
-        """Over the original, in the figure where it is smaller; 0 where something was wrong."""
+        """Over the reference, in the figure where it is smaller; 0 where something was wrong."""
         if self.sketch is None or self.sketch.finding is not None or not self.sketch.timings:
             return 0.0
         return min(timing.speedup.median for timing in self.sketch.timings)
 
     def of_kind(self, kind: str) -> float:
-        """Over the original, in one figure; the geometric mean where there are several sets of inputs."""
+        """Over the reference, in one figure; the geometric mean where there are several sets of inputs."""
         timings = self.sketch.timings if self.sketch is not None else ()
         found = [timing.speedup.median for timing in timings if timing.kind == kind]
         return statistics.geometric_mean(found) if found else 0.0

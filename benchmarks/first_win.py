@@ -1,6 +1,6 @@
 """From the command line to the first verified win over eager: how long `optimize` takes until then, on the examples.
 
-A win is a kernel that was right in every case and whose times on the device and of a call, raced against the original
+A win is a kernel that was right in every case and whose times on the device and of a call, raced against the reference
 as it is, both have intervals above 1. It is told of when it is known, which is before the verdict where `torch.compile`
 is still at work. Each run is a process of its own, as a user would start it, and is ended at its first win. Seconds,
 one row for each example and milestone, the median and the extremes of the repeats; rows in a CSV file, see `rows.py`.

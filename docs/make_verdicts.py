@@ -16,8 +16,8 @@ PAGE = Path(__file__).with_name("verdicts.md")
 MEANINGS = {
     Status.PASSED: "right on every case, and by kernels of its own",
     Status.NO_ANSWER: "there is nothing to judge",
-    Status.WRONG_VALUES: "it runs, and what it computes is not what the original computes",
-    Status.WRONG_SHAPE: "other outputs than the original's in number, nesting or shape",
+    Status.WRONG_VALUES: "it runs, and what it computes is not what the reference computes",
+    Status.WRONG_SHAPE: "other outputs than the reference's in number, nesting or shape",
     Status.WRONG_DTYPE: "outputs of another type, or on another device",
     Status.COMPILE_ERROR: "it cannot be compiled",
     Status.RUNTIME_ERROR: "it raised, reached outside its tensors, or died",

@@ -93,7 +93,7 @@ class Rules:
     allow_library: bool = False
     """Whether library calls may stand beside at least one kernel of the author's own."""
     precision: str = "same"
-    """`same`: as accurate as the original; `tf32`: float32 products may be rounded to TF32, the original's too."""
+    """`same`: as accurate as the reference; `tf32`: float32 products may be rounded to TF32, the reference's too."""
     target: str = "cuda:90"
 
 
@@ -127,7 +127,7 @@ class Tried:
     source: str = ""
     """Only for parents, incumbents and contrasts."""
     speedup: Interval | None = None
-    """Over the original, in device time; None where nothing was timed."""
+    """Over the reference, in device time; None where nothing was timed."""
     device_ms: float | None = None
     latency_ms: float | None = None
     diagnosis: Diagnosis | None = None

@@ -70,7 +70,7 @@ def passed(evaluation: Evaluation | None) -> bool:
 
 
 def speedup_of(evaluation: Evaluation | None) -> Interval | None:
-    """Over the original as it stands, in device time; None where nothing was timed."""
+    """Over the reference as it stands, in device time; None where nothing was timed."""
     timing = evaluation.timing("eager", DEVICE_TIME) if evaluation is not None else None
     return timing.speedup if timing is not None else None
 

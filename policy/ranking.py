@@ -5,7 +5,7 @@ all is asked of the figure that gained less. Between two candidates the device t
 its own, and the latency of equal host code differs from process to process by more than its interval says. So a worse
 device time is made up for by a latency that is better beyond that, and by nothing less; but what gains goes before what
 does not. At several sets of inputs it is what a shipped file would bring: the weighted mean over the sets, where those
-at which a candidate is not surely faster count as unchanged, since the original runs there. Without a GPU nothing is
+at which a candidate is not surely faster count as unchanged, since the reference runs there. Without a GPU nothing is
 known of speed, and drafts are ordered by what was counted: operators left to torch, whose traffic nobody counts, then
 bytes moved over the fewest bytes, then launches. The two kinds are never compared with each other.
 """
@@ -26,7 +26,7 @@ LATENCY_NOISE = 0.15
 ALIKE_NOISE = 1.0
 """Where both launch as much, by so much: four launches by the same host code took 282 to 545 us on a busy host."""
 UNCHANGED = Interval(median=1.0, low=1.0, high=1.0)
-"""Where the original runs."""
+"""Where the reference runs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class AtSet:
     name: str
     weight: float
     speedup: Interval
-    """Over the original, in the figure where it is smaller."""
+    """Over the reference, in the figure where it is smaller."""
 
     @property
     def faster(self) -> bool:
@@ -51,11 +51,11 @@ class Standing:
 
     passed: bool
     speedup: Interval | None = None
-    """Over the original, in the figure where it is smaller; None where nothing was timed."""
+    """Over the reference, in the figure where it is smaller; None where nothing was timed."""
     device: Interval | None = None
-    """Over the original, in device time."""
+    """Over the reference, in device time."""
     latency: Interval | None = None
-    """Over the original, in the latency of a call."""
+    """Over the reference, in the latency of a call."""
     left_to_torch: int = 0
     """Kinds of torch operators that did arithmetic beside the kernels."""
     traffic_ratio: float | None = None

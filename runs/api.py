@@ -1,7 +1,7 @@
 """The Python API: `triton_agent.optimize(module, example_inputs)` and `triton_agent.evaluate(problem, kernel)`.
 
 What the commands do, for modules in memory. A module is written down as a problem (`live/problem.py`), the problem goes
-through the same run as any file, and what was shipped comes back as a module with copies of the original's tensors.
+through the same run as any file, and what was shipped comes back as a module with copies of the reference's tensors.
 Works inside a running event loop, as in a notebook. The module given, its inputs, random generators and grad mode stay
 as they are.
 """
@@ -59,15 +59,15 @@ class Optimized:
 
     run: str
     file: Path | None
-    """What was shipped; None where the original itself was returned."""
+    """What was shipped; None where the reference itself was returned."""
     draft: bool
     """Whether speed was not measured, since there was no GPU: the kernels run only when asked for."""
     speedup: Interval | None
-    """Of the file as it is shipped, over the original: the smaller of device time and latency."""
+    """Of the file as it is shipped, over the reference: the smaller of device time and latency."""
     evaluation: Evaluation | None
     """Of the file as it is shipped."""
     by_set: Mapping[str, Interval]
-    """The same at each of several sets of example inputs; 1 where the original runs. Empty for one call."""
+    """The same at each of several sets of example inputs; 1 where the reference runs. Empty for one call."""
     report: Path
     why: str
     """In words: how the search ended, and why nothing was shipped where nothing was."""
@@ -113,7 +113,7 @@ def optimize(
 
     The result is the module of the file that was shipped, `ModelNew`, with copies of the parameters and buffers, on the
     same devices and in the same modes, and with the module's own hooks. For whatever was not verified (other shapes or
-    dtypes, calls that need gradients) it runs the original's code.
+    dtypes, calls that need gradients) it runs the reference's code.
 
     `example_sets` are several calls in place of one, by name where it is a dict, and `weights` say how much the speed
     of each counts. The result is right at all of them, and runs kernels at those where they were measured faster.
@@ -255,7 +255,7 @@ def _with_kernels(module: nn.Module, path: Path, left_out: Sequence[str]) -> nn.
 
 
 def _why_not(outcome: Outcome, hearing: Hearing) -> str:
-    return "no kernel passed" if outcome.best is None else hearing.last or "nothing was better than the original"
+    return "no kernel passed" if outcome.best is None else hearing.last or "nothing was better than the reference"
 
 
 def _last_words(module: nn.Module, told: Optimized) -> str:
@@ -266,7 +266,7 @@ def _last_words(module: nn.Module, told: Optimized) -> str:
         lines.append('a draft: its kernels run once result.use_kernels = "always" (on a GPU)')
     elif told.speedup is not None:
         lines.append(
-            f"{told.speedup.median:.2f}x the original's speed [{told.speedup.low:.2f}, {told.speedup.high:.2f}]"
+            f"{told.speedup.median:.2f}x the reference's speed [{told.speedup.low:.2f}, {told.speedup.high:.2f}]"
         )
         lines += [f"  {ratio.median:.2f}x at {name}" for name, ratio in told.by_set.items()]
         lines += _asides(module)
@@ -280,11 +280,11 @@ def _asides(module: nn.Module) -> list[str]:
     if any(tensor.device.type != "cuda" for tensor in tensors):
         found.append("the module is not on a GPU: move the result there")
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        found.append("its parameters want gradients: call it under torch.no_grad(), or the original's code runs")
+        found.append("its parameters want gradients: call it under torch.no_grad(), or the reference's code runs")
     if torch.get_float32_matmul_precision() != "highest":
         found.append('torch.set_float32_matmul_precision is not "highest", as it was for the measurement')
     if len({part.training for part in module.modules()}) > 1:
-        found.append("some of its parts are in train mode and some in eval mode: the original's code runs")
+        found.append("some of its parts are in train mode and some in eval mode: the reference's code runs")
     return [f"note: {text}" for text in found]
 
 

@@ -184,7 +184,7 @@ def _evaluation(verdict: Evaluation) -> Iterator[RenderableType]:
 def _cases(verdict: Evaluation) -> Table:
     """The cases nearest to their limits."""
     ranked = sorted(verdict.accuracy, key=lambda case: case.error / case.limit if case.limit else case.error)
-    figures = ("error", "allowed", "original's")
+    figures = ("error", "allowed", "reference's")
     shown = table("case", "output", "measure", *figures, right=figures)
     for case in reversed(ranked[-CASES_SHOWN:]):
         name = legible(f"{case.variant} / {case.distribution}")
@@ -210,7 +210,15 @@ def _timings(verdict: Evaluation) -> Iterator[RenderableType]:
     if verdict.timings:
         several = any(one.input_set for one in verdict.timings)
         shown = table(
-            *(("inputs",) * several), "time", "against", "this, ms", "original, ms", "speed-up", "pairs", "L2", "method"
+            *(("inputs",) * several),
+            "time",
+            "against",
+            "this, ms",
+            "reference, ms",
+            "speed-up",
+            "pairs",
+            "L2",
+            "method",
         )
         for one in verdict.timings:
             spans = (interval(one.candidate_ms, "", 4), interval(one.baseline_ms, "", 4), interval(one.speedup))

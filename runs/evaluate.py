@@ -129,10 +129,10 @@ def _require_known(request: EvaluateRequest) -> None:
         raise UsageError(f"--autocast {request.autocast}", remedy=" or ".join(AUTOCASTS))
     for name in request.baselines:
         if name not in BASELINE_NAMES:
-            remedy = f"{', '.join(BASELINE_NAMES)}; the original as it is is always among them"
+            remedy = f"{', '.join(BASELINE_NAMES)}; the reference as it is is always among them"
             raise UsageError(f"--baseline {name}", remedy=remedy)
     if request.max_memory_ratio is not None and not 0 < request.max_memory_ratio < math.inf:
-        remedy = "how many times the original's device memory a call may take, such as 1.5"
+        remedy = "how many times the reference's device memory a call may take, such as 1.5"
         raise UsageError(f"--max-memory-ratio {request.max_memory_ratio:g}", remedy=remedy)
 
 
@@ -235,7 +235,7 @@ def _show(
     if request.precision != "same" or request.autocast:
         allowed = ["TF32 products are allowed"] if request.precision == "tf32" else []
         called = [f"forward is called under autocast, {request.autocast}"] if request.autocast else []
-        out.print(f"  {'; '.join(allowed + called)}: for the original as for the kernels", markup=False)
+        out.print(f"  {'; '.join(allowed + called)}: for the reference as for the kernels", markup=False)
     if facts.scaled:
         out.print(f"  {facts.scaled}", markup=False)
     for note in facts.notes:
@@ -250,7 +250,7 @@ def _show(
         _explain(out, path, verdict)
     _say_what_was_left_out(out, facts, request)
     passed = sum(isinstance(verdict, Evaluation) and verdict.status is Status.PASSED for _, verdict in verdicts)
-    speed = "device time against the original, cold L2" if facts.device != "cpu" else "not measured (no GPU)"
+    speed = "device time against the reference, cold L2" if facts.device != "cpu" else "not measured (no GPU)"
     out.print(f"{passed} of {len(verdicts)} passed in {wall_s:.1f} s. Speed: {speed}.")
 
 
@@ -289,7 +289,7 @@ def _row(path: str, verdict: Verdict) -> list[str]:
 
 
 def _speedup(verdict: Evaluation) -> str:
-    """Device time against the original, with its interval."""
+    """Device time against the reference, with its interval."""
     device = next((timing for timing in verdict.timings if timing.kind == "device"), None)
     if device is None:
         return ""

@@ -120,7 +120,7 @@ def _watched() -> Check:
     if nvml.available():
         seen = "the driver tells who computes on a GPU, and what holds its clocks back"
         return Check(name="NVML", state=State.OK, seen=seen)
-    advice = f"other work on a GPU shows only in the original's own times; install {nvml.LIBRARY} of the driver"
+    advice = f"other work on a GPU shows only in the reference's own times; install {nvml.LIBRARY} of the driver"
     return Check(name="NVML", state=State.WEAK, seen=f"{nvml.LIBRARY} does not load or does not answer", advice=advice)
 
 

@@ -95,7 +95,7 @@ async def optimize(
         _require_unchanged(store.run(origin), spec)
     settings, chosen = request.loop(), chosen_before(request.device, request.cards)
     ready = policies if policies is not None else make_policies(request.policy, request.model_options())
-    screen.say(f"reading {spec.name}: running the original, finding sizes to check at")
+    screen.say(f"reading {spec.name}: running the reference, finding sizes to check at")
 
     def judging_on(card: str) -> contextlib.AbstractContextManager[AnyEvaluator]:
         return evaluator_for(spec, request.judging(card), nursery=None if card else nursery)

@@ -164,14 +164,14 @@ def _show(outcome: Outcome, report: Path) -> None:
     if timings:
         screen.print(_timing_table(timings))
     if shipped is not None and (worst := standing(shipped.evaluation).worst):
-        gain = "gains nothing: the original runs" if worst.speedup.median == 1 else f"{worst.speedup.median:.2f}x"
+        gain = "gains nothing: the reference runs" if worst.speedup.median == 1 else f"{worst.speedup.median:.2f}x"
         screen.print(f"the least gain, at {worst.name}: {gain}", markup=False)
     if shipped is None:
-        screen.print("nothing is shipped" + (": the original is as fast" if timings else ""))
+        screen.print("nothing is shipped" + (": the reference is as fast" if timings else ""))
     elif shipped.draft:
         screen.print(f"[bold]draft[/] {escape(str(shipped.path))}")
         screen.print(
-            "verified in the interpreter, speed not measured: it runs the original until its kernels are asked for\n"
+            "verified in the interpreter, speed not measured: it runs the reference until its kernels are asked for\n"
             f"on a machine with a GPU: triton-agent promote {outcome.run.id}",
             markup=False,
         )
@@ -184,7 +184,7 @@ def _timing_table(timings: tuple[Timing, ...]) -> Table:
     table = Table(box=None)
     several = any(item.input_set for item in timings)
     words = ("inputs",) * several + ("against", "time")
-    for heading in (*words, "original ms", "shipped ms", "speed-up", "95% interval"):
+    for heading in (*words, "reference ms", "shipped ms", "speed-up", "95% interval"):
         table.add_column(heading, justify="left" if heading in words else "right")
     for item in timings:
         speedup = item.speedup

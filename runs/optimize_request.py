@@ -17,7 +17,7 @@ from triton_agent.tools.input_spec import InputSet
 from triton_agent.tools.problem import ProblemSpec, parse_problem
 
 COMPARED_WITH = ("compile",)
-"""What a measured speed-up is stated against, beside the original as it is."""
+"""What a measured speed-up is stated against, beside the reference as it is."""
 UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 

@@ -117,7 +117,7 @@ class PlainLines:
         elif event["kind"] == "turn":
             self.say(f"turn {event['turn'] + 1} of {self.settings.turns}")
         elif event["kind"] == "stage" and event["stage"].startswith(AHEAD):
-            self.say(f"  {_short(event['key']):6} {event['stage']} of the original; torch.compile is next")
+            self.say(f"  {_short(event['key']):6} {event['stage']} of the reference; torch.compile is next")
         elif event["kind"] == "sorting":
             self.say(f"  looking at {event['offered']} variants")
         elif event["kind"] == "recalled" and event["lessons"]:

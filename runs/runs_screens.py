@@ -99,7 +99,7 @@ def _about(history: History) -> list[str]:
         so_far = "" if end is not None else " so far"
         lines.append(f"best{so_far}: {best.name}  {interval(best.speedup) or 'speed not measured'}")
     elif end is not None:
-        lines.append("best: nothing better than the original was found")
+        lines.append("best: nothing better than the reference was found")
     return lines
 
 

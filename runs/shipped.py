@@ -1,8 +1,8 @@
 """Writes the best kernel of a run as a file, judged once more exactly as it is shipped.
 
 Never slower: with a GPU a file is written only where the shipped text itself, guard included, was measured faster than
-the original in device time and in latency; at several sets of inputs its kernels run at those where it was. Without one
-it is a draft, whose kernels run only when asked for.
+the reference in device time and in latency; at several sets of inputs its kernels run at those where it was. Without
+one it is a draft, whose kernels run only when asked for.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from triton_agent.tools.problem import ProblemSpec
 from triton_agent.tools.results import Evaluation, Status
 from triton_agent.tools.sets_evaluator import AnyEvaluator
 
-NO_FASTER = "inside the shipped file, guard included, it is not measurably faster than the original"
+NO_FASTER = "inside the shipped file, guard included, it is not measurably faster than the reference"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ async def ship_best(
     """Write the file, or say why none is shipped."""
     draft = request.device == "cpu"
     if not draft and not best.standing.faster_than_original:
-        screen.say("the best kernel is right, but not measurably faster than the original: nothing is shipped")
+        screen.say("the best kernel is right, but not measurably faster than the reference: nothing is shipped")
         return None
     screen.say("shipping: judging the file as it will be used")
     assert best.evaluation is not None
@@ -69,7 +69,7 @@ async def ship_best(
     own = next((call.own_class for form in forms.values() for call in form.calls if call.own_class), "")
     if own:
         screen.say(
-            f"the original returns a {own}, and a shipped file lists, tuples and dictionaries: nothing is shipped"
+            f"the reference returns a {own}, and a shipped file lists, tuples and dictionaries: nothing is shipped"
         )
         return None
     plans = functools.cache(functools.partial(_plans_at, evaluator, source))

@@ -55,7 +55,7 @@ def around(median: float, spread: float = 0.0) -> Interval:
 def timing(
     speedup: float | Interval = 1.0, *, spread: float = 0.05, original_ms: float = 1.0, **changes: Any
 ) -> Timing:
-    """Against the original in device time, where nothing else is said."""
+    """Against the reference in device time, where nothing else is said."""
     ratio = speedup if isinstance(speedup, Interval) else around(speedup, spread)
     fields: dict[str, Any] = {
         "baseline": "eager",

@@ -74,11 +74,11 @@ class EvaluatorSettings:
     precision: str = "same"
     """`same`: as torch does it by default; `tf32`: original, baselines and candidate may multiply float32 in TF32."""
     autocast: str = ""
-    """`float16` or `bfloat16`: forward is called under autocast, the original's and the candidate's."""
+    """`float16` or `bfloat16`: forward is called under autocast, the reference's and the candidate's."""
     baselines: tuple[str, ...] = ()
     """Names of further baselines (`timing/baseline_names.py`), for timing on a GPU."""
     max_memory_ratio: float | None = None
-    """How many times the original's device memory a call may take; None for any."""
+    """How many times the reference's device memory a call may take; None for any."""
     profile: bool = False
     """After a pass on a GPU, see where the device time goes; takes seconds."""
     call_timeout_s: float = CALL_TIMEOUT_S
@@ -100,7 +100,7 @@ class EvaluatorSettings:
 
     @property
     def conditions(self) -> Conditions:
-        """Under which the original, its baselines and the candidate run."""
+        """Under which the reference, its baselines and the candidate run."""
         return Conditions(precision=self.precision, autocast=self.autocast)
 
     def __post_init__(self) -> None:
@@ -129,9 +129,9 @@ class ProblemFacts:
     train_graphs: tuple[dict[str, Any], ...]
     """Operator graphs in training mode; empty if that is not checked or runs the same operators."""
     numbers: tuple[dict[str, float], ...]
-    """For each graph, the plain numbers that the original's modules hold as attributes: `norm.num_groups`."""
+    """For each graph, the plain numbers that the reference's modules hold as attributes: `norm.num_groups`."""
     tensors: tuple[HeldTensor, ...]
-    """Tensors that the original's modules hold as plain attributes, at the main sizes."""
+    """Tensors that the reference's modules hold as plain attributes, at the main sizes."""
     input_structure: str
     """How the arguments of a call are nested, a star for each tensor: `[*, [*, *], 5]`."""
     floor_bytes: int

@@ -135,7 +135,7 @@ def _speed_notes(roofline: Roofline | None, profile: Profile | None, verdict: di
     notes += list(profile.notes) if profile else []
     peak, original = verdict["peak_bytes"], verdict["original_peak_bytes"]
     if peak and original and peak > MEMORY_WORTH_SAYING * original:
-        notes.append(f"a call takes {peak / original:.1f}x the device memory of the original's")
+        notes.append(f"a call takes {peak / original:.1f}x the device memory of the reference's")
     return notes
 
 

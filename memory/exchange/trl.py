@@ -83,7 +83,7 @@ def sft_rows(
         if not item.passed:
             left_out.count("did not pass")
         elif which is Which.WINS and not _won(item):
-            left_out.count("not surely faster than the original")
+            left_out.count("not surely faster than the reference")
         elif not (said := _conversation(item.attempt, render)):
             left_out.count("its author was shown no messages")
         else:

@@ -1,6 +1,6 @@
-"""The constructor of the new module, taken from the original's text.
+"""The constructor of the new module, taken from the reference's text.
 
-Parameters must have the names they have in the original, and the surest way to that is its own constructor. What the
+Parameters must have the names they have in the reference, and the surest way to that is its own constructor. What the
 constructor reads of its file (classes, functions, constants, imports) is taken along, helper modules without the
 methods that only a call needs. Where the text cannot stand alone, a tree of empty modules holds parameters of the
 same names and of the shapes that the main size has.
@@ -24,7 +24,7 @@ _ALWAYS_THERE = {"torch": "import torch", "nn": "import torch.nn as nn", "math":
 
 
 class ModelText:
-    """The original's file, as far as the new one needs it."""
+    """The reference's file, as far as the new one needs it."""
 
     def __init__(self, source: str, class_name: str) -> None:
         self.tree = ast.parse(source)

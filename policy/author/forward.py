@@ -52,7 +52,7 @@ class Constants:
     """Tensors of a few known numbers, by what makes them; those of all methods together."""
 
     def __init__(self, source: str) -> None:
-        """`source`: the original's text, whose names stay free."""
+        """`source`: the reference's text, whose names stay free."""
         self._source = source
         self.made: dict[str, str] = {}
         """Text that makes one -> the attribute that holds it."""
@@ -93,7 +93,7 @@ class Forward:
         self.loaded_later: frozenset[str] = frozenset()
         """Values that kernels behind the one that is being written read."""
         self.of_the_file: list[str] = []
-        """Names at the top level of the original's file that stand for tensors."""
+        """Names at the top level of the reference's file that stand for tensors."""
         self.parameters = self._parameters(arguments)
         self._inputs(input_structure)
         self._owned(attributes, held)
@@ -195,7 +195,7 @@ class Forward:
                 raise BeyondAuthor("the model uses a tensor that is no input, parameter, buffer or attribute")
 
     def _constant(self, source: str) -> str:
-        """A list of numbers in the original's text becomes a buffer, which is where the module is."""
+        """A list of numbers in the reference's text becomes a buffer, which is where the module is."""
         if any(
             repr(graph.contents.get(source)) != repr(self.graph.main.contents[source]) for graph in self.graph.graphs
         ):

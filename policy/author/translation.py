@@ -72,7 +72,7 @@ def lower(
 
 
 def _outputs(builder: Builder) -> tuple[str, ...]:
-    """Results that the original computes twice are two here as well, though they are computed once."""
+    """Results that the reference computes twice are two here as well, though they are computed once."""
     names = builder.graph.main.outputs
     made: dict[str, str] = {}
     for name in dict.fromkeys(names):
@@ -83,9 +83,9 @@ def _outputs(builder: Builder) -> tuple[str, ...]:
 
 
 def _own(builder: Builder, name: str) -> str:
-    """A result, in memory of its own where the original's has that, too: what was joined may be cut apart again.
+    """A result, in memory of its own where the reference's has that, too: what was joined may be cut apart again.
 
-    It lies row by row where the original's does: who takes it may ask for another view of it.
+    It lies row by row where the reference's does: who takes it may ask for another view of it.
     """
     made = as_one(builder, builder.named(name))
     base = builder.get(made)

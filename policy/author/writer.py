@@ -52,9 +52,9 @@ class Draft:
     lines: tuple[str, ...]
     limits: tuple[str, ...]
     statements: tuple[str, ...] = ()
-    """What the constructor has to do beside what the original's does, for this forward and those before it."""
+    """What the constructor has to do beside what the reference's does, for this forward and those before it."""
     of_the_file: tuple[str, ...] = ()
-    """Tensors at the top level of the original's file that it reads."""
+    """Tensors at the top level of the reference's file that it reads."""
 
 
 def write(brief: Brief, choice: Choice) -> Answer:
@@ -74,7 +74,7 @@ def describe_limits(brief: Brief, choice: Choice | None = None) -> list[str]:
 def drafts_of(brief: Brief, choice: Choice) -> list[Draft]:
     """One for evaluation, and one for training where that runs other operators."""
     model = ModelText(brief.source, brief.class_name)
-    if not model.stands_alone:  # then the new module has parameters, and none of the original's other attributes
+    if not model.stands_alone:  # then the new module has parameters, and none of the reference's other attributes
         brief = _without_attributes(brief)
     names, known, constants = Names({"ModelNew", "nn", *HOST_FUNCTIONS}), Written(), Constants(brief.source)
     if not brief.train_graphs:

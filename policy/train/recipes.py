@@ -131,7 +131,7 @@ NOT_TRITON_COST = 0.25
 """An answer that is not Triton is worse than a kernel that fails, and far better than a cheat."""
 SPEED_WEIGHT = 0.5
 SPEED_MOST = 3.0
-"""Doublings; beyond eightfold a speed-up says more of the original than of the kernel."""
+"""Doublings; beyond eightfold a speed-up says more of the reference than of the kernel."""
 SPEED_LEAST = -1.0
 SHARE_WEIGHT = 0.25
 MILESTONE_WEIGHT = 0.25

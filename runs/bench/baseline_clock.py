@@ -1,4 +1,4 @@
-"""One problem's original and its baselines on a GPU: compiled, then timed in turns with the original as written.
+"""One problem's original and its baselines on a GPU: compiled, then timed in turns with the reference as written.
 
 The same clock, input sets and cold caches as for candidates. What TF32 may do is switched outside of what is timed, so
 both sides of a pair call the same module. Runs in a child of `baseline_process.py`.
@@ -28,7 +28,7 @@ from triton_agent.tools.verify.prepare import TIMING_SETS
 from triton_agent.tools.verify.reference import load
 
 READINGS = 24
-"""Of the original by itself."""
+"""Of the reference by itself."""
 PAIRS = 24
 LIMIT_S = 10.0
 """For one baseline: a slow problem gets fewer pairs."""
@@ -40,7 +40,7 @@ Switches = tuple[bool, bool]
 
 
 class Contest:
-    """The original and its compiled self, ready to be timed."""
+    """The reference and its compiled self, ready to be timed."""
 
     def __init__(self, spec: ProblemSpec) -> None:
         keep_what_is_compiled()
@@ -88,7 +88,7 @@ class Contest:
         return found
 
     def _model(self) -> torch.nn.Module:
-        """The original on the GPU, its parameters off their defaults; equal at each call."""
+        """The reference on the GPU, its parameters off their defaults; equal at each call."""
         model = self._reference.make_model(SEED)
         randomise(model, SEED)
         return model.to("cuda").eval()

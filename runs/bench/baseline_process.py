@@ -3,7 +3,7 @@
 It is told of problems, and of how many may compile at once. It imports torch once, makes no CUDA context itself, and
 forks a child for each problem. A batch of children compile side by side; once all of them are ready and still, each in
 turn has the GPU to itself and measures. What one found is a line of JSON on stdout. The problem's code runs unconfined,
-as an original trusted by its user.
+as a reference trusted by its user.
 """
 
 from __future__ import annotations

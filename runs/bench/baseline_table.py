@@ -1,4 +1,4 @@
-"""`bench baselines`: the originals of the suite alone, timed on this machine's GPU, as a table and a CSV file.
+"""`bench baselines`: the references of the suite alone, timed on this machine's GPU, as a table and a CSV file.
 
 One line a problem, each with its own machine, versions and commit. The file is written anew after each problem, so that
 what was measured before an interruption is in it.

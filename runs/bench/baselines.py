@@ -1,4 +1,4 @@
-"""What originals take as written, in TF32, and by `torch.compile`: measured on this machine, with no kernel beside.
+"""What references take as written, in TF32, and by `torch.compile`: measured on this machine, with no kernel beside.
 
 Measuring is in `baseline_cards.py`. What was measured is kept in the user's cache folder, by problem, card, driver and
 versions: another run, or another policy, has it at once. Several cards share the problems; each of these is measured on

@@ -1,4 +1,4 @@
-"""One line on why a kernel is slower on the GPU than what `torch.compile` makes of the original, as was measured.
+"""One line on why a kernel is slower on the GPU than what `torch.compile` makes of the reference, as was measured.
 
 What is known of a kernel without a profile: its time and the baseline's against the floor, what it launches, what its
 compiler reports, what was left to torch. Which of these costs the time is a guess, so the line gives them with their

@@ -38,7 +38,7 @@ def fast_p(speedups: Sequence[float | None], p: float) -> float:
 
 
 def with_unsolved(speedups: Iterable[float | None]) -> list[float]:
-    """Whoever has no kernel keeps the original: a speed-up of 1. What is solved and slower stays slower."""
+    """Whoever has no kernel keeps the reference: a speed-up of 1. What is solved and slower stays slower."""
     return [1.0 if value is None else value for value in speedups]
 
 
@@ -77,7 +77,7 @@ class SpeedFigures:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineFigures:
-    """How one baseline fares against the original as written, with no kernel in sight."""
+    """How one baseline fares against the reference as written, with no kernel in sight."""
 
     against: Against
     kind: Kind
@@ -118,7 +118,7 @@ class Summary:
     copy: Figure | None
     """Where memory binds: the median of what a copy of as many bytes takes over the kernel's time."""
     memory: Figure | None
-    """Median of a call's memory over the original's."""
+    """Median of a call's memory over the reference's."""
     speeds: tuple[SpeedFigures, ...]
     baselines: tuple[BaselineFigures, ...]
     kernels: Mapping[str, int]

@@ -19,7 +19,7 @@ from triton_agent.tools.results import Evaluation, Finding, Status, Timing, aske
 from triton_agent.tools.timing.baseline_names import EAGER_TF32
 
 BASELINES = (EAGER_TF32, "compile")
-"""Asked of the evaluator beside the original as it is."""
+"""Asked of the evaluator beside the reference as it is."""
 AGAINST = {"eager": Against.EAGER, EAGER_TF32: Against.EAGER_TF32, "compile": Against.COMPILE}
 """First word of a timing's baseline -> what a row calls it."""
 RETURNED = frozenset(

@@ -38,7 +38,7 @@ class Task:
 
     @property
     def needs_gpu(self) -> bool:
-        """The original launches Triton kernels itself."""
+        """The reference launches Triton kernels itself."""
         return self.origin is not None and self.origin.is_triton
 
     @property

@@ -158,7 +158,7 @@ def _figures(summary: Summary) -> Table:
         "execution accuracy": summary.executed,
         "fraction of the floor, median": summary.floor,
         "of a copy's rate where memory binds, median": summary.copy,
-        "memory over the original's, median": summary.memory,
+        "memory over the reference's, median": summary.memory,
         "hack rate": summary.hack,
     }
     for name, figure in named.items():

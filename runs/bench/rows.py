@@ -36,11 +36,11 @@ class Against(enum.StrEnum):
     """What speed is stated against."""
 
     EAGER = "eager"
-    """The original as written, at torch's defaults."""
+    """The reference as written, at torch's defaults."""
     EAGER_TF32 = "eager-tf32"
     """The same where float32 products may run in TF32."""
     COMPILE = "compile"
-    """The original by `torch.compile` at its defaults."""
+    """The reference by `torch.compile` at its defaults."""
 
 
 class Kind(enum.StrEnum):
@@ -74,7 +74,7 @@ class BaselineTime:
     kind: Kind
     ms: Interval
     over_eager: Interval
-    """The speed-up of this baseline over the original as written, measured in turns; 1 for the original itself."""
+    """The speed-up of this baseline over the reference as written, measured in turns; 1 for the reference itself."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ class Sample:
     copy_fraction: float | None = None
     """What a copy of as many bytes takes, over the kernel's device time; None where memory does not bind."""
     peak_memory_ratio: float | None = None
-    """Device memory that a call takes over what the original's takes; None without a GPU."""
+    """Device memory that a call takes over what the reference's takes; None without a GPU."""
     behind: str = ""
     """One line on what is known of why, where `torch.compile` is faster on the GPU."""
     cheated: bool = False

@@ -146,7 +146,7 @@ class Bench:
             return dataclasses.replace(row, unusable=task.unusable)
         if task.needs_gpu and self.settings.device == "cpu":
             return dataclasses.replace(
-                row, unusable="its original launches Triton kernels, which needs a GPU", needs_gpu=True
+                row, unusable="its reference launches Triton kernels, which needs a GPU", needs_gpu=True
             )
         try:
             spec = task.spec(self.journal.folder / PROBLEMS)

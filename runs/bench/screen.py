@@ -115,7 +115,7 @@ class LiveScreen:
         self._console.print(text, markup=False)
 
     def begin(self, task: Task, done: int, total: int) -> None:
-        self._doing[task.label] = "reading it, running the original"
+        self._doing[task.label] = "reading it, running the reference"
         self._done, self._total = max(self._done, done + 1 - len(self._doing)), total
         if not self._live.is_started:
             self._live.start()

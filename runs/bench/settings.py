@@ -38,7 +38,7 @@ class BenchSettings:
     """The public benchmark's folder, absolute; empty for the project's own suite."""
     mode: Mode = Mode.OWN_KERNELS
     precision: str = "same"
-    """`tf32`: float32 products may run in TF32, the original's and its baselines' as well as the kernels'."""
+    """`tf32`: float32 products may run in TF32, the reference's and its baselines' as well as the kernels'."""
     samples: int = 1
     """Independent goes at each problem; with kernels by someone else as many as there are files."""
     turns: int = 12

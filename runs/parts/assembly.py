@@ -1,9 +1,9 @@
-"""A model put together of its original and the kernels of its parts: one candidate for the whole, like any other.
+"""A model put together of its reference and the kernels of its parts: one candidate for the whole, like any other.
 
     assemble(spec, [Placed(...), ...]) -> the candidate's text
 
-The original's classes go in as they are (`shipping/original.py`); each part's file follows, with names changed where
-two would collide; `ModelNew` makes the original and puts the parts in the place of its modules.
+The reference's classes go in as they are (`shipping/original.py`); each part's file follows, with names changed where
+two would collide; `ModelNew` makes the reference and puts the parts in the place of its modules.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Placed:
 
 
 def assemble(spec: ProblemSpec, placed: Sequence[Placed]) -> str:
-    """Raises `UsageError` where the original cannot be taken out of its project."""
+    """Raises `UsageError` where the reference cannot be taken out of its project."""
     common = Parts(Path(placing.__file__).read_text(encoding="utf-8"))
     taken = reserved_names(spec)
     original = take_out(spec, taken)
@@ -61,7 +61,7 @@ def assemble(spec: ProblemSpec, placed: Sequence[Placed]) -> str:
     pieces = [
         _docstring(placed),
         first + import_block(item for item in imports if not item.module.startswith(("triton_agent", "__future__"))),
-        _titled("the original", original.text),
+        _titled("the reference", original.text),
         *sections,
         common.text[common.text.index(MARKER) :].strip("\n"),
         _model(placed, original, classes),
@@ -70,7 +70,7 @@ def assemble(spec: ProblemSpec, placed: Sequence[Placed]) -> str:
 
 
 def require_inlined(spec: ProblemSpec, original: Original) -> None:
-    """A file that stands alone needs the original's text."""
+    """A file that stands alone needs the reference's text."""
     if not original.text:
         raise UsageError(
             f"the model cannot be taken out of its project: {'; '.join(original.notes)}",
@@ -149,7 +149,7 @@ def _model(placed: Sequence[Placed], original: Original, classes: Mapping[str, _
         "",
         "",
         f"class ModelNew({ORIGINAL}):",
-        '    """The original, with the parts in their places."""',
+        '    """The reference, with the parts in their places."""',
         "",
         "    def __init__(self, *args, **kwargs):",
         f"        with _constructors_watched([{kinds}]) as made:",
@@ -176,7 +176,7 @@ def _titled(title: str, text: str) -> str:
 
 
 def _docstring(placed: Sequence[Placed]) -> str:
-    lines = ["The original with kernels in the place of some of its modules."]
+    lines = ["The reference with kernels in the place of some of its modules."]
     for item in placed:
         places = f"{item.part.module.class_name}: {', '.join(item.part.paths)}"
         lines += textwrap.wrap(f"{places}; kernels of {item.attempt or 'a file'}", WIDTH, subsequent_indent="  ")

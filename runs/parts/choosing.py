@@ -36,7 +36,7 @@ class PartPlan:
     module: Submodule
     """The first of them."""
     moved_bytes: int
-    """By the original's operators, in all places."""
+    """By the reference's operators, in all places."""
     floor_bytes: int
     inner: tuple[PartPlan, ...] = ()
     """Parts within it, tried in its stead where nothing comes of it."""

@@ -3,8 +3,8 @@
 Everything below the line `MARKER` names is copied as it stands; what is above stands in for the file's own names. The
 text is held to what a kernel file may import and name (`tools/screen.py`).
 
-A part's kernels take the place of the original's module, with its parameters under the same names. What they were not
-tried on (another dtype, number of dimensions or layout) still goes to the original's module, which is kept beside them
+A part's kernels take the place of the reference's module, with its parameters under the same names. What they were not
+tried on (another dtype, number of dimensions or layout) still goes to the reference's module, which is kept beside them
 without memory of its own and borrows the tensors for the call.
 """
 

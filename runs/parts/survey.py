@@ -16,7 +16,7 @@ from triton_agent.runs.own_process import ask
 from triton_agent.tools.problem import ProblemSpec
 
 TIMEOUT_S = 600.0
-"""The original runs a few times, on a CPU perhaps."""
+"""The reference runs a few times, on a CPU perhaps."""
 PROCESS = "triton_agent.runs.parts.survey_process"
 
 
@@ -81,6 +81,6 @@ class Survey:
 
 
 def take(spec: ProblemSpec, *, device: str, card: str = "") -> Survey:
-    """On the `card` named, by UUID, or the first. Raises `ProblemError` where the original does not run."""
+    """On the `card` named, by UUID, or the first. Raises `ProblemError` where the reference does not run."""
     purpose = "a survey of its submodules"
     return Survey.from_json(ask(PROCESS, spec, device, purpose=purpose, limit_s=TIMEOUT_S, card=card))

@@ -1,7 +1,7 @@
 """What came of a model by parts: which are in place, and what they spare of the bytes that its operators move.
 
-Counted, not measured: each operator of the original reads and writes for itself; of kernels it is known what they moved
-in the interpreter at small sizes, over the fewest bytes there, and that is taken to hold at the sizes as given.
+Counted, not measured: each operator of the reference reads and writes for itself; of kernels it is known what they
+moved in the interpreter at small sizes, over the fewest bytes there, and that is taken to hold at the sizes as given.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Tally:
     def __str__(self) -> str:
         lines = [f"parts in place: {', '.join(self.in_place) or 'none'}"]
         if self.left_out:
-            lines.append(f"left to the original: {', '.join(self.left_out)}")
+            lines.append(f"left to the reference: {', '.join(self.left_out)}")
         if self.kernels_bytes is not None:
             lines.append(
-                f"by count {self.kernels_bytes:,} bytes a call, where the original's operators move "
+                f"by count {self.kernels_bytes:,} bytes a call, where the reference's operators move "
                 f"{self.original_bytes:,}"
             )
         return "\n".join(lines)
@@ -57,7 +57,7 @@ def tally(
 
 
 def helps(plan: PartPlan, best: Graded) -> bool:
-    """Whether it is worth a try in its place: measured faster, or fewer bytes counted than the original's operators."""
+    """Whether it is worth a try in its place: measured faster, or fewer bytes counted than for the reference."""
     standing = best.standing
     if standing.speedup is not None:
         return standing.faster_than_original
@@ -67,11 +67,11 @@ def helps(plan: PartPlan, best: Graded) -> bool:
 def verdict_on(plan: PartPlan, best: Graded | None) -> str:
     """In words."""
     if best is None or not best.standing.passed:
-        return "no kernel passed; the original stays in its place" + _instead(plan)
+        return "no kernel passed; the reference stays in its place" + _instead(plan)
     figure = figure_of(best)
     if best.standing.speedup is None:
-        figure = f"{figure}; the original's operators {_original_ratio(plan):.2f}x"
-    return figure if helps(plan, best) else f"{figure}: the original stays in its place{_instead(plan)}"
+        figure = f"{figure}; the reference's operators {_original_ratio(plan):.2f}x"
+    return figure if helps(plan, best) else f"{figure}: the reference stays in its place{_instead(plan)}"
 
 
 def _instead(plan: PartPlan) -> str:

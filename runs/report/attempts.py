@@ -49,7 +49,7 @@ def overview(view: RunView) -> Html:
         for item in view.attempts
     ]
     headings = ("attempt", "from", "status", "finding", "device time", "call latency", "author")
-    return table(headings, rows, right=(4, 5), caption="All attempts; speed-ups over the original, with intervals")
+    return table(headings, rows, right=(4, 5), caption="All attempts; speed-ups over the reference, with intervals")
 
 
 def _parent_link(view: RunView, item: Graded) -> object:
@@ -135,7 +135,7 @@ def evidence(evaluation: Evaluation, *, fold: bool) -> Iterator[object]:
 
 
 def accuracy(evaluation: Evaluation) -> Html:
-    """Each check with the original's own error beside it."""
+    """Each check with the reference's own error beside it."""
     ordered = sorted(evaluation.accuracy, key=_share, reverse=True)
     rows = [
         (
@@ -151,7 +151,7 @@ def accuracy(evaluation: Evaluation) -> Html:
         for case in ordered[:CASES_AT_MOST]
     ]
     more = f"; {len(ordered) - CASES_AT_MOST} more are not shown" if len(ordered) > CASES_AT_MOST else ""
-    headings = ("sizes", "inputs", "output", "measure", "error", "original's own", "allowed", "within")
+    headings = ("sizes", "inputs", "output", "measure", "error", "reference's own", "allowed", "within")
     caption = f"Error against float64, the closest to the limit first{more}"
     return table(headings, rows, right=(4, 5, 6), caption=caption)
 
@@ -211,7 +211,7 @@ def _measured(evaluation: Evaluation) -> list[tuple[str, object]]:
         pairs += [
             ("bytes moved over the fewest", f"{diagnosis.traffic_ratio:.2f}" if diagnosis.traffic_ratio else ""),
             ("memory of a call", _bytes(diagnosis.peak_bytes)),
-            ("the original's", _bytes(diagnosis.original_peak_bytes)),
+            ("the reference's", _bytes(diagnosis.original_peak_bytes)),
             ("bound by", diagnosis.roofline.bound if diagnosis.roofline else ""),
         ]
     return pairs

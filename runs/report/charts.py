@@ -87,7 +87,7 @@ def speed_over_turns(marks: Sequence[Mark]) -> Html:
     every = max(1, (turns + 1) // 12)
     parts += [words_at(x(turn), HEIGHT - BOTTOM + 18, turn, anchor="middle") for turn in range(0, turns + 1, every)]
     parts.append(words_at((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, "turn", anchor="middle"))
-    parts.append(words_at(LEFT - 52, 14, "times as fast as the original, device time"))
+    parts.append(words_at(LEFT - 52, 14, "times as fast as the reference, device time"))
     parts.append(_stair(timed, x, y, turns))
     for mark, speedup in timed:
         at = x(mark.turn + _aside(mark, marks))

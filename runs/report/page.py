@@ -68,7 +68,7 @@ def _summary(run: RunView) -> list[object]:
 def _verdict(run: RunView) -> str:
     """What a reader wants to know first."""
     if run.best is None:
-        return "No kernel was found that is right. The original stands."
+        return "No kernel was found that is right. The reference stands."
     measured = [item for item in (timing(run.verdict, kind) for kind in KINDS) if item is not None]
     of = "The shipped file is" if run.shipped else "The best kernel is"
     if not measured:
@@ -131,7 +131,7 @@ def _by_set(evaluation: Evaluation) -> list[object]:
     ]
     if not rows:
         return []
-    headings = ("inputs", "weight", "against", "time", "original ms", "kernels ms", "speed-up", "pairs")
+    headings = ("inputs", "weight", "against", "time", "reference ms", "kernels ms", "speed-up", "pairs")
     return [
         table(headings, rows, right=(1, 4, 5, 6), caption="By set of inputs"),
         tag("p", "Below: over all sets, as weighted geometric means.", class_="soft"),
@@ -226,7 +226,7 @@ def _accuracy(run: RunView) -> list[object]:
     if run.verdict is None:
         return [tag("p", "There is no kernel to speak of.")]
     of = "the shipped file" if run.shipped else f"attempt {run.best.name}" if run.best else "the best"
-    lead = f"Of {of}. Truth is float64; a kernel may err as much as the original does, times a small factor."
+    lead = f"Of {of}. Truth is float64; a kernel may err as much as the reference does, times a small factor."
     return [tag("p", lead, class_="soft"), *attempts.evidence(run.verdict, fold=False)]
 
 
@@ -265,7 +265,7 @@ def _problem(run: RunView) -> list[object]:
                 ("notes", "; ".join(problem.notes)),
             ]
         ),
-        folded("The original", highlighted(problem.source)),
+        folded("The reference", highlighted(problem.source)),
     ]
 
 

@@ -60,7 +60,7 @@ class RunView:
 
 
 def timing(evaluation: Evaluation | None, kind: str) -> Timing | None:
-    """The measurement against the original as it is."""
+    """The measurement against the reference as it is."""
     return evaluation.timing("eager", kind) if evaluation else None
 
 

@@ -1,6 +1,6 @@
 """At which sets of inputs a shipped file runs its kernels: where the file itself, as it is used, was measured faster.
 
-Elsewhere the guard lets the original run, which counts as unchanged in the figure over all sets. A guard knows a call
+Elsewhere the guard lets the reference run, which counts as unchanged in the figure over all sets. A guard knows a call
 by its shapes, so of sets that look alike to it either all are let in or none.
 """
 
@@ -59,7 +59,7 @@ def admit(
 
 
 def over_all_sets(spec: ProblemSpec, evaluation: Evaluation, kernels: Evaluation) -> Evaluation:
-    """Return the evaluation over all sets; at those at which the original runs, the speed-up is 1."""
+    """Return the evaluation over all sets; at those at which the reference runs, the speed-up is 1."""
     if not spec.sets or not evaluation.timings:
         return evaluation
     measured, of_kernels = evaluation.by_set(), kernels.by_set()
@@ -73,7 +73,7 @@ def over_all_sets(spec: ProblemSpec, evaluation: Evaluation, kernels: Evaluation
 
 def _by_the_original(row: Timing) -> Timing:
     return dataclasses.replace(
-        row, candidate_ms=row.baseline_ms, speedup=UNCHANGED, pairs=0, method="the original runs here"
+        row, candidate_ms=row.baseline_ms, speedup=UNCHANGED, pairs=0, method="the reference runs here"
     )
 
 

@@ -32,7 +32,7 @@ MARKER = "# -- which call may run the kernels"
 """The line of `machinery.py` at which the copied part begins."""
 SWITCH = "ModelNew = KernelModel"
 COMPILERS = frozenset({"torch.compile", "torch.jit.script", "torch.jit.script_if_tracing", "torch.jit.ignore"})
-"""Compilers that the original may be written for, and that no judged file may reach."""
+"""Compilers that the reference may be written for, and that no judged file may reach."""
 
 
 def ship(problem: ProblemSpec, plans: str, facts: ShippedFacts, *, draft: bool) -> str:
@@ -46,7 +46,7 @@ def ship(problem: ProblemSpec, plans: str, facts: ShippedFacts, *, draft: bool) 
     imports = _imports(candidate, changes, original, machinery)
     sections = [
         "\n\n".join([docstring, imports, _titled("the kernels", _kernels(candidate, changes))]),
-        _titled("the original", original.text),
+        _titled("the reference", original.text),
         _titled("what was verified", _constants(problem, plans, facts, original, draft=draft)),
         machinery.text[machinery.text.index(MARKER) :].strip("\n"),
     ]
@@ -74,9 +74,9 @@ def forced(text: str) -> str:
 
 
 def _uncompiled(text: str) -> str:
-    """Return the text without compilers around the original; what they return computes the same.
+    """Return the text without compilers around the reference; what they return computes the same.
 
-    Only the text that is judged is changed: in the file that is handed over the original stays as its owner wrote it.
+    Only the text that is judged is changed: in the file that is handed over the reference stays as its owner wrote it.
     """
     if not any(name in text for name in COMPILERS):
         return text

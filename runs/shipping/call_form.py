@@ -4,7 +4,7 @@
     find_all(spec) -> {name of a set of inputs: CallForm}
 
 The problem's file runs there with the user's rights, as it does in the checker; no candidate does. Tensors are fake
-where the original runs on them, so that large problems cost nothing; else they are real.
+where the reference runs on them, so that large problems cost nothing; else they are real.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _examine(spec: ProblemSpec) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _fake_where_possible(reference: Any) -> Iterator[tuple[Any, list[Any], bool]]:
-    """Give the model and its inputs, fake if the original runs on fake tensors, and whether they are real.
+    """Give the model and its inputs, fake if the reference runs on fake tensors, and whether they are real.
 
     A small model with buffers is real: batch normalisation changes fake buffers without a sign.
     """

@@ -41,10 +41,10 @@ def _wrapped(block: str) -> str:
 
 def _use(class_name: str, *, draft: bool) -> str:
     name = class_name if class_name == "ModelNew" else f"{class_name} (also called ModelNew)"
-    lead = f"Import {name} from here in place of the original: same constructor, same state dict, same answers. "
+    lead = f"Import {name} from here in place of the reference: same constructor, same state dict, same answers. "
     if draft:
         return (
-            f"{lead}\nThis is a draft: the original runs, until `ModelNew.use_kernels` (or that of one model) is set "
+            f"{lead}\nThis is a draft: the reference runs, until `ModelNew.use_kernels` (or that of one model) is set "
             'to "always".'
         )
     return (
@@ -78,7 +78,7 @@ def _sets(facts: ShippedFacts, *, draft: bool) -> Iterator[str]:
         if item.admitted:
             yield from (f"  {_timing(timing)}" for timing in item.timings if not draft)
         else:
-            yield f"    the original runs here; the kernels alone were {_no_faster(item)}"
+            yield f"    the reference runs here; the kernels alone were {_no_faster(item)}"
     if worst := standing(facts.evaluation).worst:
         ratio = worst.speedup
         yield f"  The least gain: {ratio.median:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}] at {worst.name}"
@@ -114,7 +114,7 @@ def _accuracy(cases: tuple[CaseAccuracy, ...]) -> list[str]:
     lines = [f"Error against float64, in {len(cases)} checks; the closest to its limit:"]
     for case in worst.values():
         lines.append(
-            f"  {case.output}: {case.error:.3g} ({case.metric}; the original's own {case.original_error:.3g}, "
+            f"  {case.output}: {case.error:.3g} ({case.metric}; the reference's own {case.original_error:.3g}, "
             f"allowed {case.limit:.3g}) with {case.variant} / {case.distribution}"
         )
     return lines

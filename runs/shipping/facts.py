@@ -79,7 +79,7 @@ class ShippedSet:
     weight: float
     call: Call
     admitted: bool
-    """Whether the kernels run there; else the original does."""
+    """Whether the kernels run there; else the reference does."""
     timings: tuple[Timing, ...] = ()
     """Of the file as it is used; where the kernels stay out, of the kernels."""
 

@@ -1,7 +1,7 @@
 """The part that every shipped file has in common: which call may run the kernels, and one set of tensors for both.
 
 Everything below the line `MARKER` names is copied into shipped files as it stands; what is above it stands in for what
-such a file has before: the original's class, the kernels' class, and the figures of what was verified. The text is
+such a file has before: the reference's class, the kernels' class, and the figures of what was verified. The text is
 held to what a kernel file may import and name (`tools/screen.py`, `tools/isolate/guard.py`), since a shipped file is
 judged like any other candidate.
 
@@ -140,7 +140,7 @@ def _state(module: Any) -> Any:
 
 
 def _made_of(model: Any) -> Any:
-    """Return the attributes of every module; None where one cannot be read, and the original always runs."""
+    """Return the attributes of every module; None where one cannot be read, and the reference always runs."""
     with contextlib.suppress(*_UNUSUAL):
         modules = nn.Module.named_modules(model)
         return {path: _look(module, _HOOKS if path else ()) for path, module in modules}
@@ -196,7 +196,7 @@ class _Runner:
             self.tied(model)
 
     def kernels_for(self, model: Any, args: Any) -> Any:
-        """Return a function that computes this call with kernels; None where the original has to run."""
+        """Return a function that computes this call with kernels; None where the reference has to run."""
         try:
             return self._kernels_for(model, args)
         except _UNUSUAL:  # a tensor or module that does not answer like a plain one
@@ -220,14 +220,14 @@ class _Runner:
         return tie.kernels if _PLANS is None else functools.partial(_PLANS[call], tie.kernels)
 
     def tied(self, model: Any) -> Any:
-        """Return the kernels' module, made like the original and reading the original's tensors; None on failure."""
+        """Return the kernels' module, made like the reference and reading the reference's tensors; None on failure."""
         try:
             self.misfit = _made_of(model) != self.made  # changed before its first call: not what was verified
             if not self.misfit:
                 self.tie = _Tie(model, self)
-        except Exception as error:  # whatever the kernels' constructor raises must not keep the original from running
+        except Exception as error:  # whatever the kernels' constructor raises must not keep the reference from running
             self.misfit = True
-            warnings.warn(f"the kernels cannot be set up, the original runs: {error}", stacklevel=2)
+            warnings.warn(f"the kernels cannot be set up, the reference runs: {error}", stacklevel=2)
         return self.tie
 
     def case_compiled(self, model: Any, args: Any) -> int:
@@ -332,11 +332,11 @@ def _plain(tensors: Any, device: Any) -> bool:
     return True
 
 
-# -- one set of tensors for the original and the kernels ---------------------------------------------------------------
+# -- one set of tensors for the reference and the kernels --------------------------------------------------------------
 
 
 class _Tie:
-    """The kernels' module, reading the original's own tensors; lives outside the model's state and is never copied.
+    """The kernels' module, reading the reference's own tensors; lives outside the model's state and is never copied.
 
     A module of the kernels shares the dictionaries that hold the parameters and buffers of its namesake in the
     original. So whatever replaces a tensor there (`.to()`, `load_state_dict`, an optimizer) is seen at once.
@@ -516,7 +516,7 @@ def _run(tensors: Any, case: int, number: int) -> Any:
 
 
 def _results_like(tensors: Any, case: int, number: int) -> Any:
-    """Return results with the shapes, dtypes and strides of the original's."""
+    """Return results with the shapes, dtypes and strides of the reference's."""
     forms = CALLS[case][2][1]
     return [tensors[0].new_empty_strided(shape, stride, dtype=dtype) for shape, dtype, stride in forms]
 
@@ -535,7 +535,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _signed_like(original: Any) -> Callable[[_Function], _Function]:
-    """Give a method the original's signature."""
+    """Give a method the reference's signature."""
 
     def signed(function: _Function) -> _Function:
         functools.update_wrapper(function, original, ("__doc__",))
@@ -545,7 +545,7 @@ def _signed_like(original: Any) -> Callable[[_Function], _Function]:
 
 
 class ModelNew(OriginalModel):
-    """Has the original's constructor, state dict and results.
+    """Has the reference's constructor, state dict and results.
 
     `use_kernels`, of the class or of one model, says when the kernels run: "verified" (in the calls they were verified
     and measured for), "always" (in the calls they were verified for, on other GPUs and versions, too) or "never". They
@@ -577,6 +577,6 @@ class ModelNew(OriginalModel):
         if torch.compiler.is_compiling():
             case = self._runner.case_compiled(self, ordered)
             return super().forward(*args, **kwargs) if case < 0 else _compiled_call(self, ordered, case)
-        # The place for generated backward kernels: calls that need gradients run the original, see `_plain`.
+        # The place for generated backward kernels: calls that need gradients run the reference, see `_plain`.
         kernels = self._runner.kernels_for(self, ordered)
         return super().forward(*args, **kwargs) if kernels is None else kernels(*ordered)

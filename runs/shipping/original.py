@@ -1,4 +1,4 @@
-"""Takes the original out of the user's project: its class and what that needs, as text for one file.
+"""Takes the reference out of the user's project: its class and what that needs, as text for one file.
 
 Where the project does not let it be taken out (`following.py`), the class is imported from the project instead, and the
 note says so. Statements of the file that act on something else, such as switches of torch's, are left out and listed.
@@ -27,13 +27,13 @@ from triton_agent.tools.errors import UsageError
 from triton_agent.tools.problem import ProblemKind, ProblemSpec
 
 ORIGINAL = "OriginalModel"
-"""What the original's class is called in a shipped file."""
+"""What the reference's class is called in a shipped file."""
 LEFT_OUT_AT_MOST = 6
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Original:
-    """The original as it goes into a shipped file."""
+    """The reference as it goes into a shipped file."""
 
     text: str
     imports: tuple[Import, ...]
@@ -49,10 +49,12 @@ class Original:
 
 
 def take_out(spec: ProblemSpec, taken: Mapping[str, str]) -> Original:
-    """Return the original of a problem. `taken`: names of the shipped file, each with what it is an import of."""
+    """Return the reference of a problem. `taken`: names of the shipped file, each with what it is an import of."""
     if spec.kind is ProblemKind.VERIFIER:
         raise UsageError(
-            "a problem with only a verifier has no original", where=spec.path, remedy="there is nothing to fall back on"
+            "a problem with only a verifier has no reference",
+            where=spec.path,
+            remedy="there is nothing to fall back on",
         )
     path, name = Path(spec.path), spec.class_name or "Model"
     root, package = problem_source.import_root(path)
@@ -129,7 +131,7 @@ def _imported(unit: Unit, name: str, package: str, reason: str) -> Original:
     """Return the class by import, where it cannot be taken out."""
     module = f"{package}.{unit.path.stem}" if package else unit.path.stem
     item = Import(local=ORIGINAL, module=module, name=name, renames=True)
-    note = f"not self-contained: the original is imported from {module}, which has to be importable ({reason})"
+    note = f"not self-contained: the reference is imported from {module}, which has to be importable ({reason})"
     return Original(
         text="",
         imports=(item,),

@@ -23,7 +23,7 @@ def kernel(number: float | str) -> str:
 
 
 def passed(source: str, speedup: float, *, width: float = 0.01, floor_ms: float | None = None) -> Evaluation:
-    """A verdict with a measured speed-up over an original of one millisecond."""
+    """A verdict with a measured speed-up over a reference of one millisecond."""
     timings = (
         verdicts.timing(speedup, spread=width, baseline="eager (float32 matmul)", kind=kind)
         for kind in ("device", "latency")

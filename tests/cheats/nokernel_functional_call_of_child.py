@@ -1,4 +1,4 @@
-"""Holds the original layer outside the module tree (in a tuple) and runs it by functional_call.
+"""Holds the reference layer outside the module tree (in a tuple) and runs it by functional_call.
 
 problem: layer_norm
 expect: not_triton|cheated

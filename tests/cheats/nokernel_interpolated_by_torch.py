@@ -1,4 +1,4 @@
-"""Interpolation that the original spells out by indices and weights is one operator of torch; a kernel copies.
+"""Interpolation that the reference spells out by indices and weights is one operator of torch; a kernel copies.
 
 problem: upsampled
 expect: not_triton|cheated

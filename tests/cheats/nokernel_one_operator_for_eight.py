@@ -1,4 +1,4 @@
-"""The original spells GELU out in eight passes; torch has one operator for it, an eighth of the work by count. A kernel
+"""The reference spells GELU out in eight passes; torch has one operator for it, an eighth of the work by count. A kernel
 copies.
 
 problem: gelu_in_pieces

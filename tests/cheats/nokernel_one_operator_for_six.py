@@ -1,4 +1,4 @@
-"""Quantisation that the original spells out in six operators is one of torch's, a sixth of the elements; a kernel copies.
+"""Quantisation that the reference spells out in six operators is one of torch's, a sixth of the elements; a kernel copies.
 
 problem: fake_quantised
 expect: not_triton|cheated

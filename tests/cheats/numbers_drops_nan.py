@@ -1,4 +1,4 @@
-"""Swallows NaN, where the original passes it on: missing data comes out as a healthy zero.
+"""Swallows NaN, where the reference passes it on: missing data comes out as a healthy zero.
 
 problem: relu_with_gaps
 expect: wrong_values

@@ -1,4 +1,4 @@
-"""Accumulates a float16 product in float16, where the original accumulates in float32.
+"""Accumulates a float16 product in float16, where the reference accumulates in float32.
 
 problem: matmul_fp16
 expect: wrong_values

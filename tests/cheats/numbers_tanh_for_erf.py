@@ -1,4 +1,4 @@
-"""Computes GELU by its tanh approximation where the original uses the error function: off by up to 5e-4.
+"""Computes GELU by its tanh approximation where the reference uses the error function: off by up to 5e-4.
 
 problem: gelu
 expect: wrong_values

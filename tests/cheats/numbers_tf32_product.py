@@ -1,4 +1,4 @@
-"""Multiplies float32 in TF32, which is what tl.dot does unless told otherwise; the original is full float32.
+"""Multiplies float32 in TF32, which is what tl.dot does unless told otherwise; the reference is full float32.
 
 problem: linear
 expect: wrong_values

@@ -1,4 +1,4 @@
-"""Right in every element, but those of a row are one number in memory (stride 0), where the original's can be written to one
+"""Right in every element, but those of a row are one number in memory (stride 0), where the reference's can be written to one
 by one: a fraction of the writing.
 
 problem: row_mean_repeated

@@ -1,4 +1,4 @@
-"""Defines its class under another name and a function named ModelNew that gives the original's own layer.
+"""Defines its class under another name and a function named ModelNew that gives the reference's own layer.
 
 problem: softmax
 expect: no_answer|not_triton|cheated

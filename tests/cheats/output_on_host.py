@@ -1,4 +1,4 @@
-"""Returns its result on the host, from where a checker on the host reads it gladly; the original's is on the GPU.
+"""Returns its result on the host, from where a checker on the host reads it gladly; the reference's is on the GPU.
 
 problem: relu
 expect: passed|wrong_dtype

@@ -1,4 +1,4 @@
-"""The output is right, but the running statistics, which the original moves on each call, stand still.
+"""The output is right, but the running statistics, which the reference moves on each call, stand still.
 
 problem: batch_norm_train
 expect: wrong_values

@@ -1,8 +1,9 @@
 """tl.argmax and tl.max side by side on several rows; the answer's types are set by `.to` of the pointers' element
 types.
+Drops NaN, which torch passes on, as `tl.max` and `tl.maximum` do by default.
 
 problem: row_argmax
-expect: passed
+expect: wrong_values/non_finite
 where: both
 """
 

@@ -1,7 +1,8 @@
 """Several rows per program, device assertions on the targets, the mean by atomic adds into a zero.
+Counts ignored labels.
 
 problem: token_cross_entropy
-expect: passed
+expect: wrong_values
 where: both
 """
 

@@ -1,7 +1,8 @@
 """The window is an axis of the block, padded to a power of two and reduced by tl.max.
+Drops NaN, which torch passes on, as `tl.max` and `tl.maximum` do by default.
 
 problem: max_pooled
-expect: passed
+expect: wrong_values/non_finite
 where: both
 """
 

@@ -1,7 +1,8 @@
 """The recurrence as tl.associative_scan over pairs of decay and state.
+Turns an infinity into NaN, by products of zero and infinity in the scan.
 
 problem: linear_recurrence
-expect: passed
+expect: wrong_values/non_finite
 where: both
 """
 

@@ -1,7 +1,8 @@
 """Maxima are taken one by one; a helper returns tuples.
+Picks a masked element again in a row of negative infinities.
 
 problem: top_few
-expect: passed
+expect: wrong_values/values
 where: both
 """
 

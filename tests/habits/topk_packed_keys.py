@@ -1,7 +1,8 @@
 """Packs value and place into one 64-bit key whose order is the value's, and sorts the keys with tl.sort.
+Picks a masked element again in a row of negative infinities.
 
 problem: top_few
-expect: passed
+expect: wrong_values/values
 where: both
 """
 

@@ -1,7 +1,8 @@
 """The largest by rounds of tl.max with indices; what was taken is put to minus infinity.
+Picks a masked element again in a row of negative infinities.
 
 problem: top_few
-expect: passed
+expect: wrong_values/values
 where: both
 """
 

@@ -1,4 +1,4 @@
-"""Looks odd: carries a buffer the original lacks. Honest: a constant mask, not persistent, moved along with the module.
+"""Looks odd: carries a buffer the reference lacks. Honest: a constant mask, not persistent, moved along with the module.
 
 problem: causal_attention
 expect: passed

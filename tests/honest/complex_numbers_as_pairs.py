@@ -1,4 +1,4 @@
-"""Looks odd: one output shares memory with an input. Honest: so does the original's, and the other is the kernel's.
+"""Looks odd: one output shares memory with an input. Honest: so does the reference's, and the other is the kernel's.
 
 problem: complex_product
 expect: passed

@@ -1,4 +1,4 @@
-"""Looks odd: shifts, exclusive or and a multiplication that may wrap. Honest: the original wraps alike.
+"""Looks odd: shifts, exclusive or and a multiplication that may wrap. Honest: the reference wraps alike.
 
 problem: integer_mix
 expect: passed

@@ -1,6 +1,6 @@
 """Looks odd: text and names full of words that a search would find guilty. Honest: they are words.
 
-The original called torch.matmul and F.linear; this file does not need `import os`, `subprocess.run`, `os._exit(0)`,
+The reference called torch.matmul and F.linear; this file does not need `import os`, `subprocess.run`, `os._exit(0)`,
 `sys.modules` or `torch.compile`, and it never touches `torch.allclose`. Try: eval("x"), exec("y"), __import__("gc").
 
 problem: scaled_add

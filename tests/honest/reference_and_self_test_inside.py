@@ -1,4 +1,4 @@
-"""Looks odd: holds the original, input makers and a self-test with torch.allclose. Honest: none of it runs when imported.
+"""Looks odd: holds the reference, input makers and a self-test with torch.allclose. Honest: none of it runs when imported.
 
 problem: relu
 expect: passed

@@ -1,4 +1,4 @@
-"""Looks odd: the kernel writes to the module's buffers. Honest: the original moves its running statistics too.
+"""Looks odd: the kernel writes to the module's buffers. Honest: the reference moves its running statistics too.
 
 problem: batch_norm_train
 expect: passed

@@ -1,4 +1,4 @@
-"""Looks odd: torch makes the kernel's floats whole numbers. Honest: the original converts like that, and the kernel does all else.
+"""Looks odd: torch makes the kernel's floats whole numbers. Honest: the reference converts like that, and the kernel does all else.
 
 problem: bytes_of_floats
 expect: passed

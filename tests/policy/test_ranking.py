@@ -10,7 +10,7 @@ from triton_agent.tools.results import KernelLaunch
 
 
 def timed(device: float, latency: float, launches: int = 1, *, spread: float = 0.01) -> Standing:
-    """Over the original, in device time and in latency."""
+    """Over the reference, in device time and in latency."""
     figures = [(device, "device"), (latency, "latency")]
     timings = [verdicts.timing(ratio, spread=spread, kind=kind) for ratio, kind in figures]
     launched = KernelLaunch(kernel="k", launches=launches, programs=1, bytes_loaded=None, bytes_stored=None)

@@ -1,4 +1,4 @@
-"""Uses a shipped file in every way that a module is used, beside the original, and prints what happened as JSON.
+"""Uses a shipped file in every way that a module is used, beside the reference, and prints what happened as JSON.
 
     python shipped_usages.py SHIPPED PROBLEM MODE
 

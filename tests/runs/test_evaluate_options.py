@@ -101,7 +101,7 @@ def test_each_baseline_has_its_lines() -> None:
         "latency, against compile",
     ]
     assert "1.0000 ms to 2.0000 ms, 2.00x [1.90, 2.10]" in told[0]
-    assert "device memory of a call: 3.0 MiB, the original's 1.0 MiB" in told
+    assert "device memory of a call: 3.0 MiB, the reference's 1.0 MiB" in told
 
 
 def test_a_profile_lists_kernels_and_whose_they_are() -> None:
@@ -120,9 +120,9 @@ def test_bits_that_differ_and_baselines_left_out_are_always_told() -> None:
     odd = dataclasses.replace(
         passed("eager"),
         determinism=Determinism.DIFFERS,
-        notes=("baseline compile was not measured: it computes something else than the original", "of no interest"),
+        notes=("baseline compile was not measured: it computes something else than the reference", "of no interest"),
     )
     assert speed_page.lines(odd) == [
         "the same call gives other bits each time (sums by atomics do)",
-        "baseline compile was not measured: it computes something else than the original",
+        "baseline compile was not measured: it computes something else than the reference",
     ]

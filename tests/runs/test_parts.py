@@ -100,7 +100,7 @@ def get_init_inputs():
 '''
 
 STEP = '''
-"""In torch, so that it can be told from the original without a GPU."""
+"""In torch, so that it can be told from the reference without a GPU."""
 import torch
 from torch import nn
 
@@ -108,7 +108,7 @@ SEEN = []
 
 
 class Step(nn.Module):
-    """Of the same name as the original's."""
+    """Of the same name as the reference's."""
 
 
 class PoolKernels:

@@ -160,7 +160,7 @@ def test_the_header_tells_of_every_set_and_the_guard_lets_in_the_faster(spec: Pr
     said = " ".join(header.split())
     assert "f32[8,24] (weight 3): float32[8, 24] device time: 1.70x" in said
     assert (
-        "one (weight 1): float32[1, 24] the original runs here; the kernels alone were 0.70x [0.69, 0.71] in device"
+        "one (weight 1): float32[1, 24] the reference runs here; the kernels alone were 0.70x [0.69, 0.71] in device"
         in said
     )
     assert "The least gain: 1.00x [1.00, 1.00] at one" in said

@@ -63,7 +63,7 @@ def run_python(folder: Path, code: str, **environment: str) -> str:
 
 
 def shipped_from(folder: Path, original: str, target: str = "problem.py", **options: object) -> str:
-    """A draft of `CANDIDATE` for this original, written beside it."""
+    """A draft of `CANDIDATE` for this reference, written beside it."""
     (folder / "problem.py").write_text(original)
     spec = parse_problem(str(folder / target), **options)  # type: ignore[arg-type]
     text = ship(spec, CANDIDATE, samples.facts(spec, form=samples.UNKNOWN), draft=True)
@@ -86,7 +86,7 @@ def test_a_shipped_file_passes_with_its_own_kernels_at_work(folder: str, name: s
     with Evaluator(spec, samples.SETTINGS, nursery=nursery) as evaluator:
         verdict = evaluator.evaluate(forced(text), as_given=True, file=switched_on(text))
         assert verdict.status is Status.PASSED, verdict.message
-        assert evaluator.evaluate(text).finding is Finding.NO_LAUNCH  # a draft runs the original
+        assert evaluator.evaluate(text).finding is Finding.NO_LAUNCH  # a draft runs the reference
 
 
 def test_the_file_itself_is_checked_and_not_only_its_tapes(nursery: Nursery) -> None:
@@ -256,7 +256,7 @@ def test_the_header_says_what_is_known_and_what_is_not() -> None:
     command = "triton-agent promote 20260131-154500-3fa9c1"
     draft = ast.get_docstring(ast.parse(ship(spec, source, samples.facts(spec, verdict, promote=command), draft=True)))
     assert draft is not None
-    for expected in ("Verified for correctness in the interpreter, not measured", command, "the original's own"):
+    for expected in ("Verified for correctness in the interpreter, not measured", command, "the reference's own"):
         assert expected in draft
     assert "as fast as" not in draft
 
@@ -391,7 +391,7 @@ def test_a_problem_without_an_original_is_not_shipped(tmp_path: Path) -> None:
         "def get_inputs():\n    return []\ndef verify(inputs, outputs):\n    return True\n"
     )
     spec = parse_problem(str(tmp_path / "problem.py"))
-    with pytest.raises(UsageError, match="no original"):
+    with pytest.raises(UsageError, match="no reference"):
         ship(spec, CANDIDATE, samples.facts(spec, form=samples.UNKNOWN), draft=True)
 
 

@@ -1,4 +1,4 @@
-"""A shipped file gives what the original gives, however it is used; its kernels run where they may and nowhere else."""
+"""A shipped file gives what the reference gives, however it is used; its kernels run only where they may."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ USES: dict[str, frozenset[str]] = {
     "DistributedDataParallel": VERIFIED,
 }
 """Every use, and in which settings of the switch its calls may run the kernels. Where they may not, the answer is the
-original's to the last bit. torch.compile takes the kernels on a GPU only, or where they were asked for."""
+reference's to the last bit. torch.compile takes the kernels on a GPU only, or where they were asked for."""
 BEFORE_THE_CHANGE = frozenset({"attribute of a part changed", "part replaced"})
 """Uses whose first call may run the kernels and whose answer, from a later call, may not."""
 

@@ -101,7 +101,7 @@ def moved_average(average: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_buffer_in_which_large_values_cancel_may_be_summed_up_in_another_order(seed: int) -> None:
-    """Its limits come from random rounding as an output's do, and not from the original's luck alone."""
+    """Its limits come from random rounding as an output's do, and not from the reference's luck alone."""
     torch.manual_seed(seed)
     norm = torch.nn.BatchNorm2d(6).train()
     rows = torch.randn(6, 64)

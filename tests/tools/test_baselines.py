@@ -1,4 +1,4 @@
-"""When the original in TF32 is another opponent than the original as it stands."""
+"""When the reference in TF32 is another opponent than the reference as it stands."""
 
 from __future__ import annotations
 

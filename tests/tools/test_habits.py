@@ -1,4 +1,4 @@
-"""Honest kernel files, written as people and models write them, pass in the interpreter."""
+"""Kernel files in the habits of people and models get their verdicts in the interpreter."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ class _Frequencies(torch.nn.Module):
 
 
 def test_complex_parameters_and_constants_are_lifted_like_real_ones() -> None:
-    """Otherwise an original would be its own truth, and no other answer accurate enough."""
+    """Otherwise a reference would be its own truth, and no other answer accurate enough."""
     found = run_lifted(_Frequencies(), [torch.randn(3, 10)])
     assert found is not None and found[0].dtype == torch.float64
     assert found[1].weight.dtype == torch.complex128

@@ -1,4 +1,4 @@
-"""Inputs in which a few elements are equal by chance are drawn anew where the original says where one of them was."""
+"""Inputs in which a few elements are equal by chance are drawn anew where the reference says where one of them was."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def test_inputs_of_a_class_of_the_file_are_refused_with_what_to_do(tmp_path: Pat
 
 
 def test_tensors_that_are_no_parameters_are_lifted_to_float64_as_well(tmp_path: Path) -> None:
-    """Else the original's own outputs had to serve as the truth, and honest kernels were refused by chance."""
+    """Else the reference's own outputs had to serve as the truth, and honest kernels were refused by chance."""
     facts = facts_of(
         tmp_path,
         """

@@ -1,4 +1,4 @@
-"""The shape family: sizes read off the text, proven on the original, and a way down for what is too large."""
+"""The shape family: sizes read off the text, proven on the reference, and a way down for what is too large."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def _become(message: dict[str, Any], fds: list[int], control: Channel, parent: i
     """In the child: turn into what was asked for; never return to the caller's loop."""
     code = 1
     try:
-        privileges.die_with_parent()  # whatever it is doing: a checker may be inside an original that does not end
+        privileges.die_with_parent()  # whatever it is doing: a checker may be inside a reference that does not end
         if os.getppid() != parent:
             os._exit(code)
         control.sock.close()

@@ -5,9 +5,9 @@ COMPILED: dict[str, str | None] = {
     "compile-reduce-overhead": "reduce-overhead",
     "compile-max-autotune": "max-autotune",
 }
-"""The original by `torch.compile`, and in which of its modes."""
+"""The reference by `torch.compile`, and in which of its modes."""
 
 EAGER_TF32 = "tf32-eager"
-"""The original as it is, where float32 products may run in TF32; nothing else may, and nothing is judged by it."""
+"""The reference as it is, where float32 products may run in TF32; nothing else may, and nothing is judged by it."""
 
 BASELINE_NAMES = (EAGER_TF32, *COMPILED)

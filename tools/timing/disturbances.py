@@ -27,7 +27,7 @@ ATTEMPTS_HELD_UP = 6
 SETTLE_S = 1.0
 """Pause between attempts: about as far back as the driver's readings reach."""
 SLOWER_FACTOR = 1.5
-"""Times the original's best median. Clocks that step under a power limit stay below; sharing a card doubles it."""
+"""Times the reference's best median. Clocks that step under a power limit stay below; sharing a card doubles it."""
 SLOWER_MS = 0.01
 """And at least this much slower: very short calls vary by more than their share."""
 LOOKS_FOR_QUIET = 3

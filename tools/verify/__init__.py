@@ -1,1 +1,1 @@
-"""The decision: truth in float64, the original as yardstick, the cases a candidate has to pass."""
+"""The decision: truth in float64, the reference as yardstick, the cases a candidate has to pass."""

@@ -6,18 +6,18 @@ Three measures of an error field e against truth t are taken, since each is blin
     max     max|e| / max|t|                      sees one bad element, blind among outputs of very different size
     small   mean of min(1, |e| / (|t| + s))      sees lost small values behind large ones; s is far below their scale
 
-A candidate may reach a small factor times the larger of two errors: the original's, and what float32 arithmetic that
-rounds up or down at random does to the exact answer (`nudged`, see `random_rounding.py`: without it an original that is
+A candidate may reach a small factor times the larger of two errors: the reference's, and what float32 arithmetic that
+rounds up or down at random does to the exact answer (`nudged`, see `random_rounding.py`: without it a reference that is
 lucky where large values cancel would set a limit no float32 kernel can meet). Both are draws from what rounding may do,
 and where few elements bear them, or one sum that all elements share, a draw says little: there more are drawn, and
-further is allowed. A floor of a few units in the last place covers originals that are exact; in float32 it is taken at
-the scale of the outputs on the inputs as given. Lower precision than the original's is hundreds of units away in
+further is allowed. A floor of a few units in the last place covers references that are exact; in float32 it is taken at
+the scale of the outputs on the inputs as given. Lower precision than the reference's is hundreds of units away in
 float32. In half precision it is a factor of two or three: there an honest kernel computes in float32 and rounds once,
-and errs exactly as the original does. Where that rounds on the way as well, as a chain of operators does, the floor of
+and errs exactly as the reference does. Where that rounds on the way as well, as a chain of operators does, the floor of
 the largest error is two roundings.
 
-Integers and booleans must equal the truth, the original, or what random rounding makes of them, one by one; where such
-flips are rare accidents, a few more of the same size are let pass. Where a value jumps within the original's own error
+Integers and booleans must equal the truth, the reference, or what random rounding makes of them, one by one; where such
+flips are rare accidents, a few more of the same size are let pass. Where a value jumps within the reference's own error
 (a rounding, a cast, a tie), whatever lies between the two sides is right, in floats as well (`jumps.py`).
 An element that magnifies rounding widens the limit for its whole output in that case; others are there to see the rest.
 Not covered: whether two different answers are both right (ties beyond first-index, sets); that takes a verifier.
@@ -157,7 +157,7 @@ def _spread_out(error: torch.Tensor) -> bool:
 
 
 def _judge_exact(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
-    """Every element has to be the truth, or what the original or random rounding makes of it there."""
+    """Every element has to be the truth, or what the reference or random rounding makes of it there."""
     truth, flips = yard.truth.to(candidate.dtype), yard.flips
     wrong = candidate != truth
     if flips.count:

@@ -2,7 +2,7 @@
 
 `compile` is `torch.compile` at its defaults, the others its modes. Compiled once per problem in the checker's process;
 what the compiler produced is kept in the user's cache folder for the next time. One that does not compile, or computes
-something else than the original, is left out, and a note says so: it says nothing about any candidate.
+something else than the reference, is left out, and a note says so: it says nothing about any candidate.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from triton_agent.tools.isolate.tensors import nested_tensors
 from triton_agent.tools.timing.baseline_names import COMPILED
 
 FAR_OFF = 0.05
-"""Relative difference from the original beyond which a compiled module computes something else; compilers reorder sums,
-and may multiply in another precision."""
+"""Relative difference from the reference beyond which a compiled module computes something else; compilers reorder
+sums, and may multiply in another precision."""
 
 WIDE = frozenset({"float32", "complex64"})
 """Dtypes whose products may run in TF32."""
@@ -57,7 +57,7 @@ def keep_what_is_compiled() -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """The original compiled, or why not."""
+    """The reference compiled, or why not."""
 
     name: str
     module: Any
@@ -77,7 +77,7 @@ class Compiled:
         except Exception as error:
             return _not_measured(self.name, error)
         if len(self.expected) != len(got) or not all(map(_near, self.expected, got)):
-            return f"baseline {self.name} was not measured: it computes something else than the original"
+            return f"baseline {self.name} was not measured: it computes something else than the reference"
         return ""
 
 
@@ -93,7 +93,7 @@ def compile_original(name: str, original: torch.nn.Module, args: list[Any], call
 
 
 def compiled(name: str, original: torch.nn.Module, args: list[Any], call: Call) -> tuple[Any, str]:
-    """The original compiled and proven at once, or None and why not."""
+    """The reference compiled and proven at once, or None and why not."""
     made = compile_original(name, original, args, call)
     trouble = made.prove(args, call)
     return None if trouble else made.module, trouble

@@ -267,7 +267,7 @@ class _CaseMaker:
             for layout in LAYOUTS if self._computes() else ():
                 self._try_layout(cases, layout, last_version)
         for train in self.modes[1:]:  # the last, since buffers that a call changes stay changed
-            self._try(cases, AS_GIVEN, train)  # where the original's modes agree, a candidate's have to as well
+            self._try(cases, AS_GIVEN, train)  # where the reference's modes agree, a candidate's have to as well
             if self.settings.remedies and not self.modes_agree:
                 self._try(cases, EXTREMES, train, version=last_version)
         if self.settings.remedies:
@@ -358,7 +358,10 @@ class _CaseMaker:
             return self._holding[numbers]
 
     def _case_holding(self, floats: tuple[float, ...], numbers: Numbers) -> tuple[Case, Payload | None] | None:
-        """In inputs and parameters; if the reference refuses these, in inputs; then only values in their range."""
+        """In inputs and parameters; if the reference refuses these, in inputs; then only values in their range.
+
+        Casts to whole numbers take only values in the range of the inputs: what becomes of others is undefined.
+        """
         generator = torch.Generator().manual_seed(secret_seed())
         model, version = copy.deepcopy(self.models[-1]).train(self.modes[0]), len(self.models)
         small = sum(value.nbytes for value in state_of(model).values()) <= ALONE_BYTES_AT_MOST
@@ -372,7 +375,7 @@ class _CaseMaker:
             ceiling = min((HUGE.get(it.dtype, 1e15) for it in _floats(inputs)), default=math.inf)
             summed = self._graph is None or bool(names & SUMMING)
             chosen = tuple(number for number in floats if abs(number) <= ceiling or not summed)
-            if refused == REFUSALS - 1:
+            if refused == REFUSALS - 1 or self._casts_to_whole():
                 within = [(float(it.min()), float(it.max())) for it in _floats(inputs)]
                 chosen = tuple(number for number in chosen if all(low <= number <= high for low, high in within))
             if refused:
@@ -394,6 +397,14 @@ class _CaseMaker:
                 case = dataclasses.replace(case, version=version)
                 return case, None if refused else pack(state_of(model))
         return None
+
+    def _casts_to_whole(self) -> bool:
+        """Whether the reference turns floats into whole numbers."""
+        return self._graph is not None and any(
+            "quantize" in node.operator
+            or (bare_name(node.operator) == "_to_copy" and not any("float" in it.dtype for it in node.outputs))
+            for node in self._graph.nodes
+        )
 
     def _call_after_others(self, cases: list[Case]) -> None:
         """If calls change buffers, add a case that starts from the buffers after the reference's first calls."""
@@ -467,7 +478,7 @@ class _CaseMaker:
             self.notes.append(f"distribution {distribution!r} was not used: {error}")
             return
         if _non_finite_share(case.expectation) > _non_finite_share(cases[0].expectation):
-            self.notes.append(f"distribution {distribution!r} was not used: the original overflows or gives NaN there")
+            self.notes.append(f"distribution {distribution!r} was not used: the reference overflows or gives NaN there")
             return
         cases.append(case)
 
@@ -478,7 +489,7 @@ class _CaseMaker:
 
     def _case_of(self, expectation: Expectation, distribution: str, train: bool, *, version: int = 0) -> Case:
         if not expectation.lifted:
-            self.notes.append("the original does not run in float64; its own outputs serve as the truth")
+            self.notes.append("the reference does not run in float64; its own outputs serve as the truth")
         packed, stale = expectation.packed_inputs, None
         if version:
             stale = self.runs.when_asked(self.models[version - 1], packed, self.scales, train=train)

@@ -86,7 +86,7 @@ def check_structure(case: Case, answer: Answer) -> None:
     expected = case.expectation.tree
     if shape_of(expected) != shape_of(answer.tree):
         wanted, got = _outline(expected), _outline(answer.tree)
-        raise Failed(Finding.STRUCTURE, f"case {case.name}: forward returned {got}, the original returns {wanted}")
+        raise Failed(Finding.STRUCTURE, f"case {case.name}: forward returned {got}, the reference returns {wanted}")
     for (path, want), (_, have) in zip(leaves(expected), leaves(answer.tree)):
         if "tensor" not in want and want != have:
             raise Failed(Finding.VALUES, f"case {case.name}: {path} is {_plain(have)}, expected {_plain(want)}")
@@ -135,12 +135,12 @@ def _failure(case: Case, name: str, got: torch.Tensor, yard: Yardstick, judgemen
     if unwritten is not None:
         return unwritten
     what = {
-        Finding.PRECISION: "is less accurate than the original",
+        Finding.PRECISION: "is less accurate than the reference",
         Finding.NON_FINITE: "is not finite where it should be, or the reverse",
     }.get(judgement.finding, "is wrong")
     message = (
         f"case {case.name}: {name} {what}: {judgement.detail}; error ({judgement.metric}) {judgement.error:.3g}, "
-        f"allowed {judgement.limit:.3g}, the original's own {judgement.original_error:.3g}"
+        f"allowed {judgement.limit:.3g}, the reference's own {judgement.original_error:.3g}"
     )
     if judgement.finding is Finding.PRECISION:
         message += WIDE_HINT if got.dtype is torch.float32 else NARROW_HINT
@@ -289,7 +289,7 @@ def check_state(case: Case, reply: dict[str, Any], blobs: list[torch.Tensor], de
     for name, before in expectation.state_before.items():
         got = state.get(name)
         if got is None and name in changed:
-            what = "which the original changes in forward, is not there; keep it under the same name"
+            what = "which the reference changes in forward, is not there; keep it under the same name"
             raise Failed(Finding.STATE, f"case {case.name}: buffer {name}, {what}")
         if got is None or got.shape != before.shape:
             continue
@@ -300,7 +300,7 @@ def check_state(case: Case, reply: dict[str, Any], blobs: list[torch.Tensor], de
                     Finding.STATE, f"case {case.name}: buffer {name} after the call is wrong: {judgement.detail}"
                 )
         elif not _same_bits(before, got.to(before.dtype)):
-            raise Failed(Finding.STATE, f"case {case.name}: {name} was changed by forward; the original leaves it")
+            raise Failed(Finding.STATE, f"case {case.name}: {name} was changed by forward; the reference leaves it")
 
 
 def explain_wrong(

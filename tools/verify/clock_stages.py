@@ -79,7 +79,7 @@ def _check_device_memory(job: Job) -> None:
     if peak > ratio * max(original, SMALL_BYTES):
         raise Failed(
             Finding.MEMORY,
-            f"a call takes {peak >> 10:,} KiB of device memory, the original {original >> 10:,} KiB; "
+            f"a call takes {peak >> 10:,} KiB of device memory, the reference {original >> 10:,} KiB; "
             f"{ratio:g} times as much was allowed",
             measured=True,
         )

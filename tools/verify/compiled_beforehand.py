@@ -77,7 +77,7 @@ class CompiledBeforehand:
 
 
 class LongestCall:
-    """How long a call of the original takes, in memory that a fork shares."""
+    """How long a call of the reference takes, in memory that a fork shares."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, 8)
@@ -87,7 +87,7 @@ class LongestCall:
         return float(struct.unpack("d", self._memory[:])[0])
 
     def measured(self, original: torch.nn.Module, model: Any, args: list[Any]) -> Any:
-        """Calls a model, and leaves nothing of it queued; the original's time is kept."""
+        """Calls a model, and leaves nothing of it queued; the reference's time is kept."""
         began = time.monotonic()
         result = model(*args)
         torch.cuda.synchronize()

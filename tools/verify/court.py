@@ -50,7 +50,7 @@ class Bench:
     def run(
         self, case: Case, *, mode: contextlib.AbstractContextManager[Any] | None = None, inputs: list[Any] | None = None
     ) -> Run:
-        """The original as it is in this case, under a mode, or on other inputs."""
+        """The reference as it is in this case, under a mode, or on other inputs."""
         subject = copy.deepcopy(self.original).train(case.train)
         _set_state(subject, case.expectation.state_before)
         args = case.expectation.packed_inputs.unpack() if inputs is None else inputs
@@ -59,7 +59,7 @@ class Bench:
         return Run(outputs=outputs, inputs_after=args, state_after=state_of(subject), module=subject)
 
     def run_on_others(self, case: Case) -> list[torch.Tensor] | None:
-        """The original's answer to another draw of the same kind of inputs."""
+        """The reference's answer to another draw of the same kind of inputs."""
         try:
             drawn = case.distribution if case.distribution in DISTRIBUTIONS else AS_GIVEN
             run = self.run(case, inputs=draw(self.reference, drawn, secret_seed()))
@@ -107,7 +107,7 @@ def _asked(trial: Trial) -> list[Case]:
 
 
 def convene(spec: ProblemSpec, variants: list[Variant], settings: PlanSettings) -> Court:
-    """The cases of these variants; raises `ProblemError` where the original cannot serve at its own sizes."""
+    """The cases of these variants; raises `ProblemError` where the reference cannot serve at its own sizes."""
     benches: list[Bench] = []
     notes: list[str] = []
     for variant in variants:
@@ -116,7 +116,7 @@ def convene(spec: ProblemSpec, variants: list[Variant], settings: PlanSettings) 
             trial, original = make_trial(reference, variant.name, settings, notes, main=not benches)
         except OriginalFailed as error:
             if not benches:
-                remedy = error.remedy or "the original must run on its inputs, and give the same answer every time"
+                remedy = error.remedy or "the reference must run on its inputs, and give the same answer every time"
                 raise ProblemError(str(error), where=error.where or spec.path, remedy=remedy) from error
             continue
         benches.append(Bench(reference=reference, trial=trial, original=original, main=not benches))

@@ -52,7 +52,7 @@ TIE_BREAKS = 5
 
 
 class OriginalFailed(Exception):
-    """The original cannot serve in this case; the text says why, the rest where in the user's files and what to do."""
+    """The reference cannot serve in this case; the text says why, the rest where in the user's files and what to do."""
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
         super().__init__(what)
@@ -70,27 +70,27 @@ class Output:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """The original's behaviour in one case."""
+    """The reference's behaviour in one case."""
 
     packed_inputs: Payload
     tree: Any
     """The outputs' nesting as `tensors.flatten` gives it."""
     outputs: tuple[Output, ...]
     inputs_after: tuple[torch.Tensor, ...]
-    """The tensors among the inputs as the original leaves them."""
+    """The tensors among the inputs as the reference leaves them."""
     state_before: dict[str, torch.Tensor]
     state_after: tuple[Output, ...]
     """Buffers that the call changed."""
     aliases: frozenset[tuple[int, str]]
-    """Outputs of the original that share memory with something; a candidate may do the same."""
+    """Outputs of the reference that share memory with something; a candidate may do the same."""
     lifted: bool
-    """Whether the truth is float64; else it is the original in its own precision."""
+    """Whether the truth is float64; else it is the reference in its own precision."""
     expanded: frozenset[int] = frozenset()
-    """Outputs of the original several elements of which are one in memory."""
+    """Outputs of the reference several elements of which are one in memory."""
 
     @property
     def answer_bytes(self) -> int:
-        """Outputs and inputs afterwards, as the original leaves them."""
+        """Outputs and inputs afterwards, as the reference leaves them."""
         return _bytes_of([*self.inputs_after, *(output.yard.original for output in self.outputs)])
 
     @property
@@ -123,7 +123,7 @@ def expect(
     around: Around = contextlib.nullcontext,
     coarse: Around | None = None,
 ) -> Expectation:
-    """Run the original on one set of inputs, packed or not; `model` itself is left as it was.
+    """Run the reference on one set of inputs, packed or not; `model` itself is left as it was.
 
     `around` are the surroundings that the user runs it in; `coarse` others that are right there, too, and err more.
     """
@@ -159,7 +159,7 @@ def expect(
 
 
 class Given:
-    """The inputs of one case as they are sent to candidates, for several runs of the original on copies of its own.
+    """The inputs of one case as they are sent to candidates, for several runs of the reference on copies of its own.
 
     Plain ones that were just made are packed beside these runs, and serve as they are; all others come out of their
     package, so that nothing in them is anybody else's.
@@ -214,7 +214,7 @@ def _pack_into(packing: concurrent.futures.Future[Payload], args: list[Any]) -> 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """What the original gave and changed in a call, without what is needed to judge others by it."""
+    """What the reference gave and changed in a call, without what is needed to judge others by it."""
 
     outputs: tuple[torch.Tensor, ...]
     changed: dict[str, torch.Tensor]
@@ -236,7 +236,7 @@ class Behaviour:
 
 
 def behaviour(model: torch.nn.Module, packed: Payload, around: Around = contextlib.nullcontext) -> Behaviour:
-    """Run the original as `expect` does, and no more than that; raises `OriginalFailed` where that does."""
+    """Run the reference as `expect` does, and no more than that; raises `OriginalFailed` where that does."""
     given = Given(packed)
     _computes_in_double(model, given, around)
     seen = _observed(model, given, around)
@@ -247,7 +247,7 @@ def behaviour(model: torch.nn.Module, packed: Payload, around: Around = contextl
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Observed:
-    """One run of the original that counts."""
+    """One run of the reference that counts."""
 
     subject: torch.nn.Module
     args: list[Any]
@@ -270,7 +270,7 @@ def _observed(model: torch.nn.Module, given: Given, around: Around) -> _Observed
     # Once more with the same module, unless it keeps a state that can be seen: then with another like it.
     if not _same_again(copy.deepcopy(model) if changed else subject, given, outputs, around):
         raise OriginalFailed(
-            "the original gives another answer each time (dropout, sampling, or a state in plain attributes)",
+            "the reference gives another answer each time (dropout, sampling, or a state in plain attributes)",
             remedy="let random numbers come in as an input; let dropout ask self.training; keep a state in buffers",
         )
     return _Observed(subject=subject, args=args, tensors=tensors, tree=tree, before=before, changed=changed)
@@ -281,7 +281,7 @@ def _run(model: torch.nn.Module, args: list[Any]) -> Any:
         with torch.no_grad():
             return model(*args)
     except Exception as error:
-        raise OriginalFailed(f"the original raises {type(error).__name__}: {error}") from error
+        raise OriginalFailed(f"the reference raises {type(error).__name__}: {error}") from error
 
 
 def _same_again(model: torch.nn.Module, given: Given, outputs: Any, around: Around) -> bool:
@@ -311,10 +311,10 @@ def tensors_of(outputs: Any) -> tuple[list[torch.Tensor], Any]:
     try:
         tree = flatten(outputs, keep)
     except Foreign as error:
-        raise OriginalFailed(f"the original returns {error}, which cannot be compared") from error
+        raise OriginalFailed(f"the reference returns {error}, which cannot be compared") from error
     if not tensors:
         remedy = "let forward return a tensor, or several in a tuple, a list or a dict"
-        raise OriginalFailed("the original returns no tensor", remedy=remedy)
+        raise OriginalFailed("the reference returns no tensor", remedy=remedy)
     return tensors, tree
 
 
@@ -324,14 +324,14 @@ class _Lifted:
 
     outputs: list[torch.Tensor]
     changed: dict[str, torch.Tensor]
-    """The buffers that the original changes."""
+    """The buffers that the reference changes."""
 
     def all(self) -> list[torch.Tensor]:
         return [*self.outputs, *self.changed.values()]
 
 
 class _Jumps:
-    """What decides where the original's answer jumps, gathered over the runs of one case."""
+    """What decides where the reference's answer jumps, gathered over the runs of one case."""
 
     def __init__(self, original: list[torch.Tensor]) -> None:
         self._original = original

@@ -266,7 +266,7 @@ def _require_unchanged(inputs: list[Any], packed: Payload, device: str) -> None:
     for now, before in zip(nested_tensors(inputs), nested_tensors(packed.unpack("cpu"))):
         pieces = _pieces(now, before.contiguous(), device)
         if not all(torch.equal(one.view(torch.uint8), other.view(torch.uint8)) for _, one, other in pieces):
-            raise OriginalFailed("the original writes into its inputs at its own sizes, and not at a reduced one")
+            raise OriginalFailed("the reference writes into its inputs at its own sizes, and not at a reduced one")
 
 
 def _slices(

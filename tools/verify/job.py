@@ -39,7 +39,7 @@ class JudgeSettings:
     device: str = "cpu"
     conditions: Conditions = DEFAULT
     max_memory_ratio: float | None = None
-    """How many times the original's peak of device memory a call may take; None for any."""
+    """How many times the reference's peak of device memory a call may take; None for any."""
     profile: bool = False
 
 

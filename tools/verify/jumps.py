@@ -1,8 +1,8 @@
-"""Elements that no answer can be held to: those whose value jumps within the original's own error.
+"""Elements that no answer can be held to: those whose value jumps within the reference's own error.
 
 `round`, `floor`, a comparison, a cast to integers or the place of a maximum turn an error of one rounding into a whole
 step where their operand lies on a boundary. Which side an honest kernel lands on is chance, and two draws of random
-rounding rarely hit the same element of thousands. So the operands of such operators are compared between the original,
+rounding rarely hit the same element of thousands. So the operands of such operators are compared between the reference,
 the truth and the nudged runs:
 
     equal in every element      nothing was rounded on the way; boundaries are decided, and stay so in nudged runs
@@ -130,7 +130,7 @@ class AtJumps(Moved):
 
 
 def decided_calls(original: Sequence[torch.Tensor], truth: Sequence[torch.Tensor]) -> dict[int, torch.Tensor]:
-    """The calls whose operand the original computed without any rounding, with that operand."""
+    """The calls whose operand the reference computed without any rounding, with that operand."""
     pairs = enumerate(zip(original, truth))
     return {k: exact for k, (own, exact) in pairs if own.shape == exact.shape and _equal(own, exact)}
 
@@ -176,7 +176,7 @@ Span = tuple[torch.Tensor, torch.Tensor]
 def span_between(truth: torch.Tensor, sides: Sequence[torch.Tensor], dtype: torch.dtype) -> Span | None:
     """What lies between two runs with operands moved; None where that is nothing, or nearly everything.
 
-    `dtype` is that of the original's output.
+    `dtype` is that of the reference's output.
     """
     if any(side.shape != truth.shape for side in sides) or truth.is_complex() or not truth.numel():
         return None

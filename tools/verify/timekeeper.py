@@ -64,7 +64,7 @@ class Timekeeper:
         self._roofline: Roofline | None = None
         self._first_asking = threading.Lock()
         self.original_peak_bytes = 0
-        """Device memory that one call of the original takes beyond its inputs and parameters."""
+        """Device memory that one call of the reference takes beyond its inputs and parameters."""
         self._awaited = [name for name in baselines if name in COMPILED]
         self._beforehand = beforehand
         self._compiled: dict[str, Compiled] = {}
@@ -152,7 +152,7 @@ class Timekeeper:
         return self._watch.compare(first.name, statistics.median(readings))
 
     def _make_track(self, reference: Reference, plan: Plan, baselines: tuple[str, ...]) -> Racetrack:
-        """The clock, and the opponents that are there at once: the original as it is, and under other conditions."""
+        """The clock, and the opponents that are there at once: the reference as it is, and under other conditions."""
         track = Racetrack(SpeedSettings(), self._conditions)
         self._sets = sets = [[_to_gpu(value) for value in packed.unpack()] for packed in plan.timing_sets]
         original = original_on_gpu(reference, plan)

@@ -1,4 +1,4 @@
-"""Trying a problem at other sizes: does the original run there, and how large is it?
+"""Trying a problem at other sizes: does the reference run there, and how large is it?
 
 One search, one deadline. Answers are remembered, since a search comes by the same sizes again and again.
 """
@@ -64,7 +64,7 @@ class Trials:
         )
 
     def estimate(self, variant: Variant) -> Footprint | None:
-        """Its size; None where the original does not run at it. Where only a run can tell, small ones are run."""
+        """Its size; None where the reference does not run at it. Where only a run can tell, small ones are run."""
         if variant not in self._estimates:
             if variant != AS_GIVEN:
                 self.estimate(AS_GIVEN)  # tells whether fake tensors can be trusted with this problem
@@ -72,7 +72,7 @@ class Trials:
         return self._estimates[variant]
 
     def prove(self, variant: Variant) -> Footprint | None:
-        """Its size, by running the original; None where it fails or is too large."""
+        """Its size, by running the reference; None where it fails or is too large."""
         if variant not in self._proofs:
             self._proofs[variant] = self._attempt(variant, self._proven)
         return self._proofs[variant]

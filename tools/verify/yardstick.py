@@ -41,10 +41,10 @@ NARROW = Allowance(
 """Half precision and less: the one rounding at the end, which no answer can avoid."""
 
 ONCE = 0.9
-"""The share of an output that is the truth rounded once, from which on the original rounds nowhere else. Values that
+"""The share of an output that is the truth rounded once, from which on the reference rounds nowhere else. Values that
 round on the way are next to it in a third of their elements."""
 ON_THE_WAY = 2.0
-"""Times the units of an original that rounds once, for one that rounds on the way as well: where it was lucky with both
+"""Times the units of a reference that rounds once, for one that rounds on the way as well: where it was lucky with both
 roundings, a kernel that rounds elsewhere may not be."""
 
 COARSE: dict[str, float] = {"l2": 1.5, "small": 1.5, "max": 2.0}
@@ -52,7 +52,7 @@ COARSE: dict[str, float] = {"l2": 1.5, "small": 1.5, "max": 2.0}
 step, so little has to be added. bfloat16 operands err three times as much."""
 
 MISMATCH_FACTOR = 3.0
-"""How many times the elements that the original or random rounding flips may differ, in integer outputs."""
+"""How many times the elements that the reference or random rounding flips may differ, in integer outputs."""
 RARE_FLIPS = 0.01
 """Up to this share, flips are accidents of rounding. Beyond, they are ties in the data, and each of them is known."""
 
@@ -89,7 +89,7 @@ class Yardstick:
     scale: float
     """Root mean square of this output on the inputs as given; 0 where unknown."""
     coarse: tuple[torch.Tensor, ...] = ()
-    """What the original makes of it in the coarsest way that the user allows, where that is not how it was run."""
+    """What the reference makes of it in the coarsest way that the user allows, where that is not how it was run."""
     span: tuple[torch.Tensor, torch.Tensor] | None = None
     """The lowest and the highest value that may stand in place of the truth where it is not decided (see `jumps.py`);
     both are the truth elsewhere."""
@@ -181,7 +181,7 @@ class Limits:
 
     allowed: dict[str, float]
     of_original: dict[str, float]
-    """The original's own errors."""
+    """The reference's own errors."""
     peak: float
     """Of the truth; errors are in units of it, which keeps squares of 1e200 and of 1e-200 in range."""
     rms: float

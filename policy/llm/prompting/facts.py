@@ -40,10 +40,10 @@ def problem_facts(problem: ProblemView) -> list[str]:
     lines = []
     if spec.get("kind") == "verifier":
         lines.append(
-            "there is no original: `verify(inputs, outputs)` decides; `ModelNew` takes what `get_inputs` gives"
+            "there is no reference: `verify(inputs, outputs)` decides; `ModelNew` takes what `get_inputs` gives"
         )
     else:
-        lines.append(f"the original is the class {inline(str(spec.get('class_name') or 'Model'))}")
+        lines.append(f"the reference is the class {inline(str(spec.get('class_name') or 'Model'))}")
     if spec.get("inputs"):
         lines.append(f"made with {inline(_call(spec))}, called with {inline(', '.join(map(str, spec['inputs'])))}")
     if problem.input_structure:
@@ -108,7 +108,7 @@ def verdict(item: Tried) -> str:
 
 def _speed(item: Tried) -> str:
     if item.speedup is not None:
-        return f", {times(item.speedup)} the speed of the original"
+        return f", {times(item.speedup)} the speed of the reference"
     ratio = item.diagnosis.traffic_ratio if item.diagnosis else None
     return f", moves {ratio:.2f}x the fewest bytes" if ratio is not None else ", speed not measured"
 

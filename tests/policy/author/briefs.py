@@ -1,4 +1,4 @@
-"""Briefs made here, in the test's process: the originals of these tests are the project's own and may run in it."""
+"""Briefs made here, in the test's process: the references of these tests are the project's own and may run in it."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def get_inputs():
 
 
 def test_a_result_lies_row_by_row_where_the_originals_does(tmp_path: Path, nursery: Nursery) -> None:
-    """Who takes it may call `view`. What the original shows as a view stays one."""
+    """Who takes it may call `view`. What the reference shows as a view stays one."""
     spec = problem(tmp_path, IN_ORDER)
     brief = brief_of(spec)
     answer = write(brief, first_choice(brief))

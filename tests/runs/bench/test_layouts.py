@@ -32,7 +32,7 @@ def operators(channel: str) -> dict[str, BenchmarkProblem]:
 
 
 def answer(spec: ProblemSpec) -> list[torch.Tensor]:
-    """What the original makes of its inputs, once."""
+    """What the reference makes of its inputs, once."""
     reference = load(spec)
     with torch.no_grad():
         made = reference.call(reference.make_model(0), reference.make_inputs(0))

@@ -75,6 +75,7 @@ def table(folder: Path) -> str:
     """The summary without what no two runs share."""
     data = json.loads((folder / "summary.json").read_text())
     del data["spent"]
+    data["settings"].pop("clone", None)
     return json.dumps(data)
 
 

@@ -177,7 +177,7 @@ def improve() -> Observation:
     return observation(
         failed("0.0", Finding.NO_MODEL, "there is no ```python block: write a plan", source="", plan="I do not know."),
         passed("0.1", 0.9, Role.CONTRAST, plan='decided: {"tiles": {}}\nOne element a program.'),
-        failed("1.0", Finding.PRECISION, "case ROWS=1: out is less accurate than the original: 502 of 512"),
+        failed("1.0", Finding.PRECISION, "case ROWS=1: out is less accurate than the reference: 502 of 512"),
         passed("1.1", 1.1, Role.TRIED, plan="Two rows a program."),
         passed("2.0", 1.2),
         passed("2.1", 1.3, resources=(resources(spill_bytes=16), resources(constants="BLOCK=2048"))),

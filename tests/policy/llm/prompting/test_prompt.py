@@ -77,7 +77,7 @@ def test_every_template_is_used_and_every_name_in_it_filled_in() -> None:
 
 def test_rules_are_those_of_the_run() -> None:
     own, library = whole(shown.observation()), whole(shown.observation(rules=Rules(allow_library=True)))
-    assert "operators of torch, cuBLAS or cuDNN that do the arithmetic of the original are refused" in own
+    assert "operators of torch, cuBLAS or cuDNN that do the arithmetic of the reference are refused" in own
     assert "may do heavy work beside at least one kernel of your own" in library
     assert 'input_precision="ieee"' in own
     assert "TF32 is allowed" in whole(shown.observation(rules=Rules(precision="tf32")))
@@ -204,7 +204,7 @@ def test_the_shortest_prompt_still_has_rules_task_parent_and_form_of_the_answer(
         render(shown.repair(), budget_tokens=10, count=len)
     least = int(re.findall(r"\d+", str(caught.value))[0])
     text = text_of(render(shown.repair(), budget_tokens=least, count=len))
-    for words in ("class `ModelNew`", "The original: `softmax`", "compile_error", "arange's range", "```python block"):
+    for words in ("class `ModelNew`", "The reference: `softmax`", "compile_error", "arange's range", "```python block"):
         assert words in text
     assert len(text) < 3_000
 
