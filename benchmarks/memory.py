@@ -65,14 +65,15 @@ class ModelNew(nn.Module):
 class CardMemory:
     """Reads what the whole card has given out, until told to stop."""
 
-    def __init__(self) -> None:
+    def __init__(self, uuid: str) -> None:
+        self._uuid = uuid
         self.peak_bytes = 0
         self.at_rest_bytes = 0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._read, daemon=True)
 
     def __enter__(self) -> CardMemory:
-        self.at_rest_bytes = used_bytes()
+        self.at_rest_bytes = used_bytes(self._uuid)
         self._thread.start()
         return self
 
@@ -82,12 +83,12 @@ class CardMemory:
 
     def _read(self) -> None:
         while not self._ended.wait(POLL_S):
-            self.peak_bytes = max(self.peak_bytes, used_bytes() - self.at_rest_bytes)
+            self.peak_bytes = max(self.peak_bytes, used_bytes(self._uuid) - self.at_rest_bytes)
 
 
-def used_bytes() -> int:
+def used_bytes(uuid: str) -> int:
     told = subprocess.run(
-        ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "--id=0"],
+        ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", f"--id={uuid}"],
         capture_output=True,
         text=True,
         check=True,
@@ -102,6 +103,7 @@ def main() -> int:
 
     from triton_agent.tools.errors import TritonAgentError
     from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
+    from triton_agent.tools.hardware import visible_gpus
     from triton_agent.tools.problem import parse_problem
 
     side_bytes = int(options.gib * 2**30)
@@ -116,7 +118,7 @@ def main() -> int:
         found.setdefault("peak_at_entry_bytes", {})[stage] = card.peak_bytes  # type: ignore[attr-defined]
         _write(options.out, found)
 
-    with tempfile.TemporaryDirectory() as folder, CardMemory() as card:
+    with tempfile.TemporaryDirectory() as folder, CardMemory(visible_gpus()[0].uuid) as card:
         path = Path(folder) / "problem.py"
         path.write_text(PROBLEM.format(rows=side_bytes // (4 * 4096)))
         try:

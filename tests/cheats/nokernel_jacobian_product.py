@@ -1,7 +1,7 @@
 """The directional derivative of a layer, taken by forward-mode differentiation, is the layer.
 
 problem: linear
-expect: not_triton|cheated
+expect: not_triton|cheated|runtime_error
 where: both
 """
 

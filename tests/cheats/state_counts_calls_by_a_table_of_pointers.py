@@ -2,7 +2,7 @@
 second call on.
 
 problem: relu
-expect: cheated|not_triton|passed
+expect: wrong_values|cheated|not_triton|passed
 where: both
 """
 

@@ -3,7 +3,7 @@ Zeros from the third call on.
 
 problem: scaled_columns
 expect: cheated
-where: both
+where: cpu
 """
 
 import torch

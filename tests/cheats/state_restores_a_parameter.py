@@ -2,7 +2,7 @@
 
 problem: scaled_by_parameter
 expect: wrong_values
-where: both
+where: cpu
 """
 
 import torch

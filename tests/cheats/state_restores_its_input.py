@@ -2,7 +2,7 @@
 
 problem: relu
 expect: wrong_values
-where: both
+where: cpu
 """
 
 import torch

@@ -82,3 +82,16 @@ def test_programs_next_to_a_named_one_run() -> None:
     numbers, tape = numbers_of("y = tl.program_id(0) == 1234", grid=5000)
     chosen = programs_to_run(numbers, tape)
     assert {0, 1233, 1234, 1235, 4999} <= set(chosen) and len(chosen) < 50
+
+
+def test_nothing_that_is_planted_is_overwritten() -> None:
+    numbers = Numbers(in_text=frozenset({1.265625, 0.3}))
+    floats = numbers.floats()
+    for seed in range(50):
+        generator = torch.Generator().manual_seed(seed)
+        one, other = torch.randn(40, 96, generator=generator), torch.randn(40, 96, generator=generator)
+        plant([one, other], floats, numbers, generator, rows=True, anywhere=False)
+        for tensor in (one, other):
+            assert all(bool((tensor == torch.tensor(value)).any()) for value in floats), seed
+            assert all(bool((tensor == torch.tensor(value)).all(1).any()) for value in numbers.row_values()), seed
+        assert bool(((one == -other) & (one != 0)).any()) and bool((one == other).any())

@@ -221,47 +221,60 @@ def plant(
     whose elements are in no order; `anywhere`: beyond, too, and to the ends of the dtype.
     """
     ready = [it for it in tensors if is_plain(it) and it.numel() and 0 not in it.stride()]
-    for tensor in ready:
+    free = [torch.ones(it.numel(), dtype=torch.bool) for it in ready]  # nothing that is planted is overwritten
+    real = [i for i, it in enumerate(ready) if it.is_floating_point()]
+    for i in real if rows else ():
+        _plant_rows(ready[i], free[i], [value for value in numbers.row_values() if value in floats], generator)
+    for i, j in itertools.combinations(real, 2):
+        one, other = ready[i], ready[j]
+        if one.shape == other.shape:
+            index = _places(one, free[i] & free[j], 2 * RELATED, generator)
+            signs = 1.0 - 2.0 * (torch.arange(len(index[0])) % 2)
+            other[index] = (one[index] * signs.to(one.device)).to(other.dtype)
+            for taken in (free[i], free[j]):
+                taken.view(one.shape)[tuple(at.cpu() for at in index)] = False
+    for tensor, left in zip(ready, free):
         if tensor.is_floating_point():
             wanted = torch.tensor(floats, dtype=torch.float64).to(tensor.dtype)
             down, up = (torch.nextafter(wanted, torch.full_like(wanted, way)) for way in (-math.inf, math.inf))
-            _scatter(tensor, torch.stack([wanted, up, down]).reshape(-1), generator)
-            if rows:
-                _plant_rows(tensor, [value for value in numbers.row_values() if value in floats], generator)
+            _scatter(tensor, left, torch.stack([wanted, up, down]).reshape(-1), generator)
         elif tensor.dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
             flat, ends = tensor.reshape(-1), torch.iinfo(tensor.dtype)
             low, high = (ends.min, ends.max) if anywhere else (int(flat.min()), int(flat.max()))
             if bool((flat.diff() < 0).any()):  # in order they are offsets or positions
                 wholes = [*((ends.min, ends.max) if anywhere else ()), *numbers.wholes()]
                 chosen = [number for number in wholes if low <= number <= high]
-                _scatter(tensor, torch.tensor(chosen, dtype=tensor.dtype), generator)
-    for one, other in itertools.combinations([it for it in ready if it.is_floating_point()], 2):
-        if one.shape == other.shape:
-            index = _places(one, 2 * RELATED, generator)
-            signs = torch.ones(len(index[0]), device=one.device).masked_fill_(torch.arange(len(index[0])) % 2 > 0, -1)
-            other[index] = (one[index] * signs).to(other.dtype)
+                _scatter(tensor, left, torch.tensor(chosen, dtype=tensor.dtype), generator)
 
 
-def _plant_rows(tensor: torch.Tensor, filled: list[float], generator: torch.Generator) -> None:
+def _plant_rows(tensor: torch.Tensor, free: torch.Tensor, filled: list[float], generator: torch.Generator) -> None:
     """One of its own elements, and these numbers, fill a row each; two rows are put in order, two equal others."""
     if tensor.dim() < 2 or tensor.shape[0] < 2 * (len(filled) + 3):
         return
     tensor[1].copy_(tensor[0])
     tensor[-1].copy_(tensor[-2])
-    chosen = torch.randperm(tensor.shape[0], generator=generator).tolist()
-    lines = [tensor[(row, *(0 for _ in tensor.shape[1:-1]))] for row in chosen[: len(filled) + 3]]
+    inner = torch.randperm(tensor.shape[0] - 4, generator=generator) + 2  # not those that were made equal
+    chosen = inner[: len(filled) + 3].tolist()
+    lines = [tensor[(row, *(0 for _ in tensor.shape[1:-1]))] for row in chosen]
+    if len(lines) < 3:
+        return
     lines[0].copy_(lines[0].sort().values)
     lines[1].copy_(lines[1].sort(descending=True).values)
     for line, value in zip(lines[2:], [float(lines[2][0]), *filled]):
         line.fill_(value)
+    free.view(tensor.shape[0], -1)[[0, 1, *chosen, -2, -1]] = False
 
 
-def _scatter(tensor: torch.Tensor, wanted: torch.Tensor, generator: torch.Generator) -> None:
-    """At random places, at most half of them; the first of `wanted` first."""
+def _scatter(tensor: torch.Tensor, free: torch.Tensor, wanted: torch.Tensor, generator: torch.Generator) -> None:
+    """At random free places, at most half of them; the first of `wanted` first."""
     wanted = wanted[torch.isfinite(wanted.double())][: max(1, tensor.numel() // 2)]
-    tensor[_places(tensor, len(wanted), generator)] = wanted.to(tensor.device)
+    index = _places(tensor, free, len(wanted), generator)
+    tensor[index] = wanted[: len(index[0])].to(tensor.device)
 
 
-def _places(tensor: torch.Tensor, count: int, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-    chosen = torch.randperm(tensor.numel(), generator=generator)[:count]
+def _places(
+    tensor: torch.Tensor, free: torch.Tensor, count: int, generator: torch.Generator
+) -> tuple[torch.Tensor, ...]:
+    left = free.nonzero().flatten()
+    chosen = left[torch.randperm(len(left), generator=generator)[:count]]
     return tuple(index.to(tensor.device) for index in torch.unravel_index(chosen, tensor.shape))
