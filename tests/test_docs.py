@@ -65,3 +65,12 @@ def test_the_licence_is_complete() -> None:
     assert "Apache License" in text
     assert "END OF TERMS AND CONDITIONS" in text
     assert "APPENDIX: How to apply the Apache License to your work." in text
+
+
+def test_every_module_on_the_map_is_there() -> None:
+    named = re.findall(
+        r"`((?:tools|memory|policy|agent|runs)/[\w/]+(?:\.py)?)`", (ROOT / "docs" / "architecture.md").read_text()
+    )
+    assert len(named) > 30
+    missing = [name for name in named if not (ROOT / name).exists()]
+    assert not missing
