@@ -1,7 +1,7 @@
 """Copies the weight anew only when the bias has changed: training changes both, a user may change one.
 
 problem: affine
-expect: wrong_values|cheated
+expect: wrong_values|cheated|runtime_error
 where: both
 """
 
