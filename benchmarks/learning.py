@@ -44,7 +44,12 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 PROBLEMS = {"relu": "torch.relu(x)", "fall": "torch.clamp(-x, max=0.0)", "square": "x * x", "size": "x.abs()"}
 """By name, what each computes."""
-OUTER = {"maximum": "tl.maximum({}, 0.0)", "minimum": "tl.minimum({}, 0.0)", "magnitude": "tl.abs({})"}
+NAN = "propagate_nan=tl.PropagateNan.ALL"
+OUTER = {
+    "maximum": f"tl.maximum({{}}, 0.0, {NAN})",
+    "minimum": f"tl.minimum({{}}, 0.0, {NAN})",
+    "magnitude": "tl.abs({})",
+}
 INNER = {"itself": "a", "negative": "-a", "square": "a * a"}
 """The two choices an answer makes: nine kernels, of which one or two are right for each problem."""
 

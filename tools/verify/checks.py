@@ -40,6 +40,10 @@ WIDE_HINT = (
     "\nlikely cause: a value rounded to half precision on the way, or a float32 tl.dot left at its default, "
     'TF32; keep float32 throughout and give tl.dot input_precision="ieee" or "tf32x3"'
 )
+NAN_HINT = (
+    "\nlikely cause: the kernel drops NaN, which the reference passes on; `tl.maximum`, `tl.max` and comparisons do. "
+    "Use `tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)`, or select with `x != x`"
+)
 NARROW_HINT = (
     "\nlikely cause: an accumulator or intermediate in half precision; accumulate in float32, round once at the end"
 )
@@ -144,6 +148,9 @@ def _failure(case: Case, name: str, got: torch.Tensor, yard: Yardstick, judgemen
     )
     if judgement.finding is Finding.PRECISION:
         message += WIDE_HINT if got.dtype is torch.float32 else NARROW_HINT
+    if judgement.finding is Finding.NON_FINITE and not yard.original.is_meta:
+        nan = torch.isnan(yard.original)
+        message += NAN_HINT if bool((nan & torch.isfinite(got).to(nan.device)).any()) else ""
     return Failed(judgement.finding, message)
 
 
