@@ -1,6 +1,6 @@
 """Which of two verdicts is the better one, and whether it is so with confidence.
 
-Where a GPU has timed both, time decides: device time and call latency, over the original. Whether a candidate gains at
+Where a GPU has timed both, time decides: device time and call latency, over the reference. Whether a candidate gains at
 all is asked of the figure that gained less. Between two candidates the device time tells more: each has a process of
 its own, and the latency of equal host code differs from process to process by more than its interval says. So a worse
 device time is made up for by a latency that is better beyond that, and by nothing less; but what gains goes before what
@@ -165,6 +165,6 @@ def _speedup(evaluation: Evaluation, kind: str) -> Interval | None:
 
 
 def _smaller(timings: tuple[Timing, ...]) -> Interval | None:
-    """Device time or latency, whichever gained less over the original."""
+    """Device time or latency, whichever gained less over the reference."""
     against = [item.speedup for item in timings if item.opponent == "eager"]
     return min(against, key=lambda item: item.low) if against else None

@@ -1,7 +1,7 @@
 """`triton-agent bundle` and `verify-bundle`: the evidence of a run, written to one file, and checked by anyone.
 
 A bundle's problem and candidates are programs from elsewhere: judging them again confines both, the candidate's process
-and the one that holds the original.
+and the one that holds the reference.
 """
 
 from __future__ import annotations

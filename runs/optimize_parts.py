@@ -111,7 +111,7 @@ class _Plan:
 
     parts: tuple[PartPlan, ...]
     moved_bytes: int
-    """By all operators of the original."""
+    """By all operators of the reference."""
 
     def to_json(self) -> dict[str, Any]:
         return {"parts": [part.to_json() for part in self.parts], "moved_bytes": self.moved_bytes}

@@ -53,7 +53,7 @@ class Recorded:
         )
 
     def timed(self, **speedups: float) -> Recorded:
-        """With times for attempts that passed: `timed(a3_0=1.5)` makes 3.0 half as fast again as the original."""
+        """With times for attempts that passed: `timed(a3_0=1.5)` makes 3.0 half as fast again as the reference."""
         wanted = {f"{self.run.id}/{name[1:].replace('_', '.')}": ratio for name, ratio in speedups.items()}
         gradings = (
             dataclasses.replace(one, evaluation=_with_time(one.evaluation, wanted[one.attempt]))

@@ -33,7 +33,7 @@ def environment(device: str = "cpu", **changes: Any) -> Environment:
 
 
 def right(**changes: Any) -> CaseAccuracy:
-    """A case as accurate as the original."""
+    """A case as accurate as the reference."""
     fields: dict[str, Any] = {
         "variant": "as given",
         "distribution": "as given",

@@ -40,7 +40,7 @@ class Which(enum.StrEnum):
 
     PASSED = "passed"
     WINS = "wins"
-    """Surely faster than the original."""
+    """Surely faster than the reference."""
     BEST = "best"
     """For each problem the one that is surely fastest."""
 

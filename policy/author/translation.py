@@ -51,7 +51,7 @@ def lower(
     """The whole call; operators at the given places in the graph stay what they are, for the reasons given.
 
     `exact`: what is computed inside of an operator is not rounded to half precision for the matrix unit. `on_cpu`: the
-    original runs there, so that what torch leaves open is decided as on a CPU. `library`: what torch does far better
+    reference runs there, so that what torch leaves open is decided as on a CPU. `library`: what torch does far better
     than any kernel of the author's is left to it.
     """
     builder = Builder(graph, exact=exact, on_cpu=on_cpu, library=library)

@@ -24,7 +24,7 @@ from triton_agent.tools.problem import ProblemSpec
 
 PROCESS = "triton_agent.runs.shipping.call_form"
 TIMEOUT_S = 300.0
-"""As long as the evaluator waits for the original."""
+"""As long as the evaluator waits for the reference."""
 SMALL_ELEMENTS = 1 << 24
 """Inputs and parameters of a model that runs on real tensors within some seconds on one core."""
 

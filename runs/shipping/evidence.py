@@ -49,7 +49,7 @@ def _use(class_name: str, *, draft: bool) -> str:
         )
     return (
         f"{lead}\nThe kernels run in the calls that were verified and measured (CALLS, below); every other call, "
-        "and every call that needs gradients, runs the original."
+        "and every call that needs gradients, runs the reference."
     )
 
 

@@ -339,7 +339,7 @@ class _Tie:
     """The kernels' module, reading the reference's own tensors; lives outside the model's state and is never copied.
 
     A module of the kernels shares the dictionaries that hold the parameters and buffers of its namesake in the
-    original. So whatever replaces a tensor there (`.to()`, `load_state_dict`, an optimizer) is seen at once.
+    reference. So whatever replaces a tensor there (`.to()`, `load_state_dict`, an optimizer) is seen at once.
     """
 
     def __init__(self, model: Any, runner: _Runner) -> None:
@@ -424,7 +424,7 @@ class _Tie:
         return True
 
     def _move(self, device: Any) -> None:
-        """Move tensors that only the kernels have to the device of the original."""
+        """Move tensors that only the kernels have to the device of the reference."""
         with torch.inference_mode(False):
             for space, name, module in self.own:
                 tensor = space[name] if space is not None else getattr(module, name)
@@ -502,7 +502,7 @@ def _compiled_call(model: Any, args: Any, case: int) -> Any:
 
 
 def _run(tensors: Any, case: int, number: int) -> Any:
-    """Ask the guard again when the compiled graph runs; then call the kernels or the original."""
+    """Ask the guard again when the compiled graph runs; then call the kernels or the reference."""
     model, facts = _models[number](), CALLS[case][1]
     given = iter(tensors)
     args = [next(given) if len(fact) == 3 else fact[1] for fact in facts]
@@ -549,7 +549,7 @@ class ModelNew(OriginalModel):
 
     `use_kernels`, of the class or of one model, says when the kernels run: "verified" (in the calls they were verified
     and measured for), "always" (in the calls they were verified for, on other GPUs and versions, too) or "never". They
-    have a plan for each of these calls; a call with other sizes, numbers or modes always runs the original.
+    have a plan for each of these calls; a call with other sizes, numbers or modes always runs the reference.
     """
 
     use_kernels = USE_KERNELS
