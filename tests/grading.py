@@ -111,7 +111,12 @@ def grade(
             nursery = stack.enter_context(Nursery(f"{folder}/log"))
         for (problem, allow_library), members in groups.items():
             chosen = dataclasses.replace(settings, allow_library=allow_library)
-            with Evaluator(parse_problem(str(problem)), chosen, nursery=nursery) as evaluator:
+            try:
+                evaluator = Evaluator(parse_problem(str(problem)), chosen, nursery=nursery)
+            except TritonAgentError as error:  # the problem does not run on this device
+                yield from ((item, error) for item in members)
+                continue
+            with evaluator:
                 yield from _grade_group(evaluator, members, jobs)
 
 

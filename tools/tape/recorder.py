@@ -56,6 +56,8 @@ ALLOCATIONS = frozenset(
 )
 LITERALS = frozenset({"aten::lift_fresh", "aten::lift_fresh_copy", "aten::lift"})
 """Operators that turn values from Python, as in `torch.tensor([1, 2])`, into a tensor."""
+QUANTISING = ("aten::quantize_per_", "aten::_empty_affine_quantized", "aten::_empty_per_channel", "aten::_make_per_")
+"""How operators begin that make quantised tensors; as fake tensors, their results say float32."""
 CONSTANT_BYTES_AT_MOST = 1 << 20
 STEPS_AT_MOST = 20_000
 
@@ -248,6 +250,10 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
             return self._literal(func, args)
         if name.startswith("aten::set_") or (name == "aten::resize_" and _tensors(args)[0].untyped_storage().nbytes()):
             raise OutOfRecord(f"{name.replace('::', '.')} gives a tensor other memory; make a new tensor instead")
+        if name.startswith(QUANTISING):
+            raise OutOfRecord(
+                f"{name.replace('::', '.')} makes a quantised tensor; use plain integer tensors and scales"
+            )
         for tensor in _tensors((args, tuple(kwargs.values()))):
             self.view_of(tensor)  # records the values of tensors from Python ahead of the step
         try:

@@ -185,6 +185,7 @@ def copied(x_desc, y_ptr):
         "import threading\nmade = []\nthread = threading.Thread(target=lambda: made.append(torch.ones(4, 8)))\n"
         "thread.start()\nthread.join()\nreturn x + made[0]",
     ),
+    "quantised": request("return torch.quantize_per_tensor(x, 0.1, 0, torch.qint8).int_repr()"),
     "sparse": request("return x + torch.eye(4, 8).to_sparse()"),
     "conjugated": request("return x.conj()", inputs="[torch.zeros(4, dtype=torch.complex64)]"),
     "large constant": request("return x + torch.tensor([1.0] * 300000)[:8]"),
@@ -456,7 +457,7 @@ def test_a_call_that_reads_what_an_earlier_one_computed_has_no_tape(found: dict[
     assert found[name].ending == "retained"
 
 
-@pytest.mark.parametrize("name", ["sparse", "conjugated", "large constant", "other memory", "gpu time"])
+@pytest.mark.parametrize("name", ["sparse", "quantised", "conjugated", "large constant", "other memory", "gpu time"])
 def test_what_cannot_be_put_on_a_tape_is_refused_and_says_why(found: dict[str, Traced], name: str) -> None:
     assert found[name].ending == "not_on_tape" and found[name].raised["text"]
 
