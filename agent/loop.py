@@ -225,7 +225,7 @@ class Loop:
         return {"graded": [key for key, graded in zip(state["keys"], done) if graded]}
 
     async def _evaluate(self, key: str) -> bool:
-        """Whether there is a verdict now."""
+        """Return whether there is a verdict now."""
         if not self.ledger.is_graded(key):
             grading = await self._judges.tried(
                 functools.partial(self._grade, self.ledger.attempt(key)),
@@ -264,7 +264,7 @@ class Loop:
         await self._tell(LEFT_OUT, judge=place, what=what, others=len(self._judges.members))
 
     async def reflect(self, state: LoopState) -> Command[Literal["propose", "finish"]]:
-        """Whether to go on."""
+        """Return whether to go on."""
         turn = state["turn"]
         stop = self._reason_to_stop(state)
         best = search.best_of(self.ledger.history())
@@ -350,7 +350,7 @@ class Loop:
 
 
 def _fruitless(history: list[Graded], turn: int) -> bool:
-    """Whether the latest turns brought nothing but failures of the instruments."""
+    """Return whether the latest turns brought nothing but failures of the instruments."""
     latest = [item for item in history if turn - item.attempt.turn < FRUITLESS_TURNS]
     turns = {item.attempt.turn for item in latest}
     return len(turns) == FRUITLESS_TURNS and all(item.grading.failure is not None for item in latest)

@@ -36,7 +36,7 @@ class Sketcher(Protocol):
 
     @property
     def sketches(self) -> bool:
-        """Whether it can, on this device."""
+        """True if it can, on this device."""
 
     def sketch(self, source: str) -> Sketch:
         """Right once, and a short race; no verdict."""
@@ -71,7 +71,7 @@ class Look:
 
 
 def can_look(judge: object) -> bool:
-    """Whether this judge takes quick looks."""
+    """Return whether this judge takes quick looks."""
     return isinstance(judge, Sketcher) and judge.sketches
 
 

@@ -10,7 +10,7 @@ from triton_agent.tools.results import Finding, Interval, Status
 
 
 class RunState(enum.StrEnum):
-    """Whether a run has come to its end."""
+    """True if a run has come to its end."""
 
     ENDED = "ended"
     OPEN = "open"

@@ -91,7 +91,7 @@ class Rules:
     """By what a candidate will be judged, as far as an author has to know."""
 
     allow_library: bool = False
-    """Whether library calls may stand beside at least one kernel of the author's own."""
+    """True if library calls may stand beside at least one kernel of the author's own."""
     precision: str = "same"
     """`same`: as accurate as the reference; `tf32`: float32 products may be rounded to TF32, the reference's too."""
     target: str = "cuda:90"

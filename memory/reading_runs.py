@@ -191,7 +191,7 @@ def interval_of(median: float | None, low: float | None, high: float | None) -> 
 
 
 def is_same_run(connection: Connection, item: PreparedRun) -> bool:
-    """Whether the run under that id says the same, written otherwise: `1` for `1.0`, keys in another order."""
+    """Return whether the run under that id says the same, written otherwise: `1` for `1.0`, keys in another order."""
     return get_run(connection, Library(), item.record.id) == dataclasses.replace(
         item.record, settings=redact(item.record.settings)
     )

@@ -62,7 +62,7 @@ def secrets_of(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def is_telling(name: str) -> bool:
-    """Whether what stands under that name is a secret, as far as a name can tell."""
+    """Return whether what stands under that name is a secret, as far as a name can tell."""
     words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
     if _SECRET_WORDS & {*words, "".join(words)}:
         return True

@@ -29,7 +29,7 @@ def revision_of(connection: Connection) -> str | None:
 
 
 def is_current(connection: Connection, where: str) -> bool:
-    """Whether there is nothing to be done; a store that is newer than this program is refused."""
+    """Return whether there is nothing to be done; a store that is newer than this program is refused."""
     found = revision_of(connection)
     _refuse_newer(found, where)
     return found == REVISION

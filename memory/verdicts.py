@@ -65,7 +65,7 @@ def _standing_of(evaluation: Evaluation, graded_us: int, before: Standing) -> St
 
 
 def passed(evaluation: Evaluation | None) -> bool:
-    """Whether there is a verdict, and a good one."""
+    """Return whether there is a verdict, and a good one."""
     return evaluation is not None and evaluation.status is Status.PASSED
 
 

@@ -56,7 +56,7 @@ class _Open:
     passed_over: _FenceLine | None = None
     """The first fence that would have closed the block, but stands in a string."""
     inner: bool = False
-    """Whether a block within that string is open."""
+    """True if a block within that string is open."""
 
 
 def blocks(text: str) -> list[Block]:

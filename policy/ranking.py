@@ -155,7 +155,7 @@ def _at(name: str, timings: tuple[Timing, ...]) -> AtSet:
 
 
 def _apart(better: Interval, worse: Interval, margin: float) -> bool:
-    """Whether one interval lies above the other by the margin."""
+    """Return whether one interval lies above the other by the margin."""
     return better.low > worse.high * (1 + margin)
 
 

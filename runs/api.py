@@ -61,7 +61,7 @@ class Optimized:
     file: Path | None
     """What was shipped; None where the reference itself was returned."""
     draft: bool
-    """Whether speed was not measured, since there was no GPU: the kernels run only when asked for."""
+    """True if speed was not measured, since there was no GPU: the kernels run only when asked for."""
     speedup: Interval | None
     """Of the file as it is shipped, over the reference: the smaller of device time and latency."""
     evaluation: Evaluation | None

@@ -51,7 +51,7 @@ class Bundle:
     sha256: str
     members: int
     complete: bool
-    """Whether the problem can be loaded from it, which judging again needs."""
+    """True if the problem can be loaded from it, which judging again needs."""
 
 
 def make_bundle(history: History, *, redact: bool) -> Bundle:

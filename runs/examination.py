@@ -116,7 +116,7 @@ def _gpus(gpus: tuple[hardware.Gpu, ...]) -> tuple[Check, ...]:
 
 
 def _watched() -> Check:
-    """Whether a measurement can be told from one that somebody else's work disturbed."""
+    """Return whether a measurement can be told from one that somebody else's work disturbed."""
     if nvml.available():
         seen = "the driver tells who computes on a GPU, and what holds its clocks back"
         return Check(name="NVML", state=State.OK, seen=seen)

@@ -35,5 +35,5 @@ def calls_from(inputs: Sequence[str] | None, files: Sequence[str] | None, sets: 
 
 
 def _weighs(file: str) -> bool:
-    """Whether `--inputs` says more than a path."""
+    """Return whether `--inputs` says more than a path."""
     return "@" in file or "=" in file

@@ -45,7 +45,7 @@ class OptimizeRequest(ModelOptions):
     timeout_s: float = 120.0
     shapes: str = "family"
     parts: bool = False
-    """Whether the model is optimized by its submodules."""
+    """True if the model is optimized by its submodules."""
     part_of: str = ""
     """The run of the whole model, where this one is about a part of it."""
 

@@ -27,7 +27,7 @@ def make_policies(text: str, options: ModelOptions | None = None) -> list[Policy
 
 
 def asks_models(text: str) -> bool:
-    """Whether a language model is among them."""
+    """Return whether a language model is among them."""
     return any(name.strip().partition(":")[0] in _MODELS for name in text.split(","))
 
 

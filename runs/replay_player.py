@@ -144,7 +144,7 @@ class _Keyboard:
         return found
 
     def came_back(self) -> bool:
-        """Whether the program was suspended and continued since last asked."""
+        """Return whether the program was suspended and continued since last asked."""
         was, self.suspended = self.suspended, False
         return was
 

@@ -193,7 +193,7 @@ def _children(history: History) -> dict[str | None, list[Graded]]:
 
 
 def _is_earlier(item: Graded, known: dict[str, Graded]) -> bool:
-    """Whether its parent was made before it; a file from elsewhere might tell of a circle."""
+    """Return whether its parent was made before it; a file from elsewhere might tell of a circle."""
     parent = known[item.attempt.parent or ""].attempt
     return (parent.turn, parent.index) < (item.attempt.turn, item.attempt.index)
 

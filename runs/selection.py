@@ -32,7 +32,7 @@ class Selection:
 
     @property
     def is_everything(self) -> bool:
-        """Whether nothing was said."""
+        """True if nothing was said."""
         return self == Selection()
 
 

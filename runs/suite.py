@@ -50,7 +50,7 @@ class SuiteProblem:
     dtype: str
     """Of most of its floating-point inputs and parameters, as torch calls it."""
     quick: bool
-    """Whether it is one of the stratified few that `--quick` runs."""
+    """True if it is one of the stratified few that `--quick` runs."""
     sha256: str
     """Of the file as it was frozen."""
 

@@ -61,7 +61,7 @@ class WrongAnswer:
     killed_by: str = ""
     """The first case with remedies that refused it."""
     inert: bool = False
-    """Whether it never changed a value in any case, so that it may be no mistake at all."""
+    """True if it never changed a value in any case, so that it may be no mistake at all."""
     meaning: str = ""
     """What it says of the problem if this passes; may be empty."""
 

@@ -109,7 +109,7 @@ def ceilings(device: torch.device | str = "cuda", *, folder: Path | None = None,
 
 
 def known(device: torch.device | str = "cuda", *, folder: Path | None = None) -> bool:
-    """Whether the ceilings of a card are in the cache."""
+    """Return whether the ceilings of a card are in the cache."""
     from triton_agent.tools.timing import rates
 
     return load(cache_path(folder or cache_folder(), rates.identity(device))) is not None

@@ -103,7 +103,7 @@ def _rule(name: str, change: _Change) -> Callable[..., Any]:
 
 
 def _is_cast(value: Any) -> bool:
-    """Whether autocast touches a value: floating-point tensors but float64."""
+    """Return whether autocast touches a value: floating-point tensors but float64."""
     return isinstance(value, torch.Tensor) and value.is_floating_point() and value.dtype is not torch.float64
 
 

@@ -118,7 +118,7 @@ def _lower_bound(part: Part) -> int:
 
 
 def _has_no_overlap(layout: TensorMeta) -> bool:
-    """Whether no two indices show the same element, apart from expanded dimensions."""
+    """Return whether no two indices show the same element, apart from expanded dimensions."""
     reach = 1
     for stride, size in sorted(zip(layout.strides, layout.shape)):
         if stride == 0 or size == 1:

@@ -152,12 +152,12 @@ class _Traffic:
 
 
 def _patches(node: Node) -> bool:
-    """Whether the node is a write to part of a storage: the result is the whole with that part replaced."""
+    """Return whether the node is a write to part of a storage: the result is the whole with that part replaced."""
     return node.operator == "aten.as_strided_scatter" and bool(node.writes)
 
 
 def _overwrites_self(node: Node) -> bool:
-    """Whether the node writes in place, and not by `out=`."""
+    """Return whether the node writes in place, and not by `out=`."""
     own = node.argument("self")
     return bool(node.writes) and isinstance(own, Reference) and own.name == node.writes[0]
 

@@ -108,7 +108,7 @@ class _Recorder:
         self._data_dependent = False
         self._inside_composite = False
         self._only_refuses = False
-        """Whether values that are read now decide only whether an error is raised."""
+        """True if values that are read now decide only whether an error is raised."""
         self.restore = self._book.restore
 
     def adopt(self, prefix: str, tensors: Mapping[str, torch.Tensor]) -> None:

@@ -27,7 +27,7 @@ class TensorMeta:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements lie row by row without gaps; dimensions of size 1 may have any stride."""
+        """True if the elements lie row by row without gaps; dimensions of size 1 may have any stride."""
         expected = 1
         for size, stride in zip(reversed(self.shape), reversed(self.strides)):
             if size != 1 and stride != expected:

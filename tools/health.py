@@ -42,7 +42,7 @@ class GpuProcess:
     pid: int
     name: str
     visible: bool
-    """Whether this pid exists here. If not, it belongs to another namespace, and may be one of ours."""
+    """True if this pid exists here. If not, it belongs to another namespace, and may be one of ours."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ def health(gpu: str) -> Health:
 
 
 def _may_compute(pid: int, on_the_card: Collection[int]) -> bool:
-    """Whether a process is alive: the driver reports the load of dead and exiting ones for about a second."""
+    """Return whether a process is alive: the driver reports the load of dead and exiting ones for about a second."""
     try:
         with open(f"/proc/{pid}/stat", errors="replace") as text:
             state, *fields = text.read().rpartition(")")[2].split()

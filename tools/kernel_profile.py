@@ -33,7 +33,7 @@ class KernelTime:
     share: float
     """Of the device time of the call."""
     own: bool
-    """Whether the candidate launched it as a Triton kernel of its own."""
+    """True if the candidate launched it as a Triton kernel of its own."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

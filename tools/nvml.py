@@ -66,7 +66,7 @@ class Look:
 
 
 def available() -> bool:
-    """Whether the library loads and answers."""
+    """Return whether the library loads and answers."""
     return _library(os.getpid()) is not None
 
 

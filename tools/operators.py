@@ -313,6 +313,6 @@ def _tensors_taken(overload: Any) -> int:
 
 
 def _only_aliases(overload: Any) -> bool:
-    """Whether all results share memory with an argument that is not written to."""
+    """Return whether all results share memory with an argument that is not written to."""
     results = [result.alias_info for result in overload._schema.returns]
     return bool(results) and all(alias is not None and not alias.is_write for alias in results)

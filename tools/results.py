@@ -254,7 +254,7 @@ class Timing:
 
 
 class Determinism(enum.StrEnum):
-    """Whether repeated calls give identical bits. Sums by atomics do not, which is allowed."""
+    """True if repeated calls give identical bits. Sums by atomics do not, which is allowed."""
 
     IDENTICAL = "identical"
     DIFFERS = "differs"

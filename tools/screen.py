@@ -89,7 +89,7 @@ def _objection(finding: Finding, line: int, message: str) -> Objection:
 
 
 def _defines_model(tree: ast.Module) -> bool:
-    """Whether the file binds ModelNew; the tracer checks what it is."""
+    """Return whether the file binds ModelNew; the tracer checks what it is."""
     return any(
         (isinstance(node, ast.ClassDef) and node.name == "ModelNew")
         or (isinstance(node, ast.Name) and node.id == "ModelNew" and isinstance(node.ctx, ast.Store))

@@ -108,7 +108,7 @@ class SetsEvaluator:
 
     @property
     def sketches(self) -> bool:
-        """Whether `sketch` can be used."""
+        """True if `sketch` can be used."""
         return self._at[0][1].sketches
 
     def sketch(self, source: str) -> Sketch:

@@ -123,7 +123,7 @@ class _Known:
             self._records.add(_text(end))
 
     def attempt(self, attempt: Attempt) -> bool:
-        """Whether it is there; the gradings it has are known from then on."""
+        """Return whether it is there; the gradings it has are known from then on."""
         if self.is_new or not self._store.has_attempt(attempt.key):
             return False
         _require_equal(self._store.attempt(attempt.key), attempt, f"attempt {attempt.key}")

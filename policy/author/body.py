@@ -99,7 +99,7 @@ class Body:
         self._sparing = Sparing(kernel)
         self.helpers: set[str] = set()
         self.raw = False
-        """Whether loads keep the dtype that is stored, as the matrix unit wants them."""
+        """True if loads keep the dtype that is stored, as the matrix unit wants them."""
         self.pointers: dict[int, str] = {}
         """Loads by arguments that are not only pointers."""
         self.policies: dict[int, str] = {}
@@ -538,7 +538,7 @@ class Body:
         return IN_HALF_PRECISION.get(found.function, found.function) if is_half else found.function
 
     def _divides_many(self, node: int, found: Node) -> bool:
-        """Whether many are divided by one: its inverse is taken once, since a division is several instructions.
+        """Return whether many are divided by one: its inverse is taken once, since a division is several instructions.
 
         The compiler's own division errs as much as the two steps do. What is rounded to a whole number later, or
         compared, stays as it is: there the last digit decides.

@@ -16,9 +16,9 @@ class Tiles:
     inner: int = 0
     """The k of a product taken at once."""
     looped: bool | None = None
-    """Whether a row is walked through in steps; None: only if it is long."""
+    """True if a row is walked through in steps; None: only if it is long."""
     flat: bool = False
-    """Whether all elements are taken as one line, and their rows and columns found by division."""
+    """True if all elements are taken as one line, and their rows and columns found by division."""
     splits: int = 0
     """Parts into which the inner dimension or a long row is cut, for more programs than there are rows."""
     warps: int = 0
@@ -27,7 +27,7 @@ class Tiles:
     unrolled: int = 0
     """Steps of a loop that the compiler writes out one after another, so that their loads come before what is done."""
     described: bool | None = None
-    """Whether a product's tiles are loaded by tensor descriptors, one after another by as many programs as run at once;
+    """True if a product's tiles are loaded by tensor descriptors, one after another by as many programs as run at once;
     None: where that is promising."""
 
 
@@ -38,9 +38,9 @@ class Choice:
     stored: tuple[str, ...] = ()
     """Values that are stored although a kernel could have kept them to itself."""
     merge: bool = True
-    """Whether kernels over the same axes become one."""
+    """True if kernels over the same axes become one."""
     joined: bool = False
-    """Whether products that meet are summed up by one kernel, and a few rows computed by the product that takes them.
+    """True if products that meet are summed up by one kernel, and a few rows computed by the product that takes them.
     Less is moved and launched, and there is less room for tiles; that cost more than it saved where it was timed."""
     tiles: tuple[tuple[str, Tiles], ...] = ()
     """By the first value that a kernel stores."""

@@ -63,7 +63,7 @@ class ModelText:
 
     @functools.cached_property
     def stands_alone(self) -> bool:
-        """Whether the constructor can be taken along."""
+        """True if the constructor can be taken along."""
         try:
             self.header()
         except BeyondAuthor:

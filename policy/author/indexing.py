@@ -194,7 +194,7 @@ def _splits_cleanly(index: Index) -> bool:
 
 
 def _reach(base: Base, coefficient: Size, size: Size) -> bool:
-    """Whether the term alone stays below the size."""
+    """Return whether the term alone stays below the size."""
     return all(s * c <= n for s, c, n in zip(base.size, coefficient, size))
 
 

@@ -44,7 +44,7 @@ class Root:
     index: Index
     """Where its elements go."""
     adds: bool = False
-    """Whether they are added to what is there already: several may go to one place."""
+    """True if they are added to what is there already: several may go to one place."""
     how: str = ""
     """What becomes of them where they are not added: `put`, `max` or `min`."""
 
@@ -137,10 +137,10 @@ class Attempt:
         """Position along the reduced axes."""
         self.length: Size = constant(1, self.width)
         self.alone = False
-        """Whether the kernel may hold one reduction only."""
+        """True if the kernel may hold one reduction only."""
         self.anchor = self.left = ""
         self.across: set[bool] = set()
-        """Whether what the reductions so far run over lies contiguously along the kept axes, or along the reduced."""
+        """True if what the reductions so far run over lies contiguously along the kept axes, or along the reduced."""
         self._scans: dict[Node, str] = {}
         self._known_directions: dict[Weaver, dict[int, frozenset[bool]]] = {}
 
@@ -175,18 +175,18 @@ class Attempt:
         return next((value for value in by_order if self._is_beside(last, value)), last)
 
     def _is_beside(self, value: Value, anchor: Value) -> bool:
-        """Whether it is a slight product where the other has its results, too."""
+        """Return whether it is a slight product where the other has its results, too."""
         both = anchor.operation == "dot" and anchor.dtype == value.dtype and anchor.shape == value.shape
         return self.partition.joined and both and self._is_slight(value) and not self._is_slight(anchor)
 
     def _is_slight(self, value: Value) -> bool:
-        """Whether its operands are so narrow that the product takes one step."""
+        """Return whether its operands are so narrow that the product takes one step."""
         if value.operation != "dot" or value.dtype not in HALF:
             return False
         return max(self.program.values[value.inputs[0]].shape[-1]) <= SLIGHT
 
     def _are_twins(self, anchor: Value, places: set[Indices]) -> bool:
-        """Whether they are two tiles of one product, side by side: the halves of a gated layer's projection."""
+        """Return whether they are two tiles of one product, side by side: the halves of a gated layer's projection."""
         if not self.partition.joined or anchor.operation != "dot" or anchor.dtype not in HALF or len(places) != 2:
             return False
         first, second = places
@@ -441,7 +441,7 @@ class Attempt:
         return joined
 
     def _goes_into(self, value: Value, anchor: Value) -> bool:
-        """Whether it is a slight product with results where the anchor has its own: the detour of an adapter."""
+        """Return whether it is a slight product with results where the anchor has its own: the detour of an adapter."""
         if not self._is_beside(value, anchor):
             return False
         for name in value.inputs:
@@ -449,7 +449,7 @@ class Attempt:
         return not self.partition.leaks(value.name, self.cone)
 
     def _is_twin(self, value: Value, anchor: Value) -> bool:
-        """Whether both multiply the same rows, so that a tile of those is loaded once for a tile of each."""
+        """Return whether both multiply the same rows, so that a tile of those is loaded once for a tile of each."""
         alike = value.operation == "dot" and value.shape == anchor.shape and value.inputs[0] == anchor.inputs[0]
         if (
             not self.partition.joined
@@ -480,18 +480,18 @@ class Attempt:
             raise MustStore(narrow or value.name)
 
     def _narrows_for_all(self, cast: Value, source: Value) -> bool:
-        """Whether nobody takes more than this of a value: then it is better stored so."""
+        """Return whether nobody takes more than this of a value: then it is better stored so."""
         stored, inside = (ITEM_BYTES[self.program.stored_dtype(value.name)] for value in (cast, source))
         return stored < inside and self.program.users()[source.name] == [cast.name]
 
     def _has_few_rows(self, name: str) -> bool:
-        """Whether one row of tiles has all of it, and what takes time is to read the other operand."""
+        """Return whether one row of tiles has all of it, and what takes time is to read the other operand."""
         value = self.program.values[name]
         few = max(product(value.shape[:-1], self.width)) <= FEW_ROWS
         return self.partition.joined and name == self.left and few
 
     def _is_of_elements(self, name: str) -> bool:
-        """Whether it is computed element by element from what lies in memory."""
+        """Return whether it is computed element by element from what lies in memory."""
         value = self.program.values[name]
         if value.operation in ("source", "torch", "full") or name in self.partition.stored:
             return True

@@ -43,7 +43,7 @@ class KernelText:
     grid: tuple[GridEntry, ...]
     blocks: dict[str, BlockSize]
     repeats: bool = False
-    """Whether an equal kernel stands in the file already, under the same name."""
+    """True if an equal kernel stands in the file already, under the same name."""
     key: str = ""
     """Under which a choice names its tiles."""
     tiles: Tiles
@@ -62,7 +62,7 @@ class KernelText:
         return [*plain, *(f"{name}: tl.constexpr" for name in self.blocks)]
 
     def _is_constant(self, name: str) -> bool:
-        """Whether the compiler is told a size: where something is divided by it, or wide loads depend on it.
+        """Return whether the compiler is told a size: where something is divided by it, or wide loads depend on it.
 
         It sees by itself that an argument is a multiple of 16. From a row of 1000 elements it would read one at a
         time, had it not the number. A limit of rows alone changes with every batch and has no part in that.

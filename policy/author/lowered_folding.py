@@ -72,7 +72,7 @@ def _image(builder: Builder, call: Call) -> str:
 
 
 def _side_by_side(builder: Builder, over: Windows, sizes: Shape) -> bool:
-    """Whether every element is in one window, and every window full."""
+    """Return whether every element is in one window, and every window full."""
     plain = all(is_constant(gap, 1) for gap in over.spread) and all(is_constant(pad, 0) for pad in over.amounts)
     whole = tuple(times(tap, count) for tap, count in zip(over.taps, over.counts))
     return plain and over.taps == over.steps and whole == tuple(sizes)

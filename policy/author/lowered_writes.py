@@ -61,7 +61,7 @@ def memory_order(builder: Builder, call: Call) -> list[int]:
 
 
 def _shows_diagonals(builder: Builder, call: Call, shape: Shape) -> bool:
-    """Whether a layout over memory shows the diagonals of all matrices."""
+    """Return whether a layout over memory shows the diagonals of all matrices."""
     if len(shape) < 2 or not is_constant(builder.size(call.aligned.arguments.get("storage_offset") or 0), 0):
         return False
     strides = contiguous_strides(shape, builder.width)
@@ -106,7 +106,7 @@ def _stretches(shape: Shape, sizes: Shape, strides: Shape, offset: Size, width: 
 
 
 def _reaches(seen: tuple[Size, Size], stride: Size, size: Size) -> bool:
-    """Whether what is seen walks along a dimension of this stride and size."""
+    """Return whether what is seen walks along a dimension of this stride and size."""
     length, by = seen
     steps = quotient(by, stride)
     walks = times(steps, stride) == by and is_constant(steps) and steps[0] > 0

@@ -142,7 +142,7 @@ class Partition:
         )
 
     def _are_rows_alike(self, a: Kernel, b: Kernel) -> bool:
-        """Whether both reduce rows of the same number and length, so many that none has to be cut into parts."""
+        """Return whether both reduce rows of the same number and length, so many that none has to be cut into parts."""
         width = self.program.width
         counts = [product((axis.size for axis in kernel.kept), width) for kernel in (a, b)]
         lengths = [product((axis.size for axis in kernel.reduced), width) for kernel in (a, b)]
@@ -185,7 +185,7 @@ class Partition:
         return self.program.values[name].elements()
 
     def _depends(self, a: Kernel, b: Kernel) -> bool:
-        """Whether `a` needs anything that `b` stores, however far back."""
+        """Return whether `a` needs anything that `b` stores, however far back."""
         made = {root.value for root in b.roots}
         return any(made & self._ancestors(name) for name in a.loads)
 
@@ -228,7 +228,7 @@ class Partition:
         return found
 
     def leaks(self, name: str, cone: set[str]) -> bool:
-        """Whether somebody outside of the cone needs this value, or what follows from it."""
+        """Return whether somebody outside of the cone needs this value, or what follows from it."""
         waiting, seen = [name], set()
         while waiting:
             current = waiting.pop()
@@ -265,7 +265,7 @@ class Partition:
         return self._without_views(best, name)
 
     def _meets_another(self, user: str, name: str) -> bool:
-        """Whether something expensive that is not stored goes into `user` beside what `name` is made of."""
+        """Return whether something expensive that is not stored goes into `user` beside what `name` is made of."""
         others = self.cone([user]) - self._ancestors(name)
         return any(self.program.values[other].operation in EXPENSIVE for other in others)
 

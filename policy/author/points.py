@@ -84,7 +84,7 @@ class Point:
     hint: str
     """What the result is called where nothing better is known."""
     floats: bool = True
-    """Whether it is computed in floating point whatever comes in."""
+    """True if it is computed in floating point whatever comes in."""
 
     @property
     def helpers(self) -> set[str]:

@@ -39,7 +39,7 @@ class Known:
     stages: int
     rate: float
     described: bool = False
-    """Whether it is loaded by tensor descriptors, one tile after another."""
+    """True if it is loaded by tensor descriptors, one tile after another."""
 
     def rate_before(self, follow_up: int) -> float:
         """The rate that is left where the sums fill half of the registers and more has to find room beside them."""
@@ -176,7 +176,7 @@ def ranked(
 
 
 def _fits(tile: int, size: int) -> bool:
-    """Whether no smaller tile would do."""
+    """Return whether no smaller tile would do."""
     return tile <= max(SMALLEST, power_of_two(size))
 
 

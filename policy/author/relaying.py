@@ -35,7 +35,7 @@ def _accesses(kernel: Kernel) -> list[tuple[str, Index]]:
 
 
 def _is_innermost(program: Program, kernel: Kernel, value: str, index: Index) -> bool:
-    """Whether the last dimension counts the products."""
+    """Return whether the last dimension counts the products."""
     shape, one = program.values[value].shape, constant(1, program.width)
     return any(index.coefficient(axis) == one and axis.size == shape[-1] for axis in kernel.batch)
 

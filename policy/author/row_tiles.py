@@ -58,7 +58,7 @@ class RowCut:
         # Rows in parts hold one reduction each, and of a few elements none is worth a pass.
         self.folds = find_folds(kernel, self.columns) if kernel.part is None else {}
         self.serial = self._is_serial()
-        """Whether the few elements of a row are taken one after another, many rows at a time."""
+        """True if the few elements of a row are taken one after another, many rows at a time."""
         if self.serial:
             self.folds = {}
         self.tiles = self._serial_tiles() if self.serial else self._for_wide_warps(self._tiles())
@@ -249,12 +249,12 @@ class RowCut:
         return len(self.kernel.reduced) > 1 or is_across(self.kernel) or self._overlaps()
 
     def _looks_up(self) -> bool:
-        """Whether a row is made of what is found elsewhere: elements of a table, by the number of a line."""
+        """Return whether a row is made of what is found elsewhere: elements of a table, by the number of a line."""
         loads = [node for node, _ in along_reduced(self.kernel)]
         return any(node.index is not None and node.index.lookups() for node in loads)
 
     def _overlaps(self) -> bool:
-        """Whether rows share elements."""
+        """Return whether rows share elements."""
         values = self.setting.program.values
         return any(elements > values[node.tensor].elements() for node, elements in along_reduced(self.kernel))
 

@@ -45,7 +45,7 @@ def product(sizes: Iterable[Size], width: int) -> Size:
 
 
 def divides(a: Size, b: Size) -> bool:
-    """Whether `a` divides `b` at every size."""
+    """Return whether `a` divides `b` at every size."""
     return all(x != 0 and y % x == 0 for x, y in zip(a, b))
 
 

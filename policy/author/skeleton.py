@@ -51,7 +51,7 @@ class Setting:
         """Tensors that kernels behind this one read, and may find in the cache."""
         self.on_cuda = target.startswith("cuda")
         self.warpgroups = self.on_cuda and 90 <= int(target.partition(":")[2] or 0) < 120
-        """Whether four warps share one product, and shared memory holds the large tiles for it."""
+        """True if four warps share one product, and shared memory holds the large tiles for it."""
         self.processors, self.shared_bytes, self.lanes = hardware.processors, hardware.shared_bytes, hardware.lanes
         self.float32_products = float32_products
         """`ieee` or `tf32x3`."""
@@ -82,7 +82,7 @@ class Setting:
         return [i for i in found if kernel.nodes[i].tensor not in self.loaded_later]
 
     def _stores_little(self, kernel: Kernel, passing: list[int]) -> bool:
-        """Whether the cache is better used for what others left in it than for what is read here.
+        """Return whether the cache is better used for what others left in it than for what is read here.
 
         What it holds may have to be written to memory before its place is free. A kernel that stores as much as it
         reads makes that room anyway.

@@ -68,7 +68,7 @@ def _is_line(kernel: Kernel) -> bool:
 
 
 def _would_idle(kernel: Kernel, setting: Setting) -> bool:
-    """Whether rows leave many lanes without an element each of which has far to go for what it needs."""
+    """Return whether rows leave many lanes without an element each of which has far to go for what it needs."""
     columns, varies = kernel.kept[-1].size[0], depends_on(kernel)
     idle = -columns % min(TILE_ELEMENTS, power_of_two(columns))
     if setting.tiles.rows or idle * IDLE <= columns:
@@ -277,14 +277,14 @@ def _tile(tiles: Tiles, kernel: Kernel, rows: int, columns: int, *, square: bool
 
 
 def _has_values_of_columns(kernel: Kernel) -> bool:
-    """Whether something is loaded that is the same for all rows."""
+    """Return whether something is loaded that is the same for all rows."""
     live = kernel.live()
     loads = [node.index for i, node in enumerate(kernel.nodes) if i in live and node.kind == "load"]
     return any(index is not None and not index.lookups() and index.axes() == {kernel.kept[-1]} for index in loads)
 
 
 def _looks_up(kernel: Kernel) -> bool:
-    """Whether where something is has to be read first: two rows at once wait for that together."""
+    """Return whether where something is has to be read first: two rows at once wait for that together."""
     return any(kernel.nodes[i].index is not None and kernel.nodes[i].index.lookups() for i in kernel.live())  # type: ignore[union-attr]
 
 

@@ -59,7 +59,7 @@ class _Product:
         self.tiles = facts.tiles
         self.m, self.n, self.k, self.batch = facts.m, facts.n, facts.k, facts.batch
         self.first_batch = bool(kernel.batch) and max(self.batch.size(self.width)) > MOST_ASIDE
-        """Whether batches are numbered along the first dimension of the grid, and tiles along the second."""
+        """True if batches are numbered along the first dimension of the grid, and tiles along the second."""
         self.arguments = Arguments(self.width)
         for word in ("m", "n", "k", "side", "batch", *_OWN_WORDS):
             self.arguments.names.new(word)

@@ -247,7 +247,7 @@ class _RowKernel:
         return self._reduced(function, value, passes_nan=self._passes_nan(found))
 
     def _passes_nan(self, found: Node) -> bool:
-        """Whether NaN has to come out of it: of what is compared with its own maximum it comes out anyway."""
+        """Return whether NaN has to come out of it: of what is compared with its own maximum it comes out anyway."""
         (argument,) = found.arguments
         assert isinstance(argument, int)
         nodes = self.kernel.nodes

@@ -58,7 +58,7 @@ class Sparing:
         return self._needed[user] | own
 
     def _comes_first(self, condition: int, load: int) -> bool:
-        """Whether a condition follows from positions and from what is read for many elements at once."""
+        """Return whether a condition follows from positions and from what is read for many elements at once."""
         if not self.varies[condition] <= self.varies[load]:
             return False
         waiting, seen = [condition], set[int]()

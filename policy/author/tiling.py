@@ -142,7 +142,7 @@ def along_reduced(kernel: Kernel) -> list[tuple[Node, int]]:
 
 
 def is_across(kernel: Kernel) -> bool:
-    """Whether rows, not the elements of a row, are next to each other in memory."""
+    """Return whether rows, not the elements of a row, are next to each other in memory."""
     read = [(node.index, elements) for node, elements in along_reduced(kernel) if node.index is not None]
     return _most_contiguous(read, (*kernel.kept, *kernel.reduced)) in kernel.kept
 

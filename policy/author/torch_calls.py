@@ -18,11 +18,11 @@ class TorchCall:
     named: frozenset[str] = frozenset()
     """Arguments without a default, which are passed even where there is nothing to pass."""
     listed: bool = False
-    """Whether it returns several tensors, or a list of them."""
+    """True if it returns several tensors, or a list of them."""
     gaps: tuple[bool, ...] = ()
     """Of each result, whether it does not lie row by row."""
     on_device: bool = False
-    """Whether it has to be told where the result shall be: there are no operands to go by."""
+    """True if it has to be told where the result shall be: there are no operands to go by."""
     overwritten: tuple[int, ...] = ()
     """Places among the operands whose memory it writes; their new contents are the last results."""
 

@@ -18,7 +18,7 @@ def first_moved(program: Program, name: str) -> str | None:
 
 
 def lies_in_order(program: Program, name: str) -> bool:
-    """Whether this value, as the host shows it, has its elements row by row."""
+    """Return whether this value, as the host shows it, has its elements row by row."""
     shape, strides = _at_main(program.values[name].shape), _shown(program, name)[1]
     in_order = _at_main(contiguous_strides(program.values[name].shape, program.width))
     return all(stride == own for size, stride, own in zip(shape, strides, in_order) if size != 1)

@@ -49,9 +49,9 @@ class Guard:
     index: Index
     size: Size
     below: bool
-    """Whether the index may be negative."""
+    """True if the index may be negative."""
     above: bool
-    """Whether it may reach the size."""
+    """True if it may reach the size."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ class Node:
 
 
 def _is_elsewhere(guard: Guard, index: Index) -> bool:
-    """Whether a guard says nothing of an address, and is met somewhere: the same is read there anyway."""
+    """Return whether a guard says nothing of an address, and is met somewhere: the same is read there anyway."""
     met = is_constant(guard.size) and guard.size[0] > 0 and bool(guard.index.axes())
     return met and not guard.index.lookups() and not guard.index.axes() & index.axes()
 

@@ -158,7 +158,7 @@ class _Asking:
     sampled: list[Sampled] = dataclasses.field(default_factory=list)
 
     def shrink(self) -> bool:
-        """Whether to ask again for being too long, and then with less."""
+        """Return whether to ask again for being too long, and then with less."""
         long = [sampled.trouble for sampled in self.sampled if sampled.trouble and sampled.trouble.too_long]
         if len(long) < len(self.sampled) or not long:
             return False

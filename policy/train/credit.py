@@ -49,7 +49,7 @@ class Turn:
     potential: float = 0.0
     """How far the attempt came, where the recipe shapes returns."""
     has_plan: bool = True
-    """Whether the answer holds plan tokens."""
+    """True if the answer holds plan tokens."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

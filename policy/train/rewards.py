@@ -34,7 +34,7 @@ class Facts:
     source: str = ""
     """The candidate's text."""
     problem_sound: bool | None = None
-    """Whether the problem passed `check-problem`."""
+    """True if the problem passed `check-problem`."""
     kernel_share: float | None = None
     """Share of device time that was spent in the candidate's own kernels."""
     tokens: int = 0
@@ -98,12 +98,12 @@ def _sum(parts: Mapping[str, float | None]) -> float:
 
 
 def answered(evaluation: Evaluation) -> bool:
-    """Whether the text held a kernel file at all."""
+    """Return whether the text held a kernel file at all."""
     return evaluation.status is not Status.NO_ANSWER
 
 
 def launches_triton(evaluation: Evaluation, source: str) -> bool:
-    """Whether own Triton kernels do the work, as far as the candidate came; by behaviour before the text."""
+    """Return whether own Triton kernels do the work, as far as the candidate came; by behaviour before the text."""
     if evaluation.status is Status.PASSED:
         return True
     if evaluation.status in (Status.NO_ANSWER, Status.NOT_TRITON):
@@ -114,7 +114,7 @@ def launches_triton(evaluation: Evaluation, source: str) -> bool:
 
 
 def contains_triton(source: str) -> bool:
-    """Whether the text defines a `triton.jit` function and launches one of that name."""
+    """Return whether the text defines a `triton.jit` function and launches one of that name."""
     if len(source) > SOURCE_LIMIT_BYTES:
         return False
     try:
@@ -165,7 +165,7 @@ def log_speed(speedup: Interval | None, *, least: float, most: float) -> float |
 
 
 def ahead(speedup: Interval | None) -> bool | None:
-    """Whether the milestone over one opponent is reached, with confidence."""
+    """Return whether the milestone over one opponent is reached, with confidence."""
     return None if speedup is None else speedup.low > MILESTONE_MARGIN
 
 

@@ -36,7 +36,7 @@ SEED = 0
 ONE = Interval(median=1.0, low=1.0, high=1.0)
 
 Switches = tuple[bool, bool]
-"""Whether matrix products and convolutions of float32 may run in TF32."""
+"""True if matrix products and convolutions of float32 may run in TF32."""
 
 
 class Contest:

@@ -94,7 +94,7 @@ def _judged(changed: bool) -> str:
 
 
 def speed_said(found: Comparison) -> str:
-    """Whether speed moved as a whole, in the time that was chosen."""
+    """Return whether speed moved as a whole, in the time that was chosen."""
     moved = found.speed
     if moved is None or moved.solved is None or moved.everything is None:
         return f"Speed against {found.against} in {found.kind} time: no problem was timed on both sides."

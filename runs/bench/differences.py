@@ -23,7 +23,7 @@ class Difference:
     before: str
     after: str
     deciding: bool
-    """Whether figures cannot be compared because of it."""
+    """True if figures cannot be compared because of it."""
 
     def __str__(self) -> str:
         return f"{self.what}: {self.before} / {self.after}"

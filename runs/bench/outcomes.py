@@ -78,7 +78,7 @@ def _progress(item: Graded) -> tuple[bool, int]:
 
 
 def was_called(evaluation: Evaluation) -> bool:
-    """Whether its forward was called and returned."""
+    """Return whether its forward was called and returned."""
     return evaluation.status is Status.PASSED or evaluation.finding in RETURNED
 
 

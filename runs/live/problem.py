@@ -340,7 +340,7 @@ def _referred_to(module: nn.Module) -> tuple[list[type], list[Any]]:
 
 
 def _has_a_name(thing: Any) -> bool:
-    """Whether its text can be looked for; what has none is left out with the attribute that holds it."""
+    """Return whether its text can be looked for; what has none is left out with the attribute that holds it."""
     return "<" not in getattr(thing, "__qualname__", "<")
 
 

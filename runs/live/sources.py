@@ -40,7 +40,7 @@ class Sources:
     text: str
     imports: tuple[Import, ...]
     future: bool
-    """Whether the text counts on `from __future__ import annotations`."""
+    """True if the text counts on `from __future__ import annotations`."""
     names: Mapping[int, str]
     """By identity of the class or function: how it is called there."""
 
@@ -121,7 +121,7 @@ def _importable_from(thing: Any) -> tuple[str, str]:
 
 
 def _is_installed(thing: Any) -> bool:
-    """Whether it comes with Python or an installed package."""
+    """Return whether it comes with Python or an installed package."""
     module = sys.modules.get(thing.__module__)
     if thing.__module__ == "__main__":
         return False

@@ -86,7 +86,7 @@ def _object(value: Any, name: Name) -> str:
 
 
 def _reduces_plainly(kind: type[Any]) -> bool:
-    """Whether pickle, too, would take its attributes for all there is."""
+    """Return whether pickle, too, would take its attributes for all there is."""
     return not any("__reduce__" in base.__dict__ or "__reduce_ex__" in base.__dict__ for base in kind.__mro__[:-1])
 
 

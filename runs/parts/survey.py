@@ -65,7 +65,7 @@ class Survey:
     """A model's submodules, in the order of `named_modules`, the root first."""
 
     measured: bool
-    """Whether costs are device time; else they are estimates."""
+    """True if costs are device time; else they are estimates."""
     submodules: tuple[Submodule, ...]
 
     @property

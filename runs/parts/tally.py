@@ -57,7 +57,7 @@ def tally(
 
 
 def helps(plan: PartPlan, best: Graded) -> bool:
-    """Whether it is worth a try in its place: measured faster, or fewer bytes counted than for the reference."""
+    """Return whether it is worth a try in its place: measured faster, or fewer bytes counted than for the reference."""
     standing = best.standing
     if standing.speedup is not None:
         return standing.faster_than_original

@@ -49,7 +49,7 @@ class Bar:
     label: str
     value: Interval
     own: bool
-    """Whether it is the kernels' time, not an opponent's."""
+    """True if it is the kernels' time, not an opponent's."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

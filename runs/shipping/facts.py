@@ -53,7 +53,7 @@ class CallForm:
     init: tuple[Any, ...]
     init_keywords: Mapping[str, Any]
     literal: bool
-    """Whether the constructor's arguments can be written down; if not, the guard knows no model again."""
+    """True if the constructor's arguments can be written down; if not, the guard knows no model again."""
     parameters: tuple[str, ...]
     """Names of forward's parameters, in order."""
     state: tuple[tuple[str, TensorForm], ...]
@@ -79,7 +79,7 @@ class ShippedSet:
     weight: float
     call: Call
     admitted: bool
-    """Whether the kernels run there; else the reference does."""
+    """True if the kernels run there; else the reference does."""
     timings: tuple[Timing, ...] = ()
     """Of the file as it is used; where the kernels stay out, of the kernels."""
 

@@ -42,7 +42,7 @@ class Original:
     constructor: str | None
     """A function with its constructor's parameters that returns their values; None where they are not in the text."""
     future: bool
-    """Whether it counts on `from __future__ import annotations`."""
+    """True if it counts on `from __future__ import annotations`."""
     bound: frozenset[str]
     """Names of the file's top level that it takes."""
     notes: tuple[str, ...]

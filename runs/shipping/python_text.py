@@ -34,7 +34,7 @@ class Group:
 
     @property
     def is_tuple(self) -> bool:
-        """Whether this is a tuple, in which a single item needs a comma."""
+        """True if this is a tuple, in which a single item needs a comma."""
         return self.opening.endswith("(") and not re.search(r"[\w\])]\($", self.opening)
 
 

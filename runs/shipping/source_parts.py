@@ -21,7 +21,7 @@ class Import:
     name: str | None
     """None for `import module`; `*` for all names."""
     renames: bool
-    """Whether it was written with `as`."""
+    """True if it was written with `as`."""
 
     @property
     def target(self) -> str:

@@ -40,7 +40,7 @@ def views_by_buffer(tape: Tape) -> dict[int, list[View]]:
 
 
 def is_contiguous(view: View) -> bool:
-    """Whether the view lies as torch lays new tensors out."""
+    """Return whether the view lies as torch lays new tensors out."""
     return row_major(view.shape) == view.strides
 
 
@@ -55,7 +55,7 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def repeats(view: View) -> bool:
-    """Whether elements overlap."""
+    """Return whether elements overlap."""
     reach = 1
     for stride, size in sorted(zip(view.strides, view.shape)):
         if size > 1 and stride < reach:

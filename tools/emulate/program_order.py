@@ -63,7 +63,7 @@ class _Lane:
         self.accesses = 0
         """Accesses since the last test of a `while` loop."""
         self.has_new = False
-        """Whether one of these accesses was not a repetition."""
+        """True if one of these accesses was not a repetition."""
         self.spins = 0
         self.changes = 0
         """The launch's count of memory changes when `spins` was counted."""

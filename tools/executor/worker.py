@@ -337,6 +337,6 @@ def _profiled(call: Callable[[], object], calls: int) -> list[dict[str, Any]]:
 
 
 def _lies_in(tensor: torch.Tensor, written: list[list[int]]) -> bool:
-    """Whether a launch stored into this tensor's memory; `written` are ranges of addresses."""
+    """Return whether a launch stored into this tensor's memory; `written` are ranges of addresses."""
     start, size_bytes = tensor.untyped_storage().data_ptr(), tensor.untyped_storage().nbytes()
     return any(low < start + size_bytes and start < high for low, high in written)

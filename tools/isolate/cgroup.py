@@ -72,7 +72,7 @@ class CgroupBox:
         (self._made() / "cgroup.procs").write_text(str(pid))
 
     def ran_out_of_memory(self) -> bool:
-        """Whether the kernel killed something in here for want of memory."""
+        """Return whether the kernel killed something in here for want of memory."""
         lines = (self._made() / "memory.events").read_text().splitlines()
         return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in lines)
 

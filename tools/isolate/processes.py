@@ -80,7 +80,7 @@ class Zygote:
         return Zygote(ours, Child(self, pid))
 
     def is_ready(self) -> bool:
-        """Whether its imports are done by now."""
+        """Return whether its imports are done by now."""
         with self._lock:
             if not self._ready and self.channel.is_readable():
                 self._await_ready()

@@ -53,7 +53,7 @@ def describe(tensor: torch.Tensor) -> dict[str, Any]:
 
 
 def is_expanded(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether several elements are one and the same number in memory."""
+    """Return whether several elements are one and the same number in memory."""
     return 0 not in shape and any(stride == 0 and size > 1 for size, stride in zip(shape, strides))
 
 
@@ -182,7 +182,7 @@ def _place(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def _meet(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two outputs overlap; lying in one buffer side by side is no fault."""
+    """Return whether two outputs overlap; lying in one buffer side by side is no fault."""
     (start, end), (low, high) = _extent(a), _extent(b)
     return start < high and low < end
 

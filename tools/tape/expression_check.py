@@ -280,7 +280,7 @@ class ExpressionCheck:
             self._value(node.value)
 
     def _is_test(self, node: ast.expr) -> bool:
-        """Whether the expression asks if a function parameter is there: `f`, `f is None`, `f is not None`."""
+        """Return whether the expression asks if a function parameter is there: `f`, `f is None`, `f is not None`."""
         match node:
             case ast.Compare(left=ast.Name() as left, ops=[ast.Is() | ast.IsNot() | ast.Eq() | ast.NotEq()]):
                 right = node.comparators[0]

@@ -46,7 +46,7 @@ class WrittenParameters:
         return self._known[identity]
 
     def makes_pointers(self, identity: str) -> bool:
-        """Whether the kernel, or a function it uses, may turn a number into a pointer."""
+        """Return whether the kernel, or a function it uses, may turn a number into a pointer."""
         if identity not in self._making_pointers:
             function = self._kernels.functions[identity]
             used = any(map(self.makes_pointers, function.references()))
@@ -156,7 +156,7 @@ class _Reading:
 
 
 def _is_pointee(node: ast.AST) -> bool:
-    """Whether this asks for what a pointer points to: `p.dtype.element_ty`, `p.type.element_ty`."""
+    """Return whether this asks for what a pointer points to: `p.dtype.element_ty`, `p.type.element_ty`."""
     if not isinstance(node, ast.Attribute) or node.attr != "element_ty" or not isinstance(node.value, ast.Attribute):
         return False
     return node.value.attr == "dtype" or isinstance(node.value.value, ast.Name)

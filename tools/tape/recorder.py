@@ -90,7 +90,7 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
         self.captured: list[Entry] | None = None
         """Where steps go while a CUDA graph is captured."""
         self.is_dispatching = False
-        """Whether an operator is running; then torch itself needs the real device of tensors."""
+        """True if an operator is running; then torch itself needs the real device of tensors."""
         self.missed: OutOfRecord | None = None
         """Refusal of work in another thread: modes of torch belong to one thread, so they do not see it."""
         self._thread = threading.get_ident()
@@ -201,7 +201,7 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
         return number
 
     def is_own_thread(self) -> bool:
-        """Whether this is the thread that is recorded; if not, the candidate is refused (`missed`)."""
+        """Return whether this is the thread that is recorded; if not, the candidate is refused (`missed`)."""
         if threading.get_ident() == self._thread:
             return True
         self.missed = OutOfRecord("tensors are used in another thread, which is not recorded; use one thread")

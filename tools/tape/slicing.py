@@ -162,7 +162,7 @@ def retained_by(tape: Tape, written: WrittenParameters) -> str:
 
 
 def writes_state(tape: Tape, written: WrittenParameters) -> bool:
-    """Whether a call may write into parameters or buffers."""
+    """Return whether a call may write into parameters or buffers."""
     effects = effects_of(tape.steps, tape.buffers, written)
     return any(tape.buffers[number].place is Place.STATE for effect in effects for number in effect.writes)
 
@@ -207,7 +207,7 @@ def _makes_pointers(choice: Choice, written: WrittenParameters) -> bool:
 
 
 def _names_pointer_type(value: Any) -> bool:
-    """Whether a compile-time value, as plain data, holds the type of a pointer."""
+    """Return whether a compile-time value, as plain data, holds the type of a pointer."""
     if isinstance(value, dict):
         return str(value.get("dtype", "")).startswith("*") or any(map(_names_pointer_type, value.values()))
     return isinstance(value, list) and any(map(_names_pointer_type, value))

@@ -74,7 +74,7 @@ class OriginalWork:
     rounded: int = 0
     """Made whole numbers by copying."""
     without_inputs: bool = False
-    """Whether an output depends on parameters only, so that preparing it is the work."""
+    """True if an output depends on parameters only, so that preparing it is the work."""
 
 
 class OperatorCount(UncompiledMode):  # type: ignore[no-untyped-call]
@@ -114,7 +114,7 @@ def work_during(call: Callable[[], Result]) -> tuple[Result, OriginalWork]:
 
 
 def makes_whole(source: torch.dtype, result: torch.dtype) -> bool:
-    """Whether a copy computes: it rounds floats, cuts integers off, or asks whether numbers are zero.
+    """Return whether a copy computes: it rounds floats, cuts integers off, or asks whether numbers are zero.
 
     Narrower indices are a habit, so what stays four bytes wide does not count.
     """
@@ -168,7 +168,7 @@ def _touched(step: Step) -> set[int]:
 
 
 def moves(name: str, kind: str) -> bool:
-    """Whether an operator copies values from one place to another."""
+    """Return whether an operator copies values from one place to another."""
     return kind == "movement" and functional_name(bare_name(name)) not in FILLS
 
 
@@ -208,7 +208,7 @@ def _narrowest(tape: Tape) -> dict[int, int]:
 
 
 def _takes(step: Operate, names: frozenset[str], arguments: slice) -> bool:
-    """Whether it is one of these operators, and takes a tensor among these arguments or by keyword."""
+    """Return whether it is one of these operators, and takes a tensor among these arguments or by keyword."""
     values = (*step.args[arguments], *(value for _, value in step.kwargs))
     named = functional_name(bare_name(step.operator)) in names
     return named and any(True for value in values for _ in views_in(value))

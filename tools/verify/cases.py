@@ -399,7 +399,7 @@ class _CaseMaker:
         return None
 
     def _casts_to_whole(self) -> bool:
-        """Whether the reference turns floats into whole numbers."""
+        """Return whether the reference turns floats into whole numbers."""
         return self._graph is not None and any(
             "quantize" in node.operator
             or (bare_name(node.operator) == "_to_copy" and not any("float" in it.dtype for it in node.outputs))
@@ -428,7 +428,7 @@ class _CaseMaker:
         return self._moved(self.reference.make_inputs_on(self.settings.device, secret_seed()))
 
     def _tells(self, distribution: str, given: Case) -> bool:
-        """Whether a distribution tells anything here. A blank sample is all ties if positions come out."""
+        """Return whether a distribution tells anything here. A blank sample is all ties if positions come out."""
         if distribution == BLANK:
             floats = all(output.yard.original.is_floating_point() for output in given.expectation.outputs)
             return floats and not self._goes_by_order
@@ -438,7 +438,7 @@ class _CaseMaker:
 
     @functools.cached_property
     def _goes_by_order(self) -> bool:
-        """Whether the reference sorts elements and uses their positions.
+        """True if the reference sorts elements and uses their positions.
 
         That takes a run, which is spared if the file mentions no such operator.
         """

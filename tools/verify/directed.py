@@ -124,9 +124,9 @@ class Feed:
     exists_beside: frozenset[str] = frozenset()
     """All operators of the graph."""
     cast_to_whole: bool = False
-    """Whether floats become whole numbers somewhere, which hold no huge ones."""
+    """True if floats become whole numbers somewhere, which hold no huge ones."""
     picked: bool = False
-    """Whether an operator that picks elements works on this input as well."""
+    """True if an operator that picks elements works on this input as well."""
     boundaries: torch.Tensor | None = None
 
 
@@ -145,7 +145,7 @@ class Rule:
     """`float`, `whole` or `flag`."""
     change: Change
     traced_only: bool = False
-    """Whether inputs of which it is not known that they reach the operator are left alone."""
+    """True if inputs of which it is not known that they reach the operator are left alone."""
 
 
 def _quantise_half(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
@@ -321,13 +321,13 @@ class Directed:
     feeds: dict[str, tuple[tuple[Rule, Feed], ...]]
     """By case."""
     picks: bool
-    """Whether the places of equal elements may come out, which torch does not promise for all operators."""
+    """True if the places of equal elements may come out, which torch does not promise for all operators."""
     orders: bool
-    """Whether elements are put in order, of which NaN has no place."""
+    """True if elements are put in order, of which NaN has no place."""
     sums: bool
-    """Whether elements are added up, where an infinity may become NaN on the way."""
+    """True if elements are added up, where an infinity may become NaN on the way."""
     compares: bool = False
-    """Whether NaN meets a comparison."""
+    """True if NaN meets a comparison."""
 
     def change(self, case: str, inputs: list[Any], generator: torch.Generator, refused: int) -> None:
         """Change inputs in place."""
@@ -389,7 +389,7 @@ def _passes_nan_on(graph: OperatorGraph) -> bool:
 
 
 def _goes_on_with_places(graph: OperatorGraph) -> bool:
-    """Whether the place of a maximum is used: among several NaN, and without one that counts, it may be any."""
+    """Return whether the place of a maximum is used: among several NaN, and without one that counts, it may be any."""
     used = {name for node in graph.nodes for name in node.references()}
     for node in graph.nodes:
         name = bare_name(node.operator)

@@ -84,7 +84,7 @@ class Expectation:
     aliases: frozenset[tuple[int, str]]
     """Outputs of the reference that share memory with something; a candidate may do the same."""
     lifted: bool
-    """Whether the truth is float64; else it is the reference in its own precision."""
+    """True if the truth is float64; else it is the reference in its own precision."""
     expanded: frozenset[int] = frozenset()
     """Outputs of the reference several elements of which are one in memory."""
 

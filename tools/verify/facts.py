@@ -44,7 +44,7 @@ class ReferenceCall:
 
     @property
     def differs_in_training(self) -> bool:
-        """Whether it runs other operators in training mode; False if that was not asked for."""
+        """True if it runs other operators in training mode; False if that was not asked for."""
         return self.train_graph is not None and self.train_graph.signature() != self.graph.signature()
 
 

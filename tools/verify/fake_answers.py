@@ -54,7 +54,7 @@ class FakeAnswer:
     meaning: str = ""
     """What it says of the problem if this passes."""
     damages: bool = False
-    """Whether it starts from the right outputs; where it leaves them unchanged in every case, nothing was wrong."""
+    """True if it starts from the right outputs; where it leaves them unchanged in every case, nothing was wrong."""
 
 
 def fake_answers_for(question: Question) -> list[FakeAnswer]:

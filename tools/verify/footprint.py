@@ -142,7 +142,7 @@ class NotFollowed(ProblemError):
         super().__init__(error.what, where=error.where, remedy=error.remedy)
         self.footprint = footprint
         self.looks_at_values = isinstance(error.__cause__, (DataDependentOutputException, DynamicOutputShapeException))
-        """Whether the only reason is that it branches on values, or has shapes that depend on them."""
+        """True if the only reason is that it branches on values, or has shapes that depend on them."""
 
 
 def estimate(reference: Reference, seed: int, *, deadline: float = math.inf) -> Footprint:

@@ -1,4 +1,4 @@
-"""Whether an answer depends on what fresh memory holds.
+"""True if an answer depends on what fresh memory holds.
 
 Memory that torch hands out often holds what an equal call before left there. A kernel that finds it may skip its work,
 and while the clock runs it does. So one call gets memory that holds what the call itself would write, but for a few

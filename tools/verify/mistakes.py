@@ -404,7 +404,7 @@ class Rounding:
     """Spacing of numbers at one."""
     apply: Callable[[torch.Tensor], torch.Tensor]
     matrix_only: bool = False
-    """Whether only matrix products and the like are computed in it."""
+    """True if only matrix products and the like are computed in it."""
 
 
 def _through(dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:

@@ -66,7 +66,7 @@ class Mutation(_CallCounter):  # type: ignore[no-untyped-call]
         self.mutant = mutant
         self.compare = compare
         self.changed = False
-        """Whether the mistake gave other values than the right call; only set if `compare`."""
+        """True if the mistake gave other values than the right call; only set if `compare`."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         call = call_of(func, args, kwargs or {})
@@ -100,7 +100,7 @@ class _Event:
     place: Place | None
     mistakes: list[tuple[Family, Mistake]]
     looks: bool
-    """Whether it read values and gave no tensor, as `.item()` does: Python may branch on what it saw."""
+    """True if it read values and gave no tensor, as `.item()` does: Python may branch on what it saw."""
 
 
 class Observer(_CallCounter):  # type: ignore[no-untyped-call]

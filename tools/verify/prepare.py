@@ -182,7 +182,7 @@ def _work(original: torch.nn.Module | None, reference: Reference, inputs: list[A
 
 
 def _is_without_inputs(trial: Trial) -> bool:
-    """Whether some output came out the same for all inputs that were tried with the same parameters."""
+    """Return whether some output came out the same for all inputs that were tried with the same parameters."""
     first, *others = (
         [output.yard.truth for output in case.expectation.outputs]
         for case in trial.cases

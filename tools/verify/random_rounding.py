@@ -184,7 +184,7 @@ class Nudge(Moved):
     draw: int
     """Another number sends other values up and others down."""
     everywhere: bool
-    """Whether intermediate values are rounded, too, to float32; else inputs and parameters alone."""
+    """True if intermediate values are rounded, too, to float32; else inputs and parameters alone."""
 
     def arithmetic(self) -> contextlib.AbstractContextManager[Any]:
         return RandomRounding(self.draw) if self.everywhere else contextlib.nullcontext()

@@ -49,7 +49,7 @@ class Reference:
         self._user = UserModule(source, tree)
         self._saved = _load_saved(spec.inputs_file) if spec.inputs_file else None
         self._large: bool | None = None
-        """Whether the inputs are larger than `LARGE_BYTES`; None until it is first asked."""
+        """True if the inputs are larger than `LARGE_BYTES`; None until it is first asked."""
         try:
             self._model_class = self._find_model_class() if self.has_reference else None
             if spec.kind is not ProblemKind.USER_MODULE:

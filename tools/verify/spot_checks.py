@@ -201,7 +201,7 @@ def programs_to_run(numbers: Numbers, tape: Tape) -> list[int]:
 
 
 def tells_by_parts(tape: Tape, kernels: KernelSet) -> bool:
-    """Whether some programs of each launch finish some of the answer.
+    """Return whether some programs of each launch finish some of the answer.
 
     They do not where a program waits for another one, or where launches with other grids go on with the outputs.
     """

@@ -17,7 +17,7 @@ import torch
 from triton_agent.tools.errors import ProblemError
 
 IsOwn = Callable[[Any], bool]
-"""Whether a class or a function is the user's."""
+"""True if a class or a function is the user's."""
 DEEPEST = 8
 """Settings within settings; what goes deeper is a circle."""
 

@@ -44,7 +44,7 @@ class Program:
     init: Payload
     seed: int
     writes_state: bool
-    """Whether a call may write into parameters or buffers, as far as the kernels' texts tell."""
+    """True if a call may write into parameters or buffers, as far as the kernels' texts tell."""
 
 
 @functools.lru_cache(maxsize=512)

@@ -26,7 +26,7 @@ class Allowance:
     units: dict[str, float]
     """Units of roundoff that are always allowed."""
     at_given_scale: bool
-    """Whether those are taken at the scale of the outputs as given, for distributions that make outputs tiny."""
+    """True if those are taken at the scale of the outputs as given, for distributions that make outputs tiny."""
 
 
 WIDE = Allowance(
@@ -188,7 +188,7 @@ class Limits:
     small: float
     """What is far below the scale of the output."""
     whole: bool = False
-    """Whether all elements are settled."""
+    """True if all elements are settled."""
 
     def measure(self, got: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
         """Return errors by `METRICS`, and whether all is finite, as one tensor, without waiting for the device."""

@@ -43,7 +43,7 @@ class Part:
     forms: tuple[Form, ...]
     """The shortest first."""
     needed: bool = False
-    """Whether its shortest form is always there; other parts may be left out."""
+    """True if its shortest form is always there; other parts may be left out."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

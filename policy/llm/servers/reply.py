@@ -37,7 +37,7 @@ class Reply:
     model: str = ""
     fingerprint: str = ""
     answered: bool = False
-    """Whether there was any choice at all."""
+    """True if there was any choice at all."""
     spelled: str | None = None
     """The text by its tokens, where somebody asked."""
     doubt: str = ""

@@ -1,4 +1,4 @@
-"""Whether the text of an answer is what its tokens spell; and its end, where the server kept that back.
+"""True if the text of an answer is what its tokens spell; and its end, where the server kept that back.
 
 Servers send text as it grows, and wait with the bytes of a character until the last of them has come. Where an answer
 ends before that, as at its limit, they are never sent. Tokens that brought such bytes have no text of their own beside

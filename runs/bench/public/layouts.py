@@ -57,7 +57,7 @@ class BenchmarkProblem:
 
     @property
     def is_problem_file(self) -> bool:
-        """Whether the file can be judged as it is; else it is converted first."""
+        """True if the file can be judged as it is; else it is converted first."""
         return self.benchmark is Benchmark.KERNELBENCH
 
 
