@@ -27,7 +27,6 @@ from triton_agent.runs.shipping.python_text import (
     tuple_of,
 )
 from triton_agent.runs.shipping.tape_reading import (
-    end_bytes,
     is_contiguous,
     made_by,
     new_results,
@@ -208,7 +207,7 @@ class PlanWriter:
         for number, entries in found.items():
             view = entries[0][1]
             alike = all(other == view and self._around.state[name].strides == view.strides for name, other in entries)
-            inside = all(end_bytes(other) <= end_bytes(view) for other in self._views.get(number, ()))
+            inside = all(other.end_bytes <= view.end_bytes for other in self._views.get(number, ()))
             if not (alike and inside and view.offset == 0):
                 packed[number] = entries
         return packed
@@ -234,7 +233,7 @@ class PlanWriter:
                 continue
             body.known.setdefault(view, name)
             base = body.bases.get(view.buffer)
-            if base is None or end_bytes(view) - view.offset > end_bytes(base.view) - base.view.offset:
+            if base is None or view.end_bytes - view.offset > base.view.end_bytes - base.view.offset:
                 body.bases[view.buffer] = Base(name, view, is_own=False)
 
     def _enter_constructor(self, used: set[int]) -> None:

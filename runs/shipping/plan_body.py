@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from triton_agent.runs.shipping.facts import NotEmitted
 from triton_agent.runs.shipping.python_text import Group, Names, Text, call, lines, prefixed, tuple_of
-from triton_agent.runs.shipping.tape_reading import end_bytes, is_contiguous, repeats
+from triton_agent.runs.shipping.tape_reading import is_contiguous, repeats
 from triton_agent.tools.isolate.tensors import DTYPES
 from triton_agent.tools.tape.tape import Address, Launch, Step, Tape, View, arguments_of
 
@@ -89,7 +89,7 @@ class Body:
         size_bytes = self._tape.buffers[number].size_bytes
         views = self._views.get(number, ())
         for view in views:
-            whole = view.offset == 0 and end_bytes(view) == size_bytes and not repeats(view)
+            whole = view.offset == 0 and view.end_bytes == size_bytes and not repeats(view)
             if whole and (view.elements or not size_bytes):
                 return view
         dtype = next((view.dtype for view in views if size_bytes % DTYPES[view.dtype].itemsize == 0), "uint8")
@@ -151,7 +151,7 @@ class Body:
         held, size, wanted = base.view, DTYPES[base.view.dtype].itemsize, DTYPES[dtype].itemsize
         if size == wanted:
             return f"{base.name}.view(torch.{dtype})", dataclasses.replace(held, dtype=dtype)
-        count = (end_bytes(held) - held.offset * size) // size
+        count = (held.end_bytes - held.offset * size) // size
         if not is_contiguous(held):
             text = f"{base.name}.as_strided(({count},), (1,))"
         else:

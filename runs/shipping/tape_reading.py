@@ -1,10 +1,9 @@
-"""What the steps of a tape mention, and how views lie in memory."""
+"""Questions about the steps of a tape, and about how views lie in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from triton_agent.tools.isolate.tensors import DTYPES
 from triton_agent.tools.tape.tape import Allocate, Constant, Operate, Step, Tape, View, arguments_of, views_of
 
 
@@ -62,9 +61,3 @@ def repeats(view: View) -> bool:
             return True
         reach = stride * (size - 1) + reach if size > 1 else reach
     return False
-
-
-def end_bytes(view: View) -> int:
-    """The first byte of the buffer behind the view."""
-    last = sum((size - 1) * stride for size, stride in zip(view.shape, view.strides)) if view.elements else -1
-    return (view.offset + last + 1) * DTYPES[view.dtype].itemsize

@@ -34,7 +34,9 @@ from triton_agent.tools.tape.tape import (
     Step,
     Tape,
     View,
+    addressed,
     views_in,
+    views_of,
 )
 
 Launching = Callable[[list[Any]], None]
@@ -219,8 +221,8 @@ class Program:
         """Return, for each step, the views that no later step uses."""
         kept = {view.buffer for view in (*self.tape.outputs, *(view for _, view in self.tape.rebound))}
         kept |= {number for number, buffer in enumerate(self.tape.buffers) if buffer.place is not Place.FRESH}
-        kept |= {number for step in self.tape.steps for number in _addressed(step)}
-        last = {view: at for at, step in enumerate(self.tape.steps) for view in _views_of(step)}
+        kept |= {number for step in self.tape.steps for number in addressed(step)}
+        last = {view: at for at, step in enumerate(self.tape.steps) for view in views_of(step)}
         ends: list[list[int]] = [[] for _ in self.tape.steps]
         for view, at in last.items():
             if view.buffer not in kept:
@@ -403,26 +405,7 @@ def _all_views(tape: Tape) -> Iterator[View]:
     yield from (*tape.inputs, *tape.arguments, *(view for _, view in tape.state), *tape.outputs)
     yield from (view for _, view in tape.rebound)
     for step in (*tape.prologue, *tape.steps):
-        yield from _views_of(step)
-
-
-def _addressed(step: Step) -> Iterator[int]:
-    """Buffers that a step passes on by address: nobody can tell for how long they are used."""
-    if isinstance(step, Constant):
-        yield from (address.buffer for _, address in step.relocations)
-    elif isinstance(step, Launch):
-        for choice in step.choices:
-            yield from (value.buffer for _, value in choice.arguments if isinstance(value, Address))
-
-
-def _views_of(step: Step) -> Iterator[View]:
-    if isinstance(step, Operate):
-        for value in (*step.args, *(value for _, value in step.kwargs), *step.results):
-            yield from views_in(value)
-    elif isinstance(step, Launch):
-        for choice in step.choices:
-            for _, value in choice.arguments:
-                yield from views_in(value)
+        yield from views_of(step)
 
 
 def _attention(
