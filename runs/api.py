@@ -59,15 +59,15 @@ class Optimized:
 
     run: str
     file: Path | None
-    """What was shipped; None where the reference itself was returned."""
+    """The shipped file; None if the reference itself was returned."""
     draft: bool
     """True if speed was not measured, since there was no GPU: the kernels run only when asked for."""
     speedup: Interval | None
-    """Of the file as it is shipped, over the reference: the smaller of device time and latency."""
+    """Speed-up of the shipped file over the reference: the smaller of device time and latency."""
     evaluation: Evaluation | None
     """Of the file as it is shipped."""
     by_set: Mapping[str, Interval]
-    """The same at each of several sets of example inputs; 1 where the reference runs. Empty for one call."""
+    """Speed-up at each of several sets of example inputs; 1 where the reference runs. Empty for one call."""
     report: Path
     why: str
     """In words: how the search ended, and why nothing was shipped where nothing was."""

@@ -91,7 +91,7 @@ class WorkerPool:
     """All processes of one evaluator. Every method may be called from any thread."""
 
     def __init__(self, zygotes: dict[str, Zygote], settings: PoolSettings, lent: Lent = nothing) -> None:
-        """`lent`: the files in memory that the checker hands out."""
+        """`lent`: the in-memory files that the checker shares with this process."""
         self._zygotes = zygotes
         self._settings = settings
         self._lent = lent

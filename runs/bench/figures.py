@@ -38,7 +38,7 @@ def fast_p(speedups: Sequence[float | None], p: float) -> float:
 
 
 def with_unsolved(speedups: Iterable[float | None]) -> list[float]:
-    """Whoever has no kernel keeps the reference: a speed-up of 1. What is solved and slower stays slower."""
+    """A problem without a kernel keeps the reference, a speed-up of 1; a slower kernel counts as slower."""
     return [1.0 if value is None else value for value in speedups]
 
 

@@ -49,7 +49,7 @@ class Original:
 
 
 def take_out(spec: ProblemSpec, taken: Mapping[str, str]) -> Original:
-    """Return the reference of a problem. `taken`: names of the shipped file, each with what it is an import of."""
+    """Return the reference of a problem. `taken` maps names already used in the shipped file to what they import."""
     if spec.kind is ProblemKind.VERIFIER:
         raise UsageError(
             "a problem with only a verifier has no reference",

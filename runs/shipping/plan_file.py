@@ -54,7 +54,7 @@ OWN_NAMES = ("torch", "nn", "ModelNew", "TensorDescriptor", FACT, LAYOUT, ALLOCA
 """Names of the module that no kernel may take."""
 FACT_TEXT = f'''
 def {FACT}(value):
-    """What tells calls apart: of a tensor its shape, dtype and strides, of anything else its type and value."""
+    """Key that tells calls apart: shape, dtype and strides of a tensor, type and value of anything else."""
     if isinstance(value, torch.Tensor):
         return value.shape, value.dtype, value.stride()
     if isinstance(value, (list, tuple)):

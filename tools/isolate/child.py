@@ -1,4 +1,4 @@
-"""What every confined process of ours needs at its start and in its replies: own output, a choice of cores, reports."""
+"""Helpers for the start and the replies of a confined process: own output, a choice of cores, reports."""
 
 from __future__ import annotations
 

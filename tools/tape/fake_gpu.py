@@ -218,7 +218,7 @@ def _answers(facts: dict[str, Any], recorder: Recorder) -> dict[str, Any]:
     default = FakeGenerator(DEVICE)
 
     class FakeGraph:
-        """A CUDA graph: the steps between the begin and the end of its capture."""
+        """A CUDA graph: the steps recorded while it was captured."""
 
         def __init__(self, *_: Any, **__: Any) -> None:
             self._entries: list[Entry] = []

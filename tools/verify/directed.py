@@ -316,10 +316,10 @@ RULES: tuple[Rule, ...] = (
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Directed:
-    """What is to be asked of one problem."""
+    """The directed cases that one problem gets."""
 
     feeds: dict[str, tuple[tuple[Rule, Feed], ...]]
-    """By case."""
+    """Rules with the inputs they change, for each directed case."""
     picks: bool
     """True if the places of equal elements may come out, which torch does not promise for all operators."""
     orders: bool

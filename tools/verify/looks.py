@@ -89,7 +89,7 @@ class Looks:
         return list(self.taken[-1].reply["samples"])
 
     def judge(self, tree: Any, device: str) -> None:
-        """All that were taken; raises Failed for the first that is not what the reference gives."""
+        """Judge every look; raise `Failed` for the first whose answer differs from the reference's."""
         for look in self.taken:
             failure = _failure(look, tree, device)
             if failure is not None:
