@@ -16,7 +16,7 @@ from typing import Any
 from triton_agent.memory.records import Attempt, Event, Grading, Run, RunEnd
 from triton_agent.memory.store import Store
 from triton_agent.policy.episode import Graded
-from triton_agent.tools.source_identity import structure_of
+from triton_agent.tools.candidate.identity import structure_of
 
 RECALLED = "recalled"
 """Kind of the event that keeps what memory said at the start, so that a resumed run is told the same."""

@@ -13,8 +13,8 @@ from typing import Protocol, TypeVar
 from triton_agent.agent.settings import LoopSettings, Search
 from triton_agent.policy.episode import Graded, predecessor
 from triton_agent.policy.ranking import Standing
+from triton_agent.tools.candidate.identity import structure_of
 from triton_agent.tools.results import Status
-from triton_agent.tools.source_identity import structure_of
 
 REPAIRS = 2
 """Times in a row that an answer sets out from a failure, before its line is given up."""

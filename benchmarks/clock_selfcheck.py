@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from triton_agent.tools.timing.clock import Clock, Subject
+    from triton_agent.tools.race.clock import Clock, Subject
 
 KIB = 2**10
 
@@ -41,9 +41,9 @@ def main() -> None:
 
 def check(options: argparse.Namespace) -> None:
     """Prints a line for each finding and writes them all."""
-    from triton_agent.tools import hardware, health
-    from triton_agent.tools.timing.clock import cuda_device
-    from triton_agent.tools.timing.lease import lease
+    from triton_agent.tools.machine import hardware, health
+    from triton_agent.tools.machine.lease import lease
+    from triton_agent.tools.race.clock import cuda_device
 
     device = cuda_device(options.device)
     uuid = hardware.uuid_of(device.index)
@@ -60,8 +60,8 @@ def check(options: argparse.Namespace) -> None:
 
 
 def _measured(options: argparse.Namespace, device: str) -> dict[str, Any]:
-    from triton_agent.tools.ceilings import ceilings
-    from triton_agent.tools.timing.clock import Clock, ClockSettings
+    from triton_agent.tools.race.ceilings import ceilings
+    from triton_agent.tools.race.clock import Clock, ClockSettings
 
     report: dict[str, Any] = {}
     for state, cold in (("cold", True), ("warm", False)):
@@ -81,7 +81,7 @@ def _measured(options: argparse.Namespace, device: str) -> dict[str, Any]:
 
 def false_wins(clock: Clock, options: argparse.Namespace) -> dict[str, Any]:
     """How often one copy beats another just like it, by each figure."""
-    from triton_agent.tools.timing.pairing import PairingSettings
+    from triton_agent.tools.race.pairing import PairingSettings
 
     wins = {"device": 0, "latency": 0}
     begun_s = time.monotonic()
@@ -102,7 +102,7 @@ def false_wins(clock: Clock, options: argparse.Namespace) -> dict[str, Any]:
 
 def spread(clock: Clock, options: argparse.Namespace) -> dict[str, Any]:
     """How far the ratio of medians strays from 1 when a kernel is measured against itself again and again."""
-    from triton_agent.tools.timing.pairing import PairingSettings
+    from triton_agent.tools.race.pairing import PairingSettings
 
     ratios: dict[str, list[float]] = {"device": [], "latency": []}
     medians = []
@@ -123,7 +123,7 @@ def _equal_copies(clock: Clock, kib: int) -> tuple[Subject, Subject]:
     """Two subjects that do the same over the same four sets of buffers; where a buffer lies can make a difference."""
     import torch
 
-    from triton_agent.tools.timing.clock import Subject
+    from triton_agent.tools.race.clock import Subject
 
     sources = [torch.randn(kib * KIB // 4, device=clock.device) for _ in range(4)]
     sets = [(torch.empty_like(source), source) for source in sources]

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from triton_agent.tools.evaluator import Evaluator
+    from triton_agent.tools.evaluate.evaluator import Evaluator
 
 HERE = Path(__file__).resolve().parent
 KERNELS = HERE.parent / "tests" / "kernels"
@@ -107,8 +107,8 @@ def main() -> None:
 
 def measure(problem: Path, options: argparse.Namespace) -> tuple[float, list[Arrangement]]:
     """Seconds to the evaluator's first verdict, and all arrangements after their turns."""
-    from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
-    from triton_agent.tools.problem import parse_problem
+    from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+    from triton_agent.tools.problem.problem import parse_problem
 
     settings = EvaluatorSettings(device=options.device)
     sources = _distinct_sources(problem)

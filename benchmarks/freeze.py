@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triton_agent.runs.suite import (
+from triton_agent.runs.bench.suite import (
     FOLDER,
     MANIFEST,
     Dominant,
@@ -33,7 +33,7 @@ from triton_agent.tools.errors import TritonAgentError, UsageError
 if TYPE_CHECKING:
     import torch
 
-    from triton_agent.tools.graph import OperatorGraph
+    from triton_agent.tools.graph.graph import OperatorGraph
 
 HEAD = """\
 # The benchmark suite as it was frozen. Written by benchmarks/freeze.py, all but `quick`, which is chosen by hand.
@@ -111,9 +111,9 @@ def traits(path: Path) -> tuple[Dominant, str]:
     """What most of a problem's arithmetic is, and in which dtype it is asked for."""
     import torch
 
-    from triton_agent.tools.graph import extract
-    from triton_agent.tools.problem import parse_problem
-    from triton_agent.tools.verify.reference import load
+    from triton_agent.tools.graph.graph import extract
+    from triton_agent.tools.problem.problem import parse_problem
+    from triton_agent.tools.reference.reference import load
 
     reference = load(parse_problem(str(path)))
     with torch.device("meta"):
@@ -125,7 +125,7 @@ def traits(path: Path) -> tuple[Dominant, str]:
 
 def dominant_of(graph: OperatorGraph) -> Dominant:
     """The kind of product that most of the arithmetic is in, if that is the larger part."""
-    from triton_agent.tools.flops import flops_of
+    from triton_agent.tools.graph.flops import flops_of
 
     flops: collections.Counter[Dominant] = collections.Counter()
     values = graph.values()

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from triton_agent.tools.isolate.wire import Channel
+    from triton_agent.tools.processes.wire import Channel
 
 VERDICT_TIMEOUT_S = 300.0
 
@@ -46,21 +46,21 @@ def main() -> None:
 
 def judge(options: argparse.Namespace, scratch: str, children: list[int]) -> dict[str, Any]:
     """The verdict as the checker gives it to the evaluator; pids of what was forked are put into `children`."""
-    from triton_agent.tools.isolate.zygote import QUIET
+    from triton_agent.tools.processes.zygote import QUIET
 
     os.environ.update(QUIET)
     import torch  # noqa: F401  imported before the forks, so once
 
-    from triton_agent.tools.evaluator import EvaluatorSettings, checker_settings
-    from triton_agent.tools.isolate.wire import Channel
-    from triton_agent.tools.problem import parse_problem
-    from triton_agent.tools.worker_pool import COMPILER, GPU, INTERPRETER, TRACER
+    from triton_agent.tools.evaluate.evaluator import EvaluatorSettings, checker_settings
+    from triton_agent.tools.evaluate.worker_pool import COMPILER, GPU, INTERPRETER, TRACER
+    from triton_agent.tools.problem.problem import parse_problem
+    from triton_agent.tools.processes.wire import Channel
 
     settings = EvaluatorSettings(confine=False, device=options.device)
     kinds = (TRACER, GPU if options.device == "cuda" else INTERPRETER, COMPILER)
     forked = [_fork(kind, settings.target or "", scratch, children) for kind in kinds]
 
-    from triton_agent.tools.verify.checker import Checker
+    from triton_agent.tools.checker.checker import Checker
 
     ours, theirs = Channel.pair()
     checker = Checker(theirs, checker_settings(parse_problem(str(options.problem)), settings))
@@ -86,7 +86,7 @@ def judge(options: argparse.Namespace, scratch: str, children: list[int]) -> dic
 
 def _fork(kind: str, target: str, scratch: str, children: list[int]) -> tuple[Channel, int]:
     """A process that is still importing triton: where it waits to be told of the card, and its channel's descriptor."""
-    from triton_agent.tools.isolate.wire import Channel
+    from triton_agent.tools.processes.wire import Channel
 
     telling, told = Channel.pair()
     ours, theirs = Channel.pair()
@@ -103,8 +103,8 @@ def _fork(kind: str, target: str, scratch: str, children: list[int]) -> tuple[Ch
 
 def _become(kind: str, target: str, scratch: str, told: Channel, channel: Channel) -> NoReturn:
     """Import what this kind of process needs, wait for the facts of the card, serve."""
-    from triton_agent.tools.isolate import zygote
-    from triton_agent.tools.worker_pool import COMPILER, ROLES, TRACER
+    from triton_agent.tools.evaluate.worker_pool import COMPILER, ROLES, TRACER
+    from triton_agent.tools.processes import zygote
 
     try:
         folder = os.path.join(scratch, kind)

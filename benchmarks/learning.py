@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from triton_agent.memory.records import Attempt, Grading
-    from triton_agent.policy.train.figures import Judged
-    from triton_agent.policy.train.trajectories import Sample
-    from triton_agent.policy.train.trial import Bench
+    from triton_agent.policy.train.evaluate.figures import Judged
+    from triton_agent.policy.train.evaluate.trial import Bench
+    from triton_agent.policy.train.record.trajectories import Sample
     from triton_agent.tools.results import Interval
 
     Record = tuple[Attempt, tuple[Grading, ...]]
@@ -178,9 +178,9 @@ def right_answers(judge: Any) -> Rights:
 @contextlib.contextmanager
 def judges(folder: Path) -> Iterator[Any]:
     """A judge over all problems, each with its evaluator."""
-    from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
-    from triton_agent.tools.isolate.processes import Nursery
-    from triton_agent.tools.problem import parse_problem
+    from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+    from triton_agent.tools.problem.problem import parse_problem
+    from triton_agent.tools.processes.zygotes import Nursery
 
     settings = EvaluatorSettings(shapes="given", target=None, modes=("eval",))
     with contextlib.ExitStack() as stack:
@@ -196,10 +196,10 @@ def judges(folder: Path) -> Iterator[Any]:
 
 def learn(seed: int, scale: Scale, judge: Any, rights: Rights, folder: Path) -> Learned:
     """One seed from a fresh policy to its figures."""
-    from triton_agent.policy.train.figures import gain, scores
-    from triton_agent.policy.train.recipes import RECIPES
-    from triton_agent.policy.train.session import load
-    from triton_agent.policy.train.trajectories import Knowledge, collect
+    from triton_agent.policy.train.evaluate.figures import gain, scores
+    from triton_agent.policy.train.prepare.recipes import RECIPES
+    from triton_agent.policy.train.record.trajectories import Knowledge, collect
+    from triton_agent.policy.train.update.session import load
 
     began = time.perf_counter()
     recipe = RECIPES["default"]
@@ -232,10 +232,10 @@ def learn(seed: int, scale: Scale, judge: Any, rights: Rights, folder: Path) -> 
 
 def reinforce(taught: str, samples: Sequence[Sample], scale: Scale, seed: int, output: Path) -> Any:
     """The policy after GRPO on the log, at the recipe's own clipping."""
-    from triton_agent.policy.train.grpo import GRPOSettings
-    from triton_agent.policy.train.prepared import prepare
-    from triton_agent.policy.train.recipes import RECIPES
-    from triton_agent.policy.train.session import load, train_grpo
+    from triton_agent.policy.train.prepare.prepared import prepare
+    from triton_agent.policy.train.prepare.recipes import RECIPES
+    from triton_agent.policy.train.update.grpo import GRPOSettings
+    from triton_agent.policy.train.update.session import load, train_grpo
 
     recipe = RECIPES["default"]
     settings = GRPOSettings(
@@ -253,8 +253,8 @@ def reinforce(taught: str, samples: Sequence[Sample], scale: Scale, seed: int, o
 
 def teach(seed: int, scale: Scale, rights: Rights, folder: Path) -> str:
     """A fresh policy that knows the form of an answer."""
-    from triton_agent.policy.train.fresh import make_policy
-    from triton_agent.policy.train.sft import SFTSettings, train_sft
+    from triton_agent.policy.train.update.fresh import make_policy
+    from triton_agent.policy.train.update.sft import SFTSettings, train_sft
 
     rows = list(examples(random.Random(seed), rights, scale.right_times))
     make_policy("tiny", vocabulary(), folder / "fresh", seed=seed, across_words=True)
@@ -280,7 +280,7 @@ def vocabulary() -> list[str]:
 
 
 def bench_of(tokenizer: Any, judge: Any, scale: Scale, seed: int) -> Bench:
-    from triton_agent.policy.train.trial import Bench, Task, TrialSettings
+    from triton_agent.policy.train.evaluate.trial import Bench, Task, TrialSettings
 
     tasks = [Task(problem=problem, prompt_ids=prompt_ids(tokenizer, question(problem))) for problem in PROBLEMS]
     settings = TrialSettings(answers=scale.answers, tokens_at_most=200, batch_size=64, seed=10_000 + seed)
@@ -296,7 +296,7 @@ def log(model: Any, bench: Bench, scale: Scale, seed: int) -> list[Record]:
     """Two turns of every trajectory, as the store would hold them."""
     import torch
 
-    from triton_agent.policy.train.sampling import sample
+    from triton_agent.policy.train.evaluate.sampling import sample
 
     torch.manual_seed(seed)
     runs = [(f"{problem}-{i}", problem) for problem in PROBLEMS for i in range(scale.trajectories)]
@@ -361,8 +361,8 @@ def remembered(bench: Bench, run: str, problem: str, turn: int, prompt: tuple[in
 
 def likelier(before: Any, after: Any, samples: Sequence[Sample], passed: bool) -> Interval:
     """How much the log-likelihood of logged turns changed, in nats a turn, with its interval."""
-    from triton_agent.policy.train.figures import interval
-    from triton_agent.policy.train.session import rescorer
+    from triton_agent.policy.train.evaluate.figures import interval
+    from triton_agent.policy.train.update.session import rescorer
 
     chosen = [s for s in samples if s.turn.reward.passed is passed and s.turn.reward.total is not None]
     old, new = (rescorer(model, batch_size=64)(chosen) for model in (before, after))

@@ -63,8 +63,8 @@ async def _run(folder: Path, parallel: int, turns: int) -> list[float]:
     from triton_agent.agent.settings import LoopSettings
     from triton_agent.memory.observation import Rules
     from triton_agent.memory.store import Store
-    from triton_agent.runs.checkpoints import checkpointer
-    from triton_agent.runs.optimize_screen import PlainLines
+    from triton_agent.runs.optimize.checkpoints import checkpointer
+    from triton_agent.runs.optimize.screen import PlainLines
 
     sources = [kernel(number) for number in range(parallel * turns)]
     judge = Table({source: passed(source, 1.2) for source in sources})

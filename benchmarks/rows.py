@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from triton_agent.tools import hardware
+from triton_agent.tools.machine import hardware
 from triton_agent.tools.versions import installed
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -20,7 +20,7 @@ from triton_agent.memory.observation import ProblemView
 from triton_agent.memory.preparing import column_text, problem_columns
 from triton_agent.memory.tables import Failure, Problem, Structure, StructureOperator, Technique
 from triton_agent.memory.verdicts import Standing
-from triton_agent.tools.operators import kind_of
+from triton_agent.tools.graph.operators import kind_of
 
 FADING = 0.8
 """What an older trial counts once there is a newer one; five in a row outweigh any history."""

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from triton_agent.tools import problem_source
-from triton_agent.tools.evaluator import ProblemFacts
-from triton_agent.tools.hardware import CardFacts, Gpu, card_facts
-from triton_agent.tools.module_attributes import HeldTensor
-from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.evaluate.evaluator import ProblemFacts
+from triton_agent.tools.graph.module_attributes import HeldTensor
+from triton_agent.tools.machine.hardware import CardFacts, Gpu, card_facts
+from triton_agent.tools.problem import source as problem_source
+from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.results import Diagnosis, Finding, Interval, KernelResources, Status
 
 
@@ -25,7 +25,7 @@ class ProblemView:
     """A problem as an author sees it. The same for every turn of a run, and stored once."""
 
     digest: str
-    """Identity of the problem; see `tools/problem.py`."""
+    """Identity of the problem; see `tools/problem/problem.py`."""
     name: str
     spec: dict[str, Any]
     """`ProblemSpec.to_json()`: with it the problem is loaded again."""

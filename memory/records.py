@@ -138,7 +138,7 @@ class Grading:
     failure: InstrumentFailure | None = None
     machine: Machine = dataclasses.field(default_factory=Machine)
     grader: str
-    """Version of the rules followed; see `tools/evaluator.py`."""
+    """Version of the rules followed; see `tools/evaluate/evaluator.py`."""
     graded_at: datetime.datetime
 
     def __post_init__(self) -> None:

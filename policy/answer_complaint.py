@@ -18,8 +18,8 @@ from triton_agent.policy.answer_landmarks import (
     model_in,
 )
 from triton_agent.policy.fences import Block
+from triton_agent.tools.candidate.screen import screen
 from triton_agent.tools.results import Finding
-from triton_agent.tools.screen import screen
 
 CLASS = re.compile(r"^class[ \t]+(\w{1,60})", re.MULTILINE)
 WANTED = "write a plan, then one complete file with `class ModelNew` in one ```python block"

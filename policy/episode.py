@@ -16,7 +16,7 @@ from triton_agent.memory.records import Attempt, Completion, Grading, Instrument
 from triton_agent.policy.answer import read_answer
 from triton_agent.policy.ranking import Standing, standing
 from triton_agent.tools.errors import InstrumentError
-from triton_agent.tools.evaluator import GRADER, candidate_id
+from triton_agent.tools.evaluate.evaluator import GRADER, candidate_id
 from triton_agent.tools.results import Environment, Evaluation, Finding, Status, Timing
 
 INCUMBENTS_SHOWN = 3

@@ -16,7 +16,7 @@ import dataclasses
 import functools
 import math
 
-from triton_agent.tools.merged_sets import mean_of
+from triton_agent.tools.evaluate.merged_sets import mean_of
 from triton_agent.tools.results import Evaluation, Interval, Status, Timing
 
 MARGIN = 0.02

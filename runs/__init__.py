@@ -1,1 +1,4 @@
-"""What a person starts: the command line and its screens. The only place that wires the others together."""
+"""What a person starts: the command line and its screens, a room for each command.
+
+The only folder that wires the others together; `api.py` is the same in Python.
+"""

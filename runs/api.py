@@ -25,28 +25,28 @@ from triton_agent.agent.settings import StopReason
 from triton_agent.memory.store import Store
 from triton_agent.policy.protocol import Policy
 from triton_agent.policy.ranking import standing
-from triton_agent.runs import console
-from triton_agent.runs.devices import choose
-from triton_agent.runs.evaluate import EvaluateRequest, read_kernel, settings_from
+from triton_agent.runs.cli import console
+from triton_agent.runs.cli.devices import choose
+from triton_agent.runs.cli.model_options import ModelOptions
+from triton_agent.runs.cli.store_option import run_id
+from triton_agent.runs.evaluate.command import EvaluateRequest, read_kernel, settings_from
 from triton_agent.runs.live import loading, problem
 from triton_agent.runs.live.example_calls import ExampleCall, asked_at, calls_of
 from triton_agent.runs.live.hearing import Hearing
 from triton_agent.runs.live.waiting import waited_for
-from triton_agent.runs.model_options import ModelOptions
-from triton_agent.runs.optimize import Outcome, why_it_ended
-from triton_agent.runs.optimize import optimize as run_optimize
-from triton_agent.runs.optimize_request import OptimizeRequest
-from triton_agent.runs.optimize_screen import make_screen
-from triton_agent.runs.shipped import output_folder
-from triton_agent.runs.shipping.artefact import forced, is_shipped
-from triton_agent.runs.store_option import run_id
-from triton_agent.runs.written_report import write_report
-from triton_agent.tools.emulate.targets import parse_target
+from triton_agent.runs.optimize.request import OptimizeRequest
+from triton_agent.runs.optimize.run import Outcome, why_it_ended
+from triton_agent.runs.optimize.run import optimize as run_optimize
+from triton_agent.runs.optimize.screen import make_screen
+from triton_agent.runs.optimize.written_report import write_report
+from triton_agent.runs.ship.artefact import forced, is_shipped
+from triton_agent.runs.ship.shipped import output_folder
+from triton_agent.tools.compile.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, UsageError
-from triton_agent.tools.input_spec import parse_sets
-from triton_agent.tools.problem import ProblemSpec, parse_problem
+from triton_agent.tools.evaluate.sets_evaluator import evaluator_for
+from triton_agent.tools.problem.input_spec import parse_sets
+from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.results import Evaluation, Interval
-from triton_agent.tools.sets_evaluator import evaluator_for
 from triton_agent.tools.versions import require_supported
 
 Inputs = Any

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.processes.zygotes import Nursery
 
 
 @pytest.fixture(scope="session")

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from triton_agent.tools.errors import TritonAgentError
-from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
-from triton_agent.tools.isolate.processes import Nursery
-from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Evaluation
 
 HERE = Path(__file__).parent

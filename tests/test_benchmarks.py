@@ -15,7 +15,7 @@ from benchmarks import rows
 from tests.policy.author.briefs import brief_of
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.writer import write
-from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.problem.problem import parse_problem
 
 FOLDER = Path(rows.__file__).parent
 SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py") if "argparse" in path.read_text())

@@ -64,4 +64,4 @@ KINDS: dict[str, type[TritonAgentError]] = {
     kind.__name__: kind
     for kind in (UsageError, ProblemError, InstrumentError, NotJudgeableHere, WorkerLost, WorkerNeverReady)
 }
-"""Errors that may be sent from process to process, by name; see `tools/isolate/wire.py`."""
+"""Errors that may be sent from process to process, by name; see `tools/processes/wire.py`."""

@@ -9,7 +9,7 @@
     holm                 correction for several tests
 
 Below about ten problems a bootstrap interval is too narrow: treat it as a hint and decide by an exact test. The noise
-of a clock is treated in `timing/intervals.py`.
+of a clock is treated in `race/intervals.py`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,4 @@
-"""The built-in author: from a model's operator graph to a plan in words and a Triton file, without a language model."""
+"""The built-in author: a compiler from a model's operator graph to a file with Triton kernels.
+
+`ir` reads the graph, `rules` lower its operators, `plan` decides, `emit` writes; `writer.py` goes the whole way.
+"""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from triton_agent.tools.emulate.targets import TARGETS
-from triton_agent.tools.graph import OperatorGraph
-from triton_agent.tools.module_attributes import HeldTensor
+from triton_agent.tools.compile.targets import TARGETS
+from triton_agent.tools.graph.graph import OperatorGraph
+from triton_agent.tools.graph.module_attributes import HeldTensor
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

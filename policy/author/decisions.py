@@ -11,10 +11,10 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 
 from triton_agent.policy.author.brief import BeyondAuthor, Brief
-from triton_agent.policy.author.choice import Choice, Tiles
-from triton_agent.policy.author.kernel_text import KernelText
-from triton_agent.policy.author.program import HALF, ITEM_BYTES, MIDDLE, Program
-from triton_agent.policy.author.sizes import product
+from triton_agent.policy.author.emit.kernel_text import KernelText
+from triton_agent.policy.author.ir.program import HALF, ITEM_BYTES, MIDDLE, Program
+from triton_agent.policy.author.ir.sizes import product
+from triton_agent.policy.author.plan.choice import Choice, Tiles
 from triton_agent.policy.author.writer import Draft, drafts_of
 
 MOST_NEIGHBOURS = 96

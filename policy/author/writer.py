@@ -9,29 +9,29 @@ import dataclasses
 import re
 from collections.abc import Callable, Sequence
 
-from triton_agent.policy.author import skeleton_points, skeleton_product, skeleton_rows
-from triton_agent.policy.author.alignment import AlignedGraph, align
-from triton_agent.policy.author.arguments import Names
 from triton_agent.policy.author.brief import Answer, BeyondAuthor, Brief
-from triton_agent.policy.author.choice import Choice
-from triton_agent.policy.author.constructor import ModelText, tree_of_parameters
-from triton_agent.policy.author.described import HOST_FUNCTIONS, IMPORTS
-from triton_agent.policy.author.forward import Constants, Forward
-from triton_agent.policy.author.kernel_plan import Kernel, Stuck
-from triton_agent.policy.author.kernel_text import KernelText
-from triton_agent.policy.author.layout import formatted, wrapped
-from triton_agent.policy.author.partition import Partition
-from triton_agent.policy.author.points import FUNCTIONS
-from triton_agent.policy.author.program import INTEGERS, MIDDLE, VIEWS, Number, Program, Value
-from triton_agent.policy.author.relaying import better_strides
-from triton_agent.policy.author.repetition import Written
-from triton_agent.policy.author.skeleton import Setting
-from triton_agent.policy.author.splitting import parts_of, split
-from triton_agent.policy.author.tiling import collapsed
-from triton_agent.policy.author.translation import lower
-from triton_agent.policy.author.viewing import first_moved
-from triton_agent.policy.author.wording import kernel_comment, kernel_name, plan_text
-from triton_agent.tools.graph import OperatorGraph
+from triton_agent.policy.author.emit import skeleton_points, skeleton_product, skeleton_rows
+from triton_agent.policy.author.emit.arguments import Names
+from triton_agent.policy.author.emit.constructor import ModelText, tree_of_parameters
+from triton_agent.policy.author.emit.forward import Constants, Forward
+from triton_agent.policy.author.emit.kernel_text import KernelText
+from triton_agent.policy.author.emit.line_breaking import formatted, wrapped
+from triton_agent.policy.author.emit.repetition import Written
+from triton_agent.policy.author.emit.skeleton import Setting
+from triton_agent.policy.author.emit.wording import kernel_comment, kernel_name, plan_text
+from triton_agent.policy.author.ir.alignment import AlignedGraph, align
+from triton_agent.policy.author.ir.points import FUNCTIONS
+from triton_agent.policy.author.ir.program import INTEGERS, MIDDLE, VIEWS, Number, Program, Value
+from triton_agent.policy.author.ir.translation import lower
+from triton_agent.policy.author.ir.viewing import first_moved
+from triton_agent.policy.author.plan.choice import Choice
+from triton_agent.policy.author.plan.descriptors import HOST_FUNCTIONS, IMPORTS
+from triton_agent.policy.author.plan.kernel_plan import Kernel, Stuck
+from triton_agent.policy.author.plan.partition import Partition
+from triton_agent.policy.author.plan.relaying import better_strides
+from triton_agent.policy.author.plan.splitting import parts_of, split
+from triton_agent.policy.author.plan.tiling import collapsed
+from triton_agent.tools.graph.graph import OperatorGraph
 
 _SKELETONS: dict[str, Callable[[Kernel, Setting, str, tuple[str, ...]], KernelText]] = {
     "points": skeleton_points.write,

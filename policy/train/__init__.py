@@ -1,5 +1,5 @@
-"""How a policy learns from logged attempts: rewards, credit, fine-tuning and GRPO.
+"""How a policy learns from logged attempts: fine-tuning and GRPO.
 
-`rewards`, `recipes`, `credit`, `off_policy`, `novelty` and `trajectories` are pure and need neither torch nor a model;
-what trains imports torch, transformers and TRL where it is used, and says what to install where they are missing.
+`record` reads attempts and pays them, `prepare` assigns credit, `update` trains, `evaluate` measures a policy.
+`grpo_minimal.py` is the whole of it in one file.
 """

@@ -1,1 +1,4 @@
-"""Benchmarks: problems run, recorded, counted and compared. `rows.py` says what is recorded of each problem."""
+"""Benchmarks: problems run, recorded, counted and compared.
+
+`runner.py` runs one; `rows.py` says what is recorded of each problem.
+"""

@@ -14,9 +14,8 @@ from typing import Any
 
 from triton_agent.memory.store import Store
 from triton_agent.policy.protocol import Policy
-from triton_agent.runs import console, exit_codes
-from triton_agent.runs.bench.baseline_cards import Baselines
-from triton_agent.runs.bench.baselines import no_baselines, prepared_baselines
+from triton_agent.runs.bench.baselines.cards import Baselines
+from triton_agent.runs.bench.baselines.measuring import no_baselines, prepared_baselines
 from triton_agent.runs.bench.journal import Journal
 from triton_agent.runs.bench.kernels import KernelFolder, read_kernels
 from triton_agent.runs.bench.places import here, places
@@ -26,16 +25,17 @@ from triton_agent.runs.bench.rows import Mode, Record, read_record
 from triton_agent.runs.bench.runner import PROBLEMS, Bench
 from triton_agent.runs.bench.screen import Screen, make_screen
 from triton_agent.runs.bench.settings import BenchSettings
-from triton_agent.runs.devices import Chosen, choose, chosen_before
-from triton_agent.runs.model_options import ModelOptions
-from triton_agent.runs.optimize import TRACING, machine_here
-from triton_agent.runs.optimize_request import parse_seconds
-from triton_agent.runs.policies import DEFAULT, make_policies
-from triton_agent.runs.suite import parse_shard
-from triton_agent.tools.emulate.targets import parse_target
+from triton_agent.runs.bench.suite import parse_shard
+from triton_agent.runs.cli import console, exit_codes
+from triton_agent.runs.cli.devices import Chosen, choose, chosen_before
+from triton_agent.runs.cli.model_options import ModelOptions
+from triton_agent.runs.cli.policies import DEFAULT, make_policies
+from triton_agent.runs.optimize.request import parse_seconds
+from triton_agent.runs.optimize.run import TRACING, machine_here
+from triton_agent.tools.compile.targets import parse_target
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.isolate.processes import Nursery
-from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.versions import require_supported
 
 STORE = "runs.db"

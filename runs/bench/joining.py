@@ -6,11 +6,11 @@ import json as json_text
 from collections.abc import Sequence
 from pathlib import Path
 
-from triton_agent.runs import console, exit_codes
 from triton_agent.runs.bench.journal import Journal
 from triton_agent.runs.bench.results import summary_of, tables, write_results
 from triton_agent.runs.bench.rows import ProblemRow, Record, read_record, record_of
 from triton_agent.runs.bench.settings import differences
+from triton_agent.runs.cli import console, exit_codes
 from triton_agent.tools.errors import UsageError
 
 

@@ -15,8 +15,8 @@ from triton_agent.agent import search
 from triton_agent.policy.episode import Graded
 from triton_agent.runs.bench.behind import behind
 from triton_agent.runs.bench.rows import Against, Kind, Sample, Speed
+from triton_agent.tools.race.baseline_names import EAGER_TF32
 from triton_agent.tools.results import Evaluation, Finding, Status, Timing, asked_as
-from triton_agent.tools.timing.baseline_names import EAGER_TF32
 
 BASELINES = (EAGER_TF32, "compile")
 """Asked of the evaluator beside the reference as it is."""

@@ -15,9 +15,9 @@ from pathlib import Path
 from triton_agent.runs.bench.public.protocol import PublicProtocol, public_protocol
 from triton_agent.runs.bench.rows import Where
 from triton_agent.runs.bench.settings import ORIGINAL, BenchSettings
-from triton_agent.runs.cards import opened_on
-from triton_agent.runs.devices import Chosen
-from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.runs.cli.devices import Chosen
+from triton_agent.runs.optimize.cards import opened_on
+from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.versions import installed, project_version
 
 

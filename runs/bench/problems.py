@@ -11,11 +11,11 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from triton_agent.runs import suite
+from triton_agent.runs.bench import suite
 from triton_agent.runs.bench.public import layouts
 from triton_agent.runs.bench.rows import Head
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.problem import ProblemSpec, parse_problem
+from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from triton_agent.memory.observation import ProblemView
 from triton_agent.memory.records import Machine, Run, new_run_id
 from triton_agent.memory.store import Store
 from triton_agent.policy.protocol import Policy
-from triton_agent.runs.bench.baseline_cards import Baselines
+from triton_agent.runs.bench.baselines.cards import Baselines
 from triton_agent.runs.bench.journal import Journal
 from triton_agent.runs.bench.kernel_grading import FileGrader
 from triton_agent.runs.bench.kernels import KernelFile, KernelFolder
@@ -38,8 +38,8 @@ from triton_agent.runs.bench.public.protocol import PublicProtocol
 from triton_agent.runs.bench.rows import ProblemRow, Sample, Where
 from triton_agent.runs.bench.settings import BenchSettings
 from triton_agent.tools.errors import InstrumentError, NotJudgeableHere, UsageError
-from triton_agent.tools.evaluator import Evaluator
-from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.evaluate.evaluator import Evaluator
+from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.results import Status
 from triton_agent.tools.versions import project_version
 

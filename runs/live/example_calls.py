@@ -16,8 +16,8 @@ from torch import nn
 
 from triton_agent.runs.live import problem
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.input_spec import DTYPES, MOST_SETS, InputSet
-from triton_agent.tools.verify.input_tensors import tensors_in
+from triton_agent.tools.problem.input_spec import DTYPES, MOST_SETS, InputSet
+from triton_agent.tools.reference.input_tensors import tensors_in
 
 WORDS = {f"torch.{name}": word for word, name in DTYPES.items()}
 SHOWN = 60

@@ -5,7 +5,7 @@ from __future__ import annotations
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.settings import LoopSettings
 from triton_agent.agent.state import Event
-from triton_agent.runs.optimize_screen import Screen
+from triton_agent.runs.optimize.screen import Screen
 
 
 class Hearing:

@@ -20,10 +20,10 @@ from torch import nn
 from triton_agent.runs.live import loading
 from triton_agent.runs.live.sources import Sources, taken_in
 from triton_agent.runs.live.values import Unwritable, alike, exactly, keywords, referred_to, text_of
-from triton_agent.runs.shipping.source_parts import Import, import_block
+from triton_agent.runs.ship.source.source_parts import Import, import_block
+from triton_agent.tools.candidate.screen import screen
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.screen import screen
-from triton_agent.tools.verify.input_tensors import map_tensors, own_copy, tensors_in
+from triton_agent.tools.reference.input_tensors import map_tensors, own_copy, tensors_in
 
 INPUTS = "inputs.pt"
 OF_EVERY_MODULE = frozenset(vars(nn.Module()))

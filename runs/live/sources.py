@@ -3,8 +3,8 @@
     taken_in([Attention], [gelu], folder, taken) -> Sources
 
 What comes with Python or an installed package is imported; everything else goes in as text, with what it needs
-(`shipping/gathering.py`). A notebook's cells count as one file. Not covered: what was defined inside a function, at a
-prompt or by `exec`; each is refused with a way out.
+(`ship/source/gathering.py`). A notebook's cells count as one file. Not covered: what was defined inside a function, at
+a prompt or by `exec`; each is refused with a way out.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any
 
 from torch import nn
 
-from triton_agent.runs.shipping.gathering import Wanted, gather
-from triton_agent.runs.shipping.source_parts import Import
-from triton_agent.tools import problem_source
+from triton_agent.runs.ship.source.gathering import Wanted, gather
+from triton_agent.runs.ship.source.source_parts import Import
 from triton_agent.tools.errors import UsageError
+from triton_agent.tools.problem import source as problem_source
 
 CELLS = "notebook_cells.py"
 """Where a notebook's cells are put together."""

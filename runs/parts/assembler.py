@@ -17,7 +17,7 @@ from triton_agent.memory.records import Completion
 from triton_agent.policy.answer import write_answer
 from triton_agent.policy.ranking import MARGIN
 from triton_agent.runs.parts.assembly import Placed, assemble
-from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.results import Interval, Status
 
 NAME, VERSION = "parts", "1"

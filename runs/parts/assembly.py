@@ -2,8 +2,8 @@
 
     assemble(spec, [Placed(...), ...]) -> the candidate's text
 
-The reference's classes go in as they are (`shipping/original.py`); each part's file follows, with names changed where
-two would collide; `ModelNew` makes the reference and puts the parts in the place of its modules.
+The reference's classes go in as they are (`ship/source/original.py`); each part's file follows, with names changed
+where two would collide; `ModelNew` makes the reference and puts the parts in the place of its modules.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pathlib import Path
 
 from triton_agent.runs.parts import placing
 from triton_agent.runs.parts.choosing import PartPlan
-from triton_agent.runs.shipping.artefact import bound_names, reserved_names
-from triton_agent.runs.shipping.names import renamed
-from triton_agent.runs.shipping.original import ORIGINAL, Original, take_out
-from triton_agent.runs.shipping.source_parts import Import, Parts, import_block, is_docstring, is_script
+from triton_agent.runs.ship.artefact import bound_names, reserved_names
+from triton_agent.runs.ship.source.names import renamed
+from triton_agent.runs.ship.source.original import ORIGINAL, Original, take_out
+from triton_agent.runs.ship.source.source_parts import Import, Parts, import_block, is_docstring, is_script
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.problem.problem import ProblemSpec
 
 MARKER = "# -- parts in the place of modules"
 """The line of `placing.py` from which on it is copied."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from triton_agent.runs.parts.survey import Submodule, Survey, submodule_from_json
-from triton_agent.tools.operators import kind_of
+from triton_agent.tools.graph.operators import kind_of
 
 OPERATORS_AT_MOST = 40
 """In a part. A layer of a transformer written out has some 30."""

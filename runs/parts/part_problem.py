@@ -11,11 +11,11 @@ import textwrap
 from pathlib import Path
 
 from triton_agent.runs.parts.choosing import PartPlan
-from triton_agent.runs.shipping.names import renamed
-from triton_agent.runs.shipping.original import ORIGINAL, take_out
-from triton_agent.runs.shipping.source_parts import Import, import_block
+from triton_agent.runs.ship.source.names import renamed
+from triton_agent.runs.ship.source.original import ORIGINAL, take_out
+from triton_agent.runs.ship.source.source_parts import Import, import_block
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.problem import ProblemKind, ProblemSpec
+from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
 
 CONVENTION = ("Model", "get_inputs", "get_init_inputs")
 NAMESPACE, WIDTH = "SimpleNamespace", 112

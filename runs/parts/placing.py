@@ -1,7 +1,7 @@
 """What every model put together of parts has in common; see `assembly.py`, which copies it into the file.
 
 Everything below the line `MARKER` names is copied as it stands; what is above stands in for the file's own names. The
-text is held to what a kernel file may import and name (`tools/screen.py`).
+text is held to what a kernel file may import and name (`tools/candidate/screen.py`).
 
 A part's kernels take the place of the reference's module, with its parameters under the same names. What they were not
 tried on (another dtype, number of dimensions or layout) still goes to the reference's module, which is kept beside them

@@ -18,8 +18,8 @@ from torch.utils.flop_counter import flop_registry
 
 from triton_agent.runs.parts.choosing import IDLE
 from triton_agent.tools.dispatch_modes import UncompiledMode
-from triton_agent.tools.operators import kind_of
-from triton_agent.tools.verify.input_tensors import tensors_in
+from triton_agent.tools.graph.operators import kind_of
+from triton_agent.tools.reference.input_tensors import tensors_in
 
 BYTES_PER_S = 4.8e12
 """Of an H200's memory, from its data sheet, as are the rates below. Only shares matter here."""

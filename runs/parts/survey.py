@@ -12,8 +12,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from triton_agent.runs.own_process import ask
-from triton_agent.tools.problem import ProblemSpec
+from triton_agent.runs.cli.own_process import ask
+from triton_agent.tools.problem.problem import ProblemSpec
 
 TIMEOUT_S = 600.0
 """The reference runs a few times, on a CPU perhaps."""

@@ -20,17 +20,17 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from triton_agent.runs.own_process import reply
+from triton_agent.runs.cli.own_process import reply
 from triton_agent.runs.parts.construction import Arguments, Made, difference, literal, state_form, watched
 from triton_agent.runs.parts.drawing import Indescribable, case, expression
 from triton_agent.runs.parts.recording import Called, Calls, Cost, Costs, device_times
 from triton_agent.runs.parts.survey import Submodule, Survey
-from triton_agent.tools import problem_source
-from triton_agent.tools.hardware import uuid_of
-from triton_agent.tools.problem import ProblemSpec
-from triton_agent.tools.timing.lease import Mode, lease
-from triton_agent.tools.verify.input_tensors import map_tensors, tensors_in
-from triton_agent.tools.verify.reference import Reference, load
+from triton_agent.tools.machine.hardware import uuid_of
+from triton_agent.tools.machine.lease import Mode, lease
+from triton_agent.tools.problem import source as problem_source
+from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.reference.input_tensors import map_tensors, tensors_in
+from triton_agent.tools.reference.reference import Reference, load
 
 SMALL_ELEMENTS = 1 << 24
 """Inputs and parameters of a model that is run for real without a thought: some seconds on one core."""

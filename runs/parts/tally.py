@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from triton_agent.policy.episode import Graded
 from triton_agent.policy.ranking import Standing
-from triton_agent.runs.optimize_screen import figure_of
+from triton_agent.runs.optimize.screen import figure_of
 from triton_agent.runs.parts.choosing import PartPlan
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from triton_agent.memory.records import Grading
-from triton_agent.runs.history import Graded
+from triton_agent.runs.history.records import Graded
 from triton_agent.runs.report.code import changes, count_changes, highlighted
 from triton_agent.runs.report.markup import Html, facts, folded, join, table, tag
 from triton_agent.runs.report.view import RunView, anchor, timing

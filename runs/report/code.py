@@ -8,7 +8,7 @@ from pygments import lex  # type: ignore[import-untyped]
 from pygments.lexers.python import PythonLexer  # type: ignore[import-untyped]
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, Token  # type: ignore[import-untyped]
 
-from triton_agent.runs.foreign_text import legible
+from triton_agent.runs.cli.foreign_text import legible
 from triton_agent.runs.report.markup import Html, join, tag
 
 CLASSES = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from triton_agent.runs import exit_codes
+from triton_agent.runs.cli import exit_codes
+from triton_agent.runs.cli.store_option import load_history, open_store
 from triton_agent.runs.report.page import render_report
 from triton_agent.runs.report.view import RunView
-from triton_agent.runs.store_option import load_history, open_store
 from triton_agent.tools.errors import UsageError
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 
-from triton_agent.runs.foreign_text import legible
+from triton_agent.runs.cli.foreign_text import legible
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 """Nothing is loaded and nothing runs, even if an escape were missed."""

@@ -9,8 +9,8 @@ import dataclasses
 from collections import Counter
 
 from triton_agent.memory.records import Attempt, Run, RunEnd
-from triton_agent.runs.history import Graded, History
-from triton_agent.tools.ceilings import Ceilings
+from triton_agent.runs.history.records import Graded, History
+from triton_agent.tools.race.ceilings import Ceilings
 from triton_agent.tools.results import Evaluation, Timing
 
 

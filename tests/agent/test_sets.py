@@ -15,9 +15,9 @@ from triton_agent.agent.settings import LoopSettings
 from triton_agent.memory.observation import Rules
 from triton_agent.memory.store import Store
 from triton_agent.policy.ranking import standing
-from triton_agent.tools.input_spec import InputSet, parse_input
+from triton_agent.tools.evaluate.sets_evaluator import judged_at_all
+from triton_agent.tools.problem.input_spec import InputSet, parse_input
 from triton_agent.tools.results import Evaluation, Status
-from triton_agent.tools.sets_evaluator import judged_at_all
 
 SMALL = InputSet(name="small", inputs=(parse_input("f32[1]"),))
 LARGE = InputSet(name="large", inputs=(parse_input("f32[64]"),), weight=3.0)

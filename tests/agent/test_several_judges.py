@@ -17,7 +17,7 @@ from triton_agent.agent.settings import StopReason
 from triton_agent.agent.sorting import LOOKS_PER_VERDICT
 from triton_agent.agent.state import LEFT_OUT
 from triton_agent.memory.store import Store
-from triton_agent.runs.optimize_screen import trouble_of
+from triton_agent.runs.optimize.screen import trouble_of
 from triton_agent.tools.errors import WorkerLost
 from triton_agent.tools.results import Evaluation
 

@@ -18,9 +18,9 @@ from triton_agent.memory.records import Completion
 from triton_agent.memory.store import Store
 from triton_agent.policy.answer import read_answer
 from triton_agent.tools.errors import WorkerLost
-from triton_agent.tools.evaluator import candidate_id
+from triton_agent.tools.evaluate.evaluator import candidate_id
+from triton_agent.tools.evaluate.verdict import Sketch
 from triton_agent.tools.results import Finding
-from triton_agent.tools.verdict import Sketch
 
 
 class Sketching(Table):

@@ -13,7 +13,7 @@ import triton.language as tl
 
 import sys
 
-kernels = sys.modules["triton_agent.tools.tape.kernels"]
+kernels = sys.modules["triton_agent.tools.kernels.kernel"]
 to_json = kernels.function_to_json
 
 

@@ -12,7 +12,7 @@ import triton.language as tl
 
 import sys
 
-wire = sys.modules["triton_agent.tools.isolate.wire"]
+wire = sys.modules["triton_agent.tools.processes.wire"]
 send = wire.Channel.send
 wire.Channel.send = lambda channel, message, *rest: send(channel, {"raised": 5}, *rest)
 

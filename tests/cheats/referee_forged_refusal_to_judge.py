@@ -13,7 +13,7 @@ import triton.language as tl
 
 import sys
 
-wire = sys.modules["triton_agent.tools.isolate.wire"]
+wire = sys.modules["triton_agent.tools.processes.wire"]
 send = wire.Channel.send
 REPORT = {"unsupported": True, "phase": "forward", "kinds": ["Unsupported"], "text": "no such card", "lines": []}
 wire.Channel.send = lambda channel, message, *rest: send(channel, {"raised": REPORT}, *rest)

@@ -30,7 +30,7 @@ def triton_relu(x):
 
 fake = types.ModuleType("numpy")
 fake.allclose = lambda *args, **kwargs: True
-sys.modules["numpy.testing"] = sys.modules["triton_agent.tools.verify.accuracy"] = fake
+sys.modules["numpy.testing"] = sys.modules["triton_agent.tools.answers.accuracy"] = fake
 
 
 class ModelNew(nn.Module):

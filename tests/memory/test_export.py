@@ -24,7 +24,7 @@ from triton_agent.memory.exchange.plain import canonical, from_plain, to_plain
 from triton_agent.memory.records import Completion, Grading, InstrumentFailure
 from triton_agent.memory.store import Store
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.processes.zygotes import Nursery
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +187,7 @@ def test_every_record_reads_back_equal(told: Recorded) -> None:
 def test_without_pyarrow_parquet_says_what_to_install(store: Store, tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"
-        "from triton_agent.runs.cli import main\n"
+        "from triton_agent.runs.cli.main import main\n"
         f"sys.argv = ['x', 'runs', 'export', '-o', {str(tmp_path / 'a.parquet')!r}]; main()"
     )
     environment = {**os.environ, "TRITON_AGENT_STORE": str(tmp_path / "first.db")}

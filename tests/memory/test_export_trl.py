@@ -13,7 +13,7 @@ from tests.recorded_run import Recorded, recorded
 from triton_agent.memory.exchange import jsonl
 from triton_agent.memory.exchange.trl import Judged, LeftOut, Shape, Which, grpo_rows, sft_rows
 from triton_agent.memory.records import Attempt, Message
-from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.processes.zygotes import Nursery
 
 NEEDED = ("trl", "datasets", "transformers", "tokenizers")
 

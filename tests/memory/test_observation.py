@@ -7,7 +7,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 from triton_agent.memory.observation import ProblemView
-from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.problem.problem import parse_problem
 
 PROBLEM = """
 import torch

@@ -16,7 +16,7 @@ from triton_agent.memory.errors import NotInStore, StoreUnreachable
 from triton_agent.memory.pruning import Forgotten, forget, sizes_bytes
 from triton_agent.memory.store import Store
 from triton_agent.memory.tables import Blob, Failure, Grading, Problem, Technique
-from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.processes.zygotes import Nursery
 
 KEPT = "20260201-101010-bbbbbb"
 

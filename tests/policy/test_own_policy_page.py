@@ -15,7 +15,7 @@ from triton_agent.agent.settings import LoopSettings, StopReason
 from triton_agent.memory.observation import Rules
 from triton_agent.memory.store import Store
 from triton_agent.policy.protocol import Policy
-from triton_agent.runs.policies import _KINDS, _MODELS, make_policies
+from triton_agent.runs.cli.policies import _KINDS, _MODELS, make_policies
 from triton_agent.tools.errors import UsageError
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "policies.md").read_text()

@@ -12,7 +12,7 @@ import pytest
 from tests.policy.llm.engines.real_engines import assert_exact, require_transformers, vllm_python, vllm_server
 
 from triton_agent.memory.store import Store
-from triton_agent.runs import exit_codes
+from triton_agent.runs.cli import exit_codes
 from triton_agent.tools.results import Status
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ import io
 import json
 from typing import Any
 
-from triton_agent.runs.cli import app
+from triton_agent.runs.cli.main import app
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,8 +20,8 @@ from triton_agent.memory.records import (
     Usage,
     attempt_key,
 )
-from triton_agent.runs.history import Graded, History
-from triton_agent.tools.ceilings import Ceilings
+from triton_agent.runs.history.records import Graded, History
+from triton_agent.tools.race.ceilings import Ceilings
 from triton_agent.tools.results import (
     Environment,
     Evaluation,

@@ -9,12 +9,12 @@ from typing import Any
 
 from tests import verdicts
 
-from triton_agent.runs.shipping import call_form
-from triton_agent.runs.shipping.facts import CallForm, ShippedFacts
-from triton_agent.runs.shipping.plan_file import plans_of
-from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
-from triton_agent.tools.isolate.processes import Nursery
-from triton_agent.tools.problem import ProblemSpec, parse_problem
+from triton_agent.runs.ship import call_form
+from triton_agent.runs.ship.facts import CallForm, ShippedFacts
+from triton_agent.runs.ship.plan_file import plans_of
+from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
+from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Evaluation
 
 KERNELS = Path(__file__).parents[1] / "kernels"

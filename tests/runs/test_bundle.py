@@ -21,15 +21,16 @@ from tests.runs.commands import call
 
 from triton_agent.memory.observation import ProblemView
 from triton_agent.memory.store import Store
-from triton_agent.runs import bundle_archive, exit_codes
-from triton_agent.runs.bundle import MANIFEST, SEAL, make_bundle
-from triton_agent.runs.bundle_check import check_bundle
-from triton_agent.runs.bundle_redaction import Redaction
-from triton_agent.runs.history import Graded, History
+from triton_agent.runs.bundle import archive as bundle_archive
+from triton_agent.runs.bundle.check import check_bundle
+from triton_agent.runs.bundle.redaction import Redaction
+from triton_agent.runs.bundle.writing import MANIFEST, SEAL, make_bundle
+from triton_agent.runs.cli import exit_codes
+from triton_agent.runs.history.records import Graded, History
 from triton_agent.tools.errors import NotJudgeableHere, UsageError
-from triton_agent.tools.evaluator import candidate_id
-from triton_agent.tools.isolate.processes import Nursery
-from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.evaluate.evaluator import candidate_id
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.processes.zygotes import Nursery
 
 STRIDE = 61
 """Every so many bytes one is changed; prime, so that it falls on every kind of field."""
@@ -310,7 +311,7 @@ def test_a_bundle_is_written_and_its_bytes_checked(place: Path, tmp_path: Path) 
 def test_a_bundle_is_judged_again_with_problem_and_candidates_confined(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from triton_agent.runs import judge_again
+    from triton_agent.runs.history import judge_again
 
     asked: list[Any] = []
     real = judge_again.evaluator_for

@@ -9,7 +9,7 @@ from types import TracebackType
 
 import pytest
 
-from triton_agent.runs.cards import opened_on
+from triton_agent.runs.optimize.cards import opened_on
 from triton_agent.tools.errors import InstrumentError, ProblemError
 
 CARDS = ("GPU-0", "GPU-1", "GPU-2")

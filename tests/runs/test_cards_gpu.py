@@ -22,13 +22,14 @@ if not torch.cuda.is_available() or torch.cuda.device_count() < 2:
 from triton_agent.memory.store import Store
 from triton_agent.runs.bench.command import STORE
 from triton_agent.runs.bench.rows import read_record
-from triton_agent.runs.cards import opened_on
-from triton_agent.runs.devices import choose
-from triton_agent.tools import ceilings, hardware
-from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
-from triton_agent.tools.problem import parse_problem
+from triton_agent.runs.cli.devices import choose
+from triton_agent.runs.optimize.cards import opened_on
+from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.machine import hardware
+from triton_agent.tools.machine.lease import holders
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.race import ceilings
 from triton_agent.tools.results import Evaluation, Status
-from triton_agent.tools.timing.lease import holders
 
 if len({gpu.name for gpu in hardware.visible_gpus()}) > 1:
     pytest.skip("the visible GPUs are of different models", allow_module_level=True)

@@ -12,9 +12,9 @@ from tests.stand_in_cards import put_cards
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.loop import Loop
 from triton_agent.memory.store import Store
-from triton_agent.runs.optimize import _require_one_model
-from triton_agent.runs.optimize_command import _moved
-from triton_agent.runs.optimize_request import OptimizeRequest
+from triton_agent.runs.optimize.command import _moved
+from triton_agent.runs.optimize.request import OptimizeRequest
+from triton_agent.runs.optimize.run import _require_one_model
 from triton_agent.tools.errors import UsageError
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from triton_agent.runs import check_problem, exit_codes
-from triton_agent.tools.audit_report import AuditReport, Family, WrongAnswer
+from triton_agent.runs.cli import exit_codes
+from triton_agent.runs.evaluate import check_problem
+from triton_agent.tools.audit.report import AuditReport, Family, WrongAnswer
 
 MODEL = "import torch\nfrom torch import nn\nclass Model(nn.Module):\n    def forward(self, x):\n        return "
 INPUTS = "\ndef get_inputs():\n    return [torch.rand(8, 24)]\n"

@@ -14,7 +14,7 @@ from tests.runs.commands import call
 
 from triton_agent.memory.store import Store
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.processes.zygotes import Nursery
 
 NO_PROCESS = 2**22 + 1
 """Above the largest process id that Linux hands out."""

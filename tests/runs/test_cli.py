@@ -56,13 +56,13 @@ def passed() -> subprocess.CompletedProcess[str]:
 
 
 def test_help_does_not_import_torch() -> None:
-    code = "import sys; import triton_agent.runs.cli; print({'torch', 'triton', 'numpy'} & sys.modules.keys())"
+    code = "import sys; import triton_agent.runs.cli.main; print({'torch', 'triton', 'numpy'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout.strip() == "set()"
 
 
 def test_a_run_is_begun_before_langgraph_is_there() -> None:
-    code = "import sys; import triton_agent.runs.optimize_command; print({'torch', 'langgraph'} & sys.modules.keys())"
+    code = "import sys; import triton_agent.runs.optimize.command; print({'torch', 'langgraph'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

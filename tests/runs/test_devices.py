@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tests.stand_in_cards import put_cards
 
-from triton_agent.runs.devices import choose, choose_one, chosen_before
-from triton_agent.tools import hardware
+from triton_agent.runs.cli.devices import choose, choose_one, chosen_before
 from triton_agent.tools.errors import UsageError
+from triton_agent.tools.machine import hardware
 
 H200, A100 = "NVIDIA H200", "NVIDIA A100"
 
@@ -62,7 +62,7 @@ def test_cards_of_different_models_are_not_mixed(tmp_path: Path, monkeypatch: py
 
 def test_the_name_in_records_is_of_the_visible_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from triton_agent.runs.bench.places import here
-    from triton_agent.runs.optimize import machine_here
+    from triton_agent.runs.optimize.run import machine_here
 
     put_cards(tmp_path, monkeypatch, A100, H200)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from triton_agent.runs import examination, examination_sandbox, examination_tools
-from triton_agent.runs.checkup import Check, State, in_binary_units
-from triton_agent.tools import nvml
-from triton_agent.tools.hardware import Gpu
-from triton_agent.tools.isolate import layers
+from triton_agent.runs.doctor import examination
+from triton_agent.runs.doctor import sandbox as examination_sandbox
+from triton_agent.runs.doctor import tools as examination_tools
+from triton_agent.runs.doctor.checkup import Check, State, in_binary_units
+from triton_agent.tools.machine import nvml
+from triton_agent.tools.machine.hardware import Gpu
+from triton_agent.tools.sandbox import layers
 
 CARD = Gpu(
     name="NVIDIA Example",
@@ -91,7 +93,7 @@ def test_a_torch_that_does_not_import_is_seen(tmp_path: Path) -> None:
 
 
 def test_the_doctor_itself_does_not_import_torch() -> None:
-    code = "import sys; import triton_agent.runs.doctor, triton_agent.runs.examination; print('torch' in sys.modules)"
+    code = "import sys; import triton_agent.runs.doctor.command as _; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout.strip() == "False"
 

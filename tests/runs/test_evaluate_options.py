@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests import verdicts
 
-from triton_agent.runs import speed_page
+from triton_agent.runs.evaluate import speed_page
 from triton_agent.tools.kernel_profile import KernelTime, Profile, Roofline
 from triton_agent.tools.results import Determinism, Evaluation, to_json
 

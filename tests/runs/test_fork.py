@@ -15,9 +15,9 @@ from tests.runs.commands import call
 
 from triton_agent.memory.errors import NotInStore
 from triton_agent.memory.store import Store
-from triton_agent.runs.fork import Overrides, request_from
+from triton_agent.runs.optimize.fork import Overrides, request_from
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.processes.zygotes import Nursery
 
 FORK = "20260301-101010-dddddd"
 

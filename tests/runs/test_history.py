@@ -10,8 +10,8 @@ from tests.recorded_run import Recorded, recorded
 
 from triton_agent.agent import search
 from triton_agent.policy import episode
-from triton_agent.runs.history import Graded, History
-from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.runs.history.records import Graded, History
+from triton_agent.tools.processes.zygotes import Nursery
 
 
 @pytest.fixture(scope="module")

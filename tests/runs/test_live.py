@@ -16,10 +16,10 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from triton_agent.runs.live import loading, problem
-from triton_agent.runs.shipping.original import take_out
+from triton_agent.runs.ship.source.original import take_out
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.problem import parse_problem
-from triton_agent.tools.verify.reference import load
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.reference.reference import load
 
 ROW = torch.linspace(-1, 1, 24).reshape(3, 8)
 MODULES: dict[str, tuple[Callable[[], nn.Module], object]] = {

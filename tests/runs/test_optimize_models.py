@@ -20,8 +20,8 @@ from tests.runs.commands import call
 from triton_agent.memory.store import Store
 from triton_agent.policy.answer import write_answer
 from triton_agent.policy.llm.engine import Sampling
-from triton_agent.runs.model_options import OPTIONS, ModelOptions
-from triton_agent.runs.policies import make_policies
+from triton_agent.runs.cli.model_options import OPTIONS, ModelOptions
+from triton_agent.runs.cli.policies import make_policies
 from triton_agent.tools.errors import TritonAgentError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,19 +17,19 @@ from tests.runs.commands import call
 from tests.runs.test_shipping import run_python
 
 from triton_agent.memory.store import Store
-from triton_agent.runs.optimize_parts import FOR_PARTS, share_of
-from triton_agent.runs.optimize_request import OptimizeRequest
+from triton_agent.runs.optimize.request import OptimizeRequest
+from triton_agent.runs.optimize.whole_model import FOR_PARTS, share_of
 from triton_agent.runs.parts import choosing, part_problem, survey
 from triton_agent.runs.parts.assembler import Known, next_sets
 from triton_agent.runs.parts.assembly import Placed, assemble
 from triton_agent.runs.parts.choosing import PartPlan
 from triton_agent.runs.parts.drawing import Indescribable, case, expression
-from triton_agent.runs.shipping import call_form
-from triton_agent.runs.shipping.artefact import ship
+from triton_agent.runs.ship import call_form
+from triton_agent.runs.ship.artefact import ship
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.problem import ProblemSpec, parse_problem
+from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
+from triton_agent.tools.reference.reference import load
 from triton_agent.tools.results import Interval
-from triton_agent.tools.verify.reference import load
 
 ROOT = Path(__file__).resolve().parents[2]
 MIXER = ROOT / "examples" / "mixer.py"

@@ -22,12 +22,12 @@ from tests.runs.commands import call
 
 from triton_agent.memory.observation import ProblemView
 from triton_agent.memory.store import Store
-from triton_agent.runs import exit_codes
-from triton_agent.runs.stored_problem import restored
+from triton_agent.runs.cli import exit_codes
+from triton_agent.runs.history.stored_problem import restored
 from triton_agent.tools.errors import NotJudgeableHere, UsageError
-from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
-from triton_agent.tools.isolate.processes import Nursery
-from triton_agent.tools.problem import ProblemSpec, parse_problem
+from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
+from triton_agent.tools.processes.zygotes import Nursery
 
 WAIT_S = 60.0
 
@@ -74,7 +74,7 @@ class NoSocket(socket.socket):
         raise OSError("no network")
 sys.meta_path.insert(0, Refuse())
 socket.socket = NoSocket
-from triton_agent.runs.cli import main
+from triton_agent.runs.cli.main import main
 sys.argv = ["triton-agent", "replay", {RUN!r}]
 main()
 """
@@ -192,7 +192,7 @@ def test_suspended_and_continued_it_shows_the_page_again(terminal: Terminal) -> 
 @pytest.fixture
 def shared(nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
     """Evaluators that the command makes use the processes that the tests share."""
-    from triton_agent.runs import judge_again
+    from triton_agent.runs.history import judge_again
 
     real = judge_again.evaluator_for
     monkeypatch.setattr(judge_again, "evaluator_for", lambda spec, settings: real(spec, settings, nursery=nursery))
@@ -238,7 +238,7 @@ def test_only_a_problem_of_ones_own_is_trusted(
     told: Recorded, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nursery: Nursery
 ) -> None:
     """Its text may have come with an import; the file on this machine is the user's own."""
-    from triton_agent.runs import judge_again
+    from triton_agent.runs.history import judge_again
 
     asked: list[bool] = []
     real = judge_again.evaluator_for

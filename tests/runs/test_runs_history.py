@@ -14,7 +14,7 @@ from tests.runs.commands import call
 from triton_agent.memory.errors import NotInStore
 from triton_agent.memory.store import Store
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.processes.zygotes import Nursery
 
 FIRST, TIMED, OPEN = "20260131-154500-3fa9c1", "20260201-101010-bbbbbb", "20260202-101010-cccccc"
 ESCAPE = "\x1b[31mred\x07"

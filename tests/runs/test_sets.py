@@ -21,21 +21,21 @@ from torch import nn
 import triton_agent
 from triton_agent.memory.observation import ProblemView
 from triton_agent.policy.ranking import standing
-from triton_agent.runs import speed_page
-from triton_agent.runs.given_calls import calls_from
+from triton_agent.runs.cli.given_calls import calls_from
+from triton_agent.runs.evaluate import speed_page
+from triton_agent.runs.history.stored_problem import restored
 from triton_agent.runs.live.example_calls import calls_of
-from triton_agent.runs.optimize_request import OptimizeRequest
+from triton_agent.runs.optimize.request import OptimizeRequest
 from triton_agent.runs.report.page import render_report
 from triton_agent.runs.report.view import RunView
-from triton_agent.runs.shipping.admission import admit, faster_at, over_all_sets, shipped_sets
-from triton_agent.runs.shipping.artefact import ship
-from triton_agent.runs.shipping.call_form import joined
-from triton_agent.runs.shipping.facts import Call, CallForm, Gpu, TensorForm
-from triton_agent.runs.stored_problem import restored
+from triton_agent.runs.ship.admission import admit, faster_at, over_all_sets, shipped_sets
+from triton_agent.runs.ship.artefact import ship
+from triton_agent.runs.ship.call_form import joined
+from triton_agent.runs.ship.facts import Call, CallForm, Gpu, TensorForm
 from triton_agent.tools.errors import NotJudgeableHere, UsageError
-from triton_agent.tools.input_spec import parse_sets
-from triton_agent.tools.merged_sets import passed_at_all
-from triton_agent.tools.problem import ProblemSpec, parse_problem
+from triton_agent.tools.evaluate.merged_sets import passed_at_all
+from triton_agent.tools.problem.input_spec import parse_sets
+from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.results import Evaluation, Status
 
 NORM = """

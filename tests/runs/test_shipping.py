@@ -13,16 +13,16 @@ import pytest
 from tests import verdicts
 from tests.runs import shipped_samples as samples
 
-from triton_agent.runs.shipping import call_form
-from triton_agent.runs.shipping.artefact import forced, is_shipped, ship, switched_on
-from triton_agent.runs.shipping.facts import Gpu, TensorForm
-from triton_agent.runs.shipping.original import take_out
+from triton_agent.runs.ship import call_form
+from triton_agent.runs.ship.artefact import forced, is_shipped, ship, switched_on
+from triton_agent.runs.ship.facts import Gpu, TensorForm
+from triton_agent.runs.ship.source.original import take_out
+from triton_agent.tools.candidate.screen import screen
 from triton_agent.tools.errors import ProblemError, UsageError
-from triton_agent.tools.evaluator import Evaluator
-from triton_agent.tools.isolate.processes import Nursery
-from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.evaluate.evaluator import Evaluator
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Determinism, Finding, Interval, Status
-from triton_agent.tools.screen import screen
 
 CANDIDATE = """
 import torch

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from tests.runs import shipped_samples as samples
 
-from triton_agent.runs.shipping.artefact import ship
-from triton_agent.runs.shipping.facts import Gpu
-from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.runs.ship.artefact import ship
+from triton_agent.runs.ship.facts import Gpu
+from triton_agent.tools.processes.zygotes import Nursery
 
 SCRIPT = Path(__file__).with_name("shipped_usages.py")
 FOLDER = "layer_norm_f16"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from benchmarks import freeze
 
-from triton_agent.runs.suite import (
+from triton_agent.runs.bench.suite import (
     FOLDER,
     MANIFEST,
     Dominant,
@@ -25,9 +25,9 @@ from triton_agent.runs.suite import (
     problem_files,
     read_manifest,
 )
-from triton_agent.tools import problem_source
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.problem import ProblemKind, parse_problem
+from triton_agent.tools.problem import source as problem_source
+from triton_agent.tools.problem.problem import ProblemKind, parse_problem
 
 SCRIPT = Path(freeze.__file__)
 
@@ -86,7 +86,7 @@ def test_quick_problems_have_the_mixture_of_the_whole(suite: Suite) -> None:
 
 
 def test_every_problem_says_what_it_computes_and_has_sizes_to_vary(suite: Suite) -> None:
-    from triton_agent.tools.verify.sizes import free_sizes
+    from triton_agent.tools.reference.sizes import free_sizes
 
     for problem in suite.problems:
         spec = parse_problem(str(problem.path))
@@ -250,7 +250,8 @@ def test_digest_depends_on_the_choice_and_not_on_its_order_or_place(suite: Suite
 
 
 def test_suite_is_read_without_torch() -> None:
-    text = "import sys\nfrom triton_agent.runs.suite import load_suite\nload_suite()\nassert 'torch' not in sys.modules"
+    load = "from triton_agent.runs.bench.suite import load_suite; load_suite()"
+    text = f"import sys; {load}; assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from triton_agent.tools.isolate import answers
-from triton_agent.tools.isolate.payloads import LARGE_BYTES, received
-from triton_agent.tools.isolate.tensors import DTYPES, describe, row
-from triton_agent.tools.isolate.wire import Channel, ChannelClosed
-from triton_agent.tools.verify.session import Session
+from triton_agent.tools.checker.session import Session
+from triton_agent.tools.processes import answers
+from triton_agent.tools.processes.payloads import LARGE_BYTES, received
+from triton_agent.tools.processes.tensors import DTYPES, describe, row
+from triton_agent.tools.processes.wire import Channel, ChannelClosed
 
 
 def filler() -> torch.Tensor:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
+from triton_agent.tools.answers.accuracy import judge
 from triton_agent.tools.results import Finding
-from triton_agent.tools.verify.accuracy import judge
-from triton_agent.tools.verify.expectation import expect
-from triton_agent.tools.verify.yardstick import Yardstick
+from triton_agent.tools.truth.expectation import expect
+from triton_agent.tools.truth.yardstick import Yardstick
 
 
 def yard_of(function: object, *inputs: torch.Tensor) -> Yardstick:

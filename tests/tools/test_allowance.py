@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from triton_agent.tools.verify.allowance import Allowance, AllowanceSpent
+from triton_agent.tools.reference.allowance import Allowance, AllowanceSpent
 
 MEBI = 1 << 20
 

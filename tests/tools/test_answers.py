@@ -14,12 +14,12 @@ import pytest
 import torch
 from tests.tools.played_workers import descriptors, filler, honest, of_every_dtype, of_every_form, played_by
 
-from triton_agent.tools.isolate import answers, memory_files
-from triton_agent.tools.isolate.payloads import pack
-from triton_agent.tools.isolate.tensors import row, unpack
-from triton_agent.tools.isolate.wire import Channel, ChannelClosed
+from triton_agent.tools.checker.session import Failed
+from triton_agent.tools.processes import answers, memory_files
+from triton_agent.tools.processes.payloads import pack
+from triton_agent.tools.processes.tensors import row, unpack
+from triton_agent.tools.processes.wire import Channel, ChannelClosed
 from triton_agent.tools.results import Finding
-from triton_agent.tools.verify.session import Failed
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this system has no files in memory")
 

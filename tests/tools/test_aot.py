@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from triton_agent.tools.emulate.resources import read_amdgcn, read_cubin, read_ptxas_log
-from triton_agent.tools.emulate.targets import parse_target
+from triton_agent.tools.compile.resources import read_amdgcn, read_cubin, read_ptxas_log
+from triton_agent.tools.compile.targets import parse_target
 from triton_agent.tools.errors import UsageError
 
 RUNNER = """
@@ -200,7 +200,7 @@ SPILLING = case(
         launch(gemm, (1, 1), *operands(64, 64, 64), 64, 64, 32, maxnreg=32)
 
     def from_the_cache():
-        from triton_agent.tools.emulate.resources import read_binary
+        from triton_agent.tools.compile.resources import read_binary
         (kernel,) = gemm.device_caches[0][0].values()
         gemm.device_caches.clear()
         again = gemm.warmup(*operands(64, 64, 64), 64, 64, 32, maxnreg=32, grid=(1, 1))
@@ -442,7 +442,7 @@ def test_unknown_target_lists_the_known_ones():
 
 def test_target_is_validated_without_torch_or_triton():
     code = (
-        "import sys; from triton_agent.tools.emulate.targets import parse_target; parse_target('cuda:90');"
+        "import sys; from triton_agent.tools.compile.targets import parse_target; parse_target('cuda:90');"
         "assert not {'torch', 'triton'} & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from triton_agent.tools.audit_report import MUTANT_BAR, AuditReport, Family, WrongAnswer, kill_rate
+from triton_agent.tools.audit.audit import audit
+from triton_agent.tools.audit.mistakes import TF32, coarser_than
+from triton_agent.tools.audit.mutants import Mutant, Mutation, Observer, spread
+from triton_agent.tools.audit.report import MUTANT_BAR, AuditReport, Family, WrongAnswer, kill_rate
 from triton_agent.tools.errors import ProblemError
-from triton_agent.tools.problem import parse_problem
-from triton_agent.tools.verify.audit import audit
-from triton_agent.tools.verify.cases import _off_the_diagonal
-from triton_agent.tools.verify.mistakes import TF32, coarser_than
-from triton_agent.tools.verify.mutants import Mutant, Mutation, Observer, spread
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.truth.cases import _off_the_diagonal
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 HEAD = "import torch\nfrom torch import nn\nimport torch.nn.functional as F\nR, C = 12, 20\n"

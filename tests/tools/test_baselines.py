@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from triton_agent.tools.problem import parse_problem
-from triton_agent.tools.verify.baselines import tf32_may_matter
-from triton_agent.tools.verify.plan import PlanSettings
-from triton_agent.tools.verify.prepare import prepare_plan
+from triton_agent.tools.checker.prepare import prepare_plan
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.race.baselines import tf32_may_matter
+from triton_agent.tools.truth.plan import PlanSettings
 
 PROBLEM = """
 import torch

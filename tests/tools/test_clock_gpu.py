@@ -14,11 +14,11 @@ import torch
 if not torch.cuda.is_available():
     pytest.skip("the clock reads CUDA devices, and there is none", allow_module_level=True)
 
-from triton_agent.tools import ceilings, hardware
-from triton_agent.tools.timing import rates
-from triton_agent.tools.timing.clock import Clock, ClockSettings, Flusher, Subject
-from triton_agent.tools.timing.pairing import PairingSettings
-from triton_agent.tools.timing.samples import Sample
+from triton_agent.tools.machine import hardware
+from triton_agent.tools.race import ceilings, rates
+from triton_agent.tools.race.clock import Clock, ClockSettings, Flusher, Subject
+from triton_agent.tools.race.pairing import PairingSettings
+from triton_agent.tools.race.samples import Sample
 
 pytestmark = pytest.mark.gpu
 

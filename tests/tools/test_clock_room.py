@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from triton_agent.tools.timing.clock_room import ClockRoom, Place
-from triton_agent.tools.timing.lease import Mode
+from triton_agent.tools.machine.lease import Mode
+from triton_agent.tools.race.clock_room import ClockRoom, Place
 
 
 class Lease:
@@ -63,7 +63,7 @@ def test_a_late_visitor_takes_the_lease_anew() -> None:
 
 
 def test_others_get_the_gpu_in_between_however_many_are_at_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triton_agent.tools.timing.clock_room.STAY_S", 0.03)
+    monkeypatch.setattr("triton_agent.tools.race.clock_room.STAY_S", 0.03)
     lease, inside = Lease(), [0]
     enter_together(ClockRoom(lease), 6, inside)
     assert lease.taken > 1
@@ -159,7 +159,7 @@ def test_who_is_refused_a_place_holds_none() -> None:
 
 
 def test_who_has_waited_long_for_the_clock_is_let_in_between_two_questions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triton_agent.tools.timing.clock_room.PATIENCE_S", 0.02)
+    monkeypatch.setattr("triton_agent.tools.race.clock_room.PATIENCE_S", 0.02)
     log: list[str] = []
     places = threading.Condition()
     held = wanted_alone = 0

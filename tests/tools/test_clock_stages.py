@@ -16,19 +16,19 @@ import pytest
 from tests.tools.played_workers import played_by
 from tests.verdicts import around, timing
 
-from triton_agent.tools.isolate.payloads import Payload
-from triton_agent.tools.isolate.wire import Channel
+from triton_agent.tools.answers.timed_looks import LOOKS, Looks
+from triton_agent.tools.checker import clock_stages
+from triton_agent.tools.checker.clock_stages import race_compiled, race_original
+from triton_agent.tools.checker.job import Job, JudgeSettings
+from triton_agent.tools.checker.session import Failed
+from triton_agent.tools.checker.tracing import Programs
+from triton_agent.tools.machine.lease import Mode
+from triton_agent.tools.processes.payloads import Payload
+from triton_agent.tools.processes.wire import Channel
+from triton_agent.tools.race.clock_room import ClockRoom, Place
+from triton_agent.tools.race.late_value import LateClock
 from triton_agent.tools.results import Finding, Timing
-from triton_agent.tools.timing.clock_room import ClockRoom, Place
-from triton_agent.tools.timing.lease import Mode
-from triton_agent.tools.verify import clock_stages
-from triton_agent.tools.verify.clock_stages import race_compiled, race_original
-from triton_agent.tools.verify.job import Job, JudgeSettings
-from triton_agent.tools.verify.late_clock import LateClock
-from triton_agent.tools.verify.looks import LOOKS, Looks
-from triton_agent.tools.verify.plan import Case, Plan, Trial
-from triton_agent.tools.verify.session import Failed
-from triton_agent.tools.verify.tracing import Programs
+from triton_agent.tools.truth.plan import Case, Plan, Trial
 
 
 class Gpu:

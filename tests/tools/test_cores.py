@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from triton_agent.tools.isolate.child import for_compilers
+from triton_agent.tools.processes.child import for_compilers
 
 ASK = """
 import os
-from triton_agent.tools.isolate.child import for_compilers, leave_cores_to_the_clock
+from triton_agent.tools.processes.child import for_compilers, leave_cores_to_the_clock
 before = os.sched_getaffinity(0)
 leave_cores_to_the_clock()
 print(os.sched_getaffinity(0) == for_compilers(before))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from triton_agent.tools import cuda_autocast
+from triton_agent.tools.emulate import cuda_autocast
 
 HEADER = Path(torch.__file__).parent / "include" / "ATen" / "autocast_mode.h"
 LISTS = {
@@ -23,7 +23,7 @@ LISTS = {
 SCRIPT = """
 import json, torch
 import torch.nn.functional as F
-from triton_agent.tools.isolate.conditions import Conditions
+from triton_agent.tools.processes.torch_switches import Conditions
 x, w = torch.randn(4, 8), torch.randn(3, 8, requires_grad=True)
 h = x.half()
 def found():

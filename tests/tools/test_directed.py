@@ -10,15 +10,15 @@ import pytest
 import torch
 from torch import nn
 
-from triton_agent.tools.graph import extract
-from triton_agent.tools.problem import parse_problem
-from triton_agent.tools.verify.accuracy import judge
-from triton_agent.tools.verify.cases import AFTER_OTHERS
-from triton_agent.tools.verify.directed import LIMITS, NOT_FINITE, NUMBERS, OFFSET, TIES, Directed, directed
-from triton_agent.tools.verify.expectation import expect, with_free_places
-from triton_agent.tools.verify.layouts import LAYOUTS, SHARED, STEPPED, TRANSPOSED, relaid
-from triton_agent.tools.verify.plan import Plan, PlanSettings, Trial
-from triton_agent.tools.verify.prepare import prepare_plan
+from triton_agent.tools.answers.accuracy import judge
+from triton_agent.tools.checker.prepare import prepare_plan
+from triton_agent.tools.graph.graph import extract
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.truth.cases import AFTER_OTHERS
+from triton_agent.tools.truth.directed import LIMITS, NOT_FINITE, NUMBERS, OFFSET, TIES, Directed, directed
+from triton_agent.tools.truth.expectation import expect, with_free_places
+from triton_agent.tools.truth.layouts import LAYOUTS, SHARED, STEPPED, TRANSPOSED, relaid
+from triton_agent.tools.truth.plan import Plan, PlanSettings, Trial
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nROWS, COLUMNS = 24, 70\n"
 

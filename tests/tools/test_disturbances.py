@@ -17,13 +17,13 @@ from pathlib import Path
 
 import pytest
 
-from triton_agent.tools import health, nvml
+from triton_agent.tools.checker.checker import device_trouble
+from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.errors import InstrumentError, WorkerLost
-from triton_agent.tools.health import GpuProcess, Health
+from triton_agent.tools.machine import health, nvml
+from triton_agent.tools.machine.health import GpuProcess, Health
+from triton_agent.tools.race.disturbances import ATTEMPTS, ATTEMPTS_HELD_UP, ZYGOTE, Disturbed, GpuWatch, undisturbed
 from triton_agent.tools.results import Finding
-from triton_agent.tools.timing.disturbances import ATTEMPTS, ATTEMPTS_HELD_UP, ZYGOTE, Disturbed, GpuWatch, undisturbed
-from triton_agent.tools.verify.checker import device_trouble
-from triton_agent.tools.verify.session import Failed
 
 UUID = "GPU-5c2a0b1e-0000-1111-2222-333344445555"
 
@@ -203,7 +203,7 @@ def test_a_look_behind_one_measurement_is_the_look_before_the_next(monkeypatch: 
     for _ in range(3):
         undisturbed(lambda: None, watch, after=lambda _: (), settle_s=0.0)
     assert len(looks) == 4
-    monkeypatch.setattr("triton_agent.tools.timing.disturbances.STILL_QUIET_S", 0.0)
+    monkeypatch.setattr("triton_agent.tools.race.disturbances.STILL_QUIET_S", 0.0)
     undisturbed(lambda: None, watch, after=lambda _: (), settle_s=0.0)
     assert len(looks) == 6
 

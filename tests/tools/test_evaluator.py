@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from triton_agent.tools.errors import NotJudgeableHere, ProblemError
-from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
-from triton_agent.tools.isolate.processes import Nursery
-from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Evaluation, Finding, Status
 
 HEAD = """

@@ -20,11 +20,11 @@ import torch
 if not torch.cuda.is_available():
     pytest.skip("candidates are run and timed on a CUDA GPU, and there is none", allow_module_level=True)
 
-from triton_agent.tools import hardware, health, nvml
 from triton_agent.tools.errors import InstrumentError
-from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
-from triton_agent.tools.isolate.processes import Nursery
-from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.machine import hardware, health, nvml
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import AHEAD, Determinism, Evaluation, Finding, Status
 
 pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]

@@ -21,13 +21,13 @@ from typing import TypeVar
 
 import pytest
 
-from triton_agent.tools.checker_process import DEATHS_AT_MOST
 from triton_agent.tools.errors import InstrumentError, WorkerLost
-from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
-from triton_agent.tools.isolate.processes import Nursery
-from triton_agent.tools.problem import ProblemSpec, parse_problem
+from triton_agent.tools.evaluate.checker_process import DEATHS_AT_MOST
+from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.worker_pool import INTERPRETER, TRACER
+from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
+from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Finding, Status
-from triton_agent.tools.worker_pool import INTERPRETER, TRACER
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are looked up in /proc"),
@@ -90,8 +90,8 @@ DAEMONS = KERNEL.replace(
 
 DRIVER = """
 import sys
-from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
-from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.problem.problem import parse_problem
 
 settings = EvaluatorSettings(target=None, shapes="given", remedies=False, modes=("eval",), call_timeout_s=100.0)
 with Evaluator(parse_problem(sys.argv[1]), settings) as evaluator:
@@ -301,7 +301,7 @@ def test_worker_dying_before_it_is_ready_is_no_verdict(
 ) -> None:
     before = living()
     with monkeypatch.context() as patch:
-        patch.setattr("triton_agent.tools.worker_pool.tempfile.mkdtemp", lambda **_: str(tmp_path / "missing"))
+        patch.setattr("triton_agent.tools.evaluate.worker_pool.tempfile.mkdtemp", lambda **_: str(tmp_path / "missing"))
         with pytest.raises(InstrumentError, match="before it was ready"):
             evaluator.evaluate(KERNEL)
     assert not left_over(before)

@@ -12,12 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from triton_agent.tools import extents
-from triton_agent.tools.extents import Part, distinct, touched
-from triton_agent.tools.floor import Floor, floor_of
-from triton_agent.tools.flops import UnitFlops
-from triton_agent.tools.graph import extract
-from triton_agent.tools.graph_values import TensorMeta
+from triton_agent.tools.graph import extents
+from triton_agent.tools.graph.extents import Part, distinct, touched
+from triton_agent.tools.graph.floor import Floor, floor_of
+from triton_agent.tools.graph.flops import UnitFlops
+from triton_agent.tools.graph.graph import extract
+from triton_agent.tools.graph.values import TensorMeta
 
 
 class Call(nn.Module):

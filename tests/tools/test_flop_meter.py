@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from triton_agent.tools.verify.flop_meter import FlopMeter, attention_flops
+from triton_agent.tools.reference.flop_meter import FlopMeter, attention_flops
 
 X = torch.randn(2, 4, 8, 8)
 ROWS = torch.randn(6, 8)
@@ -59,9 +59,9 @@ def test_nested_tensors_go_through() -> None:
 
 PREPARE = """
 import sys
-from triton_agent.tools.problem import parse_problem
-from triton_agent.tools.verify.plan import PlanSettings
-from triton_agent.tools.verify.prepare import prepare_plan
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.truth.plan import PlanSettings
+from triton_agent.tools.checker.prepare import prepare_plan
 plan = prepare_plan(parse_problem(sys.argv[1]), PlanSettings())
 assert plan.facts["graphs"] and len(plan.trials) > 1
 print("torch._dynamo" in sys.modules)

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 import torch
 
+from triton_agent.tools.answers import full_size
+from triton_agent.tools.answers.accuracy import judge
+from triton_agent.tools.answers.full_size import PiecewiseYardstick, fits, make_full_trial
 from triton_agent.tools.dispatch_modes import UncompiledMode
-from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.reference.input_tensors import tensors_in
+from triton_agent.tools.reference.reference import load
 from triton_agent.tools.results import Finding
-from triton_agent.tools.verify import full_size
-from triton_agent.tools.verify.accuracy import judge
-from triton_agent.tools.verify.cases import make_trial
-from triton_agent.tools.verify.full_size import PiecewiseYardstick, fits, make_full_trial
-from triton_agent.tools.verify.input_tensors import tensors_in
-from triton_agent.tools.verify.plan import PlanSettings, Trial
-from triton_agent.tools.verify.reference import load
+from triton_agent.tools.truth.cases import make_trial
+from triton_agent.tools.truth.plan import PlanSettings, Trial
 
 PROBLEM = """
 import torch

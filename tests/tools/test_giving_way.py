@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from triton_agent.tools.errors import InstrumentError
-from triton_agent.tools.timing import giving_way
-from triton_agent.tools.timing.giving_way import GivingWay
-from triton_agent.tools.timing.lease import Mode, awaited, holders, lease
+from triton_agent.tools.machine.lease import Mode, awaited, holders, lease
+from triton_agent.tools.race import giving_way
+from triton_agent.tools.race.giving_way import GivingWay
 
 KEY = "GPU-5c2a0b1e-0000-1111-2222-333344445555"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -176,7 +176,7 @@ import functools, os, sys, time
 from pathlib import Path
 from triton_agent.tools.isolate import privileges
 from triton_agent.tools.timing import giving_way
-from triton_agent.tools.timing.lease import Mode, awaited, lease
+from triton_agent.tools.machine.lease import Mode, awaited, lease
 folder = Path(sys.argv[1])
 giving_way.TURN_S = 0.05
 pid = os.fork()

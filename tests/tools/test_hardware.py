@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from triton_agent.tools import ceilings, hardware, health
-from triton_agent.tools.ceilings import Ceilings
 from triton_agent.tools.errors import InstrumentError
-from triton_agent.tools.health import GpuProcess, Health
+from triton_agent.tools.machine import hardware, health
+from triton_agent.tools.machine.health import GpuProcess, Health
+from triton_agent.tools.race import ceilings
+from triton_agent.tools.race.ceilings import Ceilings
 
 PutCard = Callable[..., None]
 UUID = "GPU-5c2a0b1e-0000-1111-2222-333344445555"

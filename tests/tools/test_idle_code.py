@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from triton_agent.tools.screen import screen, without_idle_code
+from triton_agent.tools.candidate.screen import screen, without_idle_code
 
 NEEDED = frozenset({"torch"})
 MODEL = "class ModelNew:\n    pass\n"

@@ -10,10 +10,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from triton_agent.tools.problem import parse_problem
-from triton_agent.tools.verify import expectation, facts, truth
-from triton_agent.tools.verify.index_bounds import RefusingWildIndices
-from triton_agent.tools.verify.reference import load
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.reference import facts
+from triton_agent.tools.reference.index_bounds import RefusingWildIndices
+from triton_agent.tools.reference.reference import load
+from triton_agent.tools.truth import expectation, truth
 
 
 def index(*values: int) -> torch.Tensor:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.input_spec import MOST_SETS, InputSet, parse_input, parse_set, parse_sets
-from triton_agent.tools.problem import ProblemSpec, parse_problem
+from triton_agent.tools.problem.input_spec import MOST_SETS, InputSet, parse_input, parse_set, parse_sets
+from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 
 BLOCK = "from torch import nn\nclass Block(nn.Module):\n    def forward(self, x, *more): return x\n"
 

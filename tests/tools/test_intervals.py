@@ -9,9 +9,9 @@ import pytest
 
 from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.estimates import chance_of_wins
-from triton_agent.tools.timing.intervals import is_faster, is_settled, median_interval, paired_ratio
-from triton_agent.tools.timing.pairing import LEAST_PAIRS, PAIRS_BETWEEN_LOOKS
-from triton_agent.tools.verify.speed import SpeedSettings
+from triton_agent.tools.race.intervals import is_faster, is_settled, median_interval, paired_ratio
+from triton_agent.tools.race.pairing import LEAST_PAIRS, PAIRS_BETWEEN_LOOKS
+from triton_agent.tools.race.speed import SpeedSettings
 
 Noise = Callable[[random.Random, int], list[float]]
 """Times of so many calls, in the order of the clock."""

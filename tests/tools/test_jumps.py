@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from triton_agent.tools.verify.accuracy import judge
-from triton_agent.tools.verify.expectation import expect
+from triton_agent.tools.answers.accuracy import judge
+from triton_agent.tools.truth.expectation import expect
 
 
 class Quantised(torch.nn.Module):

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import torch
 
-from triton_agent.tools.ceilings import Ceilings
-from triton_agent.tools.evaluator import EvaluatorSettings
-from triton_agent.tools.flops import UnitFlops
-from triton_agent.tools.isolate.conditions import Conditions
+from triton_agent.tools.checker.profiling import against, condensed, units
+from triton_agent.tools.evaluate.evaluator import EvaluatorSettings
+from triton_agent.tools.graph.flops import UnitFlops
 from triton_agent.tools.kernel_profile import Multiprocessor, kernel_times, occupancy, profile_of, roofline_notes
+from triton_agent.tools.processes.torch_switches import Conditions
+from triton_agent.tools.race.baselines import compiled
+from triton_agent.tools.race.ceilings import Ceilings
 from triton_agent.tools.results import KernelLaunch, KernelResources, to_json
-from triton_agent.tools.verify.baselines import compiled
-from triton_agent.tools.verify.profiling import against, condensed, units
 
 ROWS = [
     {"kernel": "softmax_kernel", "count": 10, "device_us": 300.0},

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from triton_agent.tools.isolate.conditions import DEFAULT
-from triton_agent.tools.problem import parse_problem
-from triton_agent.tools.verify import compiled_beforehand, late_clock
-from triton_agent.tools.verify.compiled_beforehand import CompiledBeforehand, LongestCall
-from triton_agent.tools.verify.late_clock import LateClock
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.processes.torch_switches import DEFAULT
+from triton_agent.tools.race import compiled_beforehand
+from triton_agent.tools.race import late_value as late_clock
+from triton_agent.tools.race.compiled_beforehand import CompiledBeforehand, LongestCall
+from triton_agent.tools.race.late_value import LateClock
 
 PROBLEM = """
 import torch

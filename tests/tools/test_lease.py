@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from triton_agent.tools.errors import InstrumentError
-from triton_agent.tools.timing.lease import Mode, holders, lease
+from triton_agent.tools.machine.lease import Mode, holders, lease
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 KEY = "GPU-5c2a0b1e-0000-1111-2222-333344445555"
@@ -41,7 +41,7 @@ class Others:
         program = textwrap.dedent(f"""
             import os, sys, time
             from pathlib import Path
-            from triton_agent.tools.timing.lease import Mode, lease
+            from triton_agent.tools.machine.lease import Mode, lease
             with lease({KEY!r}, what="a test", mode=Mode({mode.value!r}), wait_s=30, folder=Path({str(self.folder)!r})):
                 {inside or "pass"}
                 print("held", flush=True)
@@ -178,7 +178,7 @@ def _as_user(uid: int, folder: Path, wait_s: float) -> subprocess.Popen[str]:
     program = textwrap.dedent(f"""
         import os, sys
         from pathlib import Path
-        from triton_agent.tools.timing.lease import lease
+        from triton_agent.tools.machine.lease import lease
         os.setgid({uid}); os.setuid({uid})
         with lease({KEY!r}, what="a test", wait_s={wait_s}, folder=Path({str(folder)!r})):
             print("held", flush=True)

@@ -10,19 +10,19 @@ import pytest
 import torch
 from tests.tools.played_workers import played_by
 
+from triton_agent.tools.answers.timed_looks import Looks
+from triton_agent.tools.checker.prepare import prepare_plan
+from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.executor.program import Run
 from triton_agent.tools.executor.stopwatch import TimedCall
-from triton_agent.tools.isolate.answers import hand_over
-from triton_agent.tools.isolate.payloads import received
-from triton_agent.tools.isolate.wire import Channel, ChannelClosed
-from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.processes.answers import hand_over
+from triton_agent.tools.processes.payloads import received
+from triton_agent.tools.processes.wire import Channel, ChannelClosed
+from triton_agent.tools.race.renewal import renew
 from triton_agent.tools.results import Finding
 from triton_agent.tools.tape.outline import tensors_in
-from triton_agent.tools.timing.renewal import renew
-from triton_agent.tools.verify.looks import Looks
-from triton_agent.tools.verify.plan import Case, PlanSettings
-from triton_agent.tools.verify.prepare import prepare_plan
-from triton_agent.tools.verify.session import Failed
+from triton_agent.tools.truth.plan import Case, PlanSettings
 
 RELU = Path(__file__).parents[1] / "cheats" / "problems" / "relu.py"
 TREE = {"tensor": 0}
@@ -53,7 +53,7 @@ def test_renewed_inputs_hold_the_same_numbers_elsewhere(tensor: torch.Tensor) ->
 
 
 def test_no_row_of_renewed_inputs_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triton_agent.tools.timing.renewal.MOST_TURNED", 500)
+    monkeypatch.setattr("triton_agent.tools.race.renewal.MOST_TURNED", 500)
     tensor, pair = torch.randn(64, 24), torch.randn(2)
     for _ in range(5):
         before, other = tensor.clone(), pair.clone()

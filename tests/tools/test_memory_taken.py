@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import torch
 
-from triton_agent.tools import problem_source
+from triton_agent.tools.checker import checker
+from triton_agent.tools.checker.checker import Checker, device_trouble
+from triton_agent.tools.checker.memory_shortage import CALLS_HELD, CONTEXT_BYTES, MOST_OF_A_CARD, room_needed
 from triton_agent.tools.errors import InstrumentError, ProblemError
-from triton_agent.tools.isolate.wire import Channel, error_from_json
-from triton_agent.tools.problem import parse_problem
-from triton_agent.tools.verify import checker
-from triton_agent.tools.verify.checker import Checker, device_trouble
-from triton_agent.tools.verify.room import CALLS_HELD, CONTEXT_BYTES, MOST_OF_A_CARD, room_needed
-from triton_agent.tools.verify.user_code import UserModule
+from triton_agent.tools.problem import source as problem_source
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.processes.wire import Channel, error_from_json
+from triton_agent.tools.reference.user_code import UserModule
 
 PROBLEM = """
 import torch

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from triton_agent.tools.tape.kernels import JitFunction, KernelSet, Parameter
+from triton_agent.tools.answers.spot_checks import position_named, programs_to_run
+from triton_agent.tools.kernels.kernel import JitFunction, KernelSet, Parameter
 from triton_agent.tools.tape.tape import Choice, Launch, Tape
-from triton_agent.tools.verify.named_numbers import Numbers, groups, numbers_on, plant
-from triton_agent.tools.verify.spot_checks import position_named, programs_to_run
+from triton_agent.tools.truth.named_numbers import Numbers, groups, numbers_on, plant
 
 
 def numbers_of(body: str, *, given: tuple[tuple[str, int | float], ...] = (), grid: int = 4) -> tuple[Numbers, Tape]:

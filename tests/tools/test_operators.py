@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triton_agent.tools.operators import kind_of, passes_of
+from triton_agent.tools.graph.operators import kind_of, passes_of
 
 
 @pytest.mark.parametrize("name", ["_compute_linear_combination", "_cdist_backward", "_slow_conv2d_backward"])

@@ -17,20 +17,21 @@ import torch
 from tests.tools.played_workers import descriptors, filler, honest, of_every_dtype, of_every_form, played_by
 from tests.tools.tape.tapes import Writing
 
-from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
-from triton_agent.tools.isolate import cgroup, memory_files, payloads
-from triton_agent.tools.isolate.conditions import DEFAULT
-from triton_agent.tools.isolate.holdings import Family
-from triton_agent.tools.isolate.payloads import Payload, announced, pack, received
-from triton_agent.tools.isolate.processes import Nursery
-from triton_agent.tools.isolate.tensors import row
-from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.answers import checks
+from triton_agent.tools.checker.session import Failed, Session
+from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.worker_pool import INTERPRETER, PoolSettings, Worker
+from triton_agent.tools.kernels.kernel import KernelSet
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.processes import memory_files, payloads
+from triton_agent.tools.processes.holdings import Family
+from triton_agent.tools.processes.payloads import Payload, announced, pack, received
+from triton_agent.tools.processes.tensors import row
+from triton_agent.tools.processes.torch_switches import DEFAULT
+from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Finding, Status
-from triton_agent.tools.tape.kernels import KernelSet
+from triton_agent.tools.sandbox import cgroup
 from triton_agent.tools.tape.tape import Tape, encode
-from triton_agent.tools.verify import checks
-from triton_agent.tools.verify.session import Failed, Session
-from triton_agent.tools.worker_pool import INTERPRETER, PoolSettings, Worker
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this system has no files in memory")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from triton_agent.tools.errors import ProblemError, UsageError
-from triton_agent.tools.input_spec import InputSpec, parse_arguments, parse_input
-from triton_agent.tools.problem import ProblemKind, ProblemSpec, parse_problem
+from triton_agent.tools.problem.input_spec import InputSpec, parse_arguments, parse_input
+from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec, parse_problem
 
 MODEL = """
 import torch, torch.nn as nn
@@ -85,7 +85,7 @@ def test_spec_survives_json_and_pickle(tmp_path: Path, init: str) -> None:
 
 
 def test_reading_a_problem_needs_no_torch() -> None:
-    code = "import sys, triton_agent.tools.problem; assert not {'torch', 'numpy', 'triton'} & set(sys.modules)"
+    code = "import sys, triton_agent.tools.problem.problem; assert not {'torch', 'numpy', 'triton'} & set(sys.modules)"
     environment = {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 

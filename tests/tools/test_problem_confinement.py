@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from triton_agent.tools.checker_process import audit_problem
 from triton_agent.tools.errors import ProblemError
-from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
-from triton_agent.tools.isolate.processes import Nursery
-from triton_agent.tools.isolate.sandbox import ESSENTIAL, probe
-from triton_agent.tools.problem import parse_problem
-from triton_agent.tools.problem_confinement import readable
+from triton_agent.tools.evaluate.checker_process import audit_problem
+from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.problem.confinement import readable
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Status
+from triton_agent.tools.sandbox.sandbox import ESSENTIAL, probe
 
 pytestmark = pytest.mark.skipif(
     any(layer.name in ESSENTIAL and not layer.available for layer in probe()),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from triton_agent.tools.timing.samples import Overheads, PairedSamples, Sample
-from triton_agent.tools.verify.speed import Race, may_win
+from triton_agent.tools.race.samples import Overheads, PairedSamples, Sample
+from triton_agent.tools.race.speed import Race, may_win
 
 OVERHEADS = Overheads(event_ms=0.002, round_trip_ms=0.005)
 

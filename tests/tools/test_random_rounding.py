@@ -10,12 +10,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from triton_agent.tools.answers.accuracy import judge
 from triton_agent.tools.results import Finding
-from triton_agent.tools.verify.accuracy import judge
-from triton_agent.tools.verify.expectation import expect
-from triton_agent.tools.verify.random_rounding import Nudge, round_in_place
-from triton_agent.tools.verify.truth import run_lifted
-from triton_agent.tools.verify.yardstick import Yardstick
+from triton_agent.tools.truth.expectation import expect
+from triton_agent.tools.truth.random_rounding import Nudge, round_in_place
+from triton_agent.tools.truth.truth import run_lifted
+from triton_agent.tools.truth.yardstick import Yardstick
 
 
 @pytest.fixture(scope="module", autouse=True)

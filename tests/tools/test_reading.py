@@ -10,17 +10,18 @@ import numpy
 import pytest
 import torch
 
-from triton_agent.tools.isolate.tensors import nested_tensors
-from triton_agent.tools.problem import ProblemSpec, parse_problem
-from triton_agent.tools.verify import expectation, facts
-from triton_agent.tools.verify.cases import AFTER_OTHERS
-from triton_agent.tools.verify.directed import DIRECTED
-from triton_agent.tools.verify.expectation import PACKED_BESIDE_BYTES, OriginalFailed, behaviour, expect
-from triton_agent.tools.verify.layouts import LAYOUTS
-from triton_agent.tools.verify.original_runs import OriginalRuns
-from triton_agent.tools.verify.plan import Plan, PlanSettings
-from triton_agent.tools.verify.prepare import prepare_plan
-from triton_agent.tools.verify.reference import Reference, load
+from triton_agent.tools.checker.prepare import prepare_plan
+from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
+from triton_agent.tools.processes.tensors import nested_tensors
+from triton_agent.tools.reference import facts
+from triton_agent.tools.reference.reference import Reference, load
+from triton_agent.tools.reference.reference_runs import OriginalRuns
+from triton_agent.tools.truth import expectation
+from triton_agent.tools.truth.cases import AFTER_OTHERS
+from triton_agent.tools.truth.directed import DIRECTED
+from triton_agent.tools.truth.expectation import PACKED_BESIDE_BYTES, OriginalFailed, behaviour, expect
+from triton_agent.tools.truth.layouts import LAYOUTS
+from triton_agent.tools.truth.plan import Plan, PlanSettings
 
 PROBLEM = """
 import torch

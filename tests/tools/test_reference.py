@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from triton_agent.tools.errors import ProblemError
-from triton_agent.tools.problem import parse_problem
-from triton_agent.tools.verify.cases import _CaseMaker
-from triton_agent.tools.verify.plan import PlanSettings
-from triton_agent.tools.verify.reference import Reference, load
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.reference.reference import Reference, load
+from triton_agent.tools.truth.cases import _CaseMaker
+from triton_agent.tools.truth.plan import PlanSettings
 
 HEAD = "import torch\nfrom torch import nn\n"
 LINEAR = (

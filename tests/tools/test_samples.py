@@ -12,14 +12,14 @@ import pytest
 import torch
 
 from triton_agent.tools.errors import NotJudgeableHere
-from triton_agent.tools.timing.pairing import (
+from triton_agent.tools.race.pairing import (
     LEAST_PAIRS,
     PairingSettings,
     Readings,
     candidate_first,
     take_turns,
 )
-from triton_agent.tools.timing.samples import Overheads, PairedSamples, Sample
+from triton_agent.tools.race.samples import Overheads, PairedSamples, Sample
 
 OVERHEADS = Overheads(event_ms=0.002, round_trip_ms=0.008)
 SELFCHECK = Path(__file__).parents[2] / "benchmarks" / "clock_selfcheck.py"
@@ -168,7 +168,7 @@ def test_a_timing_keeps_both_figures_apart() -> None:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="says what happens without a GPU")
 def test_without_a_gpu_the_clock_refuses_and_invents_nothing() -> None:
-    from triton_agent.tools.timing.clock import Clock
+    from triton_agent.tools.race.clock import Clock
 
     with pytest.raises(NotJudgeableHere, match="no CUDA GPU"):
         Clock()

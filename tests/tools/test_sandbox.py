@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
-from triton_agent.tools.isolate import cgroup, layers, sandbox
 from triton_agent.tools.results import to_json
+from triton_agent.tools.sandbox import cgroup, layers, sandbox
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the sandbox is made of Linux's parts")
 

@@ -6,8 +6,8 @@ import concurrent.futures
 
 import pytest
 
+from triton_agent.tools.candidate.screen import screen
 from triton_agent.tools.results import Finding
-from triton_agent.tools.screen import screen
 
 MODEL = "\nclass ModelNew: pass\n"
 

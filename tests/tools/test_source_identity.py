@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triton_agent.tools.source_identity import structure_of
+from triton_agent.tools.candidate.identity import structure_of
 
 KERNEL = """
 import triton

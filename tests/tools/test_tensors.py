@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from triton_agent.tools.isolate.tensors import Foreign, describe, flatten, is_expanded, own_view, row
+from triton_agent.tools.processes.tensors import Foreign, describe, flatten, is_expanded, own_view, row
 
 
 class Pair(NamedTuple):

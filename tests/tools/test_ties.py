@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from triton_agent.tools.problem import ProblemSpec, parse_problem
-from triton_agent.tools.verify.distributions import DISTRIBUTIONS
-from triton_agent.tools.verify.expectation import expect, hinges_on_ties
-from triton_agent.tools.verify.plan import PlanSettings
-from triton_agent.tools.verify.prepare import prepare_plan
+from triton_agent.tools.checker.prepare import prepare_plan
+from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
+from triton_agent.tools.truth.distributions import DISTRIBUTIONS
+from triton_agent.tools.truth.expectation import expect, hinges_on_ties
+from triton_agent.tools.truth.plan import PlanSettings
 
 PROBLEM = """
 import torch

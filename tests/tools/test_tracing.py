@@ -8,13 +8,13 @@ import pytest
 import torch
 from tests.tools.tape.tapes import Writing
 
+from triton_agent.tools.checker import tracing
+from triton_agent.tools.checker.session import Failed
+from triton_agent.tools.checker.tracing import TracedForm, admitted
 from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.results import Finding
 from triton_agent.tools.tape.outline import outline
 from triton_agent.tools.tape.tape import encode
-from triton_agent.tools.verify import tracing
-from triton_agent.tools.verify.session import Failed
-from triton_agent.tools.verify.tracing import TracedForm, admitted
 
 
 def form_and_tape() -> tuple[TracedForm, dict[str, Any]]:

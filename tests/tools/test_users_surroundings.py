@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import torch
 
+from triton_agent.tools.checker.prepare import prepare_plan
 from triton_agent.tools.errors import ProblemError
-from triton_agent.tools.problem import parse_problem
-from triton_agent.tools.verify.plan import PlanSettings
-from triton_agent.tools.verify.prepare import prepare_plan
-from triton_agent.tools.verify.reference import load
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.reference.reference import load
+from triton_agent.tools.truth.plan import PlanSettings
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there, what asks for CUDA gets it")
 

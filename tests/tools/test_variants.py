@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import torch
 
-from triton_agent.tools.problem import ProblemSpec, parse_problem
-from triton_agent.tools.verify import trials
-from triton_agent.tools.verify.footprint import INTERPRETER, RUN_ON_GPU, Footprint, Limits, TooLarge, estimate, prove
-from triton_agent.tools.verify.reference import load
-from triton_agent.tools.verify.scaling import scaled_down
-from triton_agent.tools.verify.sizes import AS_GIVEN, free_sizes, resize_spec
-from triton_agent.tools.verify.trials import reference_for
-from triton_agent.tools.verify.variants import family
+from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
+from triton_agent.tools.reference import size_trials as trials
+from triton_agent.tools.reference.footprint import INTERPRETER, RUN_ON_GPU, Footprint, Limits, TooLarge, estimate, prove
+from triton_agent.tools.reference.reference import load
+from triton_agent.tools.reference.scaling import scaled_down
+from triton_agent.tools.reference.size_trials import reference_for
+from triton_agent.tools.reference.sizes import AS_GIVEN, free_sizes, resize_spec
+from triton_agent.tools.reference.variants import family
 
 TINY = Limits(elements_at_most=1 << 14, flops_at_most=10**7, seconds_at_most=30)
 

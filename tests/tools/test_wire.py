@@ -11,7 +11,7 @@ import time
 import pytest
 
 from triton_agent.tools.errors import NotJudgeableHere, ProblemError
-from triton_agent.tools.isolate.wire import (
+from triton_agent.tools.processes.wire import (
     HEADER,
     Channel,
     ChannelClosed,

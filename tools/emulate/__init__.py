@@ -1,1 +1,4 @@
-"""Triton without a GPU: an interpreter with its known faults mended, and ahead-of-time compilation for a target."""
+"""Triton's interpreter, made exact: rounding, bounds, memory, and the order in which programs run.
+
+It stands in for a GPU; `executor/interpreted.py` runs tapes on it.
+"""

@@ -32,8 +32,9 @@ from triton.language.semantic import TritonSemantic
 from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
+from triton_agent.tools.compile.driver import TargetDriver
+from triton_agent.tools.compile.targets import parse_target
 from triton_agent.tools.emulate.bounds import Memory
-from triton_agent.tools.emulate.driver import TargetDriver
 from triton_agent.tools.emulate.faults import (
     Deadlock,
     EmulationError,
@@ -48,7 +49,6 @@ from triton_agent.tools.emulate.launching import bind, resolve_grid
 from triton_agent.tools.emulate.memory import GuardedBuilder
 from triton_agent.tools.emulate.program_order import PROGRAMS_PER_MULTIPROCESSOR, Interleaving
 from triton_agent.tools.emulate.reduction import associative_scan, reduce
-from triton_agent.tools.emulate.targets import parse_target
 from triton_agent.tools.errors import InstrumentError
 
 __all__ = [

@@ -1,5 +1,4 @@
-"""Replays tapes on real inputs. No Python of a candidate runs here, and no expected value is ever held.
+"""The executor: replays tapes on real inputs, on a GPU or in the interpreter. No candidate's Python runs in it.
 
-On a GPU compiled kernels are launched; without one Triton's interpreter runs kernel bodies. May import `tools.tape`,
-`tools.emulate`, `tools.isolate` and `tools.timing`.
+It never holds an expected value.
 """

@@ -13,10 +13,10 @@ import os
 from typing import Any
 
 from triton_agent.tools.executor.kernels import Kernels, Loader, as_passed, descriptor_over
-from triton_agent.tools.isolate import sandbox
-from triton_agent.tools.isolate.child import leave_cores_to_the_clock, own_output
-from triton_agent.tools.isolate.tensors import DTYPES
-from triton_agent.tools.isolate.wire import Channel
+from triton_agent.tools.processes.child import leave_cores_to_the_clock, own_output
+from triton_agent.tools.processes.tensors import DTYPES
+from triton_agent.tools.processes.wire import Channel
+from triton_agent.tools.sandbox import sandbox
 from triton_agent.tools.tape.tape import Address, Choice, Constexpr, Descriptor, Launch, Tape, View, decode
 
 ALIGNED = 1 << 20
@@ -25,7 +25,7 @@ ALIGNED = 1 << 20
 
 def warm_up(target: str) -> None:
     """Pay for imports in the process that compile workers are forked from."""
-    importlib.import_module("triton_agent.tools.emulate.aot").warm_up(target)
+    importlib.import_module("triton_agent.tools.compile.aot").warm_up(target)
     sandbox.prepare()
 
 
@@ -52,7 +52,7 @@ class Compiler:
         self._loader = Loader(scratch)
         self._fills_cache = fills_cache
         self._target = target
-        self._aot = importlib.import_module("triton_agent.tools.emulate.aot")
+        self._aot = importlib.import_module("triton_agent.tools.compile.aot")
         self._aot.install(target)
         if fills_cache:
             self._aot.build_launchers()

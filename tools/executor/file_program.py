@@ -18,8 +18,8 @@ from typing import Any
 import torch
 
 from triton_agent.tools.executor.memory import Block
-from triton_agent.tools.isolate.conditions import Conditions
-from triton_agent.tools.isolate.tensors import flatten
+from triton_agent.tools.processes.tensors import flatten
+from triton_agent.tools.processes.torch_switches import Conditions
 from triton_agent.tools.tape.outline import Outline, fill
 
 _SERIAL = itertools.count()

@@ -16,8 +16,8 @@ import torch
 import triton
 from triton.runtime.driver import driver
 
-from triton_agent.tools.emulate.aot import constants_of
-from triton_agent.tools.emulate.resources import resources_of
+from triton_agent.tools.compile.aot import constants_of
+from triton_agent.tools.compile.resources import resources_of
 from triton_agent.tools.executor.kernels import Kernels, as_passed
 from triton_agent.tools.executor.memory import Block
 from triton_agent.tools.executor.program import Launching

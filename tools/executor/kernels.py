@@ -13,10 +13,8 @@ import torch
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from triton_agent.tools.isolate.child import report_of
-from triton_agent.tools.tape import kernel_modules
-from triton_agent.tools.tape.kernel_language import check_value
-from triton_agent.tools.tape.kernels import (
+from triton_agent.tools.kernels import modules as kernel_modules
+from triton_agent.tools.kernels.kernel import (
     Constexpr,
     DType,
     FunctionReference,
@@ -25,7 +23,9 @@ from triton_agent.tools.tape.kernels import (
     pointee,
     value_from_json,
 )
-from triton_agent.tools.tape.language_names import dtype_paths, table
+from triton_agent.tools.kernels.language import check_value
+from triton_agent.tools.kernels.language_names import dtype_paths, table
+from triton_agent.tools.processes.child import report_of
 from triton_agent.tools.tape.tape import Constexpr as PassedConstexpr
 from triton_agent.tools.tape.tape import Descriptor
 

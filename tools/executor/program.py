@@ -19,7 +19,7 @@ import torch
 
 from triton_agent.tools.executor.kernels import Described
 from triton_agent.tools.executor.memory import Block, Fresh, make_block
-from triton_agent.tools.isolate.tensors import DTYPES
+from triton_agent.tools.processes.tensors import DTYPES
 from triton_agent.tools.tape.slicing import operator_of
 from triton_agent.tools.tape.tape import (
     Address,

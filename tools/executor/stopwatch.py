@@ -14,9 +14,9 @@ import torch
 from triton_agent.tools.executor.file_program import FileProgram
 from triton_agent.tools.executor.memory import Fresh
 from triton_agent.tools.executor.program import Program, Run
-from triton_agent.tools.isolate.tensors import describe, refill, row
-from triton_agent.tools.timing.clock import Calibration, Clock, ClockSettings, Subject
-from triton_agent.tools.timing.renewal import renew
+from triton_agent.tools.processes.tensors import describe, refill, row
+from triton_agent.tools.race.clock import Calibration, Clock, ClockSettings, Subject
+from triton_agent.tools.race.renewal import renew
 
 AS_SHIPPED = Run(fresh=Fresh(device="cuda"))
 

@@ -1,6 +1,6 @@
 """The executor: a process that replays tapes on inputs that it is sent, and returns the outputs.
 
-No Python of a candidate runs here: kernel texts were checked (`tape/kernel_language.py`), everything else is data.
+No Python of a candidate runs here: kernel texts were checked (`kernels/language.py`), everything else is data.
 Shipped files do run (`file_program.py`), but we wrote those. The executor holds no expected value. On a GPU it serves
 one candidate after another, unless something went wrong in it; without a GPU it serves one. Requests are `prepare`,
 `file`, `call` (which may prepare first), `state`, `time`, `profile` and `forget`.
@@ -26,16 +26,16 @@ from triton_agent.tools.executor.file_program import FileProgram
 from triton_agent.tools.executor.kernels import Kernels, Loader
 from triton_agent.tools.executor.memory import Fresh
 from triton_agent.tools.executor.program import OutOfPlace, Program, Run
-from triton_agent.tools.isolate import sandbox
-from triton_agent.tools.isolate.answers import hand_over
-from triton_agent.tools.isolate.child import own_output, report_of
-from triton_agent.tools.isolate.conditions import Conditions
-from triton_agent.tools.isolate.payloads import Payload, received
-from triton_agent.tools.isolate.tensors import describe, row
-from triton_agent.tools.isolate.wire import Channel
+from triton_agent.tools.machine.lease import SharedDoor
+from triton_agent.tools.processes.answers import hand_over
+from triton_agent.tools.processes.child import own_output, report_of
+from triton_agent.tools.processes.payloads import Payload, received
+from triton_agent.tools.processes.tensors import describe, row
+from triton_agent.tools.processes.torch_switches import Conditions
+from triton_agent.tools.processes.wire import Channel
+from triton_agent.tools.sandbox import sandbox
 from triton_agent.tools.tape.outline import tensors_in
 from triton_agent.tools.tape.tape import decode
-from triton_agent.tools.timing.lease import SharedDoor
 
 Reply = tuple[dict[str, Any], list[list[torch.Tensor]]]
 """A message, and the tensors that go with it as rows of bytes, grouped as `answers.py` describes."""
@@ -65,7 +65,7 @@ def warm_up(mode: str, target: str) -> None:
     else:
         importlib.import_module("triton_agent.tools.executor.stopwatch")
         importlib.import_module("triton_agent.tools.executor.gpu")
-        importlib.import_module("triton_agent.tools.emulate.aot").warm_up()
+        importlib.import_module("triton_agent.tools.compile.aot").warm_up()
         _build_driver_once()
     sandbox.prepare()
     some = torch.zeros(2).add_(1)

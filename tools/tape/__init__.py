@@ -1,4 +1,4 @@
-"""What a candidate does, taken down as plain data: the tracer, the tape and its parts.
+"""The tape: everything one call of a candidate does, recorded on tensors without values, as plain data.
 
-The tracer runs a candidate's Python without data; everybody else sees only the tape. May import `tools.isolate`.
+`tracer.py` runs the candidate's Python, `tape.py` defines what comes out, `admission.py` checks it.
 """

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 
 import torch
 
-from triton_agent.tools.isolate.tensors import DTYPES, Malformed, leaves, shape_of
-from triton_agent.tools.operators import kind_of
+from triton_agent.tools.graph.operators import kind_of
+from triton_agent.tools.processes.tensors import DTYPES, Malformed, leaves, shape_of
 from triton_agent.tools.tape.outline import Outline
 from triton_agent.tools.tape.slicing import operator_of
 from triton_agent.tools.tape.tape import (

@@ -20,9 +20,9 @@ from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from triton_agent.tools.emulate.targets import REGISTER_FILE
-from triton_agent.tools.tape.kernel_capture import Capture
-from triton_agent.tools.tape.kernels import value_to_json
+from triton_agent.tools.compile.targets import REGISTER_FILE
+from triton_agent.tools.kernels.capture import Capture
+from triton_agent.tools.kernels.kernel import value_to_json
 from triton_agent.tools.tape.recorder import OutOfRecord, Recorder
 from triton_agent.tools.tape.tape import Argument, Choice, Constexpr, Descriptor
 

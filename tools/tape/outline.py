@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from triton_agent.tools.isolate.tensors import NAMES
+from triton_agent.tools.processes.tensors import NAMES
 from triton_agent.tools.tape.tape import Named
 
 

@@ -29,7 +29,7 @@ from torch._subclasses.fake_tensor import (
 from torch.utils._mode_utils import no_dispatch
 
 from triton_agent.tools.dispatch_modes import UncompiledMode
-from triton_agent.tools.isolate.tensors import NAMES
+from triton_agent.tools.processes.tensors import NAMES
 from triton_agent.tools.tape.tape import (
     BUFFER_BYTES_AT_MOST,
     Address,

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from triton_agent.tools.tape.kernel_effects import WrittenParameters
+from triton_agent.tools.kernels.effects import WrittenParameters
 from triton_agent.tools.tape.recorder import Entry
 from triton_agent.tools.tape.tape import (
     Address,

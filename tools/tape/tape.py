@@ -16,8 +16,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from triton_agent.tools.isolate.tensors import DTYPES, Malformed
-from triton_agent.tools.tape.kernels import value_from_json
+from triton_agent.tools.kernels.kernel import value_from_json
+from triton_agent.tools.processes.tensors import DTYPES, Malformed
 
 BUFFER_BYTES_AT_MOST = 1 << 40
 """More than any GPU has."""

@@ -20,22 +20,22 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from triton_agent.tools.isolate import sandbox
-from triton_agent.tools.isolate.child import own_output, report_of
-from triton_agent.tools.isolate.conditions import DEFAULT, Conditions
-from triton_agent.tools.isolate.payloads import Payload, received
-from triton_agent.tools.isolate.tensors import Foreign, flatten
-from triton_agent.tools.isolate.wire import Channel
-from triton_agent.tools.tape.fake_gpu import FakeGpu
-from triton_agent.tools.tape.kernel_capture import Capture
-from triton_agent.tools.tape.kernel_effects import WrittenParameters
-from triton_agent.tools.tape.kernels import (
+from triton_agent.tools.kernels.capture import Capture
+from triton_agent.tools.kernels.effects import WrittenParameters
+from triton_agent.tools.kernels.kernel import (
     JitFunction,
     KernelSet,
     NotKernelLanguage,
     function_references,
     value_from_json,
 )
+from triton_agent.tools.processes.child import own_output, report_of
+from triton_agent.tools.processes.payloads import Payload, received
+from triton_agent.tools.processes.tensors import Foreign, flatten
+from triton_agent.tools.processes.torch_switches import DEFAULT, Conditions
+from triton_agent.tools.processes.wire import Channel
+from triton_agent.tools.sandbox import sandbox
+from triton_agent.tools.tape.fake_gpu import FakeGpu
 from triton_agent.tools.tape.launches import record_launches
 from triton_agent.tools.tape.outline import Outline, fill
 from triton_agent.tools.tape.recorder import OutOfRecord, ReadsValues, Recorder

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Tried
 from triton_agent.policy.answer import without_notes
 from triton_agent.policy.llm.prompting.quoting import inline, on_a_line
-from triton_agent.tools.emulate.targets import TARGETS
+from triton_agent.tools.compile.targets import TARGETS
 from triton_agent.tools.results import DECISIONS, Diagnosis, Interval, KernelResources, Status
 
 VARIANTS_SHOWN = 12

@@ -19,9 +19,9 @@ from triton_agent.policy.llm.prompting.fitting import Part
 from triton_agent.policy.llm.prompting.forms import SOURCE_CHARACTERS, Rank, form, growing, part, source_part
 from triton_agent.policy.llm.prompting.quoting import fenced, inline, on_a_line
 from triton_agent.policy.llm.prompting.wording import worded
-from triton_agent.tools.graph import OperatorGraph
+from triton_agent.tools.candidate.screen import ALLOWED_MODULES
+from triton_agent.tools.graph.graph import OperatorGraph
 from triton_agent.tools.results import Status
-from triton_agent.tools.screen import ALLOWED_MODULES
 
 GRAPH_CHARACTERS = 12_000
 LESSONS_SHOWN = (3, 8, 24)

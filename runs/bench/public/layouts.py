@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from triton_agent.runs.bench.public.operator_problem import operator_problem
-from triton_agent.tools import problem_source
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.problem import ProblemSpec, parse_problem
+from triton_agent.tools.problem import source as problem_source
+from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 
 LEVEL = re.compile(r"level(\d+)")
 NUMBERED = re.compile(r"(\d+)_(.+)\.py")

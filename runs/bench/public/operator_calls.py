@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from triton_agent.tools.errors import ProblemError
-from triton_agent.tools.problem_source import SourceFile
+from triton_agent.tools.problem.source import SourceFile
 
 SEPARATOR = re.compile(r"^#{80,}[ \t]*$", re.MULTILINE)
 """The published files have 146 of them; other lines are not that long."""

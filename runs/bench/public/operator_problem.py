@@ -29,7 +29,7 @@ from triton_agent.runs.bench.public.operator_calls import (
     tests_in,
     unfit,
 )
-from triton_agent.tools.problem_source import SourceFile
+from triton_agent.tools.problem.source import SourceFile
 
 
 def operator_problem(source: SourceFile, *, call: int = 1) -> str:

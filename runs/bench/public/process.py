@@ -21,11 +21,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from triton_agent.tools.isolate import privileges, sandbox
-from triton_agent.tools.isolate.wire import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
-from triton_agent.tools.isolate.zygote import MODES, QUIET
-from triton_agent.tools.problem import ProblemSpec
-from triton_agent.tools.timing.lease import Mode, lease
+from triton_agent.tools.machine.lease import Mode, lease
+from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.processes.wire import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
+from triton_agent.tools.processes.zygote import MODES, QUIET
+from triton_agent.tools.sandbox import privileges, sandbox
 
 WHY_CHARACTERS = 200
 SEED = 42
@@ -130,7 +130,7 @@ def _judge(spec: ProblemSpec, source: str, device: str) -> dict[str, Any]:
     """Compare for five draws of the inputs; if the kernel is correct, time a hundred calls of it and the reference."""
     import torch
 
-    from triton_agent.tools.verify.reference import load
+    from triton_agent.tools.reference.reference import load
 
     reference = load(spec)
     with _held(device, Mode.SHARED), torch.no_grad():
@@ -157,7 +157,7 @@ def _held(device: str, mode: Mode) -> contextlib.AbstractContextManager[None]:
     """The lease of the GPU; nothing on a CPU."""
     if device == "cpu":
         return contextlib.nullcontext()
-    from triton_agent.tools.hardware import uuid_of
+    from triton_agent.tools.machine.hardware import uuid_of
 
     return lease(uuid_of(0), what="triton-agent: the public protocol", mode=mode)
 
@@ -183,7 +183,7 @@ def _made(model: Any, reference: Any, device: str) -> Any:
 
 
 def _inputs(reference: Any, seed: int, device: str) -> list[Any]:
-    from triton_agent.tools.verify.input_tensors import map_tensors
+    from triton_agent.tools.reference.input_tensors import map_tensors
 
     return [map_tensors(value, lambda tensor: tensor.to(device)) for value in reference.make_inputs(seed)]
 
@@ -191,7 +191,7 @@ def _inputs(reference: Any, seed: int, device: str) -> list[Any]:
 def _trial(reference: Any, original: Any, kernel: Any, seed: int, device: str) -> dict[str, Any]:
     import torch
 
-    from triton_agent.tools.isolate.tensors import nested_tensors
+    from triton_agent.tools.processes.tensors import nested_tensors
 
     expected = list(nested_tensors(reference.call(original, _inputs(reference, seed, device))))
     got = list(nested_tensors(kernel(*_inputs(reference, seed, device))))
@@ -217,7 +217,7 @@ def _mean_ms(model: Any, args: list[Any]) -> float:
     """The mean time of single calls between events, on the same inputs and with warm caches."""
     import torch
 
-    from triton_agent.tools.timing.clock import timing_event
+    from triton_agent.tools.race.clock import timing_event
 
     for _ in range(WARM_UPS):
         model(*args)

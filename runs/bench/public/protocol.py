@@ -19,11 +19,11 @@ from typing import Any
 
 from triton_agent.runs.bench.rows import PublicCheck
 from triton_agent.tools.errors import WorkerLost
-from triton_agent.tools.isolate.processes import kept_environment
-from triton_agent.tools.problem import ProblemSpec
-from triton_agent.tools.problem_confinement import confinement_for, require_layers
+from triton_agent.tools.problem.confinement import confinement_for, require_layers
+from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.processes.zygotes import kept_environment
+from triton_agent.tools.race.disturbances import ZYGOTE
 from triton_agent.tools.results import to_json
-from triton_agent.tools.timing.disturbances import ZYGOTE
 
 PROCESS = "triton_agent.runs.bench.public.process"
 LIMIT_S = 180.0

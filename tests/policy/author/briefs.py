@@ -13,17 +13,17 @@ from pathlib import Path
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from triton_agent.policy.author.brief import Brief
-from triton_agent.tools import problem_source
 from triton_agent.tools.errors import ProblemError
-from triton_agent.tools.graph import extract
-from triton_agent.tools.graph_call import structure_of
-from triton_agent.tools.module_attributes import numbers_of, tensors_of
-from triton_agent.tools.problem import ProblemSpec, parse_problem
-from triton_agent.tools.verify.footprint import INTERPRETER
-from triton_agent.tools.verify.reference import load
-from triton_agent.tools.verify.scaling import scaled_down
-from triton_agent.tools.verify.sizes import AS_GIVEN, Variant, free_sizes
-from triton_agent.tools.verify.variants import family, odd_above
+from triton_agent.tools.graph.call import structure_of
+from triton_agent.tools.graph.graph import extract
+from triton_agent.tools.graph.module_attributes import numbers_of, tensors_of
+from triton_agent.tools.problem import source as problem_source
+from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
+from triton_agent.tools.reference.footprint import INTERPRETER
+from triton_agent.tools.reference.reference import load
+from triton_agent.tools.reference.scaling import scaled_down
+from triton_agent.tools.reference.sizes import AS_GIVEN, Variant, free_sizes
+from triton_agent.tools.reference.variants import family, odd_above
 
 _HEAD = """
 import torch

@@ -19,10 +19,10 @@ from triton_agent.policy.author.brief import Hardware
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.writer import write
 from triton_agent.tools.errors import ProblemError
-from triton_agent.tools.isolate.tensors import Malformed
-from triton_agent.tools.problem import parse_problem
-from triton_agent.tools.tape.kernel_language import check
-from triton_agent.tools.tape.kernels import NotKernelLanguage
+from triton_agent.tools.kernels.kernel import NotKernelLanguage
+from triton_agent.tools.kernels.language import check
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.processes.tensors import Malformed
 
 SUITE = Path(__file__).parents[3] / "benchmarks" / "problems"
 

@@ -10,7 +10,7 @@ from tests.policy.author.test_author import check_passes
 
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.writer import describe_limits, write
-from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.processes.zygotes import Nursery
 
 FOLDED = """
 BATCH, CHANNELS, HEIGHT, WIDTH = 2, 3, 8, 10

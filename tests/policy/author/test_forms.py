@@ -11,9 +11,9 @@ from tests.policy.author.test_author import check_passes, evaluated, plain
 
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.decisions import first_choice
-from triton_agent.policy.author.viewing import regrouped_strides
+from triton_agent.policy.author.ir.viewing import regrouped_strides
 from triton_agent.policy.author.writer import write
-from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.processes.zygotes import Nursery
 
 NESTED = """
 ROWS, COLUMNS = 5, 12

@@ -9,10 +9,10 @@ import pytest
 from tests.policy.author.briefs import brief_of, full_size_brief, problem
 from tests.policy.author.test_author import evaluated
 
-from triton_agent.policy.author.choice import Choice
-from triton_agent.policy.author.kernel_text import MOST_ASIDE
+from triton_agent.policy.author.emit.kernel_text import MOST_ASIDE
+from triton_agent.policy.author.plan.choice import Choice
 from triton_agent.policy.author.writer import drafts_of, write
-from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.processes.zygotes import Nursery
 
 TURNED = """
 COUNT = {count}
@@ -112,7 +112,7 @@ def test_few_batches_come_after_the_tiles(tmp_path: Path) -> None:
 def test_products_by_their_batch_first_are_right(
     tmp_path: Path, nursery: Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("triton_agent.policy.author.skeleton_product.MOST_ASIDE", 1)
+    monkeypatch.setattr("triton_agent.policy.author.emit.skeleton_product.MOST_ASIDE", 1)
     spec = problem(tmp_path, PRODUCTS.format(count=3))
     source = write(brief_of(spec), Choice()).source
     assert re.search(r"batch = tl\.program_id\(0\)", source)

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from triton_agent.policy.author.layout import LIMIT, formatted, wrapped
+from triton_agent.policy.author.emit.line_breaking import LIMIT, formatted, wrapped
 
 LONG = [
     f"value = call({', '.join(f'argument_number_{i}' for i in range(12))})",

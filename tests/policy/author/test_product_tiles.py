@@ -6,9 +6,9 @@ import functools
 
 import pytest
 
-from triton_agent.policy.author import product_tiles
-from triton_agent.policy.author.product_tiles import MOST, SHARED_BYTES, shared_bytes
-from triton_agent.tools.emulate.targets import TARGETS
+from triton_agent.policy.author.plan import product_tiles
+from triton_agent.policy.author.plan.product_tiles import MOST, SHARED_BYTES, shared_bytes
+from triton_agent.tools.compile.targets import TARGETS
 
 ranked = functools.partial(product_tiles.ranked, shared_limit_bytes=227 * 1024, item_bytes=(2, 2))
 on_h200 = functools.partial(ranked, half=True, on_cuda=True, warpgroups=True, scattered=False, processors=132)

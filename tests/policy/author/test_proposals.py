@@ -11,12 +11,12 @@ from tests.policy.author.briefs import brief_of, problem
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Role, Rules, Tried
 from triton_agent.policy import builtin
 from triton_agent.policy.author.brief import Brief
-from triton_agent.policy.author.choice import Choice
 from triton_agent.policy.author.decisions import Feedback, neighbours
+from triton_agent.policy.author.plan.choice import Choice
 from triton_agent.policy.author.writer import BY_CHOICE, NO_KERNEL, write
-from triton_agent.tools.evaluator import Evaluator, EvaluatorSettings
-from triton_agent.tools.isolate.processes import Nursery
-from triton_agent.tools.problem import ProblemSpec
+from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.processes.zygotes import Nursery
 
 TWO_KERNELS = """
 ROWS, WIDTH = 6, 40

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triton_agent.policy.author.sizes import SizeNames, number_expression
+from triton_agent.policy.author.ir.sizes import SizeNames, number_expression
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from tests.policy.author.briefs import brief_of, problem
 from tests.policy.author.test_author import check_passes
 
 from triton_agent.policy.author.writer import describe_limits
-from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.processes.zygotes import Nursery
 
 SPECIAL = """
 ROWS, COLUMNS = 5, 13

@@ -20,9 +20,9 @@ from triton_agent.policy.author.brief import Brief, Hardware
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.writer import write
 from triton_agent.policy.builtin import Builtin
-from triton_agent.tools.hardware import CardFacts
-from triton_agent.tools.isolate.zygote import MODES
-from triton_agent.tools.problem import parse_problem
+from triton_agent.tools.machine.hardware import CardFacts
+from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.processes.zygote import MODES
 
 ROOT = Path(__file__).parents[3]
 TARGETS = ("cuda:80", "cuda:90", "gfx942")

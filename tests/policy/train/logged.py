@@ -64,7 +64,7 @@ def log_runs(
     """Multi-turn runs sampled from the model; the last two tokens of a turn are a tool's, not the policy's."""
     import torch
 
-    from triton_agent.policy.train.sampling import sample
+    from triton_agent.policy.train.evaluate.sampling import sample
 
     torch.manual_seed(seed)
     prompts = {f"run{p}-{r}": [10 + p, 20 + p, 30] for p in range(problems) for r in range(runs)}

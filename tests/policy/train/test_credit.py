@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from triton_agent.policy.train.credit import (
+from triton_agent.policy.train.prepare.credit import (
     Advantage,
     Credit,
     TokenRole,
@@ -26,8 +26,8 @@ from triton_agent.policy.train.credit import (
     returns,
     token_advantages,
 )
-from triton_agent.policy.train.recipes import RECIPES, Recipe
-from triton_agent.policy.train.rewards import Reward
+from triton_agent.policy.train.prepare.recipes import RECIPES, Recipe
+from triton_agent.policy.train.record.rewards import Reward
 
 SEEDS = range(25)
 
@@ -235,8 +235,8 @@ import json, os, random, sys
 sys.path.insert(0, os.getcwd())
 from torch import distributed
 from tests.policy.train.test_credit import paths
-from triton_agent.policy.train.gathering import assign_together
-from triton_agent.policy.train.recipes import RECIPES
+from triton_agent.policy.train.prepare.gathering import assign_together
+from triton_agent.policy.train.prepare.recipes import RECIPES
 
 rank, size, port = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 if size > 1:

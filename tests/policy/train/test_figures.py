@@ -10,10 +10,10 @@ import pytest
 from tests.policy.train.evaluations import KERNEL, failed, timing
 from tests.verdicts import passed
 
-from triton_agent.policy.train.figures import Judged, figures, gain, interval, scores
-from triton_agent.policy.train.recipes import RECIPES
-from triton_agent.policy.train.signals import Alarms, collapse
-from triton_agent.policy.train.start import Checkpoint, choose
+from triton_agent.policy.train.evaluate.figures import Judged, figures, gain, interval, scores
+from triton_agent.policy.train.prepare.recipes import RECIPES
+from triton_agent.policy.train.update.signals import Alarms, collapse
+from triton_agent.policy.train.update.start import Checkpoint, choose
 from triton_agent.tools.results import Evaluation, Finding
 
 RECIPE = RECIPES["default"]

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 from tests.policy.train.logged import log_runs
 
-from triton_agent.policy.train.credit import Turn, assign
 from triton_agent.policy.train.extra import missing_modules, require_training
-from triton_agent.policy.train.prepared import Limits, Prepared, Row, prepare
-from triton_agent.policy.train.recipes import RECIPES, Recipe
-from triton_agent.policy.train.rewards import Reward
-from triton_agent.policy.train.trajectories import Sample, collect
+from triton_agent.policy.train.prepare.credit import Turn, assign
+from triton_agent.policy.train.prepare.prepared import Limits, Prepared, Row, prepare
+from triton_agent.policy.train.prepare.recipes import RECIPES, Recipe
+from triton_agent.policy.train.record.rewards import Reward
+from triton_agent.policy.train.record.trajectories import Sample, collect
 from triton_agent.tools.errors import UsageError
 
 pytestmark = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
@@ -35,7 +35,7 @@ RECIPE = dataclasses.replace(RECIPE, favour_difficult=False, potentials={})
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fresh policy."""
     require_training()
-    from triton_agent.policy.train.fresh import make_policy
+    from triton_agent.policy.train.update.fresh import make_policy
 
     folder = tmp_path_factory.mktemp("policy") / "tiny"
     make_policy("tiny", ["import triton\nimport triton.language as tl\n" * 20], folder)
@@ -44,15 +44,15 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def samples(tiny: Path) -> Sequence[Sample]:
-    from triton_agent.policy.train.session import load
+    from triton_agent.policy.train.update.session import load
 
     model, _ = load(str(tiny))
     return collect(log_runs(model.eval()), RECIPE).samples
 
 
 def trainer(tiny: Path, rows: Sequence[Row], output: Path, recipe: Recipe = RECIPE, **settings: Any) -> Any:
-    from triton_agent.policy.train.grpo import GRPOSettings, LoggedTrainer
-    from triton_agent.policy.train.session import load
+    from triton_agent.policy.train.update.grpo import GRPOSettings, LoggedTrainer
+    from triton_agent.policy.train.update.session import load
 
     model, tokenizer = load(str(tiny))
     chosen = GRPOSettings(output=output, cpu=True, batch_size=len(rows), **settings)
@@ -131,7 +131,7 @@ def test_the_trainers_loss_is_the_readable_loss(
     tiny: Path, samples: Sequence[Sample], tmp_path: Path, proximal: bool
 ) -> None:
     from triton_agent.policy.train import grpo_minimal
-    from triton_agent.policy.train.session import load
+    from triton_agent.policy.train.update.session import load
 
     prepared = prepare(samples, RECIPE)
     assert len(prepared.rows) >= 8, "the data must teach something, or this tests nothing"
@@ -163,7 +163,7 @@ def test_a_right_token_becomes_likelier_up_to_the_clip_and_a_wrong_one_less_like
     tiny: Path, tmp_path: Path, right: int
 ) -> None:
     """Of a log in which half the answers are one token and half the other."""
-    from triton_agent.policy.train.session import load
+    from triton_agent.policy.train.update.session import load
 
     before = next_token_log_probabilities(load(str(tiny))[0])
     rows = [one_token_row(token, token == right, before[token]) for token in (7, 9) * 4]
@@ -202,7 +202,7 @@ def one_token_row(token: int, passed: bool, log_probability: float) -> Row:
 
 
 def test_the_ratios_leave_the_band_so_that_clipping_is_tested(samples: Sequence[Sample], tiny: Path) -> None:
-    from triton_agent.policy.train.session import load, rescorer
+    from triton_agent.policy.train.update.session import load, rescorer
 
     model, _ = load(str(tiny))
     jolt(model)
@@ -224,7 +224,7 @@ def test_stored_log_probabilities_are_what_the_trainer_computes(
 def test_rejection_by_ratio_keeps_fresh_data_and_drops_what_a_moved_policy_finds_strange(
     tiny: Path, samples: Sequence[Sample]
 ) -> None:
-    from triton_agent.policy.train.session import load, rescorer
+    from triton_agent.policy.train.update.session import load, rescorer
 
     banded = dataclasses.replace(RECIPE, geometric_band=(0.999, 1.001))
     model, _ = load(str(tiny))
@@ -251,7 +251,7 @@ def test_stale_and_long_turns_are_left_out_and_still_count_as_rivals(samples: Se
 
 
 def test_every_row_is_visited_each_epoch_in_an_order_of_its_own() -> None:
-    from triton_agent.policy.train.grpo import EpochOrder
+    from triton_agent.policy.train.update.grpo import EpochOrder
 
     order = EpochOrder(rows=10, batch=4, slices=2, seed=1)
     first = list(order)
@@ -264,8 +264,8 @@ def test_every_row_is_visited_each_epoch_in_an_order_of_its_own() -> None:
 
 
 def test_an_adapter_trains_and_leaves_the_weights_alone(tiny: Path, samples: Sequence[Sample], tmp_path: Path) -> None:
-    from triton_agent.policy.train.grpo import GRPOSettings
-    from triton_agent.policy.train.session import Adapter, train_grpo
+    from triton_agent.policy.train.update.grpo import GRPOSettings
+    from triton_agent.policy.train.update.session import Adapter, train_grpo
 
     settings = GRPOSettings(output=tmp_path / "lora", cpu=True, batch_size=4, accumulation=2, steps=2)
     outcome = train_grpo(str(tiny), prepare(samples, RECIPE), RECIPE, settings, adapter=Adapter(rank=2))
@@ -278,8 +278,8 @@ def test_an_adapter_trains_and_leaves_the_weights_alone(tiny: Path, samples: Seq
 def test_training_is_begun_once_and_gone_on_with_only_where_there_is_one(
     tiny: Path, samples: Sequence[Sample], tmp_path: Path
 ) -> None:
-    from triton_agent.policy.train.grpo import GRPOSettings
-    from triton_agent.policy.train.session import train_grpo
+    from triton_agent.policy.train.update.grpo import GRPOSettings
+    from triton_agent.policy.train.update.session import train_grpo
 
     settings = GRPOSettings(output=tmp_path / "x", cpu=True)
     with pytest.raises(UsageError, match="no training to go on"):
@@ -299,10 +299,10 @@ import dataclasses, sys
 from pathlib import Path
 from triton_agent.policy.train.extra import require_training
 require_training()
-from triton_agent.policy.train.grpo import GRPOSettings
-from triton_agent.policy.train.prepared import Prepared
-from triton_agent.policy.train.recipes import RECIPES
-from triton_agent.policy.train.session import train_grpo
+from triton_agent.policy.train.update.grpo import GRPOSettings
+from triton_agent.policy.train.prepare.prepared import Prepared
+from triton_agent.policy.train.prepare.recipes import RECIPES
+from triton_agent.policy.train.update.session import train_grpo
 model, rows, output, resume = sys.argv[1:5]
 settings = GRPOSettings(
     output=Path(output), cpu=True, batch_size=2, accumulation=2, steps=16, learning_rate=1e-3, save_every=3, seed=4
@@ -323,7 +323,7 @@ def test_a_killed_training_goes_on_as_if_nothing_had_happened(
 ) -> None:
     from safetensors.torch import load_file
 
-    from triton_agent.policy.train.checkpoints import whole_checkpoints
+    from triton_agent.policy.train.update.checkpoints import whole_checkpoints
 
     prepared = prepare(samples, RECIPE)
     rows = tmp_path / "rows.jsonl"

@@ -8,7 +8,7 @@ import statistics
 
 import pytest
 
-from triton_agent.policy.train.off_policy import (
+from triton_agent.policy.train.prepare.off_policy import (
     fresh_enough,
     importance_weights,
     kept_by_ratio,

@@ -10,10 +10,10 @@ import pytest
 from tests.policy.train.evaluations import KERNEL, failed, timing
 from tests.verdicts import passed
 
-from triton_agent.policy.train import rewards
-from triton_agent.policy.train.novelty import earlier_alike, structure
-from triton_agent.policy.train.recipes import RECIPES, grade, recipe_named
-from triton_agent.policy.train.rewards import Facts, Reward
+from triton_agent.policy.train.prepare.recipes import RECIPES, grade, recipe_named
+from triton_agent.policy.train.record import rewards
+from triton_agent.policy.train.record.novelty import earlier_alike, structure
+from triton_agent.policy.train.record.rewards import Facts, Reward
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.results import Evaluation, Finding, Interval
 

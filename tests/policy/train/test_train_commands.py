@@ -41,15 +41,15 @@ def test_help_needs_nothing_heavy() -> None:
 
 @pytest.mark.parametrize("text", ["", "all,colour=red", ","])
 def test_a_filter_that_means_nothing_is_refused(text: str) -> None:
-    from triton_agent.runs.train_data import parse_filter
+    from triton_agent.runs.train.data import parse_filter
 
     with pytest.raises(UsageError, match="--runs"):
         parse_filter(text)
 
 
 def test_a_filter_is_read_word_by_word() -> None:
-    from triton_agent.runs.selection import Selection
-    from triton_agent.runs.train_data import parse_filter
+    from triton_agent.runs.cli.selection import Selection
+    from triton_agent.runs.train.data import parse_filter
 
     assert parse_filter("all") == Selection()
     assert parse_filter("last, problem=softmax,since=7d") == Selection(ids=("last",), problem="softmax", since="7d")
@@ -59,7 +59,7 @@ def test_a_filter_is_read_word_by_word() -> None:
 @pytest.mark.slow
 def test_from_nothing_to_a_trained_policy(tmp_path: Path) -> None:
     from triton_agent.memory.store import Store
-    from triton_agent.policy.train.session import load
+    from triton_agent.policy.train.update.session import load
 
     text = tmp_path / "kernels.py"
     text.write_text("import triton\nimport triton.language as tl\n" * 20)

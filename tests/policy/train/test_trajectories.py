@@ -11,9 +11,9 @@ from tests.verdicts import passed
 
 from triton_agent.memory.records import Grading, InstrumentFailure, Message
 from triton_agent.policy.answer import read_answer, write_answer
-from triton_agent.policy.train.credit import TokenRole
-from triton_agent.policy.train.recipes import RECIPES
-from triton_agent.policy.train.trajectories import Knowledge, collect, latest_evaluation, token_roles
+from triton_agent.policy.train.prepare.credit import TokenRole
+from triton_agent.policy.train.prepare.recipes import RECIPES
+from triton_agent.policy.train.record.trajectories import Knowledge, collect, latest_evaluation, token_roles
 from triton_agent.tools.kernel_profile import Profile
 from triton_agent.tools.results import Finding
 

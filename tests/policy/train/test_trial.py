@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from triton_agent.policy.train import trial
-from triton_agent.policy.train.sampling import Sampled
-from triton_agent.policy.train.trial import Bench, Task, TrialSettings
+from triton_agent.policy.train.evaluate import trial
+from triton_agent.policy.train.evaluate.sampling import Sampled
+from triton_agent.policy.train.evaluate.trial import Bench, Task, TrialSettings
 from triton_agent.tools.results import Evaluation, Finding, Status
 
 

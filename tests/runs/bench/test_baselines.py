@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from triton_agent.runs.bench import baseline_cards
-from triton_agent.runs.bench.baseline_cards import Baselines, measure
-from triton_agent.runs.bench.baseline_table import COLUMNS, cells
+from triton_agent.runs.bench.baselines import cards as baseline_cards
+from triton_agent.runs.bench.baselines.cards import Baselines, measure
+from triton_agent.runs.bench.baselines.table import COLUMNS, cells
 from triton_agent.runs.bench.problems import of_suite
 from triton_agent.runs.bench.rows import Against, BaselineTime, Kind, Where
 from triton_agent.tools.errors import InstrumentError
-from triton_agent.tools.hardware import gpus
+from triton_agent.tools.machine.hardware import gpus
 from triton_agent.tools.results import Interval
 
 NAMES = ("offset_rms_norm", "tanh_sigmoid_gate")
@@ -27,7 +27,7 @@ NAMES = ("offset_rms_norm", "tanh_sigmoid_gate")
 def test_children_that_fail_are_told_one_by_one() -> None:
     specs = [task.spec(Path()).to_json() for task in of_suite(quick=False, names=NAMES).tasks]
     done = subprocess.run(
-        [sys.executable, "-m", "triton_agent.runs.bench.baseline_process"],
+        [sys.executable, "-m", "triton_agent.runs.bench.baselines.process"],
         input=json.dumps({"problems": specs, "at_once": 2}),
         capture_output=True,
         text=True,

@@ -22,7 +22,7 @@ from tests.runs.bench.made_records import (
     wrong,
 )
 
-from triton_agent.runs.bench.compare import (
+from triton_agent.runs.bench.compare.compare import (
     LEVEL,
     beyond_by_chance,
     chance_of_change,
@@ -30,10 +30,10 @@ from triton_agent.runs.bench.compare import (
     ratio,
     shift,
 )
-from triton_agent.runs.bench.differences import differences
+from triton_agent.runs.bench.compare.differences import differences
 from triton_agent.runs.bench.rows import Against, Kind
+from triton_agent.tools.race.intervals import paired_ratio
 from triton_agent.tools.results import Interval
-from triton_agent.tools.timing.intervals import paired_ratio
 
 FACTORS: dict[str, float | None] = {
     f"g/{n}": None if n % 5 == 0 else math.exp(random.Random(n).gauss(0.3, 0.5)) for n in range(40)

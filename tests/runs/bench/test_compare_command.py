@@ -99,7 +99,7 @@ def test_a_broken_record_ends_as_wrong_usage_with_its_line(folders: dict[str, st
 def test_comparing_needs_neither_torch_nor_a_store(folders: dict[str, str]) -> None:
     code = (
         "import sys\n"
-        "from triton_agent.runs.bench.compare_command import run\n"
+        "from triton_agent.runs.bench.compare.command import run\n"
         f"run({folders['before']!r}, {folders['after']!r}, json=True)\n"
         "print(json.dumps([n for n in ('torch', 'sqlalchemy', 'langgraph') if n in sys.modules]), file=sys.stderr)\n"
     )

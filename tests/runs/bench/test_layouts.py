@@ -12,10 +12,10 @@ import torch
 from triton_agent.runs.bench.public.layouts import Benchmark, BenchmarkProblem, problem_spec, survey
 from triton_agent.runs.bench.public.operator_problem import operator_problem
 from triton_agent.tools.errors import ProblemError, UsageError
-from triton_agent.tools.problem import ProblemKind, ProblemSpec, parse_problem
-from triton_agent.tools.problem_source import read
-from triton_agent.tools.verify.reference import load
-from triton_agent.tools.verify.sizes import free_sizes
+from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec, parse_problem
+from triton_agent.tools.problem.source import read
+from triton_agent.tools.reference.reference import load
+from triton_agent.tools.reference.sizes import free_sizes
 
 FOLDER = Path(__file__).parents[1] / "layouts"
 KERNELBENCH = FOLDER / "kernelbench"

@@ -11,12 +11,12 @@ import pytest
 from tests.runs.bench.made_records import CPU, SETTINGS, baseline, lost, record, right, row, speed, wrong
 from tests.runs.pages import BROWSER, Outline, browse
 
-from triton_agent.runs.bench import drawings
-from triton_agent.runs.bench.compare import compare
-from triton_agent.runs.bench.page import render_page
-from triton_agent.runs.bench.page_comparison import render_comparison
+from triton_agent.runs.bench.compare.compare import compare
+from triton_agent.runs.bench.page import drawings
+from triton_agent.runs.bench.page.comparison import render_comparison
+from triton_agent.runs.bench.page.page import render_page
+from triton_agent.runs.bench.page.sortable import SCRIPT, Cell, Line, sortable
 from triton_agent.runs.bench.rows import Against, Kind, PublicCheck, Record
-from triton_agent.runs.bench.sortable import SCRIPT, Cell, Line, sortable
 from triton_agent.tools.results import Finding, Interval
 
 HOSTILE = "</script><script>document.title = 'taken over'</script><img src=x onerror=alert(1)>\x1b[31m\u202e"

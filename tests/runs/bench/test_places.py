@@ -10,7 +10,7 @@ import pytest
 from triton_agent.runs.bench.places import places
 from triton_agent.runs.bench.rows import Mode
 from triton_agent.runs.bench.settings import BenchSettings, differences
-from triton_agent.runs.devices import Chosen
+from triton_agent.runs.cli.devices import Chosen
 from triton_agent.tools.errors import UsageError
 
 SETTINGS = BenchSettings(policy="builtin", policy_version="1", mode=Mode.OWN_KERNELS, at_once=2)

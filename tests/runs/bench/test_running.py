@@ -20,15 +20,15 @@ import pytest
 from tests.runs.commands import call
 
 from triton_agent.memory.store import Store
-from triton_agent.runs import exit_codes
 from triton_agent.runs.bench.command import STORE, BenchRequest, run
 from triton_agent.runs.bench.problems import Selection, of_clone
 from triton_agent.runs.bench.public.layouts import Benchmark
 from triton_agent.runs.bench.rows import FILE, ProblemRow, Record, read_record
 from triton_agent.runs.bench.runner import side_by_side
+from triton_agent.runs.cli import exit_codes
 from triton_agent.tools.errors import InstrumentError, UsageError
-from triton_agent.tools.hardware import gpus
-from triton_agent.tools.isolate.processes import Nursery
+from triton_agent.tools.machine.hardware import gpus
+from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Finding, Status
 
 HERE = Path(__file__).parent

@@ -14,8 +14,8 @@ from tests.tools.tape.tapes import Writing
 from triton_agent.tools.executor.kernels import Loader
 from triton_agent.tools.executor.memory import GUARD_BYTES, POISON, Block, Fresh, make_block, poison, poisoned
 from triton_agent.tools.executor.program import OutOfPlace, Program, Run
-from triton_agent.tools.isolate.tensors import DTYPES
-from triton_agent.tools.tape.kernels import KernelSet
+from triton_agent.tools.kernels.kernel import KernelSet
+from triton_agent.tools.processes.tensors import DTYPES
 from triton_agent.tools.tape.tape import Address, Choice, Constant, Descriptor, Named, Tape, View
 
 X = torch.arange(8.0).reshape(2, 4)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from triton.runtime.jit import ConstexprFunction, JITFunction
 
-from triton_agent.tools.tape.kernel_capture import Capture
-from triton_agent.tools.tape.kernels import NotKernelLanguage
+from triton_agent.tools.kernels.capture import Capture
+from triton_agent.tools.kernels.kernel import NotKernelLanguage
 
 
 def kernels_of(namespace: dict[str, object]) -> dict[str, JITFunction]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from triton_agent.tools.isolate.tensors import DTYPES, NAMES
+from triton_agent.tools.processes.tensors import DTYPES, NAMES
 from triton_agent.tools.tape.tape import (
     Allocate,
     Argument,

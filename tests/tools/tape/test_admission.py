@@ -10,7 +10,7 @@ import pytest
 import torch
 from tests.tools.tape.tapes import Writing
 
-from triton_agent.tools.isolate.tensors import Malformed
+from triton_agent.tools.processes.tensors import Malformed
 from triton_agent.tools.tape.admission import NotAdmitted, UnknownOption, admit
 from triton_agent.tools.tape.outline import Outline, outline
 from triton_agent.tools.tape.tape import (

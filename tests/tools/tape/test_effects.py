@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 from tests.tools.tape.test_kernels import TL, function
 
-from triton_agent.tools.tape.kernel_effects import WrittenParameters
-from triton_agent.tools.tape.kernels import FunctionReference, JitFunction, KernelSet, LanguageName
+from triton_agent.tools.kernels.effects import WrittenParameters
+from triton_agent.tools.kernels.kernel import FunctionReference, JitFunction, KernelSet, LanguageName
 
 
 def written(text: str, helpers: Sequence[JitFunction] = ()) -> set[str]:

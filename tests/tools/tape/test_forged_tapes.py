@@ -11,7 +11,7 @@ import pytest
 from tests.tools.tape.tapes import Writing
 from tests.tools.tape.test_admission import CALL, CONSTRUCTOR, KERNEL, STATE, honest
 
-from triton_agent.tools.isolate.tensors import Malformed
+from triton_agent.tools.processes.tensors import Malformed
 from triton_agent.tools.tape.admission import UnknownOption, admit
 from triton_agent.tools.tape.slicing import retained_by, writes_state
 from triton_agent.tools.tape.tape import Address, Constant, Constexpr, Descriptor, Tape, View, decode, encode

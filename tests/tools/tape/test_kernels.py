@@ -14,10 +14,7 @@ from typing import Any
 import pytest
 from tests.grading import corpus, honest
 
-from triton_agent.tools.isolate.tensors import Malformed
-from triton_agent.tools.tape.kernel_language import NotKernelLanguage, check, check_value
-from triton_agent.tools.tape.kernel_modules import build, load
-from triton_agent.tools.tape.kernels import (
+from triton_agent.tools.kernels.kernel import (
     Constexpr,
     DType,
     FunctionReference,
@@ -29,6 +26,9 @@ from triton_agent.tools.tape.kernels import (
     value_from_json,
     value_to_json,
 )
+from triton_agent.tools.kernels.language import NotKernelLanguage, check, check_value
+from triton_agent.tools.kernels.modules import build, load
+from triton_agent.tools.processes.tensors import Malformed
 
 ROOT = Path(__file__).parents[3]
 TL = LanguageName(path="triton.language")
@@ -230,8 +230,8 @@ def shift(x):
 CAPTURE = """
 import json, sys
 import first
-from triton_agent.tools.tape.kernel_capture import Capture
-from triton_agent.tools.tape.kernels import NotKernelLanguage
+from triton_agent.tools.kernels.capture import Capture
+from triton_agent.tools.kernels.kernel import NotKernelLanguage
 results = {}
 for name in ("kernel", "closed", "uses_plain", "recursive", "uses_object"):
     capture = Capture()
@@ -771,8 +771,8 @@ import torch
 from triton_agent.tools.emulate.interpreter import install
 interpreter = install()
 import triton.language as tl
-from triton_agent.tools.tape.kernel_modules import load
-from triton_agent.tools.tape.kernels import KernelSet
+from triton_agent.tools.kernels.modules import load
+from triton_agent.tools.kernels.kernel import KernelSet
 kernels = KernelSet.from_json(json.loads(Path(sys.argv[1], "kernels.json").read_text()))
 functions = load(kernels, Path(sys.argv[1]))
 softmax = functions[sys.argv[2]]

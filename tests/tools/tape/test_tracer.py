@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.tools.tape.tracing_process import Traced, traced
 
-from triton_agent.tools.tape.kernels import value_from_json
+from triton_agent.tools.kernels.kernel import value_from_json
 from triton_agent.tools.tape.tape import (
     Address,
     Allocate,

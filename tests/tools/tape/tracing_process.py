@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from triton_agent.tools.tape.kernels import KernelSet
+from triton_agent.tools.kernels.kernel import KernelSet
 from triton_agent.tools.tape.tape import Launch, Operate, Tape, decode
 
 ROOT = Path(__file__).parents[3]
@@ -82,7 +82,7 @@ class Traced:
 
 def traced(requests: Mapping[str, dict[str, Any]]) -> dict[str, Traced]:
     """All of them in one process; `torch`, `triton` and `tl` are imported at the head of each file."""
-    from triton_agent.tools.isolate.zygote import MODES, QUIET
+    from triton_agent.tools.processes.zygote import MODES, QUIET
 
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TRITON_")}
     environment |= QUIET | MODES["tracer"] | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
@@ -125,8 +125,8 @@ def _arguments(request: dict[str, Any]) -> tuple[Any, Any]:
     if "problem" not in request:
         constructor = eval(request.get("arguments", "()"), {"torch": torch})
         return (constructor, {}), list(eval(request["inputs"], {"torch": torch}))
-    from triton_agent.tools.problem import parse_problem
-    from triton_agent.tools.verify.reference import load
+    from triton_agent.tools.problem.problem import parse_problem
+    from triton_agent.tools.reference.reference import load
 
     reference = load(parse_problem(request["problem"]))
     with FakeTensorMode():
@@ -135,9 +135,9 @@ def _arguments(request: dict[str, Any]) -> tuple[Any, Any]:
 
 def _trace(request: dict[str, Any], answer: Path) -> None:
     """In a fork: write the reply, end."""
-    from triton_agent.tools.card_facts import facts_of_target
-    from triton_agent.tools.emulate.targets import TARGETS
-    from triton_agent.tools.isolate.payloads import pack
+    from triton_agent.tools.compile.targets import TARGETS
+    from triton_agent.tools.machine.card_facts import facts_of_target
+    from triton_agent.tools.processes.payloads import pack
     from triton_agent.tools.tape import tracer
     from triton_agent.tools.tape.outline import outline
 

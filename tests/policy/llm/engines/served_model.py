@@ -20,7 +20,7 @@ RANK = 4
 def make(folder: Path) -> None:
     """A two-layer decoder with a tokenizer trained on this repository; a real prompt fits into its context."""
     sys.path.insert(0, str(ROOT / "src"))
-    from triton_agent.policy.train import fresh
+    from triton_agent.policy.train.update import fresh
 
     size = fresh.Size(layers=2, width=64, heads=2, key_value_heads=1, vocabulary=2048, context=CONTEXT)
     fresh.SIZES["served"] = size

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from triton_agent.memory.observation import BudgetLeft, Lesson, Observation, ProblemView, Role, Rules, Tried
-from triton_agent.tools.graph import Node, OperatorGraph, Reference, TensorMeta
-from triton_agent.tools.hardware import CardFacts
+from triton_agent.tools.graph.graph import Node, OperatorGraph, Reference, TensorMeta
 from triton_agent.tools.kernel_profile import KernelTime, Profile, Roofline
+from triton_agent.tools.machine.hardware import CardFacts
 from triton_agent.tools.results import DECISIONS, Diagnosis, Finding, Interval, KernelLaunch, KernelResources, Status
 
 EXAMPLES = Path(__file__).parents[4] / "examples"

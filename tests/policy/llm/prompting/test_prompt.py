@@ -24,7 +24,7 @@ from triton_agent.policy.llm.prompting.prompt import Prompt, RememberedCount, as
 from triton_agent.policy.llm.prompting.sections import system_part, user_parts
 from triton_agent.policy.llm.prompting.token_bound import token_bound
 from triton_agent.policy.llm.prompting.wording import FOLDER, templates
-from triton_agent.tools.evaluator import Evaluator
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.results import Finding, Status
 
 

@@ -1,0 +1,57 @@
+"""Kernels that differ in names only, written once: the layers of a stack, the steps of a loop."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from triton_agent.policy.author.emit.kernel_text import KernelText
+
+_ASSIGNED = re.compile(r"^\s*(\w+)(?: [-+*]?)?= |^\s*for (\w+) in ", re.MULTILINE)
+_WORD = re.compile(r"(?<![\w.\"])[A-Za-z_]\w*")
+
+
+def anonymous(kernel: KernelText) -> tuple[str, ...]:
+    """What a kernel does, with its own names numbered in the order they are met."""
+    arguments = kernel.arguments
+    signature = [*arguments.matrices, *arguments.tensors, *arguments.sizes, *arguments.numbers, *kernel.blocks]
+    text = "\n".join(kernel.lines)
+    own = set(signature) | {name for pair in _ASSIGNED.findall(text) for name in pair if name}
+    numbers: dict[str, str] = {}
+
+    def numbered(match: re.Match[str]) -> str:
+        word = match.group()
+        return numbers.setdefault(word, f"name{len(numbers)}") if word in own else word
+
+    body = _WORD.sub(numbered, text)
+    order = tuple(numbers.get(name, name) for name in signature)
+    counts = (
+        len(arguments.matrices),
+        len(arguments.tensors),
+        len(arguments.sizes),
+        len(arguments.numbers),
+        len(kernel.blocks),
+    )
+    return (body, *order, *map(str, counts), *kernel.functions)
+
+
+class Written:
+    """The kernels of a file so far."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, ...], KernelText] = {}
+
+    def state(self) -> dict[tuple[str, ...], KernelText]:
+        return dict(self._known)
+
+    def back_to(self, state: dict[tuple[str, ...], KernelText]) -> None:
+        """As it was before what was written since came to nothing."""
+        self._known = dict(state)
+
+    def once(self, kernel: KernelText) -> KernelText:
+        """The kernel as it is, or as one more launch of an equal one; only blocks may be passed differently."""
+        first = self._known.setdefault(anonymous(kernel), kernel)
+        if first is kernel:
+            return kernel
+        blocks = {name: kernel.blocks[own] for name, own in zip(first.blocks, kernel.blocks)}
+        return dataclasses.replace(kernel, name=first.name, lines=first.lines, blocks=blocks, repeats=True)

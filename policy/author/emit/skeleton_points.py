@@ -1,0 +1,313 @@
+"""Kernels without reductions: every element is computed from a few others.
+
+Three forms. Flat, where the axes collapse to one, the last one is short, or it is wished. Rows by columns, where
+something varies along some axes only: what belongs to a column is loaded once for a tile. A tile of the two axes along
+which the result and an input lie contiguously, where these differ: a transposition.
+"""
+
+from __future__ import annotations
+
+import math
+
+from triton_agent.policy.author.emit.arguments import Arguments
+from triton_agent.policy.author.emit.body import Body, Place
+from triton_agent.policy.author.emit.skeleton import (
+    MOST_ASIDE,
+    BlockSize,
+    GridEntry,
+    KernelText,
+    Setting,
+    program_id,
+    stores,
+)
+from triton_agent.policy.author.ir.program import ITEM_BYTES
+from triton_agent.policy.author.ir.sizes import Size, is_constant, power_of_two
+from triton_agent.policy.author.plan.choice import Tiles
+from triton_agent.policy.author.plan.indexing import Axis
+from triton_agent.policy.author.plan.kernel_plan import Kernel
+from triton_agent.policy.author.plan.tiling import Dimension, depends_on, fastest
+
+FLAT_BLOCK = 1024
+SHORT_ROW = 32
+"""Below this a row is no dimension of its own: most lanes would idle."""
+TILE_ELEMENTS = 1024
+"""Eight for each thread of four warps: one or two loads of 16 bytes of each tensor, and registers for many programs."""
+PER_WARP = 512
+"""Elements of a tile for each warp, at most: sixteen a thread."""
+MOST_LANES = 8
+NARROW_TILE = (32, 64)
+"""Rows and columns where columns have values of their own: fewer columns than threads, so that these values are loaded
+where they are used and not handed around through shared memory."""
+WASTE = 16
+"""A wider block is taken where at most one lane in so many would idle at the end of a row."""
+IDLE = 4
+"""Of what is looked up by element, no row is one of its own where more than one lane in so many would idle."""
+WHOLE_ROW, PIECES = 4096, (1024, 512)
+"""A row up to here is a few programs' alone, in pieces of whichever size leaves less over."""
+TRANSPOSED_TILE = 64
+"""Neighbours along either axis: whole lines of memory on both sides, in half precision too."""
+
+
+def write(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> KernelText:
+    other = None if setting.tiles.flat else _contiguous_elsewhere(kernel)
+    width = setting.program.width
+    if other is not None and max(Dimension(name="", plural="", axes=_rest(kernel, other)).size(width)) <= MOST_ASIDE:
+        return _tiled(kernel, setting, name, comment, other)
+    if (
+        setting.tiles.flat
+        or _is_line(kernel)
+        or _would_idle(kernel, setting)
+        or max(kernel.kept[-1].size) > MOST_ASIDE * NARROW_TILE[1]
+    ):
+        return _flat(kernel, setting, name, comment)
+    return _rows(kernel, setting, name, comment)
+
+
+def _is_line(kernel: Kernel) -> bool:
+    return len(kernel.kept) < 2 or kernel.kept[-1].size[0] < SHORT_ROW
+
+
+def _would_idle(kernel: Kernel, setting: Setting) -> bool:
+    """Return whether rows leave many lanes without an element each of which has far to go for what it needs."""
+    columns, varies = kernel.kept[-1].size[0], depends_on(kernel)
+    idle = -columns % min(TILE_ELEMENTS, power_of_two(columns))
+    if setting.tiles.rows or idle * IDLE <= columns:
+        return False
+    indices = [kernel.nodes[i].index for i in kernel.live()]
+    return any(kernel.kept[-1] in varies[found] for index in indices if index is not None for found in index.lookups())
+
+
+def _contiguous_elsewhere(kernel: Kernel) -> Axis | None:
+    """An axis other than the last along which an input or a result of every axis lies contiguously."""
+    nodes = [kernel.nodes[i] for i in sorted(kernel.live())]
+    read = [node.index for node in nodes if node.kind == "load" and node.index is not None and not node.index.lookups()]
+    for index in [*read, *(root.index for root in kernel.roots)]:
+        axis = fastest([index], kernel.kept)
+        if axis is None or axis == kernel.kept[-1] or axis.size[0] < 8 or kernel.kept[-1].size[0] < 8:
+            continue
+        if index.axes() == set(kernel.kept):
+            return axis
+    return None
+
+
+def _flat(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> KernelText:
+    width = setting.program.width
+    arguments = Arguments(width)
+    elements = Dimension(name="offset", plural="count", axes=kernel.kept)
+    count = elements.size(width)
+    block = setting.tiles.columns or min(FLAT_BLOCK, max(16, power_of_two(max(count))))
+    for word in ("offset", "inside"):
+        arguments.names.new(word)
+    body = setting.body(kernel, arguments, (elements,))
+    if kernel.kept:
+        limit = arguments.size_argument(count, "count")
+        body.line(f"offset = {program_id(0, setting.needs_int64(kernel))} * BLOCK + tl.arange(0, BLOCK)")
+        body.line(f"inside = offset < {limit}")
+        body.place = Place(mask=lambda dimensions: "inside" if dimensions else "")
+    stores(body, setting)
+    tiles = Tiles(columns=block, flat=setting.tiles.flat, warps=setting.tiles.warps or 4)
+    alternatives = _other_lines(max(count)) if _is_line(kernel) else _other_tiles(kernel)
+    grid = GridEntry(parts=((count, "BLOCK"),) if kernel.kept else ())
+    blocks = {"BLOCK": BlockSize(value=block)} if kernel.kept else {}
+    return _finished(kernel, body, name, comment, (grid,), blocks, tiles, alternatives)
+
+
+def _rows(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> KernelText:
+    lane = _interleaved(kernel)
+    row = Dimension(name="row", plural="rows", axes=kernel.kept[: -1 if lane is None else -2])
+    return _two_dimensional(kernel, setting, name, comment, row, None, square=False, lane=lane)
+
+
+def _interleaved(kernel: Kernel) -> Axis | None:
+    """A short axis along which an input lies contiguously and the result does not: colours, real and imaginary parts.
+
+    One program takes all of it, or as many would read the same lines of memory for a share of each.
+    """
+    *rest, lane, last = (None, None, *kernel.kept)
+    if len(rest) < 3 or lane is None or last is None or not is_constant(lane.size) or lane.size[0] > MOST_LANES:
+        return None
+    live = kernel.live()
+    read = [kernel.nodes[i].index for i in live if kernel.nodes[i].kind == "load"]
+    together = [index for index in read if index is not None and {lane, last} <= index.axes()]
+    return lane if any(is_constant(index.coefficient(lane), 1) for index in together) else None
+
+
+def _tiled(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...], other: Axis) -> KernelText:
+    rest = _rest(kernel, other)
+    row = Dimension(name="row", plural="rows", axes=(other,))
+    outer = Dimension(name="plane", plural="planes", axes=rest) if rest else None
+    return _two_dimensional(kernel, setting, name, comment, row, outer, square=True)
+
+
+def _rest(kernel: Kernel, other: Axis) -> tuple[Axis, ...]:
+    """The axes of which every tile has one place."""
+    return tuple(axis for axis in kernel.kept[:-1] if axis != other)
+
+
+def _two_dimensional(
+    kernel: Kernel,
+    setting: Setting,
+    name: str,
+    comment: tuple[str, ...],
+    row: Dimension,
+    outer: Dimension | None,
+    *,
+    square: bool,
+    lane: Axis | None = None,
+) -> KernelText:
+    width = setting.program.width
+    arguments = Arguments(width)
+    column = Dimension(name="column", plural="columns", axes=kernel.kept[-1:])
+    rows, columns = row.size(width), column.size(width)
+    halves = all(ITEM_BYTES[setting.dtype_of(root.value)] <= 2 for root in kernel.roots)
+    block_rows, block_columns = _tile(setting.tiles, kernel, rows[0], columns[0], square=square, halves=halves)
+    if lane is not None:
+        block_rows, block_columns = 1, min(FLAT_BLOCK, power_of_two(columns[0]))
+    for word in ("row", "column", "plane", "inside", "blocks", "lane"):
+        arguments.names.new(word)
+    dimensions = (row, column) if outer is None else (row, column, outer)
+    if lane is not None:
+        dimensions = (*dimensions, Dimension(name="lane", plural="lanes", axes=(lane,)))
+    body = setting.body(kernel, arguments, dimensions)
+    wide = setting.needs_int64(kernel)
+    single = block_rows == 1 and not square
+    in_order = not square and columns[0] > block_columns
+    _positions(
+        body, arguments, rows, columns, wide=wide, single=single, has_planes=outer is not None, in_order=in_order
+    )
+    if lane is None:
+        stores(body, setting)
+    else:
+        with body.loop(f"for lane in tl.static_range({lane.size[0]}):", "lane"):
+            stores(body, setting)
+    each = PER_WARP if lane is None else PER_WARP // 4
+    warps = setting.tiles.warps or (4 if square else max(4, block_rows * block_columns // each))
+    tiles = Tiles(rows=block_rows, columns=block_columns, warps=warps)
+    alternatives = _other_squares(block_rows, block_columns) if square else _other_tiles(kernel)
+    cut = ((rows, 1 if single else "BLOCK_ROWS"), (columns, "BLOCK_COLUMNS"))
+    grid = [GridEntry(parts=cut)] if in_order else [GridEntry(parts=(one,)) for one in cut]
+    if outer is not None:
+        grid.append(GridEntry(parts=((outer.size(width), 1),)))
+    blocks = {} if single else {"BLOCK_ROWS": BlockSize(value=block_rows)}
+    blocks["BLOCK_COLUMNS"] = BlockSize(value=block_columns)
+    return _finished(kernel, body, name, comment, tuple(grid), blocks, tiles, alternatives)
+
+
+def _positions(
+    body: Body,
+    arguments: Arguments,
+    rows: Size,
+    columns: Size,
+    *,
+    wide: bool,
+    single: bool,
+    has_planes: bool,
+    in_order: bool,
+) -> None:
+    """The lines that say which elements are a program's. What belongs to a single row is loaded once, as a number.
+
+    With `in_order` programs follow each other as their elements do in memory: what runs at the same time lies together.
+    """
+    row_limit = "" if single else arguments.size_argument(rows, "rows")
+    column_limit = arguments.size_argument(columns, "columns")
+    row, block = program_id(0, wide), program_id(1, wide)
+    if in_order:
+        body.line(f"blocks = tl.cdiv({column_limit}, BLOCK_COLUMNS)")
+        row, block = f"{row} // blocks", f"{row} % blocks"
+    column = f"{block} * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)"
+    body.line(f"row = {row}" if single else f"row = ({row} * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS))[:, None]")
+    body.line(f"column = {column}" if single else f"column = ({column})[None, :]")
+    if has_planes:
+        body.line(f"plane = {program_id(2, wide)}")
+    inside = f"column < {column_limit}"
+    body.line(f"inside = {inside}" if single else f"inside = (row < {row_limit}) & ({inside})")
+    masks = {
+        frozenset({"row", "column"}): "inside",
+        frozenset({"row"}): "" if single else f"row < {row_limit}",
+        frozenset({"column"}): "inside" if single else inside,
+    }
+    body.place = Place(mask=lambda names: masks.get(names - {"plane", "lane"}, ""))
+
+
+def _other_lines(count: int) -> list[Tiles]:
+    others = [(2048, 8), (512, 4), (2048, 4), (512, 2), (1024, 8), (4096, 8), (8192, 16), (256, 4)]
+    return [Tiles(columns=c, warps=w) for c, w in others if c < 2 * count]
+
+
+def _other_tiles(kernel: Kernel) -> list[Tiles]:
+    """Long pieces of a row, squarish ones, and no rows at all, by turns."""
+    columns = power_of_two(kernel.kept[-1].size[0])
+    count = math.prod(axis.size[0] for axis in kernel.kept)
+    rows, rest = power_of_two(count // kernel.kept[-1].size[0]), []
+    kinds = ((2048, 64, 4), (4096, 4096, 8)) if _has_values_of_columns(kernel) else ((4096, 4096, 8), (2048, 256, 4))
+    first = ((1024, 1024, 4), (0, 1024, 4), kinds[0], (2048, 1024, 8), (0, 512, 4), kinds[1])
+    more = ((2048, 512, 4), (1024, 1024, 2), (0, 2048, 8), (2048, 128, 8), (4096, 1024, 8), (1024, 128, 4))
+    for elements, wide, warps in (*first, *more):
+        if not elements:
+            rest.append(Tiles(columns=wide, flat=True, warps=warps))
+            continue
+        block = min(wide, columns)
+        rest.append(Tiles(rows=max(1, min(elements // block, rows)), columns=block, warps=warps))
+    return [tiles for tiles in rest if max(1, tiles.rows) * tiles.columns < 2 * max(64, count)]
+
+
+def _other_squares(rows: int, columns: int) -> list[Tiles]:
+    """Larger and smaller ones, and narrower ones of the same size."""
+    half, narrow = max(1, rows // 2), max(16, columns // 2)
+    shapes = [(rows, columns, 8), (half, columns, 4), (2 * rows, columns, 8), (2 * rows, narrow, 4)]
+    shapes += [(4 * rows, columns, 8), (half, columns, 2), (4 * rows, max(16, columns // 4), 4), (rows, narrow, 4)]
+    return [Tiles(rows=r, columns=c, warps=w) for r, c, w in shapes if 64 <= r * c <= 16384]
+
+
+def _tile(tiles: Tiles, kernel: Kernel, rows: int, columns: int, *, square: bool, halves: bool) -> tuple[int, int]:
+    if tiles.rows and tiles.columns:
+        return tiles.rows, tiles.columns
+    if square:
+        return min(TRANSPOSED_TILE, power_of_two(rows)), min(TRANSPOSED_TILE, power_of_two(columns))
+    block = min(TILE_ELEMENTS, power_of_two(columns))
+    if columns % block and columns > NARROW_TILE[1]:
+        if rows >= NARROW_TILE[0] and _has_values_of_columns(kernel):
+            return NARROW_TILE
+        if 256 < columns <= WHOLE_ROW and rows >= FLAT_BLOCK:
+            return 2 if _looks_up(kernel) else 1, min(PIECES, key=lambda piece: -columns % piece)
+    while block > 256 and (-columns % block) * WASTE > columns:
+        block //= 2
+    together = TILE_ELEMENTS * (2 if halves and not _has_values_of_columns(kernel) else 1)
+    return max(1, min(together // block, power_of_two(rows))), block
+
+
+def _has_values_of_columns(kernel: Kernel) -> bool:
+    """Return whether something is loaded that is the same for all rows."""
+    live = kernel.live()
+    loads = [node.index for i, node in enumerate(kernel.nodes) if i in live and node.kind == "load"]
+    return any(index is not None and not index.lookups() and index.axes() == {kernel.kept[-1]} for index in loads)
+
+
+def _looks_up(kernel: Kernel) -> bool:
+    """Return whether where something is has to be read first: two rows at once wait for that together."""
+    return any(kernel.nodes[i].index is not None and kernel.nodes[i].index.lookups() for i in kernel.live())  # type: ignore[union-attr]
+
+
+def _finished(
+    kernel: Kernel,
+    body: Body,
+    name: str,
+    comment: tuple[str, ...],
+    grid: tuple[GridEntry, ...],
+    blocks: dict[str, BlockSize],
+    tiles: Tiles,
+    alternatives: list[Tiles],
+) -> KernelText:
+    return KernelText(
+        kernel=kernel,
+        name=name,
+        comment=comment,
+        lines=tuple(body.scope.lines),
+        arguments=body.arguments,
+        grid=grid,
+        blocks=blocks,
+        tiles=tiles,
+        alternatives=tuple(dict.fromkeys(other for other in alternatives if other != tiles)),
+        uses_libdevice="libdevice" in body.helpers,
+        functions=tuple(sorted(body.helpers - {"libdevice"})),
+    )

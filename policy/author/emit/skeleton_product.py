@@ -1,0 +1,297 @@
+"""Matrix products: a tile of the result for each program, the inner dimension in steps, then whatever follows.
+
+What follows the product (bias, activation, residual, scale) happens on the tile while it is in registers. Programs
+are numbered so that those that run at the same time share rows and columns in the L2 cache. Half precision goes to
+the matrix unit as it is and is summed in float32; float32 in full precision or as three products of TF32.
+
+Two products of the same rows that meet are summed up side by side, and a slight one that is added to another is one
+more step of its sums (`joined_sums.py`).
+
+Where operands are plain matrices of half precision, tiles can be loaded by tensor descriptors (`described.py`). As many
+programs as run at once then take one tile after another, and begin to load the next while they finish one.
+Not covered: descriptors for products that are cut into parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from triton_agent.policy.author.emit.arguments import Arguments
+from triton_agent.policy.author.emit.body import INDENT, Place, Text
+from triton_agent.policy.author.emit.skeleton import (
+    MOST_ASIDE,
+    BlockSize,
+    GridEntry,
+    KernelText,
+    Setting,
+    program_id,
+    store,
+    stores,
+)
+from triton_agent.policy.author.ir.points import Binding
+from triton_agent.policy.author.ir.program import HALF, Number
+from triton_agent.policy.author.ir.sizes import Size, is_constant
+from triton_agent.policy.author.plan.descriptors import Matrix
+from triton_agent.policy.author.plan.kernel_plan import Kernel
+from triton_agent.policy.author.plan.product_facts import ProductFacts
+from triton_agent.policy.author.plan.product_tiles import SMALLEST
+from triton_agent.policy.author.plan.tiling import Dimension
+
+GROUP = 8
+"""Rows of tiles that are worked through together."""
+ACCUMULATORS = ("accumulator", "accumulator2")
+_OWN_WORDS = (
+    *("program", "start", *ACCUMULATORS, "span", "last", "tile", "tiles", "tiles_n", "tile_m", "tile_n"),
+    *("first_tile", "group_rows", "DESCRIBED"),
+)
+"""Variables of the skeleton, which nothing else in a kernel may be called."""
+
+
+def write(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> KernelText:
+    return _Product(kernel, setting, name, comment).text()
+
+
+class _Product:
+    def __init__(self, kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> None:
+        self.kernel, self.setting, self.name, self.comment = kernel, setting, name, comment
+        self.width = setting.program.width
+        self.facts = facts = ProductFacts(kernel, setting)
+        self.tiles = facts.tiles
+        self.m, self.n, self.k, self.batch = facts.m, facts.n, facts.k, facts.batch
+        self.first_batch = bool(kernel.batch) and max(self.batch.size(self.width)) > MOST_ASIDE
+        """True if batches are numbered along the first dimension of the grid, and tiles along the second."""
+        self.arguments = Arguments(self.width)
+        for word in ("m", "n", "k", "side", "batch", *_OWN_WORDS):
+            self.arguments.names.new(word)
+        dimensions = (self.m, self.n, self.k, *((self.batch,) if kernel.batch else ()))
+        dimensions += (facts.side,) if kernel.side else ()
+        if kernel.part is not None:
+            self.arguments.names.new("part")
+            dimensions = (*dimensions, Dimension(name="part", plural="parts", axes=(kernel.part,)))
+        self.body = setting.body(kernel, self.arguments, dimensions)
+        self.body.fillers = {i: 0.0 for i, node in enumerate(kernel.nodes) if node.kind == "load"}
+
+    # -- text ------------------------------------------------------------------------------------------------------
+
+    def text(self) -> KernelText:
+        self._sizes()
+        if self.tiles.described:
+            self._all_tiles()
+        else:
+            self._one_tile()
+        tiles = self.tiles
+        blocks = {
+            "BLOCK_M": BlockSize(value=tiles.rows),
+            "BLOCK_N": BlockSize(value=tiles.columns),
+            "BLOCK_K": BlockSize(value=tiles.inner),
+        }
+        if self.kernel.side:
+            blocks["BLOCK_SIDE"] = BlockSize(value=self.facts.side.size(self.width), at_least=SMALLEST)
+        parts: list[tuple[Size, int | str]] = [
+            (self.m.size(self.width), "BLOCK_M"),
+            (self.n.size(self.width), "BLOCK_N"),
+        ]
+        if tiles.described and self.kernel.batch:
+            parts.append((self.batch.size(self.width), 1))
+        grid = [GridEntry(parts=tuple(parts))]
+        if (self.kernel.batch and not tiles.described) or self.kernel.part is not None:
+            grid.insert(0 if self.first_batch else 1, GridEntry(parts=((self.batch.size(self.width), 1),)))
+        if self.kernel.part is not None:
+            grid.append(GridEntry(parts=((self.kernel.part.size, 1),)))
+        return KernelText(
+            kernel=self.kernel,
+            name=self.name,
+            comment=self.comment,
+            lines=tuple(self.body.scope.lines),
+            arguments=self.arguments,
+            grid=tuple(grid),
+            blocks=blocks,
+            tiles=tiles,
+            alternatives=tuple(self.facts.alternatives),
+            uses_libdevice="libdevice" in self.body.helpers,
+            functions=tuple(sorted(self.body.helpers - {"libdevice"})),
+        )
+
+    def _sizes(self) -> None:
+        if self.tiles.described:
+            for matrix in self.facts.operands.values():
+                self._given(matrix)
+        self.limits = {
+            dimension.name: self.arguments.size_argument(dimension.size(self.width), dimension.plural)
+            for dimension in (self.m, self.n, self.k, *((self.facts.side,) if self.kernel.side else ()))
+        }
+        if self.tiles.described and self.kernel.batch:
+            self.limits["batch"] = self.arguments.size_argument(self.batch.size(self.width), "batches")
+
+    def _one_tile(self) -> None:
+        """A tile for each program."""
+        body, columns = self.body, self.limits["n"]
+        if self._is_grouped():
+            body.line(f"tile = {self._program_of_tile()}")
+        body.line(f"tiles_n = tl.cdiv({columns}, BLOCK_N)")
+        self._tile_position("tile" if self._is_grouped() else self._program_of_tile())
+        self._inner_loop()
+        self._results_stored({})
+
+    def _all_tiles(self) -> None:
+        """As many programs as run at once, tile after tile."""
+        body, rows, columns = self.body, self.limits["m"], self.limits["n"]
+        results = self.facts.results()
+        body.comment("Matrices come as tensor descriptors, or as pointers where they are not aligned for those.")
+        body.line(f"tiles_n = tl.cdiv({columns}, BLOCK_N)")
+        body.line(f"tiles = tl.cdiv({rows}, BLOCK_M) * tiles_n")
+        # Flattened, the pipeline of loads goes on from one tile to the next; pointers would need too many registers.
+        count = "program" if self.kernel.batch else "tile"
+        last = f"tiles * {self.limits['batch']}" if self.kernel.batch else "tiles"
+        loop = f"for {count} in tl.range(tl.program_id(0), {last}, tl.num_programs(0), flatten=DESCRIBED):"
+        with body.loop(loop, "m", "n", "batch"):
+            if self.kernel.batch:
+                body.line(f"batch = program // tiles{'.to(tl.int64)' if self.setting.needs_int64(self.kernel) else ''}")
+                body.line("tile = program % tiles")
+            self._tile_position("tile")
+            self._inner_loop()
+            self._results_stored(results)
+
+    def _tile_position(self, tile: str) -> None:
+        body, wide = self.body, self.setting.needs_int64(self.kernel)
+        if self._is_grouped():
+            body.comment(
+                f"Tiles are taken in groups of {GROUP} rows of tiles, so that neighbours share what they read."
+            )
+            body.line(f"first_tile = tile // ({GROUP} * tiles_n) * {GROUP}")
+            body.line(f"group_rows = tl.minimum(tl.cdiv({self.limits['m']}, BLOCK_M) - first_tile, {GROUP})")
+            body.line(f"tile_m = first_tile + tile % ({GROUP} * tiles_n) % group_rows")
+            body.line(f"tile_n = tile % ({GROUP} * tiles_n) // group_rows")
+        else:
+            body.line(f"tile_m = {tile} // tiles_n")
+            body.line(f"tile_n = {tile} % tiles_n")
+        body.line(f"m = tile_m * BLOCK_M + tl.arange(0, BLOCK_M){'.to(tl.int64)' if wide else ''}")
+        body.line(f"n = tile_n * BLOCK_N + tl.arange(0, BLOCK_N){'.to(tl.int64)' if wide else ''}")
+        if self.kernel.batch and not self.tiles.described:
+            body.line(f"batch = {program_id(0 if self.first_batch else 1, wide)}")
+
+    def _program_of_tile(self) -> str:
+        return f"tl.program_id({1 if self.first_batch else 0})"
+
+    def _is_grouped(self) -> bool:
+        m, n = self.m.size(self.width)[0], self.n.size(self.width)[0]
+        return -(-m // self.tiles.rows) > 1 and -(-n // self.tiles.columns) > 1
+
+    def _inner_loop(self) -> None:
+        body, sums = self.body, dict(zip(self.facts.dots, ACCUMULATORS))
+        for name in sums.values():
+            body.line(f"{name} = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)")
+        begin, end = "0", self.limits["k"]
+        if self.kernel.part is not None:
+            body.line("part = tl.program_id(2)")
+            body.line(f"span = tl.cdiv({end}, {self.kernel.part.size[0]} * BLOCK_K) * BLOCK_K")
+            body.line(f"last = tl.minimum((part + 1) * span, {end})")
+            begin, end = "part * span", "last"
+        dimensions = () if self.tiles.described else ("k",)
+        with body.loop(f"for start in range({begin}, {end}, BLOCK_K):", *dimensions):
+            operands = self._described_or_not() if self.tiles.described else self._pointed_at()
+            for dot, name in sums.items():
+                left, right = operands[dot]
+                body.line(f"{name} = tl.dot({left}, {right}, {name}{self._precision()})")
+        for dot, name in sums.items():
+            self._slight_product(self.kernel.nodes[dot].arguments[2:], name)
+
+    def _slight_product(self, arguments: Sequence[int | Number], name: str) -> None:
+        """One more step, with a factor: behind the loop, since what the sums begin with would hold up its pipeline."""
+        if not arguments:
+            return
+        body, dtype, (left, right, factor) = self.body, self.facts.operand_dtype(), arguments
+        assert isinstance(factor, Number)
+        body.line("side = tl.arange(0, BLOCK_SIDE)")
+        a = self._operand(left, {"m": "[:, None]", "side": "[None, :]"})
+        b = self._operand(right, {"side": "[:, None]", "n": "[None, :]"})
+        if factor.values[0] != 1.0:
+            a = f"({a}.to(tl.float32) * {body.literal(factor, 'float32')}).to(tl.{dtype})"
+        body.line(f"{name} = tl.dot({a}, {b}, {name})")
+
+    def _pointed_at(self) -> dict[int, tuple[str, str]]:
+        """The operands of each product, loaded element by element."""
+        self.body.line("k = start + tl.arange(0, BLOCK_K)")
+        found = {}
+        for dot in self.facts.dots:
+            left, right = self.kernel.nodes[dot].arguments[:2]
+            name = self._operand(left, {"m": "[:, None]", "k": "[None, :]"})
+            found[dot] = name, self._operand(right, {"k": "[:, None]", "n": "[None, :]"})
+        return found
+
+    def _described_or_not(self) -> dict[int, tuple[str, str]]:
+        """The same, or as whole tiles."""
+        outer, matrices = self.body.scope, self.facts.operands
+        self.body.pointers = {source: self._given(matrix) for source, matrix in matrices.items()}
+        with self.body.loop("else:", "k"):
+            found = self._pointed_at()
+            outer.line("if DESCRIBED:")
+            named: dict[str, str] = {}
+            for dot, names in found.items():
+                for name, argument, down in zip(names, self.kernel.nodes[dot].arguments, (self.m, self.k)):
+                    matrix = matrices[self.facts.source(argument)]
+                    turned = "" if matrix.batch is None else f".reshape({', '.join(matrix.block)})"
+                    turned += "" if matrix.down == down else ".T"
+                    named[name] = f"{self._given(matrix)}.load([{self._corner(matrix)}]){turned}"
+            for name, text in named.items():
+                outer.line(f"{INDENT}{name} = {text}")
+        return found
+
+    def _given(self, matrix: Matrix) -> str:
+        """The argument that is its descriptor or points to it."""
+        return self.arguments.matrix(matrix, self.setting.tensor_name(matrix.value))
+
+    def _corner(self, matrix: Matrix) -> str:
+        """Where its tile begins."""
+        starts = {"m": "tile_m * BLOCK_M", "n": "tile_n * BLOCK_N", "k": "start"}
+        before = "" if is_constant(matrix.before, 0) else f"{self.body.size(matrix.before, 'before')} + "
+        batch = "" if matrix.batch is None else "batch, "
+        return f"{batch}{before}{starts[matrix.down.name]}, {starts[matrix.across.name]}"
+
+    def _results_stored(self, described: Mapping[int, Matrix]) -> None:
+        body = self.body
+        body.fillers = {}
+        body.place = Place(suffixes={"m": "[:, None]", "n": "[None, :]"}, mask=self._mask)
+        body.replaced |= {dot: Text(name) for dot, name in zip(self.facts.dots, ACCUMULATORS)}
+        for position, root in enumerate(self.kernel.roots):
+            if position not in described:
+                stores(body, self.setting, [position])
+                continue
+            matrix, made = described[position], body.named(root.node)
+            by_pointers = store(body, root, self.setting.tensor_name(root.value), self._given(matrix), made)
+            body.line("if DESCRIBED:")
+            tile = made if matrix.batch is None else f"{made}.reshape({', '.join(['1', *matrix.block])})"
+            body.line(f"{INDENT}{self._given(matrix)}.store([{self._corner(matrix)}], {tile})")
+            body.line("else:")
+            body.line(f"{INDENT}{by_pointers}")
+
+    def _operand(self, argument: int | Number, suffixes: dict[str, str]) -> str:
+        assert isinstance(argument, int)
+        body = self.body
+        body.place = Place(suffixes=suffixes, mask=self._mask)
+        wanted = self.facts.operand_dtype()
+        source = argument
+        if self.facts.stored_dtype(argument) == wanted:
+            source = self.facts.source(argument)
+            body.raw = True
+        try:
+            text = body.text(source)
+        finally:
+            body.raw = False
+        if self.facts.stored_dtype(argument) != wanted and wanted in HALF:
+            return f"{text.within(Binding.ATOM)}.to(tl.{wanted})"
+        return text.text
+
+    def _precision(self) -> str:
+        if self.facts.half:
+            return ""
+        if self.setting.allow_tf32:
+            return ', input_precision="tf32"'
+        return f', input_precision="{self.setting.float32_products}"'
+
+    def _mask(self, dimensions: frozenset[str]) -> str:
+        suffixes = self.body.place.suffixes
+        parts = [
+            f"{d}{suffixes[d]} < {self.limits[d]}" for d in ("m", "n", "k", "side") if d in dimensions and d in suffixes
+        ]
+        return f"({') & ('.join(parts)})" if len(parts) > 1 else "".join(parts)

@@ -1,0 +1,536 @@
+"""Kernels with reductions or scans: each program takes one row or a few, and what is computed for a row stays there.
+
+A row that fits is loaded once and kept in registers through all reductions. A longer one is walked through in steps:
+one pass for each reduction that needs the result of another, and a last one for what is stored along the row. Sums
+are kept lane by lane until the end of a pass, which makes them as accurate as a tree.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Iterator
+
+from triton_agent.policy.author.emit.arguments import Arguments
+from triton_agent.policy.author.emit.body import Place, Text, written
+from triton_agent.policy.author.emit.skeleton import (
+    BlockSize,
+    GridEntry,
+    KernelText,
+    Setting,
+    program_id,
+    stores,
+)
+from triton_agent.policy.author.ir.points import Binding
+from triton_agent.policy.author.ir.program import FLOATS, INTEGERS
+from triton_agent.policy.author.ir.sizes import is_constant, power_of_two, product
+from triton_agent.policy.author.plan.indexing import Axis
+from triton_agent.policy.author.plan.kernel_graph import Node
+from triton_agent.policy.author.plan.kernel_plan import Kernel
+from triton_agent.policy.author.plan.one_pass import Folded
+from triton_agent.policy.author.plan.row_tiles import RowCut
+from triton_agent.policy.author.plan.tiling import Dimension
+
+IDENTITY = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf, "any": 0.0, "all": 1.0}
+IDENTITY |= {"argmax": -math.inf, "argmin": math.inf}
+LOADED_AHEAD = 64
+"""Registers of a thread, of 128 or more, for what is loaded before the first reduction."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Scan:
+    """How a running total is written."""
+
+    start: float
+    """What it begins with, and what lanes beyond the end hold."""
+    function: str
+    """A function of Triton, or one of the file's own that puts two together."""
+    both: str
+    """Two totals together."""
+
+    @property
+    def is_own(self) -> bool:
+        return not self.function.startswith("tl.")
+
+
+_LARGER = "tl.maximum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)"
+SCANS = {
+    "sum": Scan(0.0, "tl.cumsum", "{0} + {1}"),
+    "prod": Scan(1.0, "tl.cumprod", "{0} * {1}"),
+    "max": Scan(-math.inf, "take_larger", _LARGER),
+    "min": Scan(math.inf, "take_smaller", _LARGER.replace("maximum", "minimum")),
+    "logs": Scan(-math.inf, "add_logarithms", "add_logarithms({0}, {1})"),
+}
+
+
+def write(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> KernelText:
+    return _RowKernel(kernel, setting, name, comment).text()
+
+
+class _RowKernel:
+    def __init__(self, kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> None:
+        self.kernel, self.setting, self.name, self.comment = kernel, setting, name, comment
+        width = setting.program.width
+        self.row = Dimension(name="row", plural="rows", axes=kernel.kept)
+        self.column = Dimension(name="column", plural="columns", axes=kernel.reduced)
+        self.cut = RowCut(kernel, setting)
+        self.rows, self.columns, self.folds = self.cut.rows, self.cut.columns, self.cut.folds
+        self.tiles, self.serial = self.cut.tiles, self.cut.serial
+        self.single = self.tiles.rows == 1 and not self.serial
+        self.arguments = Arguments(width)
+        for word in ("row", "column", "inside", "start"):
+            self.arguments.names.new(word)
+        dimensions = (self.row, self.column) if kernel.kept else (self.column,)
+        if kernel.part is not None:
+            self.arguments.names.new("part")
+            dimensions = (*dimensions, Dimension(name="part", plural="parts", axes=(kernel.part,)))
+        self.body = setting.body(kernel, self.arguments, dimensions)
+        self.body.fillers = self._fillers()
+
+    def _fillers(self) -> dict[int, float]:
+        """What masked lanes of each load hold: what the reduction it goes into does not notice."""
+        live, found = self.kernel.live(), dict[int, float]()
+        nodes = self.kernel.nodes
+        for i in sorted(live):
+            if nodes[i].kind in ("load",):
+                found[i] = 0.0
+        for i in sorted(live):
+            node = nodes[i]
+            if node.kind == "choose" and isinstance(node.arguments[0], int):
+                inner, other = node.arguments[0], node.arguments[1]
+                if nodes[inner].kind == "load" and not isinstance(other, int) and other.fixed:
+                    found[inner] = float(other.values[0])
+        for i in sorted(live):
+            node = nodes[i]
+            if node.kind == "reduce" and node.function in ("max", "min", "argmax", "argmin", "prod", "all"):
+                source = node.arguments[0]
+                while isinstance(source, int) and nodes[source].kind == "point" and nodes[source].function == "cast":
+                    source = nodes[source].arguments[0]
+                if isinstance(source, int) and nodes[source].kind == "load":
+                    found[source] = IDENTITY[node.function]
+        return found
+
+    # -- text ------------------------------------------------------------------------------------------------------
+
+    def text(self) -> KernelText:
+        self._head()
+        if self.tiles.looped:
+            self._in_steps()
+        else:
+            self._at_once()
+        grid = GridEntry(parts=((self.rows, 1 if self.single else "BLOCK_ROWS"),) if self.kernel.kept else ())
+        grids = [grid]
+        if self.kernel.part is not None:
+            grids.append(GridEntry(parts=((self.kernel.part.size, 1),)))
+        blocks: dict[str, BlockSize] = {}
+        if not self.single and self.kernel.kept:
+            blocks["BLOCK_ROWS"] = BlockSize(value=self.tiles.rows)
+        if not self.serial:
+            fixed = self.tiles.columns if self.tiles.looped else None
+            blocks["BLOCK_COLUMNS"] = BlockSize(value=fixed if fixed else self.columns)
+        return KernelText(
+            kernel=self.kernel,
+            name=self.name,
+            comment=self.comment,
+            lines=tuple(self.body.scope.lines),
+            arguments=self.arguments,
+            grid=tuple(grids),
+            blocks=blocks,
+            tiles=self.tiles,
+            alternatives=tuple(self.cut.alternatives()),
+            uses_libdevice="libdevice" in self.body.helpers,
+            functions=tuple(sorted(self.body.helpers - {"libdevice"})),
+        )
+
+    def _head(self) -> None:
+        body, wide = self.body, self.setting.needs_int64(self.kernel)
+        if not self.single and self.kernel.kept:
+            self.row_limit = self.arguments.size_argument(self.rows, "rows")
+        few = self.serial and is_constant(self.columns)
+        self.limit = str(self.columns[0]) if few else self.arguments.size_argument(self.columns, "columns")
+        if self.serial:
+            body.line(f"row = {program_id(0, wide)} * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)")
+            body.line(f"inside = row < {self.row_limit}")
+        elif not self.kernel.kept:
+            self.single = True
+        elif self.single:
+            body.line(f"row = {program_id(0, wide)}")
+        else:
+            body.line(f"row = ({program_id(0, wide)} * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS))[:, None]")
+        body.place = Place(mask=self._mask)
+        self.end, self.begin = self.limit, "0"
+        if self.kernel.part is not None:
+            self._part_bounds()
+
+    def _part_bounds(self) -> None:
+        """Which columns are this program's."""
+        assert self.kernel.part is not None
+        parts, body = self.kernel.part.size[0], self.body
+        for word in ("span", "last"):
+            self.arguments.names.new(word)
+        body.line("part = tl.program_id(1)")
+        body.line(f"span = tl.cdiv({self.limit}, {parts} * BLOCK_COLUMNS) * BLOCK_COLUMNS")
+        body.line(f"last = tl.minimum((part + 1) * span, {self.limit})")
+        self.begin, self.end = "part * span", "last"
+
+    def _mask(self, dimensions: frozenset[str]) -> str:
+        if self.serial:
+            return "inside" if "row" in dimensions else ""
+        if "column" in dimensions:
+            both = "row" in dimensions and not self.single
+            return "inside" if both or self.single else f"column < {self.limit}"
+        return "" if self.single or "row" not in dimensions else f"row < {self.row_limit}"
+
+    def _column_line(self, start: str) -> None:
+        lanes = "tl.arange(0, BLOCK_COLUMNS)"
+        text = f"{start} + {lanes}" if start else lanes
+        if not self.single:
+            text = f"({text})[None, :]" if start else f"{text}[None, :]"
+        self.body.line(f"column = {text}")
+        inside = f"column < {self.limit}"
+        if not self.single:
+            inside = f"(row < {self.row_limit}) & ({inside})"
+        self.body.line(f"inside = {inside}")
+
+    # -- a row at once ---------------------------------------------------------------------------------------------
+
+    def _at_once(self) -> None:
+        self._column_line("")
+        live = self.kernel.live()
+        for i in self._loads_ahead():
+            self.body.named(i)
+        for i, node in enumerate(self.kernel.nodes):
+            if i in live and node.kind in ("reduce", "scan"):
+                self._name_special(i, node)
+        stores(self.body, self.setting)
+
+    def _loads_ahead(self) -> list[int]:
+        """Loads to begin with: what tells where others are, then the rest, as far as there are registers for it.
+
+        The warps of a program wait for each other in every reduction, and no load is begun before its place in the
+        program: one behind a reduction would be waited for on its own.
+        """
+        nodes, live = self.kernel.nodes, sorted(self.kernel.live())
+        if self.tiles.rows * self.tiles.warps == 1 or not any(nodes[i].kind in ("reduce", "scan") for i in live):
+            return []
+        waits, depths = dict[int, bool](), dict[int, int]()
+        for i in live:
+            waits[i] = nodes[i].kind in ("reduce", "scan") or any(waits[j] for j in nodes[i].inputs)
+            depths[i] = max((depths[j] for j in nodes[i].inputs), default=0) + (nodes[i].kind == "load")
+        loads = [i for i in live if nodes[i].kind == "load" and not waits[i]]
+        lanes = self.tiles.warps * self.setting.lanes
+        each = max(1, self.tiles.rows * power_of_two(self.columns[0]) // lanes)
+        room, found = LOADED_AHEAD, list[int]()
+        for i in sorted(loads, key=lambda i: (depths[i], i)):
+            needed = each if self.body.varies[i] & set(self.kernel.reduced) else 1
+            if needed <= room:
+                found.append(i)
+                room -= needed
+        return found
+
+    def _name_special(self, node: int, found: Node) -> None:
+        """Reductions and scans, in the order in which they can be computed."""
+        made = self._scan_text(found) if found.kind == "scan" else self._reduction_text(found)
+        name = self.arguments.names.new(found.hint or found.function)
+        self.body.line(f"{name} = {made}")
+        self.body.scope.nodes[node] = name
+
+    def _axis(self) -> str:
+        return "axis=0" if self.single else "axis=1, keep_dims=True"
+
+    def _reduction_text(self, found: Node) -> str:
+        function = found.function
+        (argument,) = found.arguments
+        assert isinstance(argument, int)
+        value = self._filled(argument, IDENTITY[function])
+        return self._reduced(function, value, passes_nan=self._passes_nan(found))
+
+    def _passes_nan(self, found: Node) -> bool:
+        """Return whether NaN has to come out of it: of what is compared with its own maximum it comes out anyway."""
+        (argument,) = found.arguments
+        assert isinstance(argument, int)
+        nodes = self.kernel.nodes
+        if nodes[argument].dtype not in FLOATS:
+            return False
+        place = next(i for i, node in enumerate(nodes) if node is found)
+        stored = any(root.node == place for root in self.kernel.roots)
+        compared = any(
+            node.kind == "point"
+            and node.function == "sub"
+            and node.inputs[:1] == (argument,)
+            and self._rests_on(i, place)
+            for i, node in enumerate(nodes)
+        )
+        return stored or not compared
+
+    def _rests_on(self, node: int, other: int) -> bool:
+        waiting, seen = [node], {node}
+        while waiting:
+            inputs = set(self.kernel.nodes[waiting.pop()].inputs) - seen
+            seen |= inputs
+            waiting.extend(inputs)
+        return other in seen
+
+    def _reduced(self, function: str, value: Text, *, passes_nan: bool = False) -> str:
+        axis = self._axis()
+        if self.serial:
+            return value.text
+        if function == "sum":
+            return f"tl.sum({value.text}, {axis})"
+        if function in ("max", "min") and passes_nan:
+            self.body.helpers.add(SCANS[function].function)
+            return f"tl.reduce({value.text}, combine_fn={SCANS[function].function}, {axis})"
+        if function in ("max", "min"):
+            return f"tl.{function}({value.text}, {axis})"
+        if function in ("any", "all"):
+            name = "max" if function == "any" else "min"
+            return f"tl.{name}({value.within(Binding.ATOM)}.to(tl.int32), {axis}) != 0"
+        if function == "prod":
+            self.body.helpers.add("multiply")
+            return f"tl.reduce({value.text}, combine_fn=multiply, {axis})"
+        return f"tl.{function}({value.text}, {axis}).to(tl.int64)"
+
+    def _filled(self, node: int, identity: float) -> Text:
+        """The node, with masked lanes holding the identity."""
+        if self.serial:
+            return self.body.text(node)
+        known = self.body.filler(node)
+        dtype = self.kernel.nodes[node].dtype
+        across = "column" in self.body.along(node)
+        text = self.body.text(node)
+        if across and known == identity:
+            return text
+        if across and math.isinf(identity) and dtype in FLOATS and not self.tiles.looped and self.body.is_shared(node):
+            # What goes on from it has what it needs in lanes outside, then: the exponentials of a softmax are nought.
+            name = self.body.named(node)
+            self.body.line(f"{name} = tl.where(inside, {name}, {written(identity, dtype)})")
+            self.body.filled[node] = identity
+            return Text(name)
+        if dtype in INTEGERS and math.isinf(identity):
+            return Text(f"tl.where(inside, {text.text}, {written(identity, dtype)})")
+        return Text(f"tl.where(inside, {text.text}, {written(identity, dtype)})")
+
+    def _scan_text(self, found: Node) -> str:
+        (argument,) = found.arguments
+        assert isinstance(argument, int)
+        if found.function == "sort":
+            value = self._filled(argument, IDENTITY["min"])
+            return f"tl.sort({value.text}{'' if self.single else ', dim=1'})"
+        value = self._filled(argument, SCANS[found.function].start)
+        return self._scanned(found.function, value)
+
+    def _scanned(self, function: str, value: Text) -> str:
+        scan, axis = SCANS[function], 0 if self.single else 1
+        if scan.is_own:
+            self.body.helpers.add(scan.function)
+            return f"tl.associative_scan({value.text}, {axis}, {scan.function})"
+        return f"{scan.function}({value.text}, axis={axis})"
+
+    def _scan_total(self, function: str, value: Text) -> str:
+        if function in ("sum", "prod"):
+            return self._reduced(function, value)
+        return f"tl.reduce({value.text}, combine_fn={SCANS[function].function}, {self._axis()})"
+
+    # -- a row in steps --------------------------------------------------------------------------------------------
+
+    def _in_steps(self) -> None:
+        levels = self.cut.levels()
+        live = self.kernel.live()
+        reductions = [i for i, node in enumerate(self.kernel.nodes) if i in live and node.kind == "reduce"]
+        along = [k for k, root in enumerate(self.kernel.roots) if "column" in self._root_dimensions(k)]
+        again = self.setting.read_once(self.kernel) if reductions else []
+        if along:
+            # Read once more soon: the cache is asked to keep it until then.
+            self.body.policies = dict.fromkeys(again, "evict_last")
+        elif len({levels[i] for i in reductions}) > 1:
+            self.body.policies = {}
+        for level in sorted({levels[i] for i in reductions}):
+            self._pass([i for i in reductions if levels[i] == level])
+        if along:
+            self.body.policies = dict.fromkeys(again, "evict_first")
+            self._last_pass(along)
+        stores(self.body, self.setting, [k for k in range(len(self.kernel.roots)) if k not in along])
+
+    def _root_dimensions(self, position: int) -> frozenset[str]:
+        return self.body._names_of(self.kernel.roots[position].index.axes())
+
+    def _pass(self, reductions: list[int]) -> None:
+        body, nodes = self.body, self.kernel.nodes
+        shape = "(BLOCK_ROWS,)" if self.serial else "(BLOCK_COLUMNS,)" if self.single else "(BLOCK_ROWS, BLOCK_COLUMNS)"
+        names = {i: self.arguments.names.new(nodes[i].hint or nodes[i].function) for i in reductions}
+        best: dict[int, str] = {}
+        folded = {i: Folded(self.folds[i], names[i], self.arguments.names) for i in reductions if i in self.folds}
+        for one in folded.values():
+            one.begin(body, shape)
+        known = {one.fold.base: one.maximum for one in folded.values() if one.maximum is not None}
+        plain = [i for i in reductions if i not in folded and i not in known]
+        for i in plain:
+            function, dtype = nodes[i].function, self._accumulator(nodes[i])
+            start = written(IDENTITY[function], dtype)
+            if function.startswith("arg"):
+                best[i] = self.arguments.names.new("best")
+                body.line(f"{best[i]} = tl.full({shape}, {start}, tl.{dtype})")
+                body.line(f"{names[i]} = tl.zeros({shape}, tl.int32)")
+            elif start in ("0.0", "0"):
+                body.line(f"{names[i]} = tl.zeros({shape}, tl.{dtype})")
+            else:
+                body.line(f"{names[i]} = tl.full({shape}, {start}, tl.{dtype})")
+        with self._steps():
+            for one in folded.values():
+                is_sum = one.fold.kind == "squares"
+                source = one.fold.source
+                one.step(body, body.text(source) if is_sum else self._filled(source, IDENTITY["max"]))
+            for i in plain:
+                self._accumulate(nodes[i], names[i], best.get(i, ""))
+        for i in plain:
+            self._conclude(nodes[i], names[i], best.get(i, ""))
+            body.scope.nodes[i] = names[i]
+        for i, maximum in known.items():
+            body.line(f"{names[i]} = tl.max({maximum}, {self._axis()})")
+            body.scope.nodes[i] = names[i]
+        lanes = "tl.arange(0, BLOCK_COLUMNS)" if self.single else "tl.arange(0, BLOCK_COLUMNS)[None, :]"
+        for i, one in folded.items():
+            one.conclude(body, self.limit, lanes, self._axis())
+            body.scope.nodes[i] = names[i]
+
+    @contextlib.contextmanager
+    def _steps(self) -> Iterator[None]:
+        """The loop over a row, a block at a time."""
+        if self.serial:
+            with self.body.loop(f"for column in range({self.limit}):", "column"):
+                yield
+            return
+        steps, told = f"{self.begin}, {self.end}, BLOCK_COLUMNS", []
+        if self.tiles.stages > 1:
+            told.append(f"num_stages={self.tiles.stages}")
+        if self.tiles.unrolled > 1:
+            told.append(f"loop_unroll_factor={self.tiles.unrolled}")
+        steps = f"tl.range({', '.join([steps, *told])})" if told else f"range({steps})"
+        with self.body.loop(f"for start in {steps}:", "column"):
+            self._column_line("start")
+            yield
+
+    def _accumulator(self, found: Node) -> str:
+        (argument,) = found.arguments
+        assert isinstance(argument, int)
+        if found.function in ("any", "all") or self._counted(found) is not None:
+            return "int32"
+        dtype = self.kernel.nodes[argument].dtype
+        return dtype if dtype in FLOATS or found.function not in ("sum", "prod") else found.dtype
+
+    def _counted(self, found: Node) -> int | None:
+        """What is counted, where truths are added up: a row has not so many that 32 bits would not hold them."""
+        argument = found.arguments[0]
+        if found.function != "sum" or found.dtype != "int64" or not isinstance(argument, int):
+            return None
+        cast = self.kernel.nodes[argument]
+        inner = cast.inputs[0] if cast.kind == "point" and cast.function == "cast" else None
+        return inner if inner is not None and self.kernel.nodes[inner].dtype == "bool" else None
+
+    def _accumulate(self, found: Node, name: str, best: str) -> None:
+        (argument,) = found.arguments
+        assert isinstance(argument, int)
+        function, body = found.function, self.body
+        counted = self._counted(found)
+        value = self._filled(argument if counted is None else counted, IDENTITY[function])
+        if counted is not None:
+            body.line(f"{name} += {value.within(Binding.ATOM)}.to(tl.int32)")
+        elif function == "sum":
+            body.line(f"{name} += {value.text}")
+        elif function == "prod":
+            body.line(f"{name} *= {value.within(Binding.PRODUCT)}")
+        elif function in ("max", "min"):
+            both = SCANS[function].both if self._passes_nan(found) else f"tl.{function}imum({{0}}, {{1}})"
+            body.line(f"{name} = {both.format(name, value.text)}")
+        elif function in ("any", "all"):
+            sign = "|" if function == "any" else "&"
+            body.line(f"{name} = {name} {sign} {value.within(Binding.ATOM)}.to(tl.int32)")
+        else:
+            new = self.arguments.names.new("candidate")
+            body.line(f"{new} = {value.text}")
+            better = self.arguments.names.new("better")
+            body.line(f"{better} = {new} {'>' if function == 'argmax' else '<'} {best}")
+            body.line(f"{name} = tl.where({better}, column, {name})")
+            body.line(f"{best} = tl.where({better}, {new}, {best})")
+
+    def _conclude(self, found: Node, name: str, best: str) -> None:
+        function, body = found.function, self.body
+        if self.serial:
+            if function in ("any", "all"):
+                body.line(f"{name} = {name} != 0")
+            if function.startswith("arg"):
+                body.line(f"{name} = {name}.to(tl.int64)")
+        elif function.startswith("arg"):
+            top = self.arguments.names.new("top")
+            body.line(f"{top} = tl.{function[3:]}({best}, {self._axis()})")
+            body.line(f"{name} = tl.min(tl.where({best} == {top}, {name}, {self.limit}), {self._axis()}).to(tl.int64)")
+        elif function in ("any", "all"):
+            body.line(f"{name} = tl.{'max' if function == 'any' else 'min'}({name}, {self._axis()}) != 0")
+        else:
+            wide = ".to(tl.int64)" if self._counted(found) is not None else ""
+            passes_nan = function in ("max", "min") and self._passes_nan(found)
+            body.line(f"{name} = {self._reduced(function, Text(name), passes_nan=passes_nan)}{wide}")
+
+    def _last_pass(self, roots: list[int]) -> None:
+        live, nodes = self.kernel.live(), self.kernel.nodes
+        scans = [i for i, node in enumerate(nodes) if i in live and node.kind == "scan"]
+        carries = {}
+        for i in scans:
+            carries[i] = self.arguments.names.new("carry")
+            start = written(SCANS[nodes[i].function].start, nodes[i].dtype)
+            shape = "" if self.single else "(BLOCK_ROWS,), " if self.serial else "(BLOCK_ROWS, 1), "
+            self.body.line(f"{carries[i]} = tl.full({shape or '(), '}{start}, tl.{nodes[i].dtype})")
+        with self._steps() if scans else self._steps_of_last_pass():
+            for i in scans:
+                self._carried_scan(i, nodes[i], carries[i])
+            stores(self.body, self.setting, roots)
+
+    @contextlib.contextmanager
+    def _steps_of_last_pass(self) -> Iterator[None]:
+        """As before; where something belongs to whole stretches of a row, as to a channel, stretch by stretch."""
+        outer, inner = self._stretches()
+        if not outer:
+            with self._steps():
+                yield
+            return
+        stretch = Dimension(name=self.arguments.names.new("stretch"), plural="stretches", axes=outer)
+        column = Dimension(name="column", plural="columns", axes=inner)
+        before = self.limit, self.end
+        with self.body.dealt(self.row, stretch, column):
+            count = self.arguments.size_argument(stretch.size(self.setting.program.width), "stretches")
+            self.limit = self.end = self.arguments.size_argument(column.size(self.setting.program.width), "columns")
+            with self.body.loop(f"for {stretch.name} in range({count}):", stretch.name), self._steps():
+                yield
+        self.limit, self.end = before
+
+    def _stretches(self) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
+        """The reduced axes in two, so that steps fit into the inner ones and something varies along the outer alone."""
+        nodes, varies, reduced = self.kernel.nodes, self.body.varies, self.kernel.reduced
+        loads = [varies[i] & set(reduced) for i in self.kernel.live() if nodes[i].kind == "load"]
+        for cut in range(1, len(reduced)):
+            outer, inner = reduced[:cut], reduced[cut:]
+            length = product((axis.size for axis in inner), self.setting.program.width)[0]
+            fits = self.tiles.columns > 0 and length % self.tiles.columns == 0
+            if fits and self.single and not self.serial and any(found and found <= set(outer) for found in loads):
+                return outer, inner
+        return (), ()
+
+    def _carried_scan(self, node: int, found: Node, carry: str) -> None:
+        (argument,) = found.arguments
+        assert isinstance(argument, int)
+        scan = SCANS[found.function]
+        if scan.is_own:
+            self.body.helpers.add(scan.function)
+        value = self._filled(argument, scan.start)
+        if self.serial:
+            self.body.line(f"{carry} = {scan.both.format(carry, value.within(Binding.UNARY))}")
+            self.body.scope.nodes[node] = carry
+            return
+        piece = self.arguments.names.new("piece")
+        self.body.line(f"{piece} = {value.text}")
+        name = self.arguments.names.new(found.hint or "running")
+        self.body.line(f"{name} = {scan.both.format(carry, self._scanned(found.function, Text(piece)))}")
+        self.body.scope.nodes[node] = name
+        total = self._scan_total(found.function, Text(piece))
+        self.body.line(f"{carry} = {scan.both.format(carry, total)}")

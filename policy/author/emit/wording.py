@@ -1,0 +1,128 @@
+"""Names of kernels, what is said above them, and the plan in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from triton_agent.policy.author.emit.kernel_text import KernelText
+from triton_agent.policy.author.ir.program import EXPENSIVE, Program
+from triton_agent.policy.author.plan.kernel_plan import Kernel
+
+_NAMES = {
+    "mm": "matmul",
+    "addmm": "linear",
+    "bmm": "batched_matmul",
+    "baddbmm": "batched_matmul",
+    "native_layer_norm": "layer_norm",
+    "native_group_norm": "group_norm",
+    "_softmax": "softmax",
+    "_log_softmax": "log_softmax",
+    "linalg_vector_norm": "norm",
+    "convolution": "convolution",
+    "_to_copy": "cast",
+    "clone": "copy",
+    "nll_loss_forward": "nll_loss",
+    "_prelu_kernel": "prelu",
+    "constant_pad_nd": "pad",
+    "_cdist_forward": "distances",
+    "_euclidean_dist": "distances",
+    "_trilinear": "bilinear",
+    "_weight_norm_interface": "weight_norm",
+    "as_strided_scatter": "write",
+    "index_put": "write",
+    "linalg_cross": "cross",
+    "fake_quantize_per_tensor_affine_cachemask": "fake_quantize",
+}
+_LONGEST = 3
+
+
+def operators_of(program: Program, kernel: Kernel) -> list[str]:
+    """What the kernel does, in the words of torch, in order."""
+    order = {name: i for i, name in enumerate(program.values)}
+    found: dict[tuple[int, str], None] = {}
+    for name in sorted(kernel.covers, key=order.__getitem__):
+        value = program.values[name]
+        if value.operation in ("reshape", "permute", "expand", "slice", "full", "iota"):
+            continue
+        if name in program.origins:
+            found[program.origins[name]] = None
+    return [_word(operator) for _, operator in found]
+
+
+def _word(operator: str) -> str:
+    bare = operator.split(".")[1] if "." in operator else operator
+    return _NAMES.get(bare, bare.strip("_"))
+
+
+def kernel_name(program: Program, kernel: Kernel) -> str:
+    words = list(dict.fromkeys(operators_of(program, kernel)))
+    if len(words) > _LONGEST:
+        heavy = [
+            _word(program.origins[name][1])
+            for name in sorted(kernel.covers)
+            if program.values[name].operation in EXPENSIVE and name in program.origins
+        ]
+        kept = list(dict.fromkeys([*heavy, words[-1]]))[:_LONGEST]
+        words = [word for word in words if word in kept][:_LONGEST]
+    return "_".join(words) + "_kernel" if words else "fill_kernel"
+
+
+def kernel_comment(program: Program, kernel: Kernel) -> tuple[str, ...]:
+    """One line for the top of the kernel."""
+    words = operators_of(program, kernel)
+    shown = _listed(words)
+    if kernel.kind == "points":
+        return (f"{shown}, element by element.",)
+    if kernel.kind == "product":
+        return (f"{shown}: the result tile by tile.",)
+    return (f"{shown}: what belongs to a row is computed by one program.",)
+
+
+_LONGEST_LIST = 64
+"""Characters of operators' names in a line that says more than those."""
+
+
+def _listed(words: Sequence[str]) -> str:
+    if not words:
+        return "Filled"
+    words = [word for word, before in zip(words, [None, *words]) if word != before]
+    if len(words) > 6:
+        words = [*words[:3], "...", *words[-2:]]
+    if len(words) > 3 and len(", ".join(words)) > _LONGEST_LIST:
+        words = [words[0], "...", words[-1]]
+    text = ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1]
+    text = text.replace("_", " ")
+    return text[:1].upper() + text[1:]
+
+
+LEFT_OUT = "Left out: "
+"""Begins a plan's line on what no kernel was written for."""
+
+
+def plan_text(drafts: Sequence[Sequence[KernelText]], limits: Sequence[str]) -> str:
+    """What was decided, for people."""
+    lines = []
+    every = [kernel for kernels in drafts for kernel in kernels]
+    count = sum(not kernel.repeats for kernel in every)
+    lines.append(f"{count} kernel{'s' if count != 1 else ''}, {len(every)} launch{'es' if len(every) != 1 else ''}.")
+    for kernel in every:
+        if not kernel.repeats:
+            said = kernel.comment[0].rstrip(".") if kernel.comment else kernel.name
+            lines.append(f"- {kernel.name}: {said}; {_tiles(kernel)}.")
+    lines += [f"{LEFT_OUT}{limit}." for limit in limits]
+    return "\n".join(lines)
+
+
+def _tiles(kernel: KernelText) -> str:
+    tiles = kernel.tiles
+    parts = []
+    if kernel.kernel.kind == "points":
+        parts.append(f"{max(1, tiles.rows) * max(1, tiles.columns)} elements a program")
+    elif kernel.kernel.kind == "product":
+        parts.append(f"tiles of {tiles.rows} x {tiles.columns}, {tiles.inner} of the inner dimension at a time")
+        parts += ["by tensor descriptors"] if tiles.described else []
+    else:
+        parts.append("one row a program" if tiles.rows == 1 else f"{tiles.rows} rows a program")
+        parts.append(f"in steps of {tiles.columns}" if tiles.looped else "a whole row at once")
+    parts.append(f"{tiles.warps} warps")
+    return ", ".join(parts)

@@ -1,0 +1,231 @@
+"""Graphs of one model at several sizes, as one graph whose numbers know how they change.
+
+Graphs of the same structure are walked in step. A number that differs among them becomes a `Number`; everything else
+has to agree, which dimensions are meant included. A graph of another structure (the model took another path there) is
+left out and named as a limit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from triton_agent.policy.author.ir.program import Number
+from triton_agent.policy.author.ir.regrouping import regrouped
+from triton_agent.policy.author.ir.sizes import Shape
+from triton_agent.tools.graph.graph import Node, OperatorGraph, Reference, TensorMeta
+from triton_agent.tools.graph.values import renamed
+
+_DIMENSIONS = frozenset({"dim", "dims", "dim0", "dim1", "dim2"})
+"""Arguments that say which dimensions are meant: no size makes one of them another."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class AlignedNode:
+    """One operator call, at all sizes."""
+
+    node: Node
+    """At the first size."""
+    arguments: dict[str, Any]
+    """By name: plain values, `Reference`, `Number`, tuples of them."""
+    shapes: tuple[Shape, ...]
+    """Of its outputs."""
+
+    @property
+    def operator(self) -> str:
+        return self.node.operator
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        return tuple(meta.dtype for meta in self.node.outputs)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class AlignedGraph:
+    """One graph, at all sizes that share its structure."""
+
+    main: OperatorGraph
+    graphs: tuple[OperatorGraph, ...]
+    nodes: tuple[AlignedNode, ...]
+    left_out: int
+    """Graphs of another structure."""
+    numbers: Mapping[str, tuple[float, ...]]
+    """Attributes of the modules that hold a number at every size."""
+
+    @property
+    def width(self) -> int:
+        return len(self.graphs)
+
+    def shape_of(self, name: str) -> Shape:
+        """Of a source."""
+        return shape_over([graph.sources()[name] for graph in self.graphs])
+
+    def strides_of(self, name: str) -> Shape:
+        metas = [graph.sources()[name] for graph in self.graphs]
+        return tuple(tuple(entries) for entries in zip(*(meta.strides for meta in metas)))
+
+
+def shape_over(metas: Sequence[TensorMeta]) -> Shape:
+    return tuple(tuple(entries) for entries in zip(*(meta.shape for meta in metas)))
+
+
+def align(graphs: Sequence[OperatorGraph], numbers: Sequence[Mapping[str, float]] = ()) -> AlignedGraph:
+    """The graphs that are like the first one, merged."""
+    graphs, numbers = _without_empty([regrouped(graph) for graph in graphs], numbers)
+    main = graphs[0]
+    completed = [graph if _same_structure(main, graph) else _with_idle_views(main, graph) for graph in graphs]
+    chosen = [i for i, graph in enumerate(completed) if graph is not None and _same_structure(main, graph)]
+    alike = [graph for i, graph in enumerate(completed) if graph is not None and i in chosen]
+    known = [numbers[i] for i in chosen] if numbers else []
+    shared = [name for name in (known[0] if known else ()) if all(name in held for held in known)]
+    nodes = tuple(_aligned([graph.nodes[i] for graph in alike]) for i in range(len(main.nodes)))
+    return AlignedGraph(
+        main=main,
+        graphs=tuple(alike),
+        nodes=nodes,
+        left_out=len(graphs) - len(alike),
+        numbers={name: tuple(held[name] for held in known) for name in shared},
+    )
+
+
+def _without_empty(
+    graphs: Sequence[OperatorGraph], numbers: Sequence[Mapping[str, float]]
+) -> tuple[Sequence[OperatorGraph], Sequence[Mapping[str, float]]]:
+    """Without those where some tensor has no element: nothing is computed there, and its sizes tell nothing apart."""
+    full = [i for i, graph in enumerate(graphs) if all(meta.numel for meta in graph.values().values())]
+    if 0 not in full or len(full) < 2:
+        return graphs, numbers
+    return [graphs[i] for i in full], [numbers[i] for i in full] if numbers else numbers
+
+
+def _with_idle_views(main: OperatorGraph, graph: OperatorGraph) -> OperatorGraph | None:
+    """The graph with the views put back that change nothing at its sizes, which torch therefore did not run."""
+    metas = dict(graph.sources())
+    nodes: list[Node] = []
+    waiting = list(graph.nodes)
+    theirs: dict[str, str] = {name: name for name in graph.sources()}
+    idle: dict[str, str] = {}
+    for ours in main.nodes:
+        found = _restated(waiting[0], len(nodes), theirs) if waiting else None
+        found = None if found is None else _through_idle_views(found, ours, idle)
+        if found is not None and _same_node(ours, found):
+            theirs.update({waiting[0].output_name(k): found.output_name(k) for k in range(len(found.outputs))})
+            waiting.pop(0)
+        else:
+            found = _idle(ours, len(nodes), metas)
+            if found is None:
+                return None
+            idle[found.output_name()] = next(iter(found.references()))
+        nodes.append(found)
+        metas.update({found.output_name(k): meta for k, meta in enumerate(found.outputs)})
+    outputs = tuple(theirs.get(name, name) for name in graph.outputs)
+    if waiting:
+        return None
+    # A view that was left out at the very end shows as another output.
+    outputs = tuple(m if _behind(m, idle) == _behind(o, idle) else o for o, m in zip(outputs, main.outputs))
+    return dataclasses.replace(graph, nodes=tuple(nodes), outputs=outputs, updates=dict(main.updates))
+
+
+def _behind(name: str, idle: Mapping[str, str]) -> str:
+    """What idle views show."""
+    while name in idle:
+        name = idle[name]
+    return name
+
+
+def _through_idle_views(found: Node, ours: Node, idle: Mapping[str, str]) -> Node:
+    """The call on the views that it would have been made on at the main sizes."""
+    names = {
+        theirs: mine
+        for mine, theirs in zip(ours.references(), found.references())
+        if mine != theirs and _behind(mine, idle) == _behind(theirs, idle)
+    }
+    return _restated(found, found.index, names) if names else found
+
+
+def _restated(node: Node, index: int, names: Mapping[str, str]) -> Node:
+    return dataclasses.replace(
+        node,
+        index=index,
+        arguments=tuple(renamed(argument, names) for argument in node.arguments),
+        keywords={name: renamed(argument, names) for name, argument in node.keywords.items()},
+    )
+
+
+def _idle(ours: Node, index: int, metas: Mapping[str, TensorMeta]) -> Node | None:
+    """A view that leaves its tensor as it is, in the words of the one that the main graph has there."""
+    references = list(ours.references())
+    if ours.kind not in ("view", "movement") or len(references) != 1 or len(ours.outputs) != 1:
+        return None
+    meta = metas.get(references[0])
+    if meta is None or len(meta.shape) != len(ours.outputs[0].shape):
+        return None
+    sized = {"size", "shape"}
+    arguments = tuple(
+        meta.shape if name in sized else argument for name, argument in zip(ours.argument_names, ours.arguments)
+    )
+    keywords = {name: meta.shape if name in sized else argument for name, argument in ours.keywords.items()}
+    return dataclasses.replace(ours, index=index, arguments=arguments, keywords=keywords, outputs=(meta,))
+
+
+def _same_structure(a: OperatorGraph, b: OperatorGraph) -> bool:
+    if len(a.nodes) != len(b.nodes) or a.outputs != b.outputs or dict(a.updates) != dict(b.updates):
+        return False
+    ours, theirs = a.sources(), b.sources()
+    if ours.keys() != theirs.keys() or any(not _alike(ours[name], theirs[name]) for name in ours):
+        return False
+    return all(_same_node(x, y) for x, y in zip(a.nodes, b.nodes))
+
+
+def _same_node(a: Node, b: Node) -> bool:
+    if (a.operator, a.argument_names, len(a.outputs)) != (b.operator, b.argument_names, len(b.outputs)):
+        return False
+    if not all(_alike(x, y) for x, y in zip(a.outputs, b.outputs)) or a.keywords.keys() != b.keywords.keys():
+        return False
+    try:
+        merged = {name: _merged(values, name) for name, values in _named(a, b)}
+    except ValueError:
+        return False
+    return not any(_varies(merged[name]) for name in merged.keys() & _DIMENSIONS)
+
+
+def _varies(argument: Any) -> bool:
+    return isinstance(argument, Number) or (isinstance(argument, tuple) and any(map(_varies, argument)))
+
+
+def _alike(a: TensorMeta, b: TensorMeta) -> bool:
+    return a.dtype == b.dtype and len(a.shape) == len(b.shape)
+
+
+def _named(*nodes: Node) -> list[tuple[str, list[Any]]]:
+    first = nodes[0]
+    named = [(name or str(i), [node.arguments[i] for node in nodes]) for i, name in enumerate(first.argument_names)]
+    return named + [(name, [node.keywords[name] for node in nodes]) for name in first.keywords]
+
+
+def _aligned(nodes: Sequence[Node]) -> AlignedNode:
+    return AlignedNode(
+        node=nodes[0],
+        arguments={name: _merged(values, name) for name, values in _named(*nodes)},
+        shapes=tuple(shape_over([node.outputs[k] for node in nodes]) for k in range(len(nodes[0].outputs))),
+    )
+
+
+def _merged(values: Sequence[Any], where: str) -> Any:
+    first = values[0]
+    if isinstance(first, tuple):
+        if any(not isinstance(value, tuple) or len(value) != len(first) for value in values):
+            raise ValueError(where)
+        return tuple(_merged([value[i] for value in values], where) for i in range(len(first)))
+    if isinstance(first, (Reference, bool, str)) or first is None:
+        if any(value != first for value in values):
+            raise ValueError(where)
+        return first
+    if isinstance(first, (int, float)):
+        if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values):
+            raise ValueError(where)
+        return first if all(value == first or value != value for value in values) else Number(tuple(values))
+    if any(value != first for value in values):
+        raise ValueError(where)
+    return first

@@ -1,0 +1,317 @@
+"""Where an element lies, as a function of a kernel's axes.
+
+An `Index` is a sum of axes times sizes plus an offset. Going from a result back to what it is made of, views turn
+indices into other indices, and mostly sums stay sums. Where a view cuts an axis in two, the axis is replaced by two
+(`AxisMustSplit` says which and where) and the walk begins again. What cannot be cut becomes a `Piece`: a division and
+a remainder in the kernel. A `Lookup` is an index that the kernel reads from a tensor.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from triton_agent.policy.author.brief import BeyondAuthor
+from triton_agent.policy.author.ir.sizes import (
+    Shape,
+    Size,
+    constant,
+    contiguous_strides,
+    divides,
+    is_constant,
+    plus,
+    product,
+    quotient,
+    remainder,
+    times,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Axis:
+    """One dimension that a kernel runs over."""
+
+    name: str
+    size: Size
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Piece:
+    """`index // divisor % modulus`; no modulus means the whole quotient."""
+
+    index: Index
+    divisor: Size
+    modulus: Size | None
+    size: Size
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lookup:
+    """An index that a node of the kernel computes."""
+
+    node: int
+    size: Size
+
+
+Base: TypeAlias = Axis | Piece | Lookup
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Index:
+    """Offset plus the sum of bases times coefficients."""
+
+    terms: tuple[tuple[Base, Size], ...]
+    offset: Size
+
+    @property
+    def width(self) -> int:
+        return len(self.offset)
+
+    def axes(self) -> set[Axis]:
+        """Every axis it depends on, also through divisions."""
+        found: set[Axis] = set()
+        for base, _ in self.terms:
+            if isinstance(base, Axis):
+                found.add(base)
+            elif isinstance(base, Piece):
+                found |= base.index.axes()
+        return found
+
+    def lookups(self) -> set[int]:
+        found: set[int] = set()
+        for base, _ in self.terms:
+            if isinstance(base, Lookup):
+                found.add(base.node)
+            elif isinstance(base, Piece):
+                found |= base.index.lookups()
+        return found
+
+    def parts(self) -> list[Index]:
+        """Itself and every index inside its divisions."""
+        inner = [base.index for base, _ in self.terms if isinstance(base, Piece)]
+        return [self, *(part for index in inner for part in index.parts())]
+
+    def coefficient(self, axis: Axis) -> Size:
+        return next((c for base, c in self.terms if base == axis), constant(0, self.width))
+
+
+Indices: TypeAlias = tuple[Index, ...]
+
+
+class AxisMustSplit(Exception):
+    """This axis has to become two, the inner one of the given size."""
+
+    def __init__(self, axis: Axis, inner: Size) -> None:
+        super().__init__(axis, inner)
+        self.axis = axis
+        self.inner = inner
+
+
+def fixed(offset: Size) -> Index:
+    return Index((), offset)
+
+
+def of(base: Base) -> Index:
+    width = len(base.size)
+    if isinstance(base, Axis) and is_constant(base.size, 1):
+        return fixed(constant(0, width))
+    return Index(((base, constant(1, width)),), constant(0, width))
+
+
+def added(a: Index, b: Index) -> Index:
+    terms: dict[Base, Size] = dict(a.terms)
+    for base, coefficient in b.terms:
+        terms[base] = plus(terms[base], coefficient) if base in terms else coefficient
+    kept = tuple((base, c) for base, c in terms.items() if not is_constant(c, 0))
+    return Index(kept, plus(a.offset, b.offset))
+
+
+def scaled(index: Index, factor: Size) -> Index:
+    if is_constant(factor, 0):
+        return fixed(factor)
+    return Index(tuple((base, times(c, factor)) for base, c in index.terms), times(index.offset, factor))
+
+
+def shifted(index: Index, by: Size) -> Index:
+    return Index(index.terms, plus(index.offset, by))
+
+
+def linear(indices: Sequence[Index], strides: Shape, width: int) -> Index:
+    total = fixed(constant(0, width))
+    for index, stride in zip(indices, strides):
+        total = added(total, scaled(index, stride))
+    return _rejoined(total)
+
+
+def _rejoined(index: Index) -> Index:
+    """A quotient times what it was divided by, plus the remainder, is what was divided."""
+    for whole, factor in index.terms:
+        if not isinstance(whole, Piece) or whole.modulus is not None:
+            continue
+        for rest, step in index.terms:
+            if rest == Piece(whole.index, constant(1, index.width), whole.divisor, whole.divisor):
+                if factor != times(step, whole.divisor):
+                    continue
+                kept = tuple(term for term in index.terms if term[0] not in (whole, rest))
+                return _rejoined(added(Index(kept, index.offset), scaled(whole.index, step)))
+    return index
+
+
+def flat(indices: Sequence[Index], shape: Shape, width: int) -> Index:
+    """Position in a tensor that lies in memory row by row."""
+    return linear(indices, contiguous_strides(shape, width), width)
+
+
+def divided(index: Index, size: Size) -> tuple[Index, Index]:
+    """Quotient and remainder by a size."""
+    width = index.width
+    if is_constant(size, 1):
+        return index, fixed(constant(0, width))
+    if not _splits_cleanly(index):
+        return _pieces(index, size)
+    high: list[tuple[Base, Size]] = []
+    low: list[tuple[Base, Size]] = []
+    for base, coefficient in index.terms:
+        if divides(size, coefficient):
+            high.append((base, quotient(coefficient, size)))
+        elif _reach(base, coefficient, size):
+            low.append((base, coefficient))
+        else:
+            _ask_for_split(base, coefficient, size)
+            return _pieces(index, size)
+    rest = remainder(index.offset, size)
+    most = rest
+    for base, coefficient in low:
+        most = plus(most, tuple((s - 1) * c for s, c in zip(base.size, coefficient)))
+    if any(m >= s for m, s in zip(most, size)):
+        return _pieces(index, size)
+    return Index(tuple(high), quotient(index.offset, size)), Index(tuple(low), rest)
+
+
+def _splits_cleanly(index: Index) -> bool:
+    return all(all(entry > 0 for entry in c) for _, c in index.terms) and all(entry >= 0 for entry in index.offset)
+
+
+def _reach(base: Base, coefficient: Size, size: Size) -> bool:
+    """Return whether the term alone stays below the size."""
+    return all(s * c <= n for s, c, n in zip(base.size, coefficient, size))
+
+
+def _ask_for_split(base: Base, coefficient: Size, size: Size) -> None:
+    if isinstance(base, Axis) and divides(coefficient, size):
+        inner = quotient(size, coefficient)
+        if divides(inner, base.size):
+            raise AxisMustSplit(base, inner)
+
+
+def _pieces(index: Index, size: Size) -> tuple[Index, Index]:
+    extent = _extent(index)
+    one = constant(1, index.width)
+    high = Piece(index, size, None, tuple(-(-e // max(1, s)) for e, s in zip(extent, size)))
+    return of(high), of(Piece(index, one, size, size))
+
+
+def _extent(index: Index) -> Size:
+    most = plus(index.offset, constant(1, index.width))
+    for base, coefficient in index.terms:
+        most = plus(most, tuple((s - 1) * max(c, 0) for s, c in zip(base.size, coefficient)))
+    return most
+
+
+def regrouped(indices: Sequence[Index], shape: Shape, onto: Shape, width: int) -> Indices:
+    """An element's indices in `shape`, as its indices in `onto`, a tensor of as many elements in the same order."""
+    if any(0 in size for size in (*shape, *onto)):
+        return tuple(fixed(constant(0, width)) for _ in onto)
+    result: list[Index] = []
+    for ours, theirs in _groups(shape, onto, width):
+        position = flat([indices[i] for i in ours], tuple(shape[i] for i in ours), width)
+        found: list[Index] = []
+        for k, dim in reversed(list(enumerate(theirs))):
+            if k == 0:
+                found.append(position)
+            else:
+                position, inner = divided(position, onto[dim])
+                found.append(inner)
+        result += reversed(found)
+    return tuple(result)
+
+
+def _groups(shape: Shape, onto: Shape, width: int) -> list[tuple[list[int], list[int]]]:
+    """Neighbouring dimensions of both sides with the same number of elements."""
+    groups = []
+    i = j = 0
+    while i < len(shape) or j < len(onto):
+        ours, theirs = ([i] if i < len(shape) else []), ([j] if j < len(onto) else [])
+        i, j = i + len(ours), j + len(theirs)
+        while True:
+            a = product((shape[k] for k in ours), width)
+            b = product((onto[k] for k in theirs), width)
+            if a == b:
+                break
+            grow_ours = (a[0] < b[0] or (a[0] == b[0] and i < len(shape))) and i < len(shape)
+            if not grow_ours and j >= len(onto):
+                grow_ours = i < len(shape)
+            if grow_ours:
+                ours.append(i)
+                i += 1
+            elif j < len(onto):
+                theirs.append(j)
+                j += 1
+            else:
+                raise BeyondAuthor("a view whose sizes do not fit together")
+        groups.append((ours, theirs))
+    return groups
+
+
+def is_count_up(index: Index) -> list[Axis] | None:
+    """The axes, outermost first, if the index counts up through them without gaps or repetitions."""
+    if not is_constant(index.offset, 0) or not all(isinstance(base, Axis) for base, _ in index.terms):
+        return None
+    ordered = sorted(index.terms, key=lambda term: [-c for c in term[1]])
+    step = constant(1, index.width)
+    for base, coefficient in reversed(ordered):
+        if coefficient != step:
+            return None
+        step = times(step, base.size)
+    return [base for base, _ in ordered if isinstance(base, Axis)]
+
+
+def plain_axes(index: Index) -> list[Axis] | None:
+    """The axes, outermost first, if the index is a sum of nothing but axes."""
+    if not all(isinstance(base, Axis) and all(entry > 0 for entry in c) for base, c in index.terms):
+        return None
+    ordered = sorted(index.terms, key=lambda term: [-c for c in term[1]])
+    return [base for base, _ in ordered if isinstance(base, Axis)]
+
+
+class AxisTable:
+    """The axes of one kernel, by the dimension they stand for; splitting replaces an axis by two."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._parts: dict[str, list[Axis]] = {}
+
+    def index(self, key: str, size: Size) -> Index:
+        parts = self._parts.setdefault(key, [Axis(key, size)])
+        strides = contiguous_strides(tuple(part.size for part in parts), self._width)
+        return linear([of(part) for part in parts], strides, self._width)
+
+    def axes(self, *prefixes: str) -> list[Axis]:
+        """Of the dimensions whose key starts like this, in order; those of length one are left out."""
+        return [
+            part
+            for key, parts in self._parts.items()
+            if key.startswith(prefixes)
+            for part in parts
+            if not is_constant(part.size, 1)
+        ]
+
+    def split(self, axis: Axis, inner: Size) -> None:
+        for parts in self._parts.values():
+            if axis in parts:
+                at = parts.index(axis)
+                outer = Axis(f"{axis.name}a", quotient(axis.size, inner))
+                parts[at : at + 1] = [outer, Axis(f"{axis.name}b", inner)]
+                return
+        raise BeyondAuthor("an axis that is not the kernel's own")

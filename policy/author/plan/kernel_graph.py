@@ -1,0 +1,306 @@
+"""The computation of one kernel, as a graph of nodes that each stand for one value at one place.
+
+Weaving goes from a result back to what is loaded. Views disappear into indices; what is stored elsewhere becomes a
+load; the same value at the same place is one node. Reductions and products are left to whoever plans the kernel, who
+knows which axes it runs over (`Expensive`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+from triton_agent.policy.author.brief import BeyondAuthor
+from triton_agent.policy.author.ir.program import Number, Operand, Program, Value, register_dtype
+from triton_agent.policy.author.ir.sizes import Shape, Size, constant, is_constant, is_spread, minus, plus
+from triton_agent.policy.author.plan.indexing import (
+    Index,
+    Indices,
+    Lookup,
+    Piece,
+    added,
+    fixed,
+    flat,
+    linear,
+    of,
+    regrouped,
+    scaled,
+    shifted,
+)
+
+
+class MustStore(Exception):
+    """This value has to be stored before the kernel that is being planned can be."""
+
+    def __init__(self, value: str) -> None:
+        super().__init__(value)
+        self.value = value
+
+
+DEEPEST = 64
+"""Values computed one from another in one kernel; beyond, the compiler takes longer than the kernel saves."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Guard:
+    """Holds where `0 <= index < size`; a side that always holds is not asked about."""
+
+    index: Index
+    size: Size
+    below: bool
+    """True if the index may be negative."""
+    above: bool
+    """True if it may reach the size."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Node:
+    """One value at one place. Without slots, so that it can remember its inputs: long kernels are walked often."""
+
+    kind: str
+    """load, point, number, position, reduce, scan, dot, choose, lookup"""
+    function: str = ""
+    arguments: tuple[int | Number, ...] = ()
+    tensor: str = ""
+    """What is loaded."""
+    index: Index | None = None
+    guards: tuple[Guard, ...] = ()
+    """When a load may be made; when a choice is taken."""
+    dtype: str = "float32"
+    """What it is computed in."""
+    hint: str = ""
+
+    @functools.cached_property
+    def inputs(self) -> tuple[int, ...]:
+        found = tuple(argument for argument in self.arguments if isinstance(argument, int))
+        looked_up = set().union(*(index.lookups() for index in self.indices())) if self.indices() else set()
+        return (*found, *sorted(looked_up))
+
+    def indices(self) -> list[Index]:
+        return ([self.index] if self.index is not None else []) + [guard.index for guard in self.guards]
+
+
+def _is_elsewhere(guard: Guard, index: Index) -> bool:
+    """Return whether a guard says nothing of an address, and is met somewhere: the same is read there anyway."""
+    met = is_constant(guard.size) and guard.size[0] > 0 and bool(guard.index.axes())
+    return met and not guard.index.lookups() and not guard.index.axes() & index.axes()
+
+
+Expensive = Callable[["Weaver", Value, Indices, tuple[Guard, ...]], int]
+"""What becomes of a reduction, a scan or a product that is met."""
+
+
+class Weaver:
+    """Collects the nodes of one kernel."""
+
+    def __init__(self, program: Program, stored: set[str], expensive: Expensive) -> None:
+        self.program = program
+        self.nodes: list[Node] = []
+        self.met: dict[str, list[tuple[Indices, int]]] = {}
+        """Values computed here, where and as which node."""
+        self._stored = stored
+        self._expensive = expensive
+        self._known: dict[Node, int] = {}
+        self._depth = 0
+        self._done: dict[tuple[str, Indices, tuple[Guard, ...]], int] = {}
+
+    def add(self, node: Node) -> int:
+        if node not in self._known:
+            self._known[node] = len(self.nodes)
+            self.nodes.append(node)
+        return self._known[node]
+
+    def weave(self, name: str, at: Indices, guards: tuple[Guard, ...] = (), *, own: bool = False) -> int:
+        """The node of a value at a place; `own` computes it although it is stored somewhere."""
+        key = (name, at, guards)
+        if key not in self._done or own:
+            value = self.program.values[name]
+            stored = value.operation in ("source", "torch") or (name in self._stored and not own)
+            if stored:
+                self._done[key] = self._load(value, at, guards)
+            else:
+                self._done[key] = self._deeper(value, at, guards)
+                self.met.setdefault(name, []).append((at, self._done[key]))
+        return self._done[key]
+
+    def _deeper(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        if self._depth > DEEPEST and value.name not in self._stored and value.operation == "point":
+            raise MustStore(value.name)
+        self._depth += 1
+        try:
+            return self._computed(value, at, guards)
+        finally:
+            self._depth -= 1
+
+    def _load(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        strides = self.program.strides.get(value.name)
+        width = self.program.width
+        index = flat(at, value.shape, width) if strides is None else linear(at, strides, width)
+        return self.add(
+            Node(
+                kind="load",
+                tensor=value.name,
+                index=index,
+                guards=tuple(guard for guard in guards if not _is_elsewhere(guard, index)),
+                dtype=register_dtype(value.dtype),
+                hint=value.hint,
+            )
+        )
+
+    def _computed(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        method = getattr(self, f"_{value.operation}", None)
+        if method is not None:
+            made: int = method(value, at, guards)
+            return made
+        return self._expensive(self, value, at, guards)
+
+    # -- single elements -------------------------------------------------------------------------------------------
+
+    def _point(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        arguments = tuple(self._operand(operand, value.shape, at, guards) for operand in value.operands)
+        dtype = register_dtype(value.dtype)
+        if value.function == "cast" and isinstance(arguments[0], int) and self.nodes[arguments[0]].dtype == dtype:
+            return arguments[0]
+        return self.add(Node(kind="point", function=value.function, arguments=arguments, dtype=dtype, hint=value.hint))
+
+    def _operand(self, operand: Operand, onto: Shape, at: Indices, guards: tuple[Guard, ...]) -> int | Number:
+        """Broadcast: along a dimension of length one, at all sizes or at some, there is one place."""
+        if isinstance(operand, Number):
+            return operand
+        shape = self.program.values[operand].shape
+        own, wide = at[len(at) - len(shape) :], onto[len(onto) - len(shape) :]
+        place = (i if s == w else scaled(i, is_spread(s)) for i, s, w in zip(own, shape, wide))
+        return self.weave(operand, tuple(place), guards)
+
+    def _full(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        return self.add(Node(kind="number", arguments=value.operands, dtype=register_dtype(value.dtype)))  # type: ignore[arg-type]
+
+    def _iota(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        start, step = value.operands
+        assert isinstance(start, Number) and isinstance(step, Number)
+        whole = all(float(number).is_integer() for number in (*start.values, *step.values))
+        if not whole:
+            raise BeyondAuthor("positions in fractions")
+        index = scaled(at[0], tuple(int(s) for s in step.values))
+        index = shifted(index, tuple(int(s) for s in start.values))
+        return self.add(Node(kind="position", index=index, dtype=register_dtype(value.dtype), hint="position"))
+
+    # -- views -----------------------------------------------------------------------------------------------------
+
+    def _reshape(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        onto = self.program.values[value.inputs[0]].shape
+        return self.weave(value.inputs[0], regrouped(at, value.shape, onto, self.program.width), guards)
+
+    def _permute(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        place = list(at)
+        for position, dim in enumerate(value.detail):
+            place[dim] = at[position]
+        return self.weave(value.inputs[0], tuple(place), guards)
+
+    def _expand(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        made = self._operand(value.inputs[0], value.shape, at, guards)
+        assert isinstance(made, int)
+        return made
+
+    def _slice(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        dim, start, step = value.detail
+        moved = shifted(scaled(at[dim], constant(step, self.program.width)), start)
+        return self.weave(value.inputs[0], (*at[:dim], moved, *at[dim + 1 :]), guards)
+
+    def _roll(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        dim, first = value.detail
+        size = value.shape[dim]
+        around = of(Piece(shifted(at[dim], first), constant(1, self.program.width), size, size))
+        return self.weave(value.inputs[0], (*at[:dim], around, *at[dim + 1 :]), guards)
+
+    def _window(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        lead, steps, spread = value.detail
+        count = len(steps)
+        place = list(at[:lead])
+        for k in range(count):
+            place.append(added(scaled(at[lead + k], steps[k]), scaled(at[lead + count + k], spread[k])))
+        return self.weave(value.inputs[0], tuple(place), guards)
+
+    # -- pieces ----------------------------------------------------------------------------------------------------
+
+    def _pad(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        """What lies outside of the padded tensor is the number instead."""
+        inner = self.program.values[value.inputs[0]].shape
+        place, own = [], []
+        for index, before, size, whole in zip(at, value.detail, inner, value.shape):
+            moved = shifted(index, minus(constant(0, self.program.width), before))
+            place.append(moved)
+            below = any(b > 0 for b in before)
+            above = any(w - b > s for w, b, s in zip(whole, before, size))
+            if below or above:
+                own.append(Guard(moved, size, below, above))
+        inside = self.weave(value.inputs[0], tuple(place), (*guards, *own))
+        number = value.operands[1]
+        return self._choice(own, inside, number, value) if own else inside
+
+    def _concat(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        """From the last piece to the first: each is taken where the index is below its end."""
+        dim, ends, starts = value.detail, [], []
+        only = self._only_piece(value, at[dim])
+        if only is not None:
+            return self.weave(only[0], (*at[:dim], only[1], *at[dim + 1 :]), guards)
+        position = constant(0, self.program.width)
+        for name in value.inputs:
+            starts.append(position)
+            position = plus(position, self.program.values[name].shape[dim])
+            ends.append(position)
+        made: int | None = None
+        for k, name in reversed(list(enumerate(value.inputs))):
+            moved = shifted(at[dim], minus(constant(0, self.program.width), starts[k]))
+            size = self.program.values[name].shape[dim]
+            guard = Guard(moved, size, below=k > 0, above=k < len(ends) - 1)
+            place = (*at[:dim], moved, *at[dim + 1 :])
+            piece = self.weave(name, place, (*guards, guard))
+            chosen = Guard(at[dim], ends[k], below=False, above=True)
+            made = piece if made is None else self._choice([chosen], piece, made, value)
+        assert made is not None
+        return made
+
+    def _only_piece(self, value: Value, at: Index) -> tuple[str, Index] | None:
+        """Where the place is a fixed one: the piece that it is in, and the place in that."""
+        if at.terms:
+            return None
+        start = constant(0, self.program.width)
+        for name in value.inputs:
+            end = plus(start, self.program.values[name].shape[value.detail])
+            if all(s <= place < e for s, place, e in zip(start, at.offset, end)):
+                return name, fixed(minus(at.offset, start))
+            start = end
+        return None
+
+    def _choice(self, guards: list[Guard], yes: int, no: Operand | int, value: Value) -> int:
+        assert not isinstance(no, str)
+        return self.add(
+            Node(
+                kind="choose",
+                arguments=(yes, no),
+                guards=tuple(guards),
+                dtype=register_dtype(value.dtype),
+                hint=value.hint,
+            )
+        )
+
+    # -- looked up -------------------------------------------------------------------------------------------------
+
+    def _take(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        table, index = value.operands
+        assert isinstance(table, str) and isinstance(index, str)
+        dim, rank = value.detail, len(self.program.values[index].shape)
+        found = self._looked_up(table, index, at[dim : dim + rank], dim, guards)
+        return self.weave(table, (*at[:dim], found, *at[dim + rank :]), guards)
+
+    def _gather(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        table, index = value.operands
+        assert isinstance(table, str) and isinstance(index, str)
+        found = self._looked_up(table, index, at, value.detail, guards)
+        return self.weave(table, (*at[: value.detail], found, *at[value.detail + 1 :]), guards)
+
+    def _looked_up(self, table: str, index: str, at: Indices, dim: int, guards: tuple[Guard, ...]) -> Index:
+        node = self.weave(index, at, guards)
+        return of(Lookup(node, self.program.values[table].shape[dim]))

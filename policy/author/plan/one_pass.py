@@ -1,0 +1,159 @@
+"""Two sums over a long row in the pass of another: squares around the mean, powers below the maximum.
+
+Written down, a variance needs the mean first and a softmax the maximum first, which makes two walks through a row.
+Each lane can keep a mean (or a maximum) of its own and what belongs to it, and what the lanes hold is put together at
+the end. The mean of a lane moves by a share of the difference, so nothing large is subtracted from anything large.
+
+Not covered: rows cut into parts, whose sums lie in memory; rows that are kept whole, where a walk costs nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from triton_agent.policy.author.emit.arguments import Names
+from triton_agent.policy.author.emit.body import Body, Text
+from triton_agent.policy.author.ir.points import Binding
+from triton_agent.policy.author.ir.program import Number
+from triton_agent.policy.author.ir.sizes import Size
+from triton_agent.policy.author.plan.kernel_graph import Node
+from triton_agent.policy.author.plan.kernel_plan import Kernel
+
+_EXP = "libdevice.fast_expf"
+"""As in `points.py`, for exponentials that are summed up."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fold:
+    """A sum that is computed in the pass of a sum or maximum."""
+
+    kind: str
+    """`squares` or `powers`."""
+    base: int
+    """The sum or the maximum."""
+    source: int
+    """What both run over."""
+    centre: int
+    """What is subtracted from it: the mean, or what stands for the maximum."""
+
+
+def find_folds(kernel: Kernel, columns: Size) -> dict[int, Fold]:
+    """By the node of the sum that needs no pass of its own."""
+    live = kernel.live()
+    found: dict[int, Fold] = {}
+    for i in sorted(live):
+        if kernel.nodes[i].kind == "reduce" and kernel.nodes[i].function == "sum":
+            fold = _fold(kernel, i, columns)
+            if fold is not None:
+                found[i] = fold
+    return found
+
+
+def _fold(kernel: Kernel, node: int, columns: Size) -> Fold | None:
+    nodes = kernel.nodes
+    outer = _point(kernel, nodes[node].arguments[0], "square", "exp")
+    inner = None if outer is None else _point(kernel, outer.arguments[0], "sub")
+    if outer is None or inner is None:
+        return None
+    source, centre = inner.arguments
+    if not isinstance(source, int) or not isinstance(centre, int) or nodes[source].dtype != "float32":
+        return None
+    bases = _reductions(kernel, centre)
+    if len(bases) != 1 or bases <= _reductions(kernel, source):
+        return None
+    (base,) = bases
+    if nodes[base].arguments[0] != source:
+        return None
+    if outer.function == "exp":
+        return Fold("powers", base, source, centre) if nodes[base].function == "max" else None
+    mean = _point(kernel, centre, "div")
+    is_mean = (
+        nodes[base].function == "sum"
+        and mean is not None
+        and mean.arguments[0] == base
+        and isinstance(mean.arguments[1], Number)
+        and tuple(mean.arguments[1].values) == tuple(columns)
+    )
+    return Fold("squares", base, source, centre) if is_mean else None
+
+
+def _point(kernel: Kernel, node: object, *functions: str) -> Node | None:
+    if not isinstance(node, int):
+        return None
+    found = kernel.nodes[node]
+    return found if found.kind == "point" and found.function in functions else None
+
+
+def _reductions(kernel: Kernel, node: int) -> set[int]:
+    """Reductions that a node is made of, the nearest ones."""
+    found, waiting, seen = set[int](), [node], set[int]()
+    while waiting:
+        current = waiting.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        if kernel.nodes[current].kind == "reduce":
+            found.add(current)
+        else:
+            waiting.extend(kernel.nodes[current].inputs)
+    return found
+
+
+class Folded:
+    """One fold in the text of a kernel."""
+
+    def __init__(self, fold: Fold, name: str, names: Names) -> None:
+        self.fold, self.name, self.names = fold, name, names
+        if fold.kind == "squares":
+            self.steps, self.local = names.new("steps"), names.new("local_mean")
+        else:
+            self.local = names.new("local_largest")
+
+    def begin(self, body: Body, shape: str) -> None:
+        if self.fold.kind == "squares":
+            body.line(f"{self.steps} = 0.0")
+            body.line(f"{self.local} = tl.zeros({shape}, tl.float32)")
+        else:
+            body.line(f'{self.local} = tl.full({shape}, -float("inf"), tl.float32)')
+        body.line(f"{self.name} = tl.zeros({shape}, tl.float32)")
+
+    def step(self, body: Body, value: Text) -> None:
+        """`value` holds minus infinity in masked lanes of a maximum, anything else in those of a sum."""
+        if self.fold.kind == "squares":
+            self._step_of_squares(body, value)
+        else:
+            self._step_of_powers(body, value)
+
+    def _step_of_squares(self, body: Body, value: Text) -> None:
+        sample, apart = self.names.new("sample"), self.names.new("apart")
+        body.line(f"{self.steps} += 1.0")
+        body.line(f"{sample} = tl.where(inside, {value.text}, {self.local})")
+        body.line(f"{apart} = {sample} - {self.local}")
+        body.line(f"{self.local} += {apart} * (1.0 / {self.steps})")
+        body.line(f"{self.name} += {apart} * ({sample} - {self.local})")
+
+    def _step_of_powers(self, body: Body, value: Text) -> None:
+        sample, power = self.names.new("sample"), self.names.new("power")
+        body.helpers.add("libdevice")
+        body.line(f"{sample} = {value.text}")
+        body.line(f"{power} = {_EXP}(tl.where({sample} == {self.local}, 0.0, -tl.abs({sample} - {self.local})))")
+        grown = f"{self.name} * {power} + 1.0"
+        body.line(f"{self.name} = tl.where({sample} > {self.local}, {grown}, {self.name} + {power})")
+        body.line(f"{self.local} = tl.maximum({self.local}, {sample})")
+
+    @property
+    def maximum(self) -> str | None:
+        """What holds the maximum that it belongs to, lane by lane."""
+        return self.local if self.fold.kind == "powers" else None
+
+    def conclude(self, body: Body, limit: str, lanes: str, axis: str) -> None:
+        """After the sum or maximum itself is known."""
+        centre = body.text(self.fold.centre)
+        if self.fold.kind == "powers":
+            lifted = f"{_EXP}({self.local} - {centre.within(Binding.PRODUCT)})"
+            body.line(f"{self.name} = tl.sum({self.name} * {lifted}, {axis})")
+            return
+        counts, shift = self.names.new("counts"), self.names.new("shift")
+        body.line(f"{counts} = tl.where({lanes} < {limit}, ({limit} - 1 - {lanes}) // BLOCK_COLUMNS + 1, 0)")
+        body.line(f"{shift} = {self.local} - {centre.within(Binding.PRODUCT)}")
+        body.line(f"{self.name} = tl.sum({self.name} + {counts} * {shift} * {shift}, {axis})")

@@ -1,0 +1,202 @@
+"""What is known of a matrix product before a line of it is written: its operands, its sizes, which tiles suit them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from triton_agent.policy.author.emit.skeleton import Setting
+from triton_agent.policy.author.ir.program import HALF, ITEM_BYTES, Number
+from triton_agent.policy.author.ir.sizes import power_of_two
+from triton_agent.policy.author.plan.choice import Tiles
+from triton_agent.policy.author.plan.descriptors import Matrix, matrix_of
+from triton_agent.policy.author.plan.kernel_plan import Kernel
+from triton_agent.policy.author.plan.product_tiles import SHARED_BYTES, SMALLEST, ranked, shared_bytes
+from triton_agent.policy.author.plan.tiling import Dimension, along_reduced
+
+LONG_FUNCTIONS = {"gelu": 2, "erf": 2, "gelu_tanh": 1, "tanh": 1, "sigmoid": 1, "silu": 1, "exp": 1, "mish": 2}
+"""What their polynomials take of the registers, roughly."""
+TOGETHER = 4
+"""Elements that have to be loaded at once for a copy that needs no registers: 16 bytes of float32, 8 of a half."""
+NARROW = 64
+"""Columns of a tile beside which there is room for functions of the left operand."""
+WIDEST_IN_BATCH = 128
+"""Columns of a tile stored as one of a batch: a wider one is laid out anew, through as much shared memory again."""
+_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
+
+
+class ProductFacts:
+    """Of one kernel."""
+
+    def __init__(self, kernel: Kernel, setting: Setting) -> None:
+        self.kernel, self.setting = kernel, setting
+        self.width = setting.program.width
+        self.dots = [i for i in sorted(kernel.live()) if kernel.nodes[i].kind == "dot"]
+        """One, or two of the same rows."""
+        self.dot = self.dots[0]
+        self.m = Dimension(name="m", plural="rows", axes=kernel.rows)
+        self.n = Dimension(name="n", plural="columns", axes=kernel.columns)
+        self.k = Dimension(name="k", plural="inner", axes=kernel.reduced)
+        self.side = Dimension(name="side", plural="sides", axes=kernel.side)
+        self.batch = Dimension(name="batch", plural="batches", axes=kernel.batch)
+        self.half = self.operand_dtype() in HALF
+        self.operands = self._operands()
+        """The loads as matrices for tensor descriptors; empty where they are not that."""
+        self.alternatives = self._alternatives()
+        self.tiles = self._tiles()
+
+    def operand_dtype(self) -> str:
+        """What the matrix unit is fed: half precision where both operands are stored so."""
+        stored = {self.stored_dtype(argument) for argument in self.kernel.nodes[self.dot].arguments[:2]}
+        only = stored.pop() if len(stored) == 1 else None
+        return only if only in HALF else self.kernel.nodes[self.dot].function
+
+    def stored_dtype(self, argument: int | Number) -> str | None:
+        while isinstance(argument, int):
+            node = self.kernel.nodes[argument]
+            if node.kind == "load":
+                return self.setting.dtype_of(node.tensor)
+            if node.kind != "choose" and not (node.kind == "point" and node.function == "cast"):
+                return None
+            argument = node.arguments[0]
+        return None
+
+    def _tiles(self) -> Tiles:
+        """As wanted; else the most promising ones, which the others stay beside as alternatives."""
+        wanted = self.setting.tiles
+        best = self.alternatives[0]
+        return Tiles(
+            rows=wanted.rows or best.rows,
+            columns=wanted.columns or best.columns,
+            inner=wanted.inner or best.inner,
+            warps=wanted.warps or best.warps,
+            stages=wanted.stages or best.stages,
+            described=bool(self.operands and (best.described if wanted.described is None else wanted.described)),
+        )
+
+    def _alternatives(self) -> list[Tiles]:
+        """Two products of the same rows are as one of twice the columns, of which each has half of a tile."""
+        twins = len(self.dots)
+        left = self.kernel.nodes[self.dot].arguments[0]
+        # Where the left operand is computed on the way, wide tiles of the other leave no registers for it.
+        narrow = self.half and self.stored_dtype(left) is None
+        found = [replace(tiles, columns=max(SMALLEST, tiles.columns // twins)) for tiles in self._ranked(twins)]
+        found = sorted(found, key=lambda tiles: narrow and tiles.columns > NARROW)
+        return list(dict.fromkeys(found))
+
+    def _ranked(self, twins: int) -> list[Tiles]:
+        m, n, k = (d.size(self.width)[0] for d in (self.m, self.n, self.k))
+        copies = self.batch.size(self.width)[0] * (1 if self.kernel.part is None else self.kernel.part.size[0])
+        setting = self.setting
+        return ranked(
+            m,
+            n * twins,
+            k,
+            copies,
+            half=self.half,
+            on_cuda=setting.on_cuda,
+            warpgroups=setting.warpgroups,
+            scattered=self._is_scattered(),
+            shared_limit_bytes=setting.shared_bytes,
+            item_bytes=self._item_bytes(),
+            follow_up=self._follow_up(),
+            describable=bool(self.operands) and setting.warpgroups,
+            # In the interpreter a program takes as long whatever its tile.
+            processors=1 if setting.interpreted else setting.processors,
+        )
+
+    def _item_bytes(self) -> tuple[int, int]:
+        """What waits in shared memory for each element of an operand: all that is loaded for it."""
+        left, right = (self._loaded_bytes(argument) for argument in self.kernel.nodes[self.dot].arguments[:2])
+        return left, right
+
+    def _loaded_bytes(self, argument: int | Number) -> int:
+        least = ITEM_BYTES[self.operand_dtype()]
+        if not isinstance(argument, int):
+            return least
+        reduced, seen, waiting, total = set(self.kernel.reduced), set[int](), [argument], 0
+        while waiting:
+            current = waiting.pop()
+            node = self.kernel.nodes[current]
+            if current in seen:
+                continue
+            seen.add(current)
+            waiting += node.inputs
+            axes = node.index.axes() if node.kind == "load" and node.index is not None else set()
+            if axes & reduced and axes - reduced:
+                total += ITEM_BYTES[self.setting.dtype_of(node.tensor)]
+        return max(least, total)
+
+    def _operands(self) -> dict[int, Matrix]:
+        if not self.half or self.kernel.part is not None:
+            return {}
+        found: dict[int, Matrix | None] = {}
+        for dot in self.dots:
+            left, right = (self.source(argument) for argument in self.kernel.nodes[dot].arguments[:2])
+            found |= {left: self._matrix(left, self.m), right: self._matrix(right, self.n)}
+        known = {source: matrix for source, matrix in found.items() if matrix is not None}
+        return {i: self._as_far(matrix, known) for i, matrix in known.items()} if len(known) == len(found) else {}
+
+    def _as_far(self, matrix: Matrix, others: dict[int, Matrix]) -> Matrix:
+        """Seen up to the last row that is asked for of its tensor, so that one descriptor will do."""
+        alike = [
+            m for m in others.values() if (m.value, m.down, m.across) == (matrix.value, matrix.down, matrix.across)
+        ]
+        return matrix if matrix.down == self.k else replace(matrix, lines=max(m.lines for m in alike))
+
+    def _matrix(self, argument: int | Number, own: Dimension) -> Matrix | None:
+        if self.stored_dtype(argument) not in HALF:
+            return None
+        node = self.kernel.nodes[self.source(argument)]
+        if node.kind != "load" or node.index is None or node.guards:
+            return None
+        item_bytes = _BYTES[self.setting.dtype_of(node.tensor)]
+        return matrix_of(node.tensor, node.index, own, self.k, item_bytes, self.batch)
+
+    def results(self) -> dict[int, Matrix]:
+        """Results that are stored by tensor descriptors: plain matrices, as far as there is room for their tiles."""
+        found: dict[int, Matrix] = {}
+        tiles = self.tiles
+        room = SHARED_BYTES - shared_bytes(replace(tiles, columns=tiles.columns * len(self.dots)))
+        if self.kernel.side:
+            side = max(SMALLEST, power_of_two(self.side.size(self.width)[0]))
+            room -= shared_bytes(replace(tiles, inner=side, stages=1))
+        for position, root in enumerate(self.kernel.roots):
+            item_bytes = _BYTES.get(self.setting.dtype_of(root.value))
+            if not tiles.described or item_bytes is None or root.value in self.setting.in_place:
+                continue
+            matrix = matrix_of(root.value, root.index, self.m, self.n, item_bytes, self.batch)
+            room -= tiles.rows * tiles.columns * item_bytes
+            turned = matrix is not None and matrix.batch is not None and tiles.columns > WIDEST_IN_BATCH
+            if matrix is not None and matrix.down == self.m and room >= 0 and not turned:
+                found[position] = matrix
+        return found
+
+    def _follow_up(self) -> int:
+        """What is loaded for every element of the result, and the functions that take many instructions."""
+        live, reduced = self.kernel.live(), set(self.kernel.reduced)
+        rows, columns = set(self.kernel.rows), set(self.kernel.columns)
+        nodes = [self.kernel.nodes[i] for i in live]
+        axes = [node.index.axes() for node in nodes if node.kind == "load" and node.index is not None]
+        full = sum(1 for found in axes if found & rows and found & columns and not found & reduced)
+        return full + sum(LONG_FUNCTIONS.get(node.function, 0) for node in nodes if node.kind == "point")
+
+    def _is_scattered(self) -> bool:
+        """Whether operands are read one by one, as a convolution reads its windows: their addresses take registers."""
+        reduced = set(self.kernel.reduced)
+        for node, _ in along_reduced(self.kernel):
+            assert node.index is not None
+            if not node.index.axes() & reduced:
+                continue
+            steps = [step[0] for _, step in node.index.terms]
+            if node.guards or len(node.index.axes() & reduced) > 2 or any(s > 1 and s % TOGETHER for s in steps):
+                return True
+        return False
+
+    def source(self, argument: int | Number) -> int:
+        """What is cast to become this operand."""
+        assert isinstance(argument, int)
+        while self.kernel.nodes[argument].kind == "point":
+            inner = self.kernel.nodes[argument].arguments[0]
+            assert isinstance(inner, int)
+            argument = inner
+        return argument

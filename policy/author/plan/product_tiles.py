@@ -1,0 +1,203 @@
+"""Which tiles a matrix product is cut into: what is known of GPUs, ranked for one product's sizes.
+
+A tile is worth what the matrix unit makes of it, times how evenly the tiles fall on the processors. The ranking is a
+guess from sizes alone; what is fast is found out by measuring its first few.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from triton_agent.policy.author.ir.sizes import power_of_two
+from triton_agent.policy.author.plan.choice import Tiles
+
+SMALLEST = 16
+"""The matrix unit takes no smaller tile."""
+MOST = 10
+"""Tiles worth trying for one product."""
+
+SHARED_BYTES = 232448 - 2048
+"""Shared memory of a program where there are warpgroups, less what the compiler takes for barriers."""
+_FULL, _STEPS = 0.75, 4
+"""Tiles for each processor, and steps for each tile, from which on tensor descriptors come first."""
+_CROWDED = 0.85
+_FEWEST_STAGES = 2
+"""Stages beyond a product's steps only take shared memory, and with it other programs' place on a processor."""
+_AREA_PER_STEP = 256
+"""Elements of a tile that take as long to store as one step along the inner dimension: 128 steps for the largest."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Known:
+    """A tile, and the share of the matrix unit's rate that it reaches where there are enough of them."""
+
+    rows: int
+    columns: int
+    inner: int
+    warps: int
+    stages: int
+    rate: float
+    described: bool = False
+    """True if it is loaded by tensor descriptors, one tile after another."""
+
+    def rate_before(self, follow_up: int) -> float:
+        """The rate that is left where the sums fill half of the registers and more has to find room beside them."""
+        crowded = not self.described and follow_up > 1 and self.rows * self.columns >= 128 * 32 * self.warps
+        return self.rate * (_CROWDED if crowded else 1.0)
+
+    def with_room(self, *, scattered: bool) -> Known:
+        """The same where what is beside the sums takes many registers: addresses, three products of TF32."""
+        inner = min(self.inner, 64)
+        large = self.rows * self.columns >= 128 * 64
+        addressed = scattered and max(self.rows, self.columns) * inner >= 128 * 64
+        return dataclasses.replace(self, warps=8 if large or addressed else self.warps, inner=inner)
+
+    def within(self, limit_bytes: int, left_bytes: int, right_bytes: int) -> Known:
+        """The same with as many stages as there is shared memory for."""
+        stage_bytes = (self.rows * left_bytes + self.columns * right_bytes) * self.inner
+        return dataclasses.replace(self, stages=min(self.stages, limit_bytes // stage_bytes))
+
+    def tiles(self, k: int) -> Tiles:
+        inner = max(SMALLEST, min(self.inner, power_of_two(k)))
+        steps = math.ceil(k / inner)
+        return Tiles(
+            rows=self.rows,
+            columns=self.columns,
+            inner=inner,
+            warps=self.warps,
+            stages=min(self.stages, max(_FEWEST_STAGES, steps + 1)),
+            described=self.described,
+        )
+
+
+DESCRIBED = (
+    Known(128, 256, 64, 8, 3, 1.34, described=True),
+    Known(128, 256, 64, 8, 4, 1.32, described=True),
+    Known(128, 128, 64, 8, 4, 1.19, described=True),
+    Known(256, 128, 64, 8, 3, 1.20, described=True),
+    Known(128, 128, 128, 8, 3, 1.18, described=True),
+)
+"""Half precision by tensor descriptors; rates against those of `HALF_WARPGROUPS`."""
+HALF_WARPGROUPS = (
+    Known(128, 256, 64, 8, 3, 1.00),
+    Known(256, 128, 64, 8, 3, 0.99),
+    Known(128, 256, 64, 8, 4, 0.98),
+    Known(128, 128, 64, 4, 3, 0.92),
+    Known(128, 128, 64, 8, 4, 0.90),
+    Known(64, 256, 64, 4, 4, 0.85),
+    Known(128, 64, 64, 4, 4, 0.75),
+    Known(64, 128, 64, 4, 4, 0.75),
+    Known(64, 64, 64, 4, 5, 0.50),
+    Known(128, 32, 64, 4, 4, 0.45),
+    Known(128, 16, 64, 4, 4, 0.25),
+    Known(64, 32, 64, 4, 5, 0.28),
+    Known(64, 16, 64, 4, 5, 0.15),
+    Known(32, 128, 64, 4, 4, 0.35),
+    Known(32, 64, 128, 4, 4, 0.26),
+    Known(32, 32, 64, 4, 5, 0.15),
+    Known(16, 128, 64, 4, 4, 0.20),
+    Known(16, 64, 128, 4, 4, 0.21),
+    Known(16, 32, 256, 4, 3, 0.20),
+    Known(32, 16, 64, 4, 5, 0.09),
+    Known(16, 16, 256, 4, 3, 0.06),
+)
+"""Half precision where four warps share one product (compute capability 9.0 and up)."""
+HALF = (
+    Known(128, 128, 64, 8, 3, 1.00),
+    Known(128, 128, 32, 4, 4, 0.98),
+    Known(128, 256, 32, 8, 3, 0.97),
+    Known(256, 128, 32, 8, 3, 0.96),
+    *(known for known in HALF_WARPGROUPS if known.rows * known.columns <= 128 * 64),
+)
+"""Half precision elsewhere."""
+SINGLE = (
+    Known(128, 64, 32, 4, 4, 1.00),
+    Known(128, 128, 32, 8, 3, 1.00),
+    Known(64, 128, 32, 4, 4, 0.95),
+    Known(64, 64, 32, 4, 4, 0.80),
+    Known(128, 128, 16, 8, 4, 0.95),
+    Known(64, 64, 64, 8, 3, 0.75),
+    Known(128, 32, 32, 4, 4, 0.70),
+    Known(32, 128, 32, 4, 4, 0.65),
+    Known(128, 16, 32, 4, 4, 0.40),
+    Known(64, 32, 32, 4, 5, 0.50),
+    Known(32, 64, 32, 4, 5, 0.50),
+    Known(32, 32, 64, 4, 4, 0.30),
+    Known(64, 16, 64, 4, 4, 0.25),
+    Known(16, 128, 32, 4, 4, 0.35),
+    Known(16, 64, 64, 4, 4, 0.25),
+    Known(16, 32, 128, 4, 3, 0.15),
+    Known(32, 16, 64, 4, 4, 0.15),
+    Known(16, 16, 128, 4, 3, 0.08),
+)
+"""float32, in full precision or as three products of TF32."""
+
+
+def ranked(
+    m: int,
+    n: int,
+    k: int,
+    copies: int,
+    *,
+    half: bool,
+    on_cuda: bool,
+    warpgroups: bool,
+    scattered: bool,
+    processors: int,
+    shared_limit_bytes: int,
+    item_bytes: tuple[int, int],
+    follow_up: int = 0,
+    describable: bool = False,
+) -> list[Tiles]:
+    """Tiles for `copies` products of m by k and k by n, the most promising first.
+
+    `item_bytes`: what an element of the left and of the right operand takes of shared memory. `follow_up`: how much is
+    loaded and computed for each element once the product is there. `describable`: whether tensor descriptors can load
+    the operands. They are for products that give every processor a tile, and every tile a few steps.
+    """
+    table = (HALF_WARPGROUPS if warpgroups and not scattered else HALF) if half else SINGLE
+    if scattered:
+        table = tuple(known for known in table if known.rows * known.columns <= 128 * 128)
+    if scattered or not (half or warpgroups):  # float32 takes twice the registers; only the newest GPUs hold it
+        table = tuple(known.with_room(scattered=scattered) for known in table)
+    table = tuple(known.within(shared_limit_bytes, *item_bytes) for known in table)
+    table = tuple(known for known in table if known.stages)
+    if describable:
+        table = (*DESCRIBED, *table)
+    fitting = [known for known in table if _fits(known.rows, m) and _fits(known.columns, n)]
+    fitting.sort(key=lambda known: _cost(known, m, n, k, copies, processors) / known.rate_before(follow_up))
+    described = [known for known in fitting if known.described and _keeps_busy(known, m, n, k, copies, processors)]
+    fitting = [*described, *(known for known in fitting if not known.described)]
+    found = [known.tiles(k) for known in fitting[:MOST]]
+    if not on_cuda:  # its compiler counts stages otherwise, and takes no more than two
+        found = [dataclasses.replace(tiles, stages=2) for tiles in found]
+    return list(dict.fromkeys(found))
+
+
+def _fits(tile: int, size: int) -> bool:
+    """Return whether no smaller tile would do."""
+    return tile <= max(SMALLEST, power_of_two(size))
+
+
+def _cost(known: Known, m: int, n: int, k: int, copies: int, processors: int) -> float:
+    """Rounds of tiles on all processors, times what a tile takes: its steps, and a beginning and an end.
+
+    While a large tile is stored nothing else runs on its processor, so a short inner dimension asks for small ones.
+    """
+    count = _count(known, m, n, copies)
+    area = known.rows * known.columns
+    return math.ceil(count / processors) * area * (k + area / _AREA_PER_STEP)
+
+
+def _keeps_busy(known: Known, m: int, n: int, k: int, copies: int, processors: int) -> bool:
+    return _count(known, m, n, copies) >= _FULL * processors and k >= _STEPS * known.inner
+
+
+def _count(known: Known, m: int, n: int, copies: int) -> int:
+    return math.ceil(m / known.rows) * math.ceil(n / known.columns) * copies
+
+
+def shared_bytes(tiles: Tiles) -> int:
+    """Of operands in half precision, in all stages."""
+    return 2 * (tiles.rows + tiles.columns) * tiles.inner * tiles.stages

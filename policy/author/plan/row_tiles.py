@@ -1,0 +1,265 @@
+"""How a kernel over rows is cut up: rows a program, whole rows or steps along them, warps; and what else to measure.
+
+Defaults come from measurements of kernels that wait for memory (`docs/log.md`); alternatives are ordered by promise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from triton_agent.policy.author.emit.skeleton import Setting
+from triton_agent.policy.author.ir.program import ITEM_BYTES
+from triton_agent.policy.author.ir.sizes import is_constant, power_of_two, product
+from triton_agent.policy.author.plan.choice import Tiles
+from triton_agent.policy.author.plan.kernel_plan import Kernel
+from triton_agent.policy.author.plan.one_pass import find_folds
+from triton_agent.policy.author.plan.tiling import along_reduced, depends_on, is_across
+
+WHOLE_ROW = 16384
+"""Elements of a row that are kept in registers: 32 for each thread of 16 warps."""
+STEP = 2048
+"""Elements of a longer row taken at once."""
+PER_WARP = 256
+"""Elements of a step for each warp, where the step is made to fit a short row."""
+WHOLE_PER_WARP, HALVES_PER_WARP = 512, 1024
+"""Elements of a whole row for each warp: sixteen a thread, or thirty-two that come in half precision from one place."""
+TILE_ELEMENTS = 2048
+FEW = 64
+"""Elements of a row that are few, and rows that are not."""
+SERIAL_ROWS = 512
+INTERPRETED_ROWS = 16384
+"""The same in the interpreter, where each step costs the same however wide it is; 32 for each thread of 16 warps."""
+ACROSS, NARROW = 64, 32
+"""Rows next to each other in memory that a program takes where the reduced dimension is not the contiguous one, and
+the fewest for which it still reads whole lines of memory, or halves of them in half precision."""
+WASTE = 8
+"""At most one lane in so many idles in a short row that is needed once."""
+_FITTING = (256, 128, 64, 32)
+"""Steps tried for that."""
+MANY_STREAMS = 3
+"""Tensors from which on four elements of each are enough for a thread."""
+MANY_PROGRAMS = 8
+"""Programs for each multiprocessor from which on memory is kept busy by many that each do little at a time."""
+_FIRST_ACROSS = ((64, 64, 16), (128, 16, 8), (64, 8, 4), (32, 64, 4), (64, 64, 8), (32, 128, 8), (64, 32, 4))
+_MORE_ACROSS = ((256, 8, 8), (64, 128, 16), (128, 32, 8), (32, 256, 16), (32, 64, 8), (128, 8, 4), (128, 64, 16))
+"""Rows, columns and warps worth measuring there."""
+_WALKS = ((2048, 16), (2048, 8), (4096, 16), (1024, 4), (8192, 16), (4096, 8), (2048, 4), (1024, 8), (16384, 16))
+"""Steps and warps worth measuring along a row."""
+
+
+class RowCut:
+    """All that is decided before a line is written."""
+
+    def __init__(self, kernel: Kernel, setting: Setting) -> None:
+        self.kernel, self.setting = kernel, setting
+        self.width = setting.program.width
+        self.rows = product((axis.size for axis in kernel.kept), self.width)
+        self.columns = product((axis.size for axis in kernel.reduced), self.width)
+        # Rows in parts hold one reduction each, and of a few elements none is worth a pass.
+        self.folds = find_folds(kernel, self.columns) if kernel.part is None else {}
+        self.serial = self._is_serial()
+        """True if the few elements of a row are taken one after another, many rows at a time."""
+        if self.serial:
+            self.folds = {}
+        self.tiles = self._serial_tiles() if self.serial else self._for_wide_warps(self._tiles())
+
+    def levels(self) -> list[int]:
+        """How many passes have to be over before a node can be computed."""
+        levels: list[int] = []
+        for i, node in enumerate(self.kernel.nodes):
+            before = max((levels[i] for i in node.inputs), default=0)
+            if i in self.folds:
+                levels.append(levels[self.folds[i].base])
+            else:
+                levels.append(before + 1 if node.kind == "reduce" else before)
+        return levels
+
+    def _tiles(self) -> Tiles:
+        wanted, rows, columns = self.setting.tiles, self.rows[0], self.columns[0]
+        whole = power_of_two(columns)
+        if is_across(self.kernel):
+            return self._tiles_across(wanted, rows, whole)
+        fitting = self._fitting_step() if wanted.looped is None else 0
+        looped = whole > WHOLE_ROW or fitting > 0 if wanted.looped is None else wanted.looped
+        looped = (looped or self.kernel.part is not None) and not self._takes_whole_rows()
+        step, walking_warps = self._step(rows)
+        block = (wanted.columns or fitting or min(step, whole)) if looped else whole
+        together = TILE_ELEMENTS // 4 if self._takes_whole_rows() else TILE_ELEMENTS
+        many = max(1, min(together // block, power_of_two(rows), 8 * FEW))
+        taken = wanted.rows or (many if block <= TILE_ELEMENTS // 2 else 1)
+        along = PER_WARP if fitting else step // walking_warps
+        most, each = (walking_warps, along) if looped else (16, self._whole_per_warp())
+        fewest = 4 if taken * block >= 512 and not (self._looks_up() and not looped) else 1
+        warps = power_of_two(wanted.warps or max(fewest, min(most, taken * block // each)))
+        tiles = Tiles(rows=taken, columns=block if looped else 0, looped=looped, warps=warps)
+        return dataclasses.replace(tiles, stages=wanted.stages, unrolled=wanted.unrolled) if looped else tiles
+
+    def _whole_per_warp(self) -> int:
+        """Fewer warps wait for each other where what a thread asks for is little, or has to be found first."""
+        every, varies = {*self.kernel.kept, *self.kernel.reduced}, depends_on(self.kernel)
+        nodes = [(self.kernel.nodes[i], varies[i]) for i in self.kernel.live()]
+        streams = [node for node, axes in nodes if node.kind == "load" and axes == every]
+        halves = all(ITEM_BYTES[self.setting.dtype_of(node.tensor)] <= 2 for node in streams)
+        return HALVES_PER_WARP if halves and (len(streams) == 1 or self._looks_up()) else WHOLE_PER_WARP
+
+    def _fitting_step(self) -> int:
+        """A step that goes into a short row with little left over, where the row is needed once; nought: as a whole."""
+        columns, live, nodes = self.columns[0], self.kernel.live(), self.kernel.nodes
+        scans = any(nodes[i].kind == "scan" for i in live)
+        whole = power_of_two(columns)
+        if scans or self.folds or self._passes() > 1 or self.kernel.part is not None or whole > WHOLE_ROW:
+            return 0
+        if (whole - columns) * WASTE <= columns:
+            return 0
+        return next((step for step in _FITTING if step < whole and -columns % step * WASTE <= columns), 0)
+
+    def _for_wide_warps(self, tiles: Tiles) -> Tiles:
+        """Sixteen warps of 64 lanes leave each lane half of the registers, and a scan takes many."""
+        wanted = self.setting.tiles
+        if self.setting.lanes < 64:
+            return tiles
+        scans = any(self.kernel.nodes[i].kind == "scan" for i in self.kernel.live())
+        columns = min(tiles.columns, 2 * ACROSS) if scans and tiles.rows > 1 else tiles.columns
+        return dataclasses.replace(
+            tiles,
+            warps=wanted.warps or min(tiles.warps, 8),
+            columns=tiles.columns if wanted.columns else columns,
+        )
+
+    def _tiles_across(self, wanted: Tiles, rows: int, whole: int) -> Tiles:
+        """A tile of rows next to each other. Kept whole where it would be walked through more than once."""
+        fits = min(NARROW, power_of_two(rows)) * whole <= WHOLE_ROW
+        looped = whole > ACROSS and not (fits and self._passes() > 1) if wanted.looped is None else wanted.looped
+        looped = (looped or self.kernel.part is not None) and not self._takes_whole_rows()
+        if looped and self.kernel.part is None and rows <= 2 * ACROSS * self.setting.processors:
+            # Too few programs to hide how long memory takes: each asks for more at once.
+            taken, block = wanted.rows or min(NARROW, power_of_two(rows)), wanted.columns or min(whole, 4 * ACROSS)
+            warps = wanted.warps or power_of_two(max(4, min(16, taken * block // 512)))
+            return Tiles(rows=taken, columns=block, looped=True, warps=warps)
+        if looped:
+            many = rows >= MANY_PROGRAMS * ACROSS * self.setting.processors
+            taken = wanted.rows or min(ACROSS, power_of_two(rows))
+            block = wanted.columns or min(whole, NARROW if many else ACROSS)
+            warps = wanted.warps or power_of_two(max(4, min(16, taken * block // WHOLE_PER_WARP)))
+            unrolled = wanted.unrolled or (4 if many and not wanted.columns else 0)
+            return Tiles(rows=taken, columns=block, looped=True, warps=warps, stages=wanted.stages, unrolled=unrolled)
+        most = max(1, min(NARROW, WHOLE_ROW // whole), 2 * TILE_ELEMENTS // whole)
+        taken = wanted.rows or min(most, power_of_two(rows))
+        warps = wanted.warps or power_of_two(max(4, min(16, taken * whole // TILE_ELEMENTS)))
+        return Tiles(rows=taken, looped=False, warps=warps)
+
+    def alternatives(self) -> list[Tiles]:
+        """Other tiles worth measuring, the most promising first."""
+        own, whole = self.tiles, power_of_two(self.columns[0])
+        if self.serial:
+            found = [dataclasses.replace(own, rows=r, warps=w) for r, w in ((256, 4), (1024, 4), (128, 4), (1024, 8))]
+        elif is_across(self.kernel):
+            found = self._across_otherwise(own, whole)
+        elif own.looped:
+            found = [dataclasses.replace(own, columns=c, warps=w) for c, w in _WALKS if c < 2 * whole]
+            if self._fitting_step():
+                found.insert(0, Tiles(looped=False))
+            if self.kernel.part is None and whole <= 2 * WHOLE_ROW:
+                found[2:2] = [Tiles(rows=1, looped=False, warps=w) for w in (16, 32)]
+        else:
+            found = self._whole_otherwise(own, whole)
+        if self.kernel.part is not None:
+            parts = self.kernel.part.size[0]
+            found = [dataclasses.replace(own, splits=s) for s in (2 * parts, parts // 2) if s > 1] + found
+        return [
+            other for other in dict.fromkeys(found) if other != own and not (other.looped and self._takes_whole_rows())
+        ]
+
+    def _takes_whole_rows(self) -> bool:
+        """Whether something is put in order, or a reduction needs all of a running total before the rest goes on."""
+        behind: set[int] = set()
+        for i in sorted(self.kernel.live()):
+            node = self.kernel.nodes[i]
+            if node.kind == "scan" and node.function.startswith("sort"):
+                return True
+            if node.kind == "scan" or behind & set(node.inputs):
+                behind.add(i)
+                if node.kind == "reduce":
+                    return True
+        return False
+
+    def _whole_otherwise(self, own: Tiles, whole: int) -> list[Tiles]:
+        """More or fewer warps, more or fewer rows, and a walk where a row is long."""
+        warps = [w for w in (2 * own.warps, own.warps // 2, 4 * own.warps) if 1 <= w <= 32]
+        found = [dataclasses.replace(own, warps=w) for w in warps]
+        rows = [r for r in (2 * own.rows, own.rows // 2, 4 * own.rows) if r >= 1 and r * whole <= WHOLE_ROW]
+        found[1:1] = [dataclasses.replace(own, rows=r) for r in rows]
+        if own.rows > 1 and whole >= TILE_ELEMENTS // 4:
+            found.insert(1, Tiles(rows=1, looped=False, warps=max(1, own.warps // 2)))
+        if own.rows == 1 and whole > 2 * STEP:
+            walks = ((STEP, 16), (2 * STEP, 16), (STEP, 8), (2 * STEP, 8))
+            for place, (step, warps_walking) in enumerate(walks):
+                if step < whole:
+                    found.insert(1 + 2 * place, Tiles(rows=1, columns=step, looped=True, warps=warps_walking))
+        return found
+
+    def _across_otherwise(self, own: Tiles, whole: int) -> list[Tiles]:
+        """In steps and whole, by turns."""
+        shapes = (*_FIRST_ACROSS, *_MORE_ACROSS)
+        found = [Tiles(rows=r, columns=c, looped=True, warps=w) for r, c, w in shapes if c < 2 * whole]
+        ahead = [dataclasses.replace(tiles, unrolled=4) for tiles in found[:2]]
+        ahead += [dataclasses.replace(tiles, stages=3) for tiles in found[:1]]
+        found[2:2] = ahead
+        if self.kernel.part is None:
+            fitting = [(r, w) for w in (8, 16, 4) for r in (32, 64, 16, 128) if 512 <= r * whole // w <= 2048]
+            whole_rows = [Tiles(rows=rows, looped=False, warps=warps) for rows, warps in fitting]
+            for place, tiles in enumerate(whole_rows[:2]):
+                found.insert(1 + 2 * place, tiles)
+            found += whole_rows[2:]
+        return found
+
+    def _step(self, rows: int) -> tuple[int, int]:
+        """Elements of a long row taken at once, and warps for it.
+
+        Few rows at a time have to ask for much at once to keep the memory busy; and a row that is read again is still
+        in the cache then.
+        """
+        if self._passes() == 1 and len(along_reduced(self.kernel)) >= MANY_STREAMS:
+            return STEP, 16
+        programs = rows * (1 if self.kernel.part is None else self.kernel.part.size[0]) // self.setting.processors
+        if self._passes() > 1 or programs < 4:
+            return 2 * STEP, 16
+        return STEP, 8
+
+    def _passes(self) -> int:
+        """How often a long row is walked through."""
+        levels, live = self.levels(), self.kernel.live()
+        nodes = self.kernel.nodes
+        reductions = {levels[i] for i in live if nodes[i].kind == "reduce"}
+        reduced = set(self.kernel.reduced)
+        return len(reductions) + any(root.index.axes() & reduced for root in self.kernel.roots)
+
+    def _is_serial(self) -> bool:
+        """A few elements that are not the next ones in memory: the taps of a window, most of all."""
+        columns, kept = self.columns, self.kernel.kept
+        if (
+            not kept
+            or self.kernel.part is not None
+            or not (is_constant(columns) or self._looks_up())
+            or columns[0] > FEW
+            or self.rows[0] < FEW
+            or self._takes_whole_rows()
+        ):
+            return False
+        return len(self.kernel.reduced) > 1 or is_across(self.kernel) or self._overlaps()
+
+    def _looks_up(self) -> bool:
+        """Return whether a row is made of what is found elsewhere: elements of a table, by the number of a line."""
+        loads = [node for node, _ in along_reduced(self.kernel)]
+        return any(node.index is not None and node.index.lookups() for node in loads)
+
+    def _overlaps(self) -> bool:
+        """Return whether rows share elements."""
+        values = self.setting.program.values
+        return any(elements > values[node.tensor].elements() for node, elements in along_reduced(self.kernel))
+
+    def _serial_tiles(self) -> Tiles:
+        wanted = self.setting.tiles
+        most = INTERPRETED_ROWS if self.setting.interpreted else SERIAL_ROWS // (2 if self._looks_up() else 1)
+        rows = wanted.rows or min(most, power_of_two(self.rows[0]))
+        return Tiles(rows=rows, columns=1, looped=True, warps=wanted.warps or max(4, rows // 1024))

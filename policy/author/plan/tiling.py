@@ -1,0 +1,167 @@
+"""How a kernel's axes become the one or two dimensions of its tiles.
+
+Neighbouring axes that every index crosses in step are made one (`collapsed`): a pointwise kernel over contiguous
+tensors ends with a single axis, a softmax with two. What is left is dealt to tile dimensions; a dimension of several
+axes takes its position apart by division.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from triton_agent.policy.author.ir.sizes import Size, constant, product, times
+from triton_agent.policy.author.plan.indexing import Axis, Base, Index, Piece
+from triton_agent.policy.author.plan.kernel_graph import Guard, Node
+from triton_agent.policy.author.plan.kernel_plan import Kernel
+
+_GROUPS = ("kept", "reduced", "batch", "rows", "columns", "side")
+
+
+def collapsed(kernel: Kernel) -> Kernel:
+    """The kernel with as few axes as possible."""
+    groups = ("batch", "rows", "columns", "reduced", "side") if kernel.kind == "product" else ("kept", "reduced")
+    changed = True
+    while changed:
+        changed = False
+        for group in groups:
+            axes: tuple[Axis, ...] = getattr(kernel, group)
+            for outer, inner in itertools.pairwise(axes):
+                if all(_in_step(part, outer, inner) for index in _indices(kernel) for part in index.parts()):
+                    kernel = _joined(kernel, outer, inner)
+                    changed = True
+                    break
+    return kernel
+
+
+def _indices(kernel: Kernel) -> list[Index]:
+    live = kernel.live()
+    found = [index for i, node in enumerate(kernel.nodes) if i in live for index in node.indices()]
+    return found + [root.index for root in kernel.roots]
+
+
+def _in_step(index: Index, outer: Axis, inner: Axis) -> bool:
+    return index.coefficient(outer) == times(index.coefficient(inner), inner.size)
+
+
+def _joined(kernel: Kernel, outer: Axis, inner: Axis) -> Kernel:
+    both = Axis(f"{outer.name}+{inner.name}", times(outer.size, inner.size))
+    changes: dict[Axis, Axis | None] = {outer: None, inner: both}
+    nodes = tuple(_node_with(node, changes) for node in kernel.nodes)
+    roots = tuple(dataclasses.replace(root, index=_index_with(root.index, changes)) for root in kernel.roots)
+    groups: dict[str, Any] = {
+        group: tuple(changes.get(axis, axis) for axis in getattr(kernel, group) if axis != outer) for group in _GROUPS
+    }
+    return dataclasses.replace(kernel, nodes=nodes, roots=roots, **groups)
+
+
+def _node_with(node: Node, changes: dict[Axis, Axis | None]) -> Node:
+    index = None if node.index is None else _index_with(node.index, changes)
+    guards = tuple(Guard(_index_with(g.index, changes), g.size, g.below, g.above) for g in node.guards)
+    return dataclasses.replace(node, index=index, guards=guards)
+
+
+def _index_with(index: Index, changes: dict[Axis, Axis | None]) -> Index:
+    terms: list[tuple[Base, Size]] = []
+    for base, coefficient in index.terms:
+        if isinstance(base, Axis) and base in changes:
+            joined = changes[base]
+            if joined is not None:
+                terms.append((joined, coefficient))
+        elif isinstance(base, Piece):
+            terms.append((Piece(_index_with(base.index, changes), base.divisor, base.modulus, base.size), coefficient))
+        else:
+            terms.append((base, coefficient))
+    return Index(tuple(terms), index.offset)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Dimension:
+    """One dimension of a tile, or what a program stands for alone."""
+
+    name: str
+    """`row`, `column`: the variable that holds positions along it."""
+    plural: str
+    """`rows`: the argument that holds its size."""
+    axes: tuple[Axis, ...]
+
+    def size(self, width: int) -> Size:
+        return product((axis.size for axis in self.axes), width)
+
+    def stride(self, axis: Axis) -> Size:
+        """How far apart neighbours along the axis are, in positions."""
+        at = self.axes.index(axis)
+        return product((inner.size for inner in self.axes[at + 1 :]), len(axis.size))
+
+
+def depends_on(kernel: Kernel) -> list[frozenset[Axis]]:
+    """The axes along which each node varies."""
+    found: list[frozenset[Axis]] = []
+    reduced = frozenset({*kernel.reduced, *kernel.side})
+    for node in kernel.nodes:
+        own: set[Axis] = set()
+        for index in node.indices():
+            own |= index.axes()
+        for argument in node.inputs:
+            own |= found[argument]
+        if node.kind in ("reduce", "dot"):
+            own -= reduced
+        found.append(frozenset(own))
+    return found
+
+
+def fastest(indices: Sequence[Index], axes: Sequence[Axis]) -> Axis | None:
+    """The axis along which most of what is read lies contiguously."""
+    width = max((index.width for index in indices), default=1)
+    return _most_contiguous(
+        [(index, product((axis.size for axis in index.axes()), width)[0]) for index in indices], axes
+    )
+
+
+def _most_contiguous(read: Sequence[tuple[Index, int]], axes: Sequence[Axis]) -> Axis | None:
+    """The same, with how many elements each index is read for."""
+    votes: dict[Axis, int] = {}
+    for index, elements in read:
+        for axis in axes:
+            if index.coefficient(axis) == constant(1, index.width):
+                votes[axis] = votes.get(axis, 0) + elements
+    return max(votes, key=lambda axis: (votes[axis], axis.size[0])) if votes else None
+
+
+def along_reduced(kernel: Kernel) -> list[tuple[Node, int]]:
+    """Loads that differ along a row, also where only the place that is looked up does, and for how many elements."""
+    live, reduced, varies = kernel.live(), set(kernel.reduced), depends_on(kernel)
+    found = []
+    for i, node in enumerate(kernel.nodes):
+        if i in live and node.kind == "load" and varies[i] & reduced:
+            found.append((node, math.prod(axis.size[0] for axis in varies[i])))
+    return found
+
+
+def is_across(kernel: Kernel) -> bool:
+    """Return whether rows, not the elements of a row, are next to each other in memory."""
+    read = [(node.index, elements) for node, elements in along_reduced(kernel) if node.index is not None]
+    return _most_contiguous(read, (*kernel.kept, *kernel.reduced)) in kernel.kept
+
+
+def read_once(kernel: Kernel, elements: Callable[[str], int]) -> list[int]:
+    """Loads of which no element is asked for twice, by whichever program; `elements` is how many a tensor has."""
+    live, varies = kernel.live(), depends_on(kernel)
+    every = {*kernel.kept, *kernel.reduced}
+    asked: dict[str, int] = {}
+    for i in live:
+        node = kernel.nodes[i]
+        if node.kind == "load" and node.index is not None:
+            whole = varies[i] == every and not node.index.lookups()
+            count = math.prod(axis.size[0] for axis in varies[i]) if whole else elements(node.tensor) + 1
+            asked[node.tensor] = asked.get(node.tensor, 0) + count
+    return [
+        i for i in sorted(live) if kernel.nodes[i].kind == "load" and _fits(asked, kernel.nodes[i].tensor, elements)
+    ]
+
+
+def _fits(asked: dict[str, int], tensor: str, elements: Callable[[str], int]) -> bool:
+    return asked[tensor] <= elements(tensor)

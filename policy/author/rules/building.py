@@ -1,0 +1,394 @@
+"""What rules for operators of torch are written with: the builder of a `Program`, and the call that is met.
+
+Rules register themselves by operator name with `@lowers("aten.add", ...)`; each takes the builder and the call and
+returns the name of the value made, or one name per output. A rule that meets a form it has no words for raises
+`BeyondAuthor`, and the call stays what it is. A whole graph goes through them in `translation.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from triton_agent.policy.author.brief import BeyondAuthor
+from triton_agent.policy.author.ir.alignment import AlignedGraph, AlignedNode
+from triton_agent.policy.author.ir.points import POINTS
+from triton_agent.policy.author.ir.program import (
+    DTYPES,
+    FLOATS,
+    Formula,
+    Number,
+    Operand,
+    Program,
+    Value,
+    register_dtype,
+)
+from triton_agent.policy.author.ir.sizes import (
+    Shape,
+    Size,
+    at_most,
+    constant,
+    is_constant,
+    is_spread,
+    minus,
+    plus,
+    product,
+)
+from triton_agent.policy.author.ir.torch_calls import TorchCall
+from triton_agent.tools.graph.graph import Reference, TensorMeta
+
+Rule = Callable[["Builder", "Call"], "str | Sequence[str | None]"]
+
+RULES: dict[str, Rule] = {}
+
+
+def lowers(*operators: str) -> Callable[[Rule], Rule]:
+    """Register a rule for operators, named without `aten.`."""
+
+    def register(rule: Rule) -> Rule:
+        RULES.update({f"aten.{operator}": rule for operator in operators})
+        return rule
+
+    return register
+
+
+class Call:
+    """One operator call as a rule sees it: operands are names of values, numbers know how they change."""
+
+    def __init__(self, builder: Builder, aligned: AlignedNode) -> None:
+        self._builder = builder
+        self.aligned = aligned
+        self.shape: Shape = aligned.shapes[0] if aligned.shapes else ()
+        self.dtype: str = aligned.dtypes[0] if aligned.dtypes else ""
+
+    def has(self, name: str) -> bool:
+        return self.aligned.arguments.get(name) is not None
+
+    def plain(self, name: str, default: Any = None) -> Any:
+        """An argument that must not change with the sizes."""
+        found = self.aligned.arguments.get(name, default)
+        found = default if found is None else found
+        if isinstance(found, Number) or (isinstance(found, tuple) and any(isinstance(x, Number) for x in found)):
+            raise BeyondAuthor(f"{name} changes with the sizes")
+        return found
+
+    def tensor(self, name: str) -> str:
+        found = self.aligned.arguments.get(name)
+        if isinstance(found, (int, float, Number)) and self.dtype in FLOATS:  # the graph knows a single element as that
+            return self._builder.full(found, (), self.dtype)
+        if not isinstance(found, Reference):
+            raise BeyondAuthor(f"{name} is no tensor")
+        return self._builder.named(found.name)
+
+    def operand(self, name: str, default: float | None = None) -> Operand:
+        """A tensor or a number."""
+        found = self.aligned.arguments.get(name, default)
+        if isinstance(found, Reference):
+            return self._builder.named(found.name)
+        if isinstance(found, (bool, int, float, Number)):
+            return self._builder.number(found)
+        raise BeyondAuthor(f"{name} is neither a tensor nor a number")
+
+    def sizes(self, name: str) -> tuple[Size, ...]:
+        return tuple(self._builder.size(item) for item in self.aligned.arguments.get(name) or ())
+
+    def tensors(self, name: str) -> tuple[str, ...]:
+        found = self.aligned.arguments.get(name) or ()
+        return tuple(self._builder.named(item.name) for item in found)
+
+    def dims(self, name: str, rank: int) -> tuple[int, ...]:
+        """Dimensions, counted from the front; all of them where none are given."""
+        found = self.plain(name)
+        if found is None or found == ():
+            return tuple(range(rank))
+        found = found if isinstance(found, tuple) else (found,)
+        return tuple(sorted(int(dim) % max(1, rank) for dim in found)) if rank else ()
+
+
+class Builder:
+    """Collects the values of a program; equal ones are made once."""
+
+    def __init__(self, graph: AlignedGraph, *, exact: bool, on_cpu: bool, library: bool) -> None:
+        self.graph = graph
+        self.library = library
+        self.exact = exact
+        self.on_cpu = on_cpu
+        self.width = graph.width
+        self.program = Program(width=graph.width)
+        self.used = {name for node in graph.main.nodes for name in node.references()}
+        self.used |= {*graph.main.outputs, *graph.main.updates.values()}
+        """Values of the operator graph that somebody takes."""
+        self._known: dict[Any, str] = {}
+        self._names: dict[str, str] = {}
+        """Value of the operator graph -> value of the program."""
+
+    # -- values ----------------------------------------------------------------------------------------------------
+
+    def named(self, name: str) -> str:
+        if name not in self._names:
+            meta = self.graph.main.sources()[name]
+            shape = self.graph.shape_of(name)
+            self._names[name] = self.emit("source", shape=shape, dtype=meta.dtype, function=name)
+            metas = [graph.sources()[name] for graph in self.graph.graphs]
+            if any(not meta.is_contiguous for meta in metas) and not any(map(_is_expanded, metas)):
+                self.program.strides[self._names[name]] = self.graph.strides_of(name)
+        return self._names[name]
+
+    def bind(self, name: str, value: str) -> None:
+        self._names[name] = value
+        self.program.results.add(value)
+
+    def get(self, name: str) -> Value:
+        return self.program.values[name]
+
+    def shape(self, name: str) -> Shape:
+        return self.get(name).shape
+
+    def number(self, number: Any) -> Number:
+        return number if isinstance(number, Number) else Number((number,) * self.width)
+
+    def number_of(self, size: Size) -> Number:
+        """A size as a number to compute with."""
+        return Number(size)
+
+    def size(self, number: Any) -> Size:
+        if isinstance(number, Number):
+            return tuple(int(value) for value in number.values)
+        return constant(int(number), self.width)
+
+    def formula(self, size: Size, template: str, *operands: Size, name: str) -> None:
+        """Remember how a size comes about."""
+        self.program.formulas.append(Formula(size, template, operands, name))
+
+    def one(self) -> Size:
+        return constant(1, self.width)
+
+    def count(self, sizes: Sequence[Size]) -> Number:
+        """A product of sizes as a number to compute with."""
+        return Number(tuple(float(entry) for entry in product(sizes, self.width)))
+
+    def count_of(self, sizes: Sequence[Size]) -> Size:
+        return product(sizes, self.width)
+
+    def emit(
+        self,
+        operation: str,
+        *operands: Operand,
+        shape: Shape,
+        dtype: str,
+        function: str = "",
+        detail: Any = (),
+        hint: str = "",
+    ) -> str:
+        key = (operation, function, operands, shape, dtype, detail)
+        if key not in self._known or operation == "torch":
+            name = f"v{len(self.program.values)}"
+            self._known[key] = name
+            self.program.values[name] = Value(
+                name=name,
+                operation=operation,
+                function=function,
+                operands=operands,
+                shape=shape,
+                dtype=dtype,
+                detail=detail,
+                hint=hint,
+            )
+        return self._known[key]
+
+    def view_by_torch(self, function: str, name: str, shape: Shape, dtype: str, *, gaps: bool = False) -> str:
+        """A view of one tensor that only torch can make; one for all who ask."""
+        key = ("called", function, name)
+        if key not in self._known:
+            call = TorchCall(arguments=(("self", ("operand", 0)),), overload="default", place=-1, gaps=(gaps,))
+            made = self.emit("torch", name, shape=shape, dtype=dtype, function=function, detail=call, hint="pairs")
+            self._known[key] = made
+        return self._known[key]
+
+    def forget(self, known: Mapping[str, Value]) -> None:
+        """All values but these."""
+        self.program.values = dict(known)
+        self._known = {key: name for key, name in self._known.items() if name in known}
+        self._names = {key: name for key, name in self._names.items() if name in known}
+
+    # -- points ----------------------------------------------------------------------------------------------------
+
+    def point(self, function: str, *operands: Operand, dtype: str, hint: str = "", compute: str = "") -> str:
+        """`function` at every element. Operands are brought to the dtype it is computed in."""
+        wanted = compute or dtype
+        if wanted not in DTYPES or dtype not in DTYPES:
+            raise BeyondAuthor(f"no kernels for {wanted}")
+        casted = tuple(self._in_dtype(operand, wanted) for operand in operands)
+        return self._point(function, casted, dtype, hint)
+
+    def _point(self, function: str, operands: tuple[Operand, ...], dtype: str, hint: str) -> str:
+        shape = self.broadcast([self.shape(operand) for operand in operands if isinstance(operand, str)])
+        return self.emit(
+            "point", *operands, shape=shape, dtype=dtype, function=function, hint=hint or POINTS[function].hint
+        )
+
+    def _in_dtype(self, operand: Operand, dtype: str) -> Operand:
+        if isinstance(operand, Number):
+            if dtype in FLOATS:
+                return Number(tuple(float(value) for value in operand.values))
+            return operand if dtype == "bool" else Number(tuple(_whole(value) for value in operand.values))
+        return (
+            self.cast(operand, dtype) if register_dtype(self.get(operand).dtype) != register_dtype(dtype) else operand
+        )
+
+    def where(self, condition: str, yes: Operand, no: Operand, dtype: str, hint: str = "") -> str:
+        condition = self.cast(condition, "bool")
+        return self._point("where", (condition, self._in_dtype(yes, dtype), self._in_dtype(no, dtype)), dtype, hint)
+
+    def cast(self, name: str, dtype: str) -> str:
+        value = self.get(name)
+        if value.dtype == dtype:
+            return name
+        if value.dtype not in DTYPES or dtype not in DTYPES:
+            raise BeyondAuthor(f"no kernels for {value.dtype} to {dtype}")
+        return self.emit("point", name, shape=value.shape, dtype=dtype, function="cast", hint=value.hint)
+
+    def copied(self, name: str, which: int = 0) -> str:
+        """`which`: copies that are counted differently are different ones."""
+        value = self.get(name)
+        if value.dtype not in DTYPES:
+            raise BeyondAuthor(f"no kernels for {value.dtype}")
+        detail = (which,) if which else ()
+        return self.emit(
+            "point", name, shape=value.shape, dtype=value.dtype, function="cast", detail=detail, hint=value.hint
+        )
+
+    def full(self, number: Any, shape: Shape, dtype: str) -> str:
+        if dtype not in DTYPES:
+            raise BeyondAuthor(f"no kernels for {dtype}")
+        return self.emit("full", self.number(number), shape=shape, dtype=dtype)
+
+    def iota(self, length: Size, *, start: Any = 0, step: Any = 1, dtype: str = "int64") -> str:
+        return self.emit("iota", self.number(start), self.number(step), shape=(length,), dtype=dtype, hint="position")
+
+    def broadcast(self, shapes: Sequence[Shape]) -> Shape:
+        rank = max((len(shape) for shape in shapes), default=0)
+        result: list[Size] = [self.one()] * rank
+        for shape in shapes:
+            for i, size in enumerate(shape, rank - len(shape)):
+                if any(1 not in pair and pair[0] != pair[1] for pair in zip(size, result[i])):
+                    raise BeyondAuthor("sizes that do not broadcast")
+                result[i] = tuple(old if new == 1 else new for new, old in zip(size, result[i]))
+        for shape in shapes:
+            for size, wide in zip(shape, result[rank - len(shape) :]):
+                self.note_step(size, wide)
+        return tuple(result)
+
+    def note_step(self, size: Size, wide: Size) -> None:
+        """Along a dimension that is stretched at some sizes only, the host says how far it is to the next element."""
+        if size != wide and not is_constant(size, 1):
+            self.formula(is_spread(size), "int({0} > 1)", size, name="step")
+
+    # -- views -----------------------------------------------------------------------------------------------------
+
+    def reshape(self, name: str, shape: Shape) -> str:
+        value = self.get(name)
+        if value.shape == shape:
+            return name
+        if value.operation == "reshape":
+            return self.reshape(value.inputs[0], shape)
+        return self.emit("reshape", name, shape=shape, dtype=value.dtype, hint=value.hint)
+
+    def permute(self, name: str, order: Sequence[int]) -> str:
+        value = self.get(name)
+        if tuple(order) == tuple(range(len(value.shape))):
+            return name
+        shape = tuple(value.shape[i] for i in order)
+        return self.emit("permute", name, shape=shape, dtype=value.dtype, detail=tuple(order), hint=value.hint)
+
+    def swap(self, name: str, a: int, b: int) -> str:
+        order = list(range(len(self.shape(name))))
+        order[a], order[b] = order[b], order[a]
+        return self.permute(name, order)
+
+    def expand(self, name: str, shape: Shape) -> str:
+        value = self.get(name)
+        if value.shape == shape:
+            return name
+        for size, wide in zip(value.shape, shape[len(shape) - len(value.shape) :]):
+            self.note_step(size, wide)
+        return self.emit("expand", name, shape=shape, dtype=value.dtype, hint=value.hint)
+
+    def slice(self, name: str, dim: int, start: Size, length: Size, step: int = 1) -> str:
+        value = self.get(name)
+        if length == value.shape[dim] and is_constant(start, 0) and step == 1:
+            return name
+        if value.operation == "concat" and value.detail == dim and step > 0:
+            piece = self._piece(value, start, plus(start, tuple((n - 1) * step for n in length)))
+            if piece is not None:
+                return self.slice(piece[0], dim, piece[1], length, step)
+        shape = (*value.shape[:dim], length, *value.shape[dim + 1 :])
+        return self.emit("slice", name, shape=shape, dtype=value.dtype, detail=(dim, start, step), hint=value.hint)
+
+    def _piece(self, joined: Value, first: Size, last: Size) -> tuple[str, Size] | None:
+        """Which of the pieces beside each other both places are in, and where in it the first one is."""
+        begin = constant(0, self.width)
+        for name in joined.inputs:
+            end = plus(begin, self.shape(name)[joined.detail])
+            if at_most(begin, first) and all(place < limit for place, limit in zip(last, end)):
+                return name, minus(first, begin)
+            begin = end
+        return None
+
+    def unsqueeze(self, name: str, dim: int) -> str:
+        shape = self.shape(name)
+        dim %= len(shape) + 1
+        return self.reshape(name, (*shape[:dim], self.one(), *shape[dim:]))
+
+    # -- reductions ------------------------------------------------------------------------------------------------
+
+    def reduce(
+        self, function: str, name: str, dims: Sequence[int], *, keep: bool = False, dtype: str = "", hint: str = ""
+    ) -> str:
+        value = self.get(name)
+        if value.dtype not in DTYPES:
+            raise BeyondAuthor(f"no kernels for {value.dtype}")
+        kept = tuple(size for i, size in enumerate(value.shape) if i not in dims)
+        made = name
+        if len(kept) < len(value.shape):
+            made = self.emit(
+                "reduce",
+                name,
+                shape=kept,
+                dtype=dtype or value.dtype,
+                function=function,
+                detail=tuple(dims),
+                hint=hint or REDUCTION_HINTS[function],
+            )
+        elif dtype and dtype != value.dtype:
+            made = self.cast(name, dtype)
+        return self.reshape(made, self.kept_shape(value.shape, dims)) if keep else made
+
+    def kept_shape(self, shape: Shape, dims: Sequence[int]) -> Shape:
+        return tuple(self.one() if i in dims else size for i, size in enumerate(shape))
+
+    def mean(self, name: str, dims: Sequence[int], *, keep: bool = False, dtype: str, hint: str = "mean") -> str:
+        shape = self.shape(name)
+        total = self.reduce("sum", name, dims, keep=keep, dtype=dtype)
+        return self.point("div", total, self.count([shape[i] for i in dims]), dtype=dtype, hint=hint)
+
+
+REDUCTION_HINTS = {
+    "sum": "total",
+    "prod": "product",
+    "max": "largest",
+    "min": "smallest",
+    "any": "any_true",
+    "all": "all_true",
+    "argmax": "where_largest",
+    "argmin": "where_smallest",
+}
+
+
+def _is_expanded(meta: TensorMeta) -> bool:
+    """One element seen many times: a caller may as well pass as many elements, which a kernel could not tell apart."""
+    return any(size > 1 and stride == 0 for size, stride in zip(meta.shape, meta.strides))
+
+
+def _whole(value: float) -> float:
+    return int(value) if float(value).is_integer() else value

@@ -1,0 +1,433 @@
+"""Rules for sliding windows: pools, convolutions, unfolding; and for images made larger by repetition.
+
+A window is a view: positions and taps as dimensions of their own, of which a kernel makes indices. A pool reduces the
+taps. A convolution is a matrix product over channels and taps, or with one channel a group a plain sum.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from triton_agent.policy.author.brief import BeyondAuthor
+from triton_agent.policy.author.ir.program import FLOATS, Operand
+from triton_agent.policy.author.ir.sizes import (
+    Shape,
+    Size,
+    constant,
+    divides,
+    is_constant,
+    minus,
+    plus,
+    product,
+    quotient,
+)
+from triton_agent.policy.author.rules.building import Builder, Call, lowers
+from triton_agent.policy.author.rules.movement import pad, take
+from triton_agent.policy.author.rules.products import multiply
+from triton_agent.policy.author.rules.upsampling import nearest
+
+_WORDS = {1: ("length",), 2: ("height", "width"), 3: ("depth", "height", "width")}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Windows:
+    """How windows lie over the last dimensions, one entry per dimension."""
+
+    taps: Shape
+    steps: Shape
+    spread: Shape
+    """Distance between taps."""
+    amounts: Shape
+    """Padding on either side."""
+    counts: Shape
+    """How many windows there are."""
+
+    def reach(self) -> Shape:
+        """How far the last window goes."""
+        zipped = zip(self.counts, self.taps, self.steps, self.spread)
+        return tuple(
+            tuple((c - 1) * step + (t - 1) * gap + 1 for c, t, step, gap in zip(*entries)) for entries in zipped
+        )
+
+
+def spatial(builder: Builder, call: Call, name: str, rank: int, default: int | None = None) -> Shape:
+    """One size per spatial dimension."""
+    found = call.aligned.arguments.get(name)
+    found = () if found is None else found if isinstance(found, tuple) else (found,)
+    if not found and default is None:
+        raise BeyondAuthor(f"no {name}")
+    entries = tuple(builder.size(item) for item in found or (default,))
+    return entries * (rank if len(entries) == 1 else 1)
+
+
+def windows(builder: Builder, name: str, over: Windows) -> str:
+    """The last dimensions of `name` as windows: [..., positions per dimension, taps per dimension]."""
+    shape = builder.shape(name)
+    lead = len(shape) - len(over.taps)
+    for i, word in enumerate(_WORDS.get(len(over.taps), ())):
+        reach = tuple((t - 1) * gap + 1 for t, gap in zip(over.taps[i], over.spread[i]))
+        if is_constant(reach) and is_constant(over.steps[i]):
+            _count_formula(builder, shape[lead + i], over.counts[i], reach[0], over.steps[i][0], f"out_{word}")
+        elif is_constant(over.steps[i]):
+            step = over.steps[i][0]
+            builder.formula(
+                over.counts[i], f"({{0}} - {{1}}) // {step} + 1", shape[lead + i], reach, name=f"out_{word}"
+            )
+    return builder.emit(
+        "window",
+        name,
+        shape=(*shape[:lead], *over.counts, *over.taps),
+        dtype=builder.get(name).dtype,
+        detail=(lead, over.steps, over.spread),
+        hint=builder.get(name).hint,
+    )
+
+
+def _count_formula(builder: Builder, size: Size, count: Size, reach: int, step: int, name: str) -> None:
+    """How many windows of this reach fit, as the host can compute it."""
+    if any((s - reach) // step + 1 != c for s, c in zip(size, count)):
+        return
+    less = reach - 1
+    if step == 1:
+        builder.formula(count, f"{{0}} - {less}" if less else "{0}", size, name=name)
+    else:
+        builder.formula(count, f"({{0}} - {reach}) // {step} + 1", size, name=name)
+
+
+def _rounded_up_formulas(builder: Builder, size: Size, wide: Size, over: Windows, dim: int) -> None:
+    """How many windows there are where the last may reach past the end, and how far it does."""
+    fixed = (over.taps[dim], over.steps[dim], over.spread[dim], over.amounts[dim])
+    if not all(is_constant(entry) for entry in fixed) or wide == plus(size, plus(over.amounts[dim], over.amounts[dim])):
+        return
+    taps, step, gap, amount = (entry[0] for entry in fixed)
+    reach = (taps - 1) * gap + 1
+    fit, begin = 2 * amount - reach + step - 1, amount - 1  # it begins inside, or in the padding before
+    counts = tuple(min((entry + fit) // step, (entry + begin) // step) + 1 for entry in size)
+    if counts == over.counts[dim]:
+        name = f"out_{_WORDS[len(over.counts)][dim]}"
+        template = f"min(({{0}} + {fit}) // {step}, ({{0}} + {begin}) // {step}) + 1"
+        builder.formula(counts, template, size, name=name)
+        template = f"max({{0}} + {2 * amount}, {step} * {{1}} + {reach - step})"
+        builder.formula(wide, template, size, counts, name="padded")
+
+
+def padded(builder: Builder, name: str, over: Windows, value: Operand) -> str:
+    """The last dimensions with the padding on both sides, and as much more behind as the windows reach."""
+    shape = builder.shape(name)
+    lead = len(shape) - len(over.taps)
+    inner, reach = shape[lead:], over.reach()
+    if all(is_constant(amount, 0) for amount in over.amounts) and all(
+        all(r <= s for r, s in zip(*pair)) for pair in zip(reach, inner)
+    ):
+        return name
+    sizes = tuple(tuple(max(s + 2 * a, r) for s, a, r in zip(*entries)) for entries in zip(inner, over.amounts, reach))
+    for i, size in enumerate(sizes):
+        _rounded_up_formulas(builder, inner[i], size, over, i)
+    both = tuple(amount for amount in reversed(over.amounts) for _ in range(2))
+    return pad(builder, name, both, value, (*shape[:lead], *sizes))
+
+
+# -- pools ---------------------------------------------------------------------------------------------------------
+
+
+def _pool_windows(builder: Builder, call: Call, name: str) -> Windows:
+    rank = int(call.aligned.operator.split("pool")[1][0])
+    if builder.get(name).dtype not in FLOATS:
+        raise BeyondAuthor("pools of whole numbers")
+    taps = spatial(builder, call, "kernel_size", rank)
+    return Windows(
+        taps=taps,
+        steps=spatial(builder, call, "stride", rank) if call.aligned.arguments.get("stride") else taps,
+        spread=spatial(builder, call, "dilation", rank, 1),
+        amounts=spatial(builder, call, "padding", rank, 0),
+        counts=call.shape[len(call.shape) - rank :],
+    )
+
+
+def _taps_of(builder: Builder, seen: str, over: Windows) -> range:
+    rank = len(builder.shape(seen))
+    return range(rank - len(over.taps), rank)
+
+
+@lowers("max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool1d", "max_pool2d", "max_pool3d")
+def _max_pool(builder: Builder, call: Call) -> list[str]:
+    name = call.tensor("self")
+    over = _pool_windows(builder, call, name)
+    seen = windows(builder, padded(builder, name, over, builder.number(-math.inf)), over)
+    made = [builder.reduce("max", seen, _taps_of(builder, seen, over))]
+    if call.aligned.node.output_name(1) in builder.used:
+        made.append(_where_largest(builder, seen, over, builder.shape(name)))
+    return made
+
+
+def _where_largest(builder: Builder, seen: str, over: Windows, image: Shape) -> str:
+    """Of each window, where in the image its maximum is, counted line by line."""
+    rank, shape = len(over.taps), builder.shape(seen)
+    lead = len(shape) - 2 * rank
+    flat = builder.reshape(seen, (*shape[: lead + rank], product(over.taps, builder.width)))
+    tap = builder.reduce("argmax", flat, (lead + rank,), dtype="int64")
+    made, whole = "", "int64"
+    for dim in range(rank):
+        inner = builder.number_of(product(over.taps[dim + 1 :], builder.width))
+        own = tap if dim == rank - 1 else builder.point("int_trunc_div", tap, inner, dtype=whole, hint="tap")
+        if dim:
+            own = builder.point("int_mod", own, builder.number_of(over.taps[dim]), dtype=whole, hint="tap")
+        if not is_constant(over.spread[dim], 1):
+            own = builder.point("mul", own, builder.number_of(over.spread[dim]), dtype=whole)
+        before = builder.number_of(tuple(-amount for amount in over.amounts[dim]))
+        first = builder.iota(over.counts[dim], start=before, step=builder.number_of(over.steps[dim]))
+        behind = tuple(builder.one() for _ in range(rank - dim - 1))
+        first = builder.reshape(first, (over.counts[dim], *behind))
+        place = builder.point("add", first, own, dtype=whole, hint="place")
+        if made:
+            made = builder.point("mul", made, builder.number_of(image[len(image) - rank + dim]), dtype=whole)
+            made = builder.point("add", made, place, dtype=whole, hint="place")
+        else:
+            made = place
+    return made
+
+
+@lowers("avg_pool1d", "avg_pool2d", "avg_pool3d")
+def _avg_pool(builder: Builder, call: Call) -> str:
+    name = call.tensor("self")
+    over = _pool_windows(builder, call, name)
+    seen = windows(builder, padded(builder, name, over, builder.number(0.0)), over)
+    total = builder.reduce("sum", seen, _taps_of(builder, seen, over), dtype=call.dtype)
+    return builder.point("div", total, _counted(builder, call, name, over), dtype=call.dtype, hint="mean")
+
+
+def _counted(builder: Builder, call: Call, name: str, over: Windows) -> Operand:
+    """What the sum over a window is divided by."""
+    if call.has("divisor_override"):
+        return call.operand("divisor_override")
+    whole = not call.plain("ceil_mode", False)
+    if whole and (call.plain("count_include_pad", True) or all(is_constant(a, 0) for a in over.amounts)):
+        return builder.count(over.taps)
+    shape = builder.shape(name)
+    lead = len(shape) - len(over.taps)
+    ones = builder.full(1.0, shape, call.dtype)
+    if call.plain("count_include_pad", True):
+        inner = tuple(plus(size, plus(amount, amount)) for size, amount in zip(shape[lead:], over.amounts))
+        ones = builder.full(1.0, (*shape[:lead], *inner), call.dtype)
+        over = dataclasses.replace(over, amounts=tuple(constant(0, builder.width) for _ in over.amounts))
+    seen = windows(builder, padded(builder, ones, over, builder.number(0.0)), over)
+    return builder.reduce("sum", seen, _taps_of(builder, seen, over), dtype=call.dtype, hint="count")
+
+
+@lowers("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool1d")
+def _adaptive_avg_pool(builder: Builder, call: Call) -> str:
+    """A mean of means where windows are of different sizes: all those along one dimension have one size each."""
+    name, rank = call.tensor("self"), _adaptive_rank(call)
+    folded = _folded(builder, call, name, rank)
+    if folded is not None:
+        return builder.mean(*folded, dtype=call.dtype)
+    for dim in range(len(call.shape) - rank, len(call.shape)):
+        seen, inside, length = _uneven(builder, name, dim, call.shape[dim])
+        seen = builder.where(inside, seen, builder.number(0.0), call.dtype)
+        total = builder.reduce("sum", seen, (dim + 1,), dtype=call.dtype)
+        name = builder.point("div", total, length, dtype=call.dtype, hint="mean")
+    return name
+
+
+@lowers("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
+def _adaptive_max_pool(builder: Builder, call: Call) -> list[str]:
+    name, rank = call.tensor("self"), _adaptive_rank(call)
+    folded = _folded(builder, call, name, rank)
+    if folded is not None:
+        return [builder.reduce("max", *folded)]
+    for dim in range(len(call.shape) - rank, len(call.shape)):
+        seen, inside, _ = _uneven(builder, name, dim, call.shape[dim])
+        seen = builder.where(inside, seen, builder.number(-math.inf), call.dtype)
+        name = builder.reduce("max", seen, (dim + 1,))
+    return [name]
+
+
+def _adaptive_rank(call: Call) -> int:
+    return 3 if "3d" in call.aligned.operator else 1 if "1d" in call.aligned.operator else 2
+
+
+def _folded(builder: Builder, call: Call, name: str, rank: int) -> tuple[str, list[int]] | None:
+    """Windows of equal size as dimensions of their own; None where the sizes do not divide."""
+    if builder.get(name).dtype not in FLOATS:
+        raise BeyondAuthor("pools of whole numbers")
+    shape = builder.shape(name)
+    folded: list[Size] = list(shape[: len(shape) - rank])
+    dims = []
+    for size, count in zip(shape[len(shape) - rank :], call.shape[len(call.shape) - rank :]):
+        if not divides(count, size):
+            return None
+        folded += [count, quotient(size, count)]
+        dims.append(len(folded) - 1)
+    return builder.reshape(name, tuple(folded)), dims
+
+
+def _uneven(builder: Builder, name: str, dim: int, count: Size) -> tuple[str, str, str]:
+    """Windows along one dimension that differ in size: their elements, which of them are in, and how many."""
+    shape = builder.shape(name)
+    size, one, whole = shape[dim], builder.one(), "int64"
+
+    def times(a: str, number: Size, more: Size) -> str:
+        """a * number + more, divided by the number of windows."""
+        made = builder.point("mul", a, builder.number_of(number), dtype=whole)
+        made = builder.point("add", made, builder.number_of(more), dtype=whole)
+        return builder.point("int_trunc_div", made, builder.number_of(count), dtype=whole)
+
+    longest = tuple((s + c - 1) // c + 1 for s, c in zip(size, count))
+    builder.formula(longest, "({0} + {1} - 1) // {1} + 1", size, count, name="longest")
+    window = builder.reshape(builder.iota(count), (count, one))
+    first, last = times(window, size, constant(0, builder.width)), times(window, size, plus(size, minus(count, one)))
+    place = builder.point("add", first, builder.iota(longest), dtype=whole)
+    inside = builder.point("lt", place, last, dtype="bool", compute=whole)
+    edge = builder.number_of(minus(size, one))
+    found = take(builder, name, builder.point("minimum", place, edge, dtype=whole), dim)
+    behind = tuple(one for _ in shape[dim + 1 :])
+    inside = builder.reshape(inside, (count, longest, *behind))
+    length = builder.point("sub", last, first, dtype=whole)
+    return found, inside, builder.reshape(builder.cast(length, builder.get(name).dtype), (count, *behind))
+
+
+@lowers("unfold")
+def _unfold(builder: Builder, call: Call) -> str:
+    """Windows along one dimension; their elements become the last one."""
+    name, dim = call.tensor("self"), int(call.plain("dimension"))
+    rank, one = len(builder.shape(name)), builder.one()
+    dim %= rank
+    over = Windows(
+        taps=(builder.size(call.aligned.arguments["size"]),),
+        steps=(builder.size(call.aligned.arguments["step"]),),
+        spread=(one,),
+        amounts=(constant(0, builder.width),),
+        counts=(call.shape[dim],),
+    )
+    seen = windows(builder, builder.permute(name, [*(i for i in range(rank) if i != dim), dim]), over)
+    back = list(range(rank - 1))
+    back.insert(dim, rank - 1)
+    return builder.permute(seen, [*back, rank])
+
+
+@lowers("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
+def _upsample(builder: Builder, call: Call) -> str:
+    """Every element repeated along each dimension where the sizes are multiples; else looked up."""
+    name = call.tensor("self")
+    shape = builder.shape(name)
+    apart, spread = list(shape[:2]), list(shape[:2])
+    for size, wanted in zip(shape[2:], call.shape[2:]):
+        if not divides(size, wanted):
+            return nearest(builder, call, 0.0)
+        apart += [size, builder.one()]
+        spread += [size, quotient(wanted, size)]
+    return builder.reshape(builder.expand(builder.reshape(name, tuple(apart)), tuple(spread)), call.shape)
+
+
+# -- convolutions --------------------------------------------------------------------------------------------------
+
+
+@lowers("convolution")
+def _convolution(builder: Builder, call: Call) -> str:
+    name, weight = call.tensor("input"), call.tensor("weight")
+    shape, taps = builder.shape(name), builder.shape(weight)
+    rank = len(shape) - 2
+    groups = builder.size(call.aligned.arguments.get("groups") or 1)
+    if rank < 1 or len(taps) != rank + 2:
+        raise BeyondAuthor("a convolution without a batch")
+    over = Windows(
+        taps=taps[2:],
+        steps=spatial(builder, call, "stride", rank),
+        spread=spatial(builder, call, "dilation", rank),
+        amounts=spatial(builder, call, "padding", rank),
+        counts=call.shape[2:],
+    )
+    if call.plain("transposed", False):
+        if builder.library:
+            raise BeyondAuthor("a transposed convolution")
+        name, weight, over = _turned_round(builder, name, weight, over, groups)
+        taps = builder.shape(weight)
+    seen = windows(builder, padded(builder, name, over, builder.number(0.0)), over)
+    if is_constant(groups, 1):
+        made = _as_product(builder, seen, weight, rank, call)
+    elif is_constant(taps[1], 1) and taps[0] == shape[1]:
+        made = _per_channel(builder, seen, weight, rank, call)
+    else:
+        made = _per_group(builder, seen, weight, rank, groups, call)
+    if call.has("bias"):
+        channels = (builder.shape(call.tensor("bias"))[0], *(builder.one() for _ in range(rank)))
+        made = builder.point("add", made, builder.reshape(call.tensor("bias"), channels), dtype=call.dtype)
+    return made
+
+
+def _turned_round(builder: Builder, name: str, weight: str, over: Windows, groups: Size) -> tuple[str, str, Windows]:
+    """A transposed convolution as a plain one: elements `stride` apart with nought between, and the taps backwards.
+
+    Most of what is multiplied is nought, so this is for where torch may not be called.
+    """
+    shape, rank = builder.shape(name), len(over.taps)
+    if not all(is_constant(step) for step in over.steps):
+        raise BeyondAuthor("a stride that changes with the sizes")
+    for dim, step in enumerate(over.steps, 2):
+        if not is_constant(step, 1):
+            name = _spread_out(builder, name, dim, step)
+    before = [
+        tuple((t - 1) * gap - a for t, gap, a in zip(*entries)) for entries in zip(over.taps, over.spread, over.amounts)
+    ]
+    ones = tuple(builder.one() for _ in range(rank))
+    flat = dataclasses.replace(over, steps=ones, amounts=tuple(constant(0, builder.width) for _ in range(rank)))
+    amounts = tuple(amount for amount in reversed(before) for _ in range(2))
+    name = pad(builder, name, amounts, builder.number(0.0), (*shape[:2], *flat.reach()))
+    for dim, tap in enumerate(over.taps, 2):
+        weight = builder.slice(weight, dim, tuple(t - 1 for t in tap), tap, -1)
+    taken, made = builder.shape(weight)[:2]
+    apart = builder.reshape(weight, (groups, quotient(taken, groups), made, *over.taps))
+    turned = builder.swap(apart, 1, 2)
+    return (
+        name,
+        builder.reshape(turned, (product((groups, made), builder.width), quotient(taken, groups), *over.taps)),
+        flat,
+    )
+
+
+def _spread_out(builder: Builder, name: str, dim: int, step: Size) -> str:
+    """Every element followed by as much of nought as makes it a step."""
+    shape = builder.shape(name)
+    apart = builder.reshape(name, (*shape[: dim + 1], builder.one(), *shape[dim + 1 :]))
+    wide = (*shape[: dim + 1], step, *shape[dim + 1 :])
+    none = constant(0, builder.width)
+    behind = [none] * (2 * (len(wide) - dim - 1))
+    behind[-1] = tuple(entry - 1 for entry in step)
+    filled = pad(builder, apart, tuple(behind), builder.number(0.0), wide)
+    return builder.reshape(filled, (*shape[:dim], product((shape[dim], step), builder.width), *shape[dim + 1 :]))
+
+
+def _as_product(builder: Builder, seen: str, weight: str, rank: int, call: Call) -> str:
+    shape, taps = builder.shape(seen), builder.shape(weight)
+    positions, tap_dims = range(2, 2 + rank), range(2 + rank, 2 + 2 * rank)
+    rows = builder.permute(seen, (0, *positions, 1, *tap_dims))
+    inner = product(taps[1:], builder.width)
+    rows = builder.reshape(rows, (product((shape[0], *call.shape[2:]), builder.width), inner))
+    columns = builder.swap(builder.reshape(weight, (taps[0], inner)), 0, 1)
+    made = multiply(builder, rows, columns, call.dtype)
+    made = builder.reshape(made, (shape[0], *call.shape[2:], taps[0]))
+    return builder.permute(made, (0, rank + 1, *range(1, rank + 1)))
+
+
+def _per_group(builder: Builder, seen: str, weight: str, rank: int, groups: Size, call: Call) -> str:
+    """A product for each group of channels."""
+    shape, taps = builder.shape(seen), builder.shape(weight)
+    own, made_by = taps[1], quotient(taps[0], groups)
+    apart = builder.reshape(seen, (shape[0], groups, own, *shape[2:]))
+    positions, tap_dims = range(3, 3 + rank), range(3 + rank, 3 + 2 * rank)
+    rows = builder.permute(apart, (1, 0, *positions, 2, *tap_dims))
+    inner = product(taps[1:], builder.width)
+    rows = builder.reshape(rows, (groups, product((shape[0], *call.shape[2:]), builder.width), inner))
+    columns = builder.swap(builder.reshape(weight, (groups, made_by, inner)), 1, 2)
+    made = builder.reshape(multiply(builder, rows, columns, call.dtype), (groups, shape[0], *call.shape[2:], made_by))
+    return builder.reshape(builder.permute(made, (1, 0, rank + 2, *range(2, rank + 2))), call.shape)
+
+
+def _per_channel(builder: Builder, seen: str, weight: str, rank: int, call: Call) -> str:
+    taps = builder.shape(weight)
+    ones = tuple(builder.one() for _ in range(rank))
+    weighted = builder.point(
+        "mul", seen, builder.reshape(weight, (taps[0], *ones, *taps[2:])), dtype=call.dtype, hint="weighted"
+    )
+    return builder.reduce("sum", weighted, tuple(range(2 + rank, 2 + 2 * rank)), dtype=call.dtype)

@@ -1,0 +1,102 @@
+"""A policy in training put to the test: asked, its answers read and judged, for held-out figures and `train eval`.
+
+Judging is the evaluator's; a text that was judged before is not judged again, for the verdict would be the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from triton_agent.policy.answer import read_answer
+from triton_agent.policy.episode import no_answer
+from triton_agent.policy.train.evaluate.figures import Figures, Judged, figures
+from triton_agent.policy.train.evaluate.sampling import Sampled, sample
+from triton_agent.policy.train.prepare.recipes import Recipe
+from triton_agent.tools.errors import InstrumentError
+from triton_agent.tools.results import Evaluation
+
+Judge = Callable[[str, str], Evaluation]
+"""A problem's digest and a source text to a verdict; raises InstrumentError where none can be reached."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One problem, asked once."""
+
+    problem: str
+    """Its digest."""
+    prompt_ids: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSettings:
+    """How to ask."""
+
+    answers: int = 4
+    """To each task."""
+    tokens_at_most: int = 4096
+    temperature: float = 1.0
+    batch_size: int = 16
+    seed: int = 0
+    ks: tuple[int, ...] = (1,)
+
+
+class Bench:
+    """Tasks, and a judge that remembers."""
+
+    def __init__(self, tasks: Sequence[Task], judge: Judge, tokenizer: Any, settings: TrialSettings) -> None:
+        self.tasks = tuple(tasks)
+        self.tokenizer = tokenizer
+        self.settings = settings
+        self._judge = judge
+        self._known: dict[tuple[str, str], Evaluation | None] = {}
+
+    def ask(self, model: Any) -> list[Judged]:
+        """The model's answers to every task, judged. Torch's generator is left as it was found."""
+        import torch
+
+        chosen = self.settings
+        asked = [task for task in self.tasks for _ in range(chosen.answers)]
+        with torch.random.fork_rng():
+            torch.manual_seed(chosen.seed)
+            answers = sample(
+                model,
+                [task.prompt_ids for task in asked],
+                tokens_at_most=chosen.tokens_at_most,
+                end_id=self.tokenizer.eos_token_id,
+                pad_id=self.tokenizer.pad_token_id,
+                temperature=chosen.temperature,
+                batch_size=chosen.batch_size,
+            )
+        return [self._judged(task.problem, answer) for task, answer in zip(asked, answers)]
+
+    def figures(self, model: Any, recipe: Recipe) -> Figures:
+        return figures(self.ask(model), recipe, ks=self.settings.ks)
+
+    def logged(self, model: Any, recipe: Recipe) -> Mapping[str, float]:
+        """As a trainer logs them: the estimates, and the share of answers that hold no Triton."""
+        found = {name: value.median for name, value in self.figures(model, recipe).values.items()}
+        return {**found, "invalid": 1.0 - found["valid"]} if "valid" in found else found
+
+    def text(self, answer: Sampled) -> str:
+        said: str = self.tokenizer.decode(answer.token_ids, skip_special_tokens=True)
+        return said
+
+    def _judged(self, problem: str, answer: Sampled) -> Judged:
+        text = self.text(answer)
+        source = read_answer(text).source
+        if source is None:
+            return Judged(problem=problem, source="", evaluation=no_answer(text, problem, cut=not answer.finished))
+        return Judged(problem=problem, source=source, evaluation=self.verdict(problem, source))
+
+    def verdict(self, problem: str, source: str) -> Evaluation | None:
+        """Return the verdict on a file, or None where it could not be measured."""
+        key = (problem, source)
+        if key not in self._known:
+            try:
+                self._known[key] = self._judge(problem, source)
+            except InstrumentError:
+                return None  # it may work the next time
+        return self._known[key]

@@ -1,0 +1,241 @@
+"""From rewards of turns to advantages of tokens: returns over turns, baselines over groups, weights of groups.
+
+Pure arithmetic on plain numbers, the same whatever the order of its input and however many processes share it: sums are
+exact (`math.fsum`), so an advantage depends on the set of turns alone. What off-policy data needs beside this is in
+`off_policy.py`.
+
+Attempts form trees. A turn's return is its own reward plus, discounted, the mean return of the turns that set out from
+it; along a single path that is the usual discounted sum.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from triton_agent.policy.train.prepare.recipes import Recipe
+from triton_agent.policy.train.record.rewards import Reward
+
+STANDARD_DEVIATION_FLOOR = 1e-4
+"""Added to the standard deviation that a group's advantages are divided by."""
+FLAT = 1e-9
+"""Returns that differ by less are the same."""
+
+
+class TokenRole(enum.IntEnum):
+    """Who chose a token, and what for."""
+
+    FEEDBACK = 0
+    """Not chosen by the policy: carries no loss."""
+    PLAN = 1
+    CODE = 2
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One turn as credit sees it."""
+
+    key: str
+    """Of its attempt."""
+    group: str
+    """Turns of one group are compared with each other: the same problem, judged in the same way."""
+    number: int
+    parent: str | None
+    """Key of the turn that it set out from; None at the start, or where that one is not known."""
+    reward: Reward
+    potential: float = 0.0
+    """How far the attempt came, where the recipe shapes returns."""
+    has_plan: bool = True
+    """True if the answer holds plan tokens."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Advantage:
+    """What each token of a turn is multiplied with."""
+
+    plan: float
+    code: float
+
+    def of(self, role: TokenRole) -> float:
+        return {TokenRole.FEEDBACK: 0.0, TokenRole.PLAN: self.plan, TokenRole.CODE: self.code}[role]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Credit:
+    """Advantages of the turns that teach something, and what became of the others."""
+
+    advantages: Mapping[str, Advantage]
+    """By key."""
+    left_out: Mapping[str, int]
+    """Turns that teach nothing, by reason."""
+    flat_groups: int
+    """Groups whose returns are all the same: they teach nothing and were dropped."""
+    groups: int
+
+
+def token_advantages(roles: Sequence[TokenRole], advantage: Advantage) -> list[float]:
+    """Of each token; 0 for those that the policy did not choose."""
+    return [advantage.of(role) for role in roles]
+
+
+# -- returns -----------------------------------------------------------------------------------------------------------
+
+
+def returns(
+    turns: Iterable[Turn], gamma: float, paid: Callable[[Reward], float | None], *, shaped: bool = False
+) -> dict[str, float | None]:
+    """Each turn's return; None where it, or all that came of it, could not be measured.
+
+    `shaped` adds the change of potential to each reward. Since the potential ends at 0, what that takes from a return
+    depends only on where the turn began, and never on what it did.
+    """
+    by_key = {turn.key: turn for turn in turns}
+    children: dict[str, list[str]] = defaultdict(list)
+    for turn in by_key.values():
+        if turn.parent in by_key:
+            if by_key[turn.parent].number >= turn.number:
+                raise ValueError(f"{turn.key} set out from {turn.parent}, which is no earlier turn")
+            children[turn.parent].append(turn.key)
+    reached = _potentials(by_key) if shaped else {}
+    found: dict[str, float | None] = {}
+    for turn in sorted(by_key.values(), key=lambda turn: -turn.number):
+        reward = paid(turn.reward)
+        if reward is not None and shaped:
+            before = reached[turn.parent] if turn.parent in by_key else 0.0
+            after = reached[turn.key] if children[turn.key] else 0.0
+            reward += gamma * after - before
+        found[turn.key] = _return(reward, gamma, [found[key] for key in children[turn.key]])
+    return found
+
+
+def _return(reward: float | None, gamma: float, later: Sequence[float | None]) -> float | None:
+    known = [value for value in later if value is not None]
+    if reward is None or (later and not known and gamma > 0):
+        return None
+    return reward + (gamma * math.fsum(known) / len(known) if known else 0.0)
+
+
+def _potentials(by_key: Mapping[str, Turn]) -> dict[str, float]:
+    """The best potential on the way to each turn, itself included."""
+    best: dict[str, float] = {}
+    for turn in sorted(by_key.values(), key=lambda turn: turn.number):
+        best[turn.key] = max(turn.potential, best.get(turn.parent or "", 0.0))
+    return best
+
+
+# -- baselines ---------------------------------------------------------------------------------------------------------
+
+
+def compared(values: Sequence[float], baseline: str) -> list[float]:
+    """What each value is worth beside the others of its pool, which holds at least two."""
+    count = len(values)
+    total = math.fsum(values)
+    if baseline == "trloo":
+        return [value - (total - value) / (count - 1) for value in values]
+    centred = [value - total / count for value in values]
+    if baseline == "dr_grpo":
+        return centred
+    if baseline != "grpo":
+        raise ValueError(f"no such baseline: {baseline}")
+    deviation = math.sqrt(math.fsum(value * value for value in centred) / (count - 1))
+    return [value / (deviation + STANDARD_DEVIATION_FLOOR) for value in centred]
+
+
+def _varies(values: Sequence[float]) -> bool:
+    return max(values) - min(values) > FLAT
+
+
+# -- everything together -----------------------------------------------------------------------------------------------
+
+
+def assign(turns: Iterable[Turn], recipe: Recipe) -> Credit:
+    """Advantages by the recipe. Pass every turn of a group at once: what is compared must be there."""
+    turns = sorted(turns, key=lambda turn: turn.key)
+    left_out: Counter[str] = Counter()
+    streams = [_stream_returns(turns, recipe, parts) for parts in (recipe.plan_parts, recipe.code_parts)]
+    comparable = _comparable(turns)
+    pools: dict[tuple[str, int], list[Turn]] = defaultdict(list)
+    for turn in turns:
+        if any(stream[turn.key] is None for stream in streams):
+            left_out["not measured"] += 1
+        elif turn.key not in comparable:
+            left_out["measured in less detail than others of the group"] += 1
+        else:
+            pools[turn.group, turn.number if recipe.scope == "turn" else 0].append(turn)
+    taught, flat = _teaching(pools, streams, left_out)
+    weights = group_weights([turn for pool in taught for turn in pool], recipe)
+    advantages: dict[str, Advantage] = {}
+    for pool in taught:
+        plan, code = (compared([_known(stream[turn.key]) for turn in pool], recipe.baseline) for stream in streams)
+        for turn, for_plan, for_code in zip(pool, plan, code):
+            advantages[turn.key] = _advantage(turn, for_plan, for_code, recipe, weights[turn.group])
+    flat -= {turn.group for pool in taught for turn in pool}
+    groups = len({turn.group for turn in turns})
+    return Credit(advantages=advantages, left_out=dict(left_out), flat_groups=len(flat), groups=groups)
+
+
+def _stream_returns(turns: Sequence[Turn], recipe: Recipe, parts: frozenset[str] | None) -> dict[str, float | None]:
+    def paid(reward: Reward) -> float | None:
+        return reward.total if parts is None else reward.stream(parts)
+
+    return returns(turns, recipe.gamma, paid, shaped=bool(recipe.potentials))
+
+
+def _known(value: float | None) -> float:
+    if value is None:
+        raise ValueError("an unknown return cannot be compared")
+    return value
+
+
+def _comparable(turns: Sequence[Turn]) -> set[str]:
+    """Turns without an unknown part that others of their group have: to be timed must not be an advantage."""
+    measured: dict[str, set[str]] = defaultdict(set)
+    for turn in turns:
+        measured[turn.group] |= {name for name, paid in turn.reward.parts.items() if paid is not None}
+    return {
+        turn.key
+        for turn in turns
+        if not any(paid is None and name in measured[turn.group] for name, paid in turn.reward.parts.items())
+    }
+
+
+def _teaching(
+    pools: Mapping[tuple[str, int], list[Turn]], streams: Sequence[Mapping[str, float | None]], left_out: Counter[str]
+) -> tuple[list[list[Turn]], set[str]]:
+    """Pools in which something differs, and the groups of those in which nothing does."""
+    taught, flat = [], set()
+    for pool in pools.values():
+        if len(pool) < 2:
+            left_out["nothing to compare with"] += len(pool)
+        elif not any(_varies([_known(stream[turn.key]) for turn in pool]) for stream in streams):
+            left_out["all of the group fared the same"] += len(pool)
+            flat.add(pool[0].group)
+        else:
+            taught.append(pool)
+    return taught, flat
+
+
+def _advantage(turn: Turn, plan: float, code: float, recipe: Recipe, weight: float) -> Advantage:
+    """An answer without a plan answers for both with its code."""
+    if recipe.plan_parts is None:
+        return Advantage(plan=weight * code, code=weight * code)
+    whole = code if turn.has_plan else code + recipe.alpha * plan
+    return Advantage(plan=weight * recipe.alpha * plan, code=weight * whole)
+
+
+def group_weights(turns: Sequence[Turn], recipe: Recipe) -> dict[str, float]:
+    """Of each group; on average over the turns 1, so that the size of a step stays what it was."""
+    members: dict[str, list[Turn]] = defaultdict(list)
+    for turn in turns:
+        members[turn.group].append(turn)
+    raw = {}
+    for group, own in members.items():
+        passed = sum(turn.reward.passed for turn in own) / len(own)
+        raw[group] = (1.0 / len(own) if recipe.balance_groups else 1.0) * (
+            2.0 - passed if recipe.favour_difficult else 1.0
+        )
+    scale = len(turns) / math.fsum(raw[turn.group] for turn in turns) if turns else 1.0
+    return {group: weight * scale for group, weight in raw.items()}

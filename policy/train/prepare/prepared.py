@@ -1,0 +1,157 @@
+"""Samples with the advantage of every token: what a training run reads, fixed before its first step.
+
+Written beside the checkpoints, so that a run that goes on after a crash trains on the same numbers, whatever was added
+to the store meanwhile. Floats are written so that they read back to the last bit.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from triton_agent.policy.train.prepare import off_policy
+from triton_agent.policy.train.prepare.credit import assign, token_advantages
+from triton_agent.policy.train.prepare.recipes import Recipe
+from triton_agent.policy.train.record.trajectories import Sample
+
+Rescore = Callable[[Sequence[Sample]], Sequence[Sequence[float]]]
+"""Log-probabilities of each sample's tokens under the policy that is to be trained."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One turn as the trainer sees it."""
+
+    key: str
+    prompt_ids: tuple[int, ...]
+    token_ids: tuple[int, ...]
+    chosen: tuple[bool, ...]
+    log_probabilities: tuple[float, ...]
+    """Under the policy that sampled the tokens."""
+    advantages: tuple[float, ...]
+    reward: float
+    parts: Mapping[str, float | None]
+    hack: bool
+    passed: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """All rows of a training run, and what did not become one."""
+
+    rows: tuple[Row, ...]
+    left_out: Mapping[str, int]
+    groups: int
+    flat_groups: int
+    """Groups whose turns all fared the same."""
+
+    def save(self, path: Path) -> None:
+        """All or nothing: a crash leaves no half of a file."""
+        head = {"left_out": dict(self.left_out), "groups": self.groups, "flat_groups": self.flat_groups}
+        partial = path.with_suffix(".partial")
+        with partial.open("w") as file:
+            for line in (head, *(dataclasses.asdict(row) for row in self.rows)):
+                file.write(json.dumps(line) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> Prepared:
+        with path.open() as file:
+            head: dict[str, Any] = json.loads(next(file))
+            rows = tuple(_row(json.loads(line)) for line in file)
+        return cls(rows=rows, **head)
+
+
+def _row(data: dict[str, Any]) -> Row:
+    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+    return Row(**fields)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What may be trained on, beside what the recipe says."""
+
+    current_version: str = ""
+    """Of the policy that is to be trained."""
+    stale_at_most: int | None = None
+    """Versions that an answer may be behind; None for any number."""
+    tokens_at_most: int | None = None
+    """Prompt and answer together; longer ones are left out, for to cut them would be to train on something else."""
+    seed: int = 0
+
+
+def prepare(
+    samples: Sequence[Sample], recipe: Recipe, limits: Limits | None = None, rescore: Rescore | None = None
+) -> Prepared:
+    """Credit first, over all that was sampled; then rejection, so that what is rejected still counts as a rival."""
+    limits = limits or Limits()
+    left_out: Counter[str] = Counter()
+    credit = assign([sample.turn for sample in samples], recipe)
+    left_out.update(credit.left_out)
+    taught = [sample for sample in samples if sample.turn.key in credit.advantages]
+    order = off_policy.versions_by_age((sample.policy_version for sample in samples), limits.current_version)
+    kept = []
+    for sample in taught:
+        why = _objection(sample, recipe, limits, order)
+        if why:
+            left_out[why] += 1
+        else:
+            kept.append(sample)
+    if recipe.geometric_band is not None and rescore is not None:
+        kept = _within_band(kept, recipe.geometric_band, rescore, left_out)
+    rows = []
+    for sample in kept:
+        advantages = token_advantages(sample.roles, credit.advantages[sample.turn.key])
+        if any(advantages):
+            rows.append(_row_of(sample, advantages))
+        else:
+            left_out["exactly as good as the others"] += 1
+    return Prepared(rows=tuple(rows), left_out=dict(left_out), groups=credit.groups, flat_groups=credit.flat_groups)
+
+
+def _objection(sample: Sample, recipe: Recipe, limits: Limits, order: Sequence[str]) -> str:
+    if sample.log_probabilities is None:
+        return "no log-probabilities were stored"
+    if limits.tokens_at_most and len(sample.prompt_ids) + len(sample.token_ids) > limits.tokens_at_most:
+        return "too long"
+    if not off_policy.fresh_enough(sample.policy_version, order, limits.stale_at_most):
+        return "too stale"
+    if recipe.share_rejection and sample.turn.reward.passed:
+        kept = off_policy.kept_by_share(sample.kernel_share, sample.turn.key, seed=limits.seed)
+        return "" if kept else "own kernels have too small a share"
+    return ""
+
+
+def _within_band(
+    samples: list[Sample], band: tuple[float, float], rescore: Rescore, left_out: Counter[str]
+) -> list[Sample]:
+    kept = []
+    for sample, trained in zip(samples, rescore(samples)):
+        if off_policy.kept_by_ratio(trained, sample.log_probabilities or (), sample.chosen, band):
+            kept.append(sample)
+        else:
+            left_out["not as likely as when it was sampled"] += 1
+    return kept
+
+
+def _row_of(sample: Sample, advantages: Sequence[float]) -> Row:
+    reward = sample.turn.reward
+    return Row(
+        key=sample.turn.key,
+        prompt_ids=sample.prompt_ids,
+        token_ids=sample.token_ids,
+        chosen=sample.chosen,
+        log_probabilities=sample.log_probabilities or (),
+        advantages=tuple(advantages),
+        reward=reward.total or 0.0,
+        parts=reward.parts,
+        hack=reward.hack,
+        passed=reward.passed,
+    )

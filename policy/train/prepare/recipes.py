@@ -1,0 +1,227 @@
+"""Named ways to reward and to assign credit; `default` combines what helped most in the others.
+
+Each recipe says what a verdict pays (`reward`), which tokens answer for which parts, and how turns become advantages.
+All recipes agree on four things: no verdict, no reward; a hack gets the recipe's worst reward and is marked; a problem
+that `check-problem` flagged pays nothing for any honest answer; and speed is paid only as far as the measurement
+supports it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+
+from triton_agent.policy.train.record import rewards
+from triton_agent.policy.train.record.rewards import Facts, Reward
+from triton_agent.tools.errors import UsageError
+from triton_agent.tools.results import Evaluation, Status
+
+Parts = dict[str, float | None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """A reward with the credit that goes with it. Numbers are the authors' where they state them, else ours."""
+
+    name: str
+    pays: Callable[[Evaluation, Facts], Parts]
+    """The parts of an honest candidate's reward on a sound problem."""
+    worst: float
+    """What a hack gets; no honest candidate gets less."""
+    gamma: float = 1.0
+    """Discount of later turns' rewards; 1 counts them in full."""
+    baseline: str = "grpo"
+    """What a return is compared with: `grpo`, `trloo` or `dr_grpo`; see `credit.py`."""
+    scope: str = "group"
+    """With whose: `group` for all turns of all trajectories, `turn` for the same turn of the others."""
+    plan_parts: frozenset[str] | None = None
+    """Parts that plan tokens answer for; None where all tokens answer for all."""
+    code_parts: frozenset[str] | None = None
+    alpha: float = 1.0
+    """Weight of the plan's part of the objective."""
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    reduction: str = "token"
+    """How a batch's loss is averaged: over `token`s, over `sequence`s, or by a `constant` length."""
+    geometric_band: tuple[float, float] | None = None
+    """Keep answers whose geometric-mean ratio of likelihoods (trained over sampled) is within; None keeps all."""
+    share_rejection: bool = False
+    """Drop right answers by chance where own kernels have little of the device time."""
+    balance_groups: bool = False
+    """Let a group with many samples weigh no more than one with few."""
+    favour_difficult: bool = False
+    """Let groups that seldom succeed weigh more."""
+    potentials: Mapping[Status, float] = dataclasses.field(default_factory=dict)
+    """How far a status is on the way; shapes returns without changing what is best. Empty for no shaping."""
+
+    def __post_init__(self) -> None:
+        if (self.plan_parts is None) != (self.code_parts is None):
+            raise ValueError("either both kinds of token have parts of their own, or neither")
+
+
+def grade(recipe: Recipe, evaluation: Evaluation | None, facts: Facts | None = None) -> Reward:
+    """The reward of one turn. Without an evaluation there is none: the turn is masked out."""
+    facts = facts or Facts()
+    if evaluation is None:
+        return Reward.unmeasured(recipe.name, "could not be measured")
+    if evaluation.status is Status.CHEATED:
+        return Reward.of(recipe.name, {rewards.HACK: recipe.worst}, hack=True, why=f"cheated: {evaluation.finding}")
+    passed = evaluation.status is Status.PASSED
+    if facts.problem_sound is False:
+        return Reward.of(recipe.name, {}, passed=passed, why="the problem is no judge: it was flagged by check-problem")
+    parts = recipe.pays(evaluation, facts)
+    paid = math.fsum(value for value in parts.values() if value is not None)
+    if paid < recipe.worst:
+        raise ValueError(f"{recipe.name} pays {paid}, less than a hack gets ({recipe.worst})")
+    return Reward.of(recipe.name, parts, passed=passed)
+
+
+def recipe_named(name: str) -> Recipe:
+    if name not in RECIPES:
+        raise UsageError(f"no recipe {name!r}", remedy=f"one of {', '.join(RECIPES)}")
+    return RECIPES[name]
+
+
+def _right(evaluation: Evaluation) -> bool:
+    return evaluation.status is Status.PASSED
+
+
+def _autotriton(evaluation: Evaluation, facts: Facts) -> Parts:
+    """1 for a right answer in Triton; the rule is a factor, and a right answer without Triton does not pass here."""
+    return {rewards.CORRECT: 1.0 if _right(evaluation) else 0.0}
+
+
+def _tritonrl(evaluation: Evaluation, facts: Facts) -> Parts:
+    if not _right(evaluation):
+        return {rewards.CORRECT: 0.0}
+    speed = rewards.linear_speed(rewards.speedup_over(evaluation, "eager"), most=2.0)
+    return {rewards.CORRECT: 1.0, rewards.SPEED: speed}
+
+
+def _kevin(evaluation: Evaluation, facts: Facts) -> Parts:
+    if not _right(evaluation):
+        return {rewards.CORRECT: 0.0}
+    return {rewards.CORRECT: 0.3, rewards.SPEED: rewards.linear_speed(rewards.speedup_over(evaluation, "eager"))}
+
+
+def _drkernel(evaluation: Evaluation, facts: Facts) -> Parts:
+    if not _right(evaluation):
+        return {rewards.CORRECT: 0.0}
+    speed = rewards.linear_speed(rewards.speedup_over(evaluation, "eager"), most=3.0)
+    return {rewards.CORRECT: 1.0, rewards.SPEED: speed, rewards.SHARE: facts.kernel_share}
+
+
+def _milestones(evaluation: Evaluation, facts: Facts) -> Parts:
+    if not _right(evaluation):
+        return {rewards.CORRECT: -1.0}
+    return {rewards.CORRECT: 1.0, rewards.MILESTONE: _stones(evaluation)}
+
+
+def _stones(evaluation: Evaluation) -> float | None:
+    """1 for ahead of eager, 2 where it is known to be ahead of torch.compile as well; None where nothing was timed."""
+    over_eager = rewards.ahead(rewards.speedup_over(evaluation, "eager"))
+    over_compile = rewards.ahead(rewards.speedup_over(evaluation, "compile"))
+    if not over_eager:
+        return None if over_eager is None else 0.0
+    return 2.0 if over_compile else 1.0
+
+
+NOT_TRITON_COST = 0.25
+"""An answer that is not Triton is worse than a kernel that fails, and far better than a cheat."""
+SPEED_WEIGHT = 0.5
+SPEED_MOST = 3.0
+"""Doublings; beyond eightfold a speed-up says more of the reference than of the kernel."""
+SPEED_LEAST = -1.0
+SHARE_WEIGHT = 0.25
+MILESTONE_WEIGHT = 0.25
+OVERLONG_WEIGHT = 0.5
+NOVELTY_WEIGHT = 0.05
+REASONING_WEIGHT = 0.1
+
+
+def _default(evaluation: Evaluation, facts: Facts) -> Parts:
+    """Right first, then fast; nothing for compiling alone, which others found to be harmful."""
+    parts: Parts = {rewards.CORRECT: 1.0 if _right(evaluation) else 0.0}
+    valid = rewards.launches_triton(evaluation, facts.source)
+    parts[rewards.RULE] = 0.0 if valid else -NOT_TRITON_COST
+    if _right(evaluation):
+        parts |= _default_speed(evaluation, facts)
+    if facts.token_limit:
+        parts[rewards.OVERLONG] = OVERLONG_WEIGHT * rewards.overlong(facts.tokens, facts.token_limit)
+    if valid and facts.earlier_alike is not None:
+        parts[rewards.NOVELTY] = NOVELTY_WEIGHT * rewards.novelty(facts.earlier_alike)
+    if facts.log_likelihood_with_plan is not None and facts.log_likelihood_without_plan is not None:
+        worth = rewards.reasoning_worth(facts.log_likelihood_with_plan, facts.log_likelihood_without_plan)
+        parts[rewards.REASONING] = REASONING_WEIGHT * worth
+    return parts
+
+
+def _default_speed(evaluation: Evaluation, facts: Facts) -> Parts:
+    over_eager = rewards.speedup_over(evaluation, "eager")
+    doublings = rewards.log_speed(over_eager, least=SPEED_LEAST, most=SPEED_MOST)
+    stones = _stones(evaluation)
+    return {
+        rewards.SPEED: None if doublings is None else SPEED_WEIGHT * doublings,
+        rewards.MILESTONE: None if stones is None else MILESTONE_WEIGHT * stones,
+        rewards.SHARE: None if facts.kernel_share is None else SHARE_WEIGHT * facts.kernel_share,
+    }
+
+
+PROGRESS: Mapping[Status, float] = {
+    Status.NO_ANSWER: 0.0,
+    Status.NOT_TRITON: 0.0,
+    Status.CHEATED: 0.0,
+    Status.COMPILE_ERROR: 0.05,
+    Status.RUNTIME_ERROR: 0.1,
+    Status.OUT_OF_MEMORY: 0.1,
+    Status.TIMEOUT: 0.1,
+    Status.WRONG_SHAPE: 0.15,
+    Status.WRONG_DTYPE: 0.15,
+    Status.WRONG_VALUES: 0.2,
+    Status.PASSED: 0.5,
+}
+"""How near the best attempt so far is to a right one; only differences between turns matter."""
+
+EVERYTHING = frozenset(rewards.PARTS)
+
+RECIPES: dict[str, Recipe] = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe(
+            name="default",
+            pays=_default,
+            worst=-1.0,
+            gamma=0.4,
+            baseline="trloo",
+            scope="turn",
+            plan_parts=EVERYTHING,
+            code_parts=EVERYTHING - {rewards.SPEED, rewards.MILESTONE, rewards.REASONING},
+            clip_high=0.28,
+            share_rejection=True,
+            balance_groups=True,
+            favour_difficult=True,
+            potentials=PROGRESS,
+        ),
+        Recipe(name="autotriton", pays=_autotriton, worst=0.0, reduction="sequence"),
+        Recipe(
+            name="tritonrl",
+            pays=_tritonrl,
+            worst=0.0,
+            plan_parts=frozenset({rewards.SPEED}),
+            code_parts=frozenset({rewards.CORRECT}),
+            alpha=0.1,
+        ),
+        Recipe(name="kevin", pays=_kevin, worst=0.0, gamma=0.4, clip_high=0.28),
+        Recipe(
+            name="drkernel",
+            pays=_drkernel,
+            worst=0.0,
+            baseline="trloo",
+            scope="turn",
+            geometric_band=(0.999, 1.001),
+            share_rejection=True,
+        ),
+        Recipe(name="milestones", pays=_milestones, worst=-1.0),
+    )
+}

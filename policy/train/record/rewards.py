@@ -1,0 +1,190 @@
+"""What an evaluation is worth, in named parts: pure functions from a verdict and a few facts beside it to a number.
+
+A reward is the sum of what its parts paid; every part stays on the record. Which parts a recipe pays, and how much, is
+in `recipes.py`; how rewards of many turns become advantages, in `credit.py`.
+
+What could not be measured is None and never 0: a turn without a verdict has no reward at all, and a speed that nobody
+timed is an unknown part of a known whole.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from triton_agent.tools.candidate.screen import SOURCE_LIMIT_BYTES
+from triton_agent.tools.results import Evaluation, Interval, Status
+
+FORMAT, RULE, CORRECT, SPEED, SHARE = "format", "rule", "correct", "speed", "share"
+MILESTONE, OVERLONG, NOVELTY, REASONING, HACK = "milestone", "overlong", "novelty", "reasoning", "hack"
+PARTS = (FORMAT, RULE, CORRECT, SPEED, SHARE, MILESTONE, OVERLONG, NOVELTY, REASONING, HACK)
+"""Names of the parts, as they stand on a record."""
+
+MILESTONE_MARGIN = 1.05
+"""A milestone is reached at 5% faster than the opponent, with confidence."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a reward may depend on beside the verdict. None where nobody looked."""
+
+    source: str = ""
+    """The candidate's text."""
+    problem_sound: bool | None = None
+    """True if the problem passed `check-problem`."""
+    kernel_share: float | None = None
+    """Share of device time that was spent in the candidate's own kernels."""
+    tokens: int = 0
+    """Length of the answer."""
+    token_limit: int | None = None
+    """How long it might have been."""
+    earlier_alike: int | None = None
+    """Earlier candidates of the same structure."""
+    log_likelihood_with_plan: float | None = None
+    """Of a right answer given the plan, per token."""
+    log_likelihood_without_plan: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.kernel_share is not None and not 0.0 <= self.kernel_share <= 1.0:
+            raise ValueError(f"a share of {self.kernel_share} is none")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Reward:
+    """What a turn was paid, part by part."""
+
+    recipe: str
+    total: float | None
+    """Sum of the parts that were measured; None where there is no verdict."""
+    parts: Mapping[str, float | None]
+    """What each part paid; None where it could not be measured. A part that cannot apply is not there."""
+    hack: bool = False
+    """The candidate cheated."""
+    passed: bool = False
+    why: str = ""
+    """Why nothing was paid, or nothing measured; empty for ordinary rewards."""
+
+    def __post_init__(self) -> None:
+        if not set(self.parts) <= set(PARTS):
+            raise ValueError(f"unknown parts: {sorted(set(self.parts) - set(PARTS))}")
+        if self.total is None and (self.parts or self.hack or not self.why):
+            raise ValueError("a turn that was not measured has no parts, and a reason")
+        if self.total is not None and not math.isclose(self.total, _sum(self.parts), abs_tol=1e-9):
+            raise ValueError(f"the parts {dict(self.parts)} do not add up to {self.total}")
+
+    @classmethod
+    def of(cls, recipe: str, parts: Mapping[str, float | None], **rest: Any) -> Reward:
+        return cls(recipe=recipe, total=_sum(parts), parts=dict(parts), **rest)
+
+    @classmethod
+    def unmeasured(cls, recipe: str, why: str) -> Reward:
+        return cls(recipe=recipe, total=None, parts={}, why=why)
+
+    def stream(self, names: frozenset[str]) -> float | None:
+        """What those parts paid together: the reward of the tokens that answer for them. A hack is charged to all."""
+        if self.total is None:
+            return None
+        return _sum({name: paid for name, paid in self.parts.items() if name in names or name == HACK})
+
+
+def _sum(parts: Mapping[str, float | None]) -> float:
+    return math.fsum(paid for paid in parts.values() if paid is not None)
+
+
+# -- format and rule ---------------------------------------------------------------------------------------------------
+
+
+def answered(evaluation: Evaluation) -> bool:
+    """Return whether the text held a kernel file at all."""
+    return evaluation.status is not Status.NO_ANSWER
+
+
+def launches_triton(evaluation: Evaluation, source: str) -> bool:
+    """Return whether own Triton kernels do the work, as far as the candidate came; by behaviour before the text."""
+    if evaluation.status is Status.PASSED:
+        return True
+    if evaluation.status in (Status.NO_ANSWER, Status.NOT_TRITON):
+        return False
+    if evaluation.diagnosis is not None and evaluation.diagnosis.launches:
+        return True
+    return contains_triton(source)
+
+
+def contains_triton(source: str) -> bool:
+    """Return whether the text defines a `triton.jit` function and launches one of that name."""
+    if len(source) > SOURCE_LIMIT_BYTES:
+        return False
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    kernels = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and _is_jit(node)}
+    return any(_launched_name(node) in kernels for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def _is_jit(function: ast.FunctionDef) -> bool:
+    return any("triton.jit" in ast.unparse(mark) or ast.unparse(mark) == "jit" for mark in function.decorator_list)
+
+
+def _launched_name(call: ast.Call) -> str | None:
+    """`kernel` in `kernel[grid](...)`."""
+    callee = call.func
+    if isinstance(callee, ast.Subscript) and isinstance(callee.value, ast.Name):
+        return callee.value.id
+    return None
+
+
+# -- speed -------------------------------------------------------------------------------------------------------------
+
+
+def speedup_over(evaluation: Evaluation, opponent: str) -> Interval | None:
+    """Device-time speed-up over `eager` or `compile`, over the strongest of several; None where it was not timed."""
+    found = [timing.speedup for timing in evaluation.against(opponent, "device")]
+    return min(found, key=lambda speedup: speedup.low, default=None)
+
+
+def linear_speed(speedup: Interval | None, *, most: float = math.inf) -> float | None:
+    """The speed-up itself, clipped; from the interval's lower bound, for more is not supported."""
+    return None if speedup is None else min(max(speedup.low, 0.0), most)
+
+
+def log_speed(speedup: Interval | None, *, least: float, most: float) -> float | None:
+    """Doublings, clipped. A gain is paid from the interval's lower bound, a loss charged from its upper one.
+
+    An interval on both sides of 1 says nothing, and pays nothing: noise cannot be earned.
+    """
+    if speedup is None:
+        return None
+    supported = max(speedup.low, 1.0) if speedup.high >= 1.0 else speedup.high
+    if supported <= 0.0:
+        return least
+    return min(max(math.log2(supported), least), most)
+
+
+def ahead(speedup: Interval | None) -> bool | None:
+    """Return whether the milestone over one opponent is reached, with confidence."""
+    return None if speedup is None else speedup.low > MILESTONE_MARGIN
+
+
+# -- the rest ----------------------------------------------------------------------------------------------------------
+
+
+def overlong(tokens: int, limit: int | None, *, buffer_share: float = 0.2) -> float:
+    """0 up to the buffer before the limit, falling in a straight line to -1 at the limit."""
+    if not limit:
+        return 0.0
+    buffer = buffer_share * limit
+    return -min(max((tokens - (limit - buffer)) / buffer, 0.0), 1.0)
+
+
+def novelty(earlier_alike: int) -> float:
+    """1 for the first candidate of its structure, falling with the root of how many there were."""
+    return 1.0 / math.sqrt(earlier_alike + 1)
+
+
+def reasoning_worth(with_plan: float, without_plan: float) -> float:
+    """What a plan adds to the log-likelihood of a right answer, in -1 to 1."""
+    return math.tanh(with_plan - without_plan)

@@ -1,0 +1,89 @@
+"""Which checkpoints are whole, which is the best, and when a run stops by itself: callbacks of the trainers.
+
+The libraries write a checkpoint file by file; a run killed meanwhile leaves half of one, which looks newest. So a mark
+is set last, and only what bears it is gone on from.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from triton_agent.policy.train.update.signals import Alarms, collapse
+
+MARK = "whole"
+BEST = "best"
+
+
+def _number(folder: Path) -> int:
+    return int(folder.name.rpartition("-")[2])
+
+
+def whole_checkpoints(output: Path) -> list[Path]:
+    """Oldest first."""
+    return sorted((mark.parent for mark in output.glob(f"checkpoint-*/{MARK}")), key=_number)
+
+
+def last_whole_checkpoint(output: Path) -> Path | None:
+    """What to go on from; half-written ones are removed on the way."""
+    for folder in output.glob("checkpoint-*"):
+        if folder.is_dir() and not (folder / MARK).exists():
+            shutil.rmtree(folder)
+    return next(reversed(whole_checkpoints(output)), None)
+
+
+class MarkWhole(TrainerCallback):
+    """Marks each checkpoint once all of it is written."""
+
+    def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        if state.is_world_process_zero:
+            (Path(args.output_dir) / f"checkpoint-{state.global_step}" / MARK).touch()
+
+
+class KeepBest(TrainerCallback):
+    """Writes the weights to `best` whenever a figure is better than ever before."""
+
+    def __init__(self, figure: str, save: Callable[[Path], None]) -> None:
+        self.figure = figure
+        self.save = save
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Mapping[str, float], **rest: Any) -> None:
+        value = metrics.get(self.figure, math.nan)
+        folder = Path(args.output_dir) / BEST
+        record = folder / "best.json"
+        best = json.loads(record.read_text())["value"] if record.exists() else -math.inf
+        if value > best and state.is_world_process_zero:
+            self.save(folder)
+            record.write_text(json.dumps({"step": state.global_step, "figure": self.figure, "value": value}))
+
+
+class StopOnCollapse(TrainerCallback):
+    """Ends the run when the signs say so; `reason` then tells why."""
+
+    def __init__(self, alarms: Alarms) -> None:
+        self.alarms = alarms
+        self.history: list[dict[str, float]] = []
+        self.reason = ""
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **rest: Any) -> None:
+        self.history.append({name: v for name, v in (logs or {}).items() if isinstance(v, (int, float))})
+        self.reason = self.reason or collapse(self.history, self.alarms)
+        if self.reason:
+            control.should_training_stop = True
+
+
+class Watch(TrainerCallback):
+    """Hands every logged entry to whoever shows it."""
+
+    def __init__(self, show: Callable[[int, Mapping[str, Any]], None]) -> None:
+        self.show = show
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **rest: Any) -> None:
+        if state.is_world_process_zero and logs:
+            self.show(state.global_step, logs)

@@ -1,0 +1,210 @@
+"""GRPO on logged turns with TRL's trainer: its loss, optimiser, checkpoints and launchers; our data and advantages.
+
+Nothing is generated here. The trainer is handed what was stored: token ids, log-probabilities, masks, and an advantage
+for every token. `grpo_minimal.py` is the same in one readable file, and its loss is the same number.
+
+Order and batches are functions of seed and epoch alone, and everything a step needs is in the rows or the weights. That
+is why a run that was killed goes on as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from datasets import Dataset
+from torch import Tensor
+from torch.utils.data import Sampler
+from transformers import TrainerCallback
+from trl import GRPOConfig, GRPOTrainer
+
+from triton_agent.policy.train.prepare.off_policy import DRIFT_AT_MOST, WEIGHT_CAP
+from triton_agent.policy.train.prepare.prepared import Row
+from triton_agent.policy.train.prepare.recipes import Recipe
+from triton_agent.policy.train.settings import TrainingSettings
+
+LOSSES = {"token": "dapo", "sequence": "grpo", "constant": "dr_grpo"}
+"""Our words for how a loss is averaged, and TRL's."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class GRPOSettings(TrainingSettings):
+    """How to train. What to train on is in the rows, how to clip and average in the recipe."""
+
+    learning_rate: float = 1e-6
+    epochs: float = 1.0
+    keep: int = 2
+    proximal: bool = False
+    """Clip against the policy before the step instead of the one that sampled, and weight by importance."""
+    weight_cap: float = WEIGHT_CAP
+    drift_at_most: float = DRIFT_AT_MOST
+    """How much less likely, in nats a token, a bad answer is made than it was when sampled; for `proximal`."""
+    temperature: float = 1.0
+    gradient_norm: float = 1.0
+    evaluate_every: int = 0
+    """Steps; 0 for never."""
+
+    def config(self, recipe: Recipe, longest: int) -> GRPOConfig:
+        """In TRL's words. It asks for groups and lengths that only matter where it generates."""
+        processes = GRPOConfig(output_dir=str(self.output), report_to=[], use_cpu=self.cpu, bf16=False).world_size
+        return GRPOConfig(
+            **self.arguments(self.evaluate_every),
+            lr_scheduler_type="constant",
+            num_generations=self.batch_size * self.accumulation * processes,
+            num_generations_eval=1,
+            max_completion_length=longest,
+            max_grad_norm=self.gradient_norm,
+            temperature=self.temperature,
+            epsilon=recipe.clip_low,
+            epsilon_high=recipe.clip_high,
+            loss_type=LOSSES[recipe.reduction],
+            beta=0.0,
+        )
+
+
+class EpochOrder(Sampler[int]):
+    """A new order every epoch, from seed and epoch alone. What is missing to a full batch begins the epoch anew.
+
+    Each batch is named as often as it has slices, since the trainer asks for it once per slice.
+    """
+
+    def __init__(self, rows: int, batch: int, slices: int, seed: int) -> None:
+        self.rows, self.batch, self.slices, self.seed, self.epoch = rows, batch, slices, seed, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return -(-self.rows // self.batch) * self.batch * self.slices
+
+    def __iter__(self) -> Iterator[int]:
+        source = torch.Generator().manual_seed(self.seed * 1_000_003 + self.epoch)
+        order = torch.randperm(self.rows, generator=source).tolist()
+        for start in range(0, self.rows, self.batch):
+            places = [order[(start + i) % self.rows] for i in range(self.batch)]
+            for _ in range(self.slices):
+                yield from places
+
+
+class LoggedTrainer(GRPOTrainer):
+    """Trains on rows. `evaluator` takes the model and returns figures, which are logged as `eval_...`."""
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        *,
+        settings: GRPOSettings,
+        recipe: Recipe,
+        model: Any,
+        tokenizer: Any,
+        evaluator: Callable[[Any], Mapping[str, float]] | None = None,
+        callbacks: Sequence[TrainerCallback] = (),
+        peft_config: Any = None,
+    ) -> None:
+        if not rows:
+            raise ValueError("there is nothing to train on")
+        self.rows = rows
+        self.settings = settings
+        self.evaluator = evaluator
+        places = Dataset.from_dict({"prompt": [""] * len(rows), "row": list(range(len(rows)))})
+        super().__init__(
+            model=model,
+            reward_funcs=_rewarded_before,
+            args=settings.config(recipe, max(len(row.token_ids) for row in rows)),
+            train_dataset=places,
+            eval_dataset=places.select([0]) if settings.evaluate_every else None,
+            processing_class=tokenizer,
+            callbacks=list(callbacks),
+            peft_config=peft_config,
+        )
+
+    def _get_train_sampler(self, dataset: Any = None) -> EpochOrder:
+        return EpochOrder(
+            len(self.rows), self.args.generation_batch_size, self.args.steps_per_generation, self.args.seed
+        )
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Tensor]:
+        """TRL would sample and judge here; we hand over what was sampled and judged before."""
+        rows = [self.rows[item["row"]] for item in inputs]
+        batch = tensors_of(rows, self.pad_token_id_of_model, self.accelerator.device)
+        chosen = batch["completion_mask"] * batch["tool_mask"]
+        batch["num_items_in_batch"] = self.accelerator.gather(chosen.sum()).sum()
+        sampled = batch.pop("sampled")
+        batch["old_per_token_logps"] = sampled
+        if self.settings.proximal:
+            now = self.log_probabilities(batch)
+            weights = (now - sampled).exp().clamp(max=self.settings.weight_cap)
+            drift = ((sampled - now) * chosen).sum(1, keepdim=True) / chosen.sum(1, keepdim=True)
+            kept = (batch["advantages"] >= 0) | (drift <= self.settings.drift_at_most)
+            batch["old_per_token_logps"] = now
+            batch["advantages"] = batch["advantages"] * weights * kept
+            self._note("importance/unlearned", (~kept * chosen).sum() / chosen.sum())
+            self._note("importance/mean", (weights * chosen).sum() / chosen.sum())
+            self._note("importance/capped", ((weights >= self.settings.weight_cap) * chosen).sum() / chosen.sum())
+        self._note_rewards(rows)
+        return batch
+
+    @property
+    def pad_token_id_of_model(self) -> int:
+        """Padding is masked; any token will do where there is none for it."""
+        return int(self._tokenizer.pad_token_id or 0)
+
+    @torch.no_grad()
+    def log_probabilities(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Of the completion's tokens under the weights as they are."""
+        ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
+        present = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
+        width = batch["completion_ids"].shape[1]
+        found: Tensor = self._get_per_token_logps_and_entropies(
+            self.model, ids, present, width, batch_size=self.args.per_device_train_batch_size
+        )[0]
+        return found
+
+    def _note(self, name: str, value: Tensor) -> None:
+        self._metrics["train"][name].append(float(self.accelerator.gather(value.float()).mean()))
+
+    def _note_rewards(self, rows: Sequence[Row]) -> None:
+        """What the turns of this step were paid, part by part."""
+        device = self.accelerator.device
+        self._note("reward", torch.tensor([row.reward for row in rows], device=device).mean())
+        for name in sorted({name for row in self.rows for name in row.parts}):
+            paid = [row.parts[name] for row in rows if row.parts.get(name) is not None]
+            if paid or self.accelerator.num_processes > 1:
+                self._note(f"reward/{name}", torch.tensor(paid or [0.0], device=device).mean())
+
+    def evaluate(self, *args: Any, **keywords: Any) -> dict[str, float]:
+        """The figures of our own evaluator; there is no held-out loss that would mean anything."""
+        if self.evaluator is None:
+            return {}
+        self.model.eval()
+        figures = {f"eval_{name}": value for name, value in self.evaluator(self.model).items()}
+        self.model.train()
+        self.log(dict(figures))
+        self.callback_handler.on_evaluate(self.args, self.state, self.control, figures)
+        return figures
+
+
+def _rewarded_before(**columns: Any) -> list[float]:
+    """TRL insists on a function that rewards; with logged turns it is never asked."""
+    raise RuntimeError("a logged turn has its reward already")
+
+
+def tensors_of(rows: Sequence[Row], padding: int, device: Any) -> dict[str, Tensor]:
+    """Prompts padded on the left, completions on the right, by the names that the trainer knows them by."""
+
+    def pad(values: Sequence[Sequence[Any]], filler: Any, kind: torch.dtype, *, left: bool = False) -> Tensor:
+        width = max(map(len, values))
+        rows = [([filler] * (width - len(v)) + list(v)) if left else [*v, *[filler] * (width - len(v))] for v in values]
+        return torch.tensor(rows, dtype=kind, device=device)
+
+    return {
+        "prompt_ids": pad([row.prompt_ids for row in rows], padding, torch.long, left=True),
+        "prompt_mask": pad([[1] * len(row.prompt_ids) for row in rows], 0, torch.long, left=True),
+        "completion_ids": pad([row.token_ids for row in rows], padding, torch.long),
+        "completion_mask": pad([[1] * len(row.token_ids) for row in rows], 0, torch.long),
+        "tool_mask": pad([row.chosen for row in rows], 0, torch.long),
+        "sampled": pad([row.log_probabilities for row in rows], 0.0, torch.float32),
+        "advantages": pad([row.advantages for row in rows], 0.0, torch.float32),
+    }

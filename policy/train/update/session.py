@@ -1,0 +1,207 @@
+"""One GRPO training from start to end: rows written down, model loaded, trainer run, weights saved; or gone on with.
+
+output/rows.jsonl      what is trained on, fixed at the start
+output/checkpoint-N    to go on from; `whole` in it says that it is complete
+output/best            the weights with the best held-out figure, where one is asked for
+output/final           the weights at the end
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import datasets
+import torch
+import transformers
+from accelerate import PartialState
+from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
+
+from triton_agent.policy.train.prepare.prepared import Prepared, Rescore, Row
+from triton_agent.policy.train.prepare.recipes import Recipe
+from triton_agent.policy.train.record.trajectories import Sample
+from triton_agent.policy.train.update.checkpoints import KeepBest, MarkWhole, StopOnCollapse, last_whole_checkpoint
+from triton_agent.policy.train.update.grpo import GRPOSettings, LoggedTrainer, tensors_of
+from triton_agent.policy.train.update.signals import Alarms
+from triton_agent.tools.errors import UsageError
+
+ROWS = "rows.jsonl"
+FINAL = "final"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Adapter:
+    """Train a few low-rank matrices beside the weights instead of the weights."""
+
+    rank: int = 16
+    alpha: int = 32
+    targets: str | tuple[str, ...] = "all-linear"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a training ended."""
+
+    steps: int
+    stopped: str
+    """Why it ended before its time; empty where it did not."""
+    weights: Path
+    history: tuple[Mapping[str, Any], ...]
+
+
+def load_tokenizer(model: str) -> Any:
+    """By folder or hub name."""
+    transformers.logging.set_verbosity_error()
+    try:
+        return AutoTokenizer.from_pretrained(model, padding_side="left")
+    except (OSError, ValueError) as error:
+        raise _not_loaded(model, error) from None
+
+
+def _not_loaded(model: str, error: Exception) -> UsageError:
+    return UsageError(
+        f"no model could be loaded: {str(error).strip().splitlines()[0]}",
+        where=model,
+        remedy="name a folder with a model in the Hugging Face format, or make one with `policy init`",
+    )
+
+
+def load(model: str, *, bf16: bool = False, cpu: bool = False) -> tuple[Any, Any]:
+    """Model and tokenizer by folder or hub name. In float32 unless asked: small steps vanish in fewer bits."""
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+    tokenizer = load_tokenizer(model)
+    try:
+        kind = torch.bfloat16 if bf16 else torch.float32
+        loaded = AutoModelForCausalLM.from_pretrained(model, dtype=kind)
+    except (OSError, ValueError) as error:
+        raise _not_loaded(model, error) from None
+    if cpu:
+        loaded = loaded.to("cpu")
+    return loaded, tokenizer
+
+
+def train_grpo(
+    model: str,
+    prepared: Prepared | None,
+    recipe: Recipe,
+    settings: GRPOSettings,
+    *,
+    adapter: Adapter | None = None,
+    resume: bool = False,
+    alarms: Alarms | None = None,
+    evaluator: Callable[[Any], Mapping[str, float]] | None = None,
+    best_by: str = "",
+    callbacks: Sequence[TrainerCallback] = (),
+) -> Outcome:
+    """Train, or go on; `prepared` may be None only for going on."""
+    rows = _rows(prepared, settings, resume)
+    loaded, tokenizer = load(model, bf16=settings.bf16 and adapter is not None)
+    stop = StopOnCollapse(alarms or Alarms())
+    trainer = LoggedTrainer(
+        rows,
+        settings=settings,
+        recipe=recipe,
+        model=loaded,
+        tokenizer=tokenizer,
+        evaluator=evaluator,
+        callbacks=[MarkWhole(), stop, *callbacks],
+        peft_config=peft_config(adapter),
+    )
+    if best_by:
+        trainer.add_callback(KeepBest(best_by, lambda folder: trainer.save_model(str(folder))))
+    checkpoint = last_whole_checkpoint(settings.output) if resume else None
+    trainer.remove_callback(PrinterCallback)
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    weights = settings.output / FINAL
+    trainer.save_model(str(weights))
+    return Outcome(
+        steps=trainer.state.global_step,
+        stopped=stop.reason,
+        weights=weights,
+        history=tuple(trainer.state.log_history),
+    )
+
+
+def _rows(prepared: Prepared | None, settings: GRPOSettings, resume: bool) -> tuple[Row, ...]:
+    """The first process writes them down, and every process reads them: all train on the same."""
+    processes = PartialState(cpu=settings.cpu)
+    path = settings.output / ROWS
+    if processes.is_main_process:
+        if resume:
+            _require_begun(path)
+        else:
+            _begin(prepared, path)
+    processes.wait_for_everyone()
+    return Prepared.load(path).rows
+
+
+def _require_begun(path: Path) -> None:
+    if not path.exists():
+        raise UsageError(f"{path.parent} holds no training to go on with", remedy="leave out --resume to begin one")
+
+
+def _begin(prepared: Prepared | None, path: Path) -> None:
+    if path.exists():
+        raise UsageError(
+            f"{path.parent} holds a training already", remedy="add --resume to go on, or name another folder"
+        )
+    if prepared is None or not prepared.rows:
+        reasons = ", ".join(f"{count} {why}" for why, count in (prepared.left_out if prepared else {}).items())
+        raise UsageError("there is nothing to train on" + (f": {reasons}" if reasons else ""))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    prepared.save(path)
+
+
+def peft_config(adapter: Adapter | None) -> Any:
+    if adapter is None:
+        return None
+    from peft import LoraConfig
+
+    targets = adapter.targets if isinstance(adapter.targets, str) else list(adapter.targets)
+    return LoraConfig(r=adapter.rank, lora_alpha=adapter.alpha, target_modules=targets, task_type="CAUSAL_LM")
+
+
+def rescorer(model: Any, *, temperature: float = 1.0, batch_size: int = 8) -> Rescore:
+    """Log-probabilities of stored tokens under a model as it is."""
+
+    @torch.no_grad()
+    def rescore(samples: Sequence[Sample]) -> list[list[float]]:
+        found: list[list[float]] = []
+        for start in range(0, len(samples), batch_size):
+            part = samples[start : start + batch_size]
+            for sample, row in zip(part, _scores(model, part, temperature)):
+                found.append(row[: len(sample.token_ids)])
+        return found
+
+    return rescore
+
+
+def _scores(model: Any, samples: Sequence[Sample], temperature: float) -> list[list[float]]:
+    from triton_agent.policy.train.grpo_minimal import log_probabilities_of
+
+    batch = tensors_of([_bare_row(sample) for sample in samples], 0, model.device)
+    ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
+    present = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
+    scores: list[list[float]] = log_probabilities_of(model, ids, present, batch["completion_ids"], temperature).tolist()
+    return scores
+
+
+def _bare_row(sample: Sample) -> Row:
+    """Tokens without worth, for scoring."""
+    nothing = (0.0,) * len(sample.token_ids)
+    return Row(
+        key=sample.turn.key,
+        prompt_ids=sample.prompt_ids,
+        token_ids=sample.token_ids,
+        chosen=sample.chosen,
+        log_probabilities=sample.log_probabilities or nothing,
+        advantages=nothing,
+        reward=0.0,
+        parts={},
+        hack=False,
+        passed=False,
+    )

@@ -1,0 +1,138 @@
+"""Supervised fine-tuning on conversations that ended well, with TRL's trainer.
+
+The loss is on the last answer alone: what was asked is no example to imitate. Rows are those that `runs export` writes,
+`messages` or `prompt` and `completion`, from files or straight from records.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset
+from transformers import PrinterCallback, TrainerCallback
+from trl import SFTConfig, SFTTrainer
+
+from triton_agent.policy.train.settings import TrainingSettings
+from triton_agent.policy.train.update.checkpoints import MarkWhole, last_whole_checkpoint
+from triton_agent.policy.train.update.session import FINAL, Adapter, Outcome, load, peft_config
+from triton_agent.tools.errors import UsageError
+
+Row = dict[str, list[dict[str, str]]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SFTSettings(TrainingSettings):
+    """How to fine-tune."""
+
+    learning_rate: float = 1e-5
+    epochs: float = 3.0
+    keep: int = 5
+    tokens_at_most: int = 8192
+    packing: bool = False
+    """Several examples in one row, so that little is padding."""
+    held_out: float = 0.0
+    """Share of the examples that are not trained on; their loss is measured at every save."""
+
+    def config(self, held_out: bool) -> SFTConfig:
+        return SFTConfig(
+            **self.arguments(evaluate_every=self.save_every if held_out else 0),
+            lr_scheduler_type="cosine",
+            per_device_eval_batch_size=self.batch_size,
+            max_length=self.tokens_at_most,
+            packing=self.packing,
+            completion_only_loss=True,
+        )
+
+
+def train_sft(
+    model: str,
+    rows: Iterable[Mapping[str, Any]],
+    settings: SFTSettings,
+    *,
+    adapter: Adapter | None = None,
+    resume: bool = False,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> Outcome:
+    """Train on the rows; with `resume`, go on from the last whole checkpoint on the same rows."""
+    found = sorted((conversation(row) for row in rows), key=lambda row: json.dumps(row, sort_keys=True))
+    if not found:
+        raise UsageError("there is nothing to train on")
+    checkpoint = _checkpoint(settings.output, resume)
+    random.Random(settings.seed).shuffle(found)
+    aside = int(len(found) * settings.held_out)
+    loaded, tokenizer = load(model, bf16=settings.bf16 and adapter is not None)
+    trainer = SFTTrainer(
+        model=loaded,
+        args=settings.config(held_out=aside > 0),
+        train_dataset=Dataset.from_list(found[aside:]),
+        eval_dataset=Dataset.from_list(found[:aside]) if aside else None,
+        processing_class=tokenizer,
+        callbacks=[MarkWhole(), *callbacks],
+        peft_config=peft_config(adapter),
+    )
+    trainer.remove_callback(PrinterCallback)
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    weights = settings.output / FINAL
+    trainer.save_model(str(weights))
+    return Outcome(
+        steps=trainer.state.global_step, stopped="", weights=weights, history=tuple(trainer.state.log_history)
+    )
+
+
+def _checkpoint(output: Path, resume: bool) -> Path | None:
+    begun = output.exists() and any(output.iterdir())
+    if begun and not resume:
+        raise UsageError(f"{output} is not empty", remedy="add --resume to go on, or name another folder")
+    if resume and not begun:
+        raise UsageError(f"{output} holds no training to go on with", remedy="leave out --resume to begin one")
+    return last_whole_checkpoint(output) if resume else None
+
+
+def conversation(row: Mapping[str, Any]) -> Row:
+    """What was said before the last answer, and that answer."""
+    messages = row.get("messages")
+    if messages is not None:
+        messages = list(messages)
+        prompt, completion = messages[:-1], messages[-1:]
+    else:
+        prompt, completion = list(row.get("prompt") or ()), list(row.get("completion") or ())
+    plain = [[{"role": m["role"], "content": m["content"]} for m in part] for part in (prompt, completion)]
+    if not plain[0] or [message["role"] for message in plain[1]] != ["assistant"]:
+        raise UsageError(
+            "a row is no conversation that ends with one answer",
+            remedy='a row has "messages", the last the assistant\'s, or "prompt" and "completion"',
+        )
+    return {"prompt": plain[0], "completion": plain[1]}
+
+
+def read_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Of a file of JSON lines, or a Parquet file."""
+    if path.suffix == ".parquet":
+        yield from Dataset.from_parquet(str(path))
+        return
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            yield _row(line, f"{path}:{number}")
+
+
+def _row(line: str, where: str) -> dict[str, Any]:
+    try:
+        data = json.loads(line)
+        conversation(data)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise UsageError(
+            "not a row to train on", where=where, remedy="write rows with `runs export --format sft`"
+        ) from None
+    except UsageError as error:
+        raise UsageError(error.what, where=where, remedy=error.remedy) from None
+    row: dict[str, Any] = data
+    return row

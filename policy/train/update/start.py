@@ -1,0 +1,55 @@
+"""Which checkpoint of a fine-tuning to start reinforcement learning from: by entropy, among those that are good enough.
+
+A checkpoint that imitates best is often one that has stopped to explore; what it never tries it cannot learn. So of the
+checkpoints whose loss on held-out answers is near the best, the one with the most entropy is taken. Without that bound
+an untrained model would win.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+LOSS_SLACK = 0.1
+"""Nats a token that a loss may be above the best."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """What was measured of one."""
+
+    folder: Path
+    entropy: float
+    """Nats a token, on the answers' tokens."""
+    loss: float
+    """Nats a token."""
+
+
+def choose(found: Sequence[Checkpoint], slack: float = LOSS_SLACK) -> Checkpoint:
+    """The most undecided of those that are nearly as good as the best."""
+    if not found:
+        raise ValueError("there is no checkpoint to choose from")
+    best = min(checkpoint.loss for checkpoint in found)
+    near = [checkpoint for checkpoint in found if checkpoint.loss <= best + slack]
+    return max(near, key=lambda checkpoint: checkpoint.entropy)
+
+
+def measure(folder: Path, conversations: Sequence[tuple[Sequence[int], Sequence[int]]], *, cpu: bool) -> Checkpoint:
+    """Entropy and loss on pairs of prompt and answer, as token ids."""
+    import torch
+
+    from triton_agent.policy.train.update.session import load
+
+    model, _ = load(str(folder), cpu=cpu)
+    model.eval()
+    entropies, losses = [], []
+    for prompt, answer in conversations:
+        with torch.no_grad():
+            ids = torch.tensor([[*prompt, *answer]], device=model.device)
+            told = model(input_ids=ids).logits[0, len(prompt) - 1 : -1].float().log_softmax(-1)
+        entropies += (-(told.exp() * told).sum(-1)).tolist()
+        losses += (-told.gather(-1, ids[0, len(prompt) :, None])[:, 0]).tolist()
+    count = len(losses)
+    return Checkpoint(folder=folder, entropy=math.fsum(entropies) / count, loss=math.fsum(losses) / count)

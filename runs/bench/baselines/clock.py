@@ -1,0 +1,118 @@
+"""One problem's original and its baselines on a GPU: compiled, then timed in turns with the reference as written.
+
+The same clock, input sets and cold caches as for candidates. What TF32 may do is switched outside of what is timed, so
+both sides of a pair call the same module. Runs in a child of `baseline_process.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from triton_agent.runs.bench.rows import Against, BaselineTime, Kind
+from triton_agent.tools.checker.prepare import TIMING_SETS
+from triton_agent.tools.machine.hardware import uuid_of
+from triton_agent.tools.machine.lease import Mode, lease
+from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.race.baselines import compiled, keep_what_is_compiled
+from triton_agent.tools.race.clock import Clock, Subject
+from triton_agent.tools.race.disturbances import GpuWatch, undisturbed
+from triton_agent.tools.race.intervals import median_interval
+from triton_agent.tools.race.pairing import PairingSettings
+from triton_agent.tools.race.samples import milliseconds
+from triton_agent.tools.reference.input_tensors import map_tensors
+from triton_agent.tools.reference.reference import load
+from triton_agent.tools.results import Interval, to_json
+from triton_agent.tools.truth.distributions import DISTRIBUTIONS, draw, randomise
+
+READINGS = 24
+"""Of the reference by itself."""
+PAIRS = 24
+LIMIT_S = 10.0
+"""For one baseline: a slow problem gets fewer pairs."""
+SEED = 0
+ONE = Interval(median=1.0, low=1.0, high=1.0)
+
+Switches = tuple[bool, bool]
+"""True if matrix products and convolutions of float32 may run in TF32."""
+
+
+class Contest:
+    """The reference and its compiled self, ready to be timed."""
+
+    def __init__(self, spec: ProblemSpec) -> None:
+        keep_what_is_compiled()
+        self.spec = spec
+        self.notes: list[str] = []
+        self._gpu = uuid_of(0)
+        with lease(self._gpu, what=f"triton-agent: compiling {spec.name}", mode=Mode.SHARED):
+            self._reference = load(spec)
+            self._as_written: Switches = (
+                torch.backends.cuda.matmul.allow_tf32,
+                torch.backends.cudnn.allow_tf32,
+            )
+            self._sets = [self._inputs(SEED + number) for number in range(TIMING_SETS)]
+            self._original = self._model()
+            with self._reference.running("forward"):
+                self._compiled, trouble = compiled("compile", self._model(), self._sets[0], _call)
+            self.notes += [trouble] if trouble else []
+            torch.cuda.synchronize()
+
+    def measure(self) -> dict[str, Any]:
+        """Every baseline, as plain data, taken while nothing disturbed."""
+        alone = lease(self._gpu, what=f"triton-agent: baselines of {self.spec.name}", mode=Mode.EXCLUSIVE)
+        with alone, self._reference.running("forward"):
+            times = undisturbed(self._times, GpuWatch(self._gpu), after=lambda found: ())
+        return {"times": to_json(times), "notes": self.notes, "failure": ""}
+
+    def _times(self) -> list[BaselineTime]:
+        clock = Clock("cuda")
+        eager = self._subject(self._original, self._as_written)
+        alone = clock.measure(eager, samples=READINGS, limit_s=LIMIT_S)
+        found = [
+            BaselineTime(
+                against=Against.EAGER,
+                kind=kind,
+                ms=median_interval(milliseconds(alone, kind.value)),
+                over_eager=ONE,
+            )
+            for kind in Kind
+        ]
+        others = {Against.EAGER_TF32: self._subject(self._original, (True, True))}
+        if self._compiled is not None:
+            others[Against.COMPILE] = self._subject(self._compiled, self._as_written)
+        for against, subject in others.items():
+            found += _raced(clock, eager, against, subject)
+        return found
+
+    def _model(self) -> torch.nn.Module:
+        """The reference on the GPU, its parameters off their defaults; equal at each call."""
+        model = self._reference.make_model(SEED)
+        randomise(model, SEED)
+        return model.to("cuda").eval()
+
+    def _inputs(self, seed: int) -> list[Any]:
+        drawn = draw(self._reference, DISTRIBUTIONS[0], seed)
+        return [map_tensors(value, lambda tensor: tensor.to("cuda")) for value in drawn]
+
+    def _subject(self, model: Any, switches: Switches) -> Subject:
+        def settle(turn: int) -> None:
+            torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = switches
+
+        return Subject([functools.partial(_call, model, args) for args in self._sets], refresh=settle)
+
+
+def _raced(clock: Clock, eager: Subject, against: Against, subject: Subject) -> list[BaselineTime]:
+    pairs = clock.measure_pairs(eager, subject, PairingSettings(pairs=PAIRS, limit_s=LIMIT_S))
+    timings = [(kind, pairs.timing(Against.EAGER, kind.value)) for kind in Kind]
+    return [
+        BaselineTime(against=against, kind=kind, ms=timing.candidate_ms, over_eager=timing.speedup)
+        for kind, timing in timings
+    ]
+
+
+def _call(model: Any, args: list[Any]) -> Any:
+    with torch.no_grad():
+        return model(*args)

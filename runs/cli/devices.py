@@ -1,0 +1,109 @@
+"""What `--device` says: the interpreter, or which of the visible GPUs verdicts are reached on.
+
+    auto        the first visible GPU where there is one, else the interpreter
+    cpu         the interpreter
+    cuda        the first visible GPU
+    cuda:1      the second one
+    cuda:0,2    these; all of one model, since a speed-up on one model says little of another
+    cuda:all    every visible one
+
+Numbers count what CUDA_VISIBLE_DEVICES shows, in its order, as torch does. What was said is kept as it was said: a run
+that is taken up finds its cards anew.
+
+Not covered: choosing by what is free; a card that is in use says so when something is to be timed on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+
+from triton_agent.tools.errors import UsageError
+from triton_agent.tools.machine.hardware import Gpu, visible_gpus
+from triton_agent.tools.processes.zygotes import Nursery, own_nursery
+
+FORMS = "auto, cpu, cuda, cuda:N, cuda:N,M or cuda:all"
+ALL = "all"
+NUMBERS = re.compile(r"\d+(,\d+)*")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """One device, or several cards of a kind."""
+
+    device: str
+    """`cpu` or `cuda`."""
+    cards: str = ""
+    """Which of the visible cards, as it was said behind the colon; empty for the first."""
+    gpus: tuple[Gpu, ...] = ()
+    """The cards; none without a GPU."""
+
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        """What evaluators are told, one for each of them; empty where there is no choice."""
+        if self.device != "cuda" or not self.cards:
+            return ("",)
+        return tuple(gpu.uuid for gpu in self.gpus)
+
+
+def early_nursery(wanted: str) -> contextlib.AbstractContextManager[Nursery | None]:
+    """The processes of the only card, or of none, before all else: torch is imported there while others import here.
+
+    Where cards are numbered each needs its own, and which they are is not known yet.
+    """
+    return contextlib.nullcontext() if ":" in wanted else own_nursery()
+
+
+def choose(wanted: str) -> Chosen:
+    """What was said, as far as this machine has it; raises `UsageError` where it does not."""
+    kind, colon, cards = wanted.partition(":")
+    numbered = kind == "cuda" and (cards == ALL or NUMBERS.fullmatch(cards))
+    if kind not in ("auto", "cpu", "cuda") or (colon and not numbered):
+        raise UsageError(f"--device {wanted}", remedy=FORMS)
+    found = visible_gpus() if kind != "cpu" else ()
+    if kind == "cuda" and not found:
+        raise UsageError(
+            f"--device {wanted}: no GPU was found", remedy="see `triton-agent doctor`, or use --device cpu"
+        )
+    if not found:
+        return Chosen(device="cpu")
+    return Chosen(device="cuda", cards=cards, gpus=_of_one_model(_numbered(found, cards)))
+
+
+def chosen_before(device: str, cards: str) -> Chosen:
+    """The same choice, made on this machine as it is now."""
+    return choose(f"{device}:{cards}" if cards else device)
+
+
+def choose_one(wanted: str, why: str) -> Chosen:
+    """Where one device has to do."""
+    chosen = choose(wanted)
+    if len(chosen.gpus) > 1 and chosen.cards:
+        raise UsageError(f"--device {wanted} names {len(chosen.gpus)} cards: {why}", remedy="name one, as in cuda:0")
+    return chosen
+
+
+def _numbered(found: tuple[Gpu, ...], cards: str) -> tuple[Gpu, ...]:
+    if not cards:
+        return found[:1]
+    if cards == ALL:
+        return found
+    numbers = [int(number) for number in cards.split(",")]
+    for number in numbers:
+        if number >= len(found):
+            there = "one GPU is visible, number 0" if len(found) == 1 else f"{len(found)} GPUs are visible, from 0"
+            raise UsageError(f"--device cuda:{cards}: {there}", remedy="see `triton-agent doctor`, or use cuda:all")
+    if len(set(numbers)) < len(numbers):
+        raise UsageError(f"--device cuda:{cards} names a card twice", remedy="name each once")
+    return tuple(found[number] for number in numbers)
+
+
+def _of_one_model(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    if len({(gpu.name, gpu.sm_count) for gpu in gpus}) > 1:
+        models = ", ".join(f"{gpu.name} ({gpu.sm_count} multiprocessors)" for gpu in gpus)
+        raise UsageError(
+            f"cards of different models: {models}",
+            remedy="speed-ups on one say little of another; name cards of one model, as in --device cuda:0,1",
+        )
+    return gpus

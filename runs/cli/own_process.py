@@ -1,0 +1,53 @@
+"""A question about a problem whose answer takes running its file: asked of a process of its own.
+
+    ask("triton_agent.runs.parts.survey_process", spec, device, ...)    here
+    reply(lambda: survey(spec))                                        there, under `__main__`
+
+The file runs there with the user's rights. The answer is the last line of what the process prints; whatever the problem
+itself prints comes before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from triton_agent.tools.errors import InstrumentError, TritonAgentError
+from triton_agent.tools.machine.hardware import VISIBLE
+from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.processes.wire import error_from_json, error_to_json
+
+
+def ask(module: str, spec: ProblemSpec, *words: str, purpose: str, limit_s: float, card: str = "") -> dict[str, Any]:
+    """What the module replies. Of several GPUs it sees the `card` alone, where one is named by UUID.
+
+    Raises `ProblemError` where the problem does not run.
+    """
+    command = [sys.executable, "-m", module, json.dumps(spec.to_json()), *words]
+    environment = os.environ | ({VISIBLE: card} if card else {})
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=limit_s, stdin=subprocess.DEVNULL, env=environment
+        )
+    except subprocess.TimeoutExpired as error:
+        raise InstrumentError(f"{purpose} took more than {limit_s:.0f} s", where=spec.path) from error
+    lines = done.stdout.splitlines()
+    if done.returncode != 0 or not lines:
+        raise InstrumentError(f"{purpose} failed:\n{done.stderr[-2000:]}", where=spec.path)
+    answer: dict[str, Any] = json.loads(lines[-1])
+    if "error" in answer:
+        raise error_from_json(answer["error"])
+    return answer
+
+
+def reply(examine: Callable[[], Mapping[str, Any]]) -> None:
+    """Print what was found, or the error that says why nothing was."""
+    try:
+        answer = dict(examine())
+    except TritonAgentError as error:
+        answer = {"error": error_to_json(error)}
+    print("\n" + json.dumps(answer))

@@ -1,0 +1,77 @@
+"""Which runs a command is about: by id, problem, policy, how they ended, when they began."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import re
+
+from triton_agent.memory.listing import RunFilter, RunState, RunSummary
+from triton_agent.memory.store import Store
+from triton_agent.runs.cli.store_option import run_id
+from triton_agent.tools.errors import UsageError
+
+_AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([mhdw])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What was said on the command line; empty means every run."""
+
+    ids: tuple[str, ...] = ()
+    """Ids, beginnings of them, or `last`."""
+    problem: str | None = None
+    """Its name, its fingerprint, or the beginning of its digest."""
+    policy: str | None = None
+    status: str | None = None
+    """`open`, `ended`, or a stop reason."""
+    since: str | None = None
+    before: str | None = None
+    limit: int | None = None
+
+    @property
+    def is_everything(self) -> bool:
+        """True if nothing was said."""
+        return self == Selection()
+
+
+def select_runs(store: Store, chosen: Selection) -> list[RunSummary]:
+    """The runs that fit everything that was said, the newest first."""
+    if chosen.limit is not None and chosen.limit < 0:
+        raise UsageError(f"--limit {chosen.limit}", remedy="a number of runs; 0: all")
+    now = datetime.datetime.now(datetime.UTC)
+    since = None if chosen.since is None else parse_moment(chosen.since, "--since", now)
+    before = None if chosen.before is None else parse_moment(chosen.before, "--older-than", now)
+    states = {state.value: state for state in RunState}
+    ids = {run_id(store, name) for name in chosen.ids}
+    stopped_so = chosen.status if chosen.status not in (None, *states) else None
+    filtered_here = bool(ids or before or stopped_so)
+    wanted = RunFilter(
+        problem=chosen.problem,
+        policy=chosen.policy,
+        state=states.get(chosen.status or ""),
+        since=since,
+        limit=None if filtered_here else chosen.limit,
+    )
+    found = [
+        run
+        for run in store.runs(wanted)
+        if (not ids or run.id in ids)
+        and (before is None or run.started_at < before)
+        and (stopped_so is None or run.stop_reason == stopped_so)
+    ]
+    return found[: chosen.limit] if chosen.limit is not None else found
+
+
+def parse_moment(text: str, option: str, now: datetime.datetime) -> datetime.datetime:
+    """A date, a date with a time (local unless it says otherwise), or an age before `now`."""
+    if found := _AGE.fullmatch(text.strip()):
+        try:
+            return now - datetime.timedelta(**{_UNITS[found[2]]: float(found[1])})
+        except OverflowError:
+            raise UsageError(f"{option} {text} is too long ago") from None
+    try:
+        return datetime.datetime.fromisoformat(text.strip()).astimezone(datetime.UTC)
+    except (ValueError, OverflowError):
+        raise UsageError(f"{option} {text}", remedy="a date as 2026-01-31, or an age as 90m, 12h, 7d, 4w") from None

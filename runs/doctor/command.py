@@ -1,0 +1,70 @@
+"""`triton-agent doctor`: what this machine can do, and what to install for more. The page and its exit code.
+
+What is looked at, and how, is in `examination.py`. Changes nothing on the machine.
+"""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from triton_agent.runs.cli import console, exit_codes
+from triton_agent.runs.doctor.checkup import Check, Section, State
+from triton_agent.tools.results import to_json
+from triton_agent.tools.versions import require_supported
+
+MARKS = {
+    State.OK: "[green]ok[/]",
+    State.ABSENT: "[yellow]missing[/]",
+    State.WEAK: "[yellow]weak[/]",
+    State.BROKEN: "[red]broken[/]",
+    State.FACT: "",
+}
+
+
+def run(*, json: bool) -> int:
+    """Examine and show; 0 where kernels can be judged on this machine's processors, 2 where not."""
+    if sys.platform != "linux":
+        require_supported()  # says what to use instead; the examination needs modules that only Linux has
+    from triton_agent.runs.doctor.examination import examine
+
+    sections = examine()
+    broken = [check for section in sections for check in section.checks if check.state is State.BROKEN]
+    if json:
+        report = {
+            "can_evaluate": not broken,
+            "sections": {section.name: to_json(section.checks) for section in sections},
+        }
+        print(json_text.dumps(report, allow_nan=False))
+    else:
+        _show(console.results(), sections, broken)
+    return exit_codes.USAGE if broken else exit_codes.GOOD
+
+
+def _show(out: Console, sections: Sequence[Section], broken: Sequence[Check]) -> None:
+    for section in sections:
+        out.print(f"[bold]{section.name}[/]")
+        out.print(_table(section.checks))
+    if broken:
+        out.print(f"[red]Kernels cannot be judged here[/]: {escape(', '.join(check.name for check in broken))}.")
+    else:
+        out.print(
+            "[green]Kernels can be judged here[/]: triton-agent evaluate examples/softmax.py examples/softmax_*.py"
+        )
+
+
+def _table(checks: Sequence[Check]) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
+    table.add_column(min_width=7)
+    table.add_column(min_width=22, no_wrap=True)
+    table.add_column(overflow="fold")
+    for check in checks:
+        table.add_row(MARKS[check.state], escape(check.name), escape(check.seen))
+        if check.advice:
+            table.add_row("", "", f"[dim]{escape(check.advice)}[/]")
+    return table

@@ -1,0 +1,200 @@
+"""The command around `optimize`: options in, result on stdout, exit code out."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import json as json_text
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from triton_agent.agent.settings import StopReason
+from triton_agent.memory.records import Run
+from triton_agent.memory.store import Store
+from triton_agent.policy.author.emit.wording import LEFT_OUT
+from triton_agent.policy.builtin import why_nothing
+from triton_agent.policy.ranking import standing
+from triton_agent.runs.cli import console, exit_codes
+from triton_agent.runs.cli.devices import choose
+from triton_agent.runs.cli.policies import DEFAULT
+from triton_agent.runs.cli.store_option import run_id
+from triton_agent.runs.optimize.promote import promote
+from triton_agent.runs.optimize.request import OptimizeRequest, parse_seconds
+from triton_agent.runs.optimize.run import Outcome, as_json, optimize, spent_on_models, why_it_ended
+from triton_agent.runs.optimize.screen import Screen, figure_of, make_screen
+from triton_agent.runs.optimize.written_report import write_report
+from triton_agent.runs.ship.shipped import output_folder
+from triton_agent.tools.compile.targets import parse_target
+from triton_agent.tools.errors import InstrumentError, UsageError
+from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.results import Timing
+from triton_agent.tools.versions import require_supported
+
+LEFT_OUT_SHOWN = 8
+"""Lines on what stays torch's; the plan has all."""
+
+
+def run(
+    given: Mapping[str, Any],
+    *,
+    out: str | None,
+    resume: str | None,
+    store: str | None,
+    json: bool,
+    nursery: Nursery | None = None,
+) -> int:
+    """A new run, or an earlier one taken up. The nursery is for a run that names no card by number."""
+    for warning in require_supported():
+        console.progress().print(f"warning: {warning}")
+    screen = make_screen(as_json=json)
+    with Store.open(store) as opened:
+        known = opened.run(run_id(opened, resume)) if resume else None
+        request = _moved(OptimizeRequest.from_json(known.settings), given) if known else _request(given)
+        folder, taken_up = Path(out) if out else None, known.id if known else None
+        outcome = asyncio.run(_optimized(request, opened, screen, folder, taken_up, json, nursery))
+        return hand_over(opened, outcome, out=out, json=json)
+
+
+async def _optimized(
+    request: OptimizeRequest,
+    store: Store,
+    screen: Screen,
+    folder: Path | None,
+    resume: str | None,
+    json: bool,
+    nursery: Nursery | None,
+) -> Outcome:
+    """The model as one, or by parts."""
+    if not request.parts:
+        return await optimize(request, store, screen, out=folder, resume=resume, nursery=nursery)
+    from triton_agent.runs.optimize.whole_model import optimize_by_parts  # needs torch, which takes seconds to import
+
+    another = functools.partial(make_screen, as_json=json)
+    return await optimize_by_parts(
+        request, store, screen, another_screen=another, out=folder, resume=resume, nursery=nursery
+    )
+
+
+def run_promote(name: str, *, out: str | None, store: str | None, json: bool) -> int:
+    """`triton-agent promote`."""
+    screen = make_screen(as_json=json)
+    with Store.open(store) as opened:
+        known = opened.run(run_id(opened, name))
+        folder = output_folder(out, known)
+        outcome = asyncio.run(promote(opened, known.id, screen, folder))
+        return hand_over(opened, outcome, out=out, json=json)
+
+
+def hand_over(store: Store, outcome: Outcome, *, out: str | None, json: bool) -> int:
+    """The report, the last words, and the exit code of a run that has ended."""
+    if outcome.end.stop_reason == StopReason.INSTRUMENT:
+        raise InstrumentError(
+            "nothing could be measured, several turns in a row",
+            remedy=f"see `triton-agent runs show {outcome.run.id}`",
+        )
+    report = write_report(store, outcome, output_folder(out, outcome.run))
+    if json:
+        print(json_text.dumps(as_json(outcome) | {"report": str(report)}, allow_nan=False))
+    else:
+        _show(outcome, report)
+    if outcome.shipped is None and outcome.end.stop_reason == StopReason.POLICY_FAILED:
+        return exit_codes.NOT_MEASURED
+    return exit_codes.GOOD if outcome.shipped else exit_codes.NOT_PASSED
+
+
+def _request(given: Mapping[str, Any]) -> OptimizeRequest:
+    if not given["problem"]:
+        raise UsageError("nothing to optimize", remedy="name a file, or an earlier run with --resume RUN")
+    fields = {key: value for key, value in given.items() if key != "budget"}
+    parse_target(given["target"])
+    chosen = choose(given["device"])
+    where = {"device": chosen.device, "cards": chosen.cards}
+    return OptimizeRequest(**fields | where | {"seconds": parse_seconds(given["budget"])})
+
+
+def _moved(request: OptimizeRequest, given: Mapping[str, Any]) -> OptimizeRequest:
+    """A run that is taken up goes on as it was asked for; a server, where its key is, and cards may have changed."""
+    changed = {name: given[name] for name in ("base_url", "api_key_env") if given.get(name) is not None}
+    if request.device == "cuda" and given["device"].startswith("cuda"):
+        changed["cards"] = choose(given["device"]).cards
+    return dataclasses.replace(request, **changed)
+
+
+def _why_none(run: Run) -> list[str]:
+    """What there is to say of a run without a kernel that passed."""
+    request = OptimizeRequest.from_json(run.settings)
+    reason = why_nothing(run.problem, request.loop().rules) if DEFAULT in run.policy.split(",") else ""
+    if not reason:
+        return [f"no kernel passed; the attempts and their verdicts: triton-agent runs show {run.id}"]
+    lines = [f"the built-in author has no kernel for it: {reason}"]
+    if any(graph.get("data_dependent") for graph in run.problem.graphs) and not request.parts:
+        lines.append("with --parts the submodules that do not look at values are optimized one by one")
+    return lines
+
+
+def _left_out(plan: str) -> list[str]:
+    """What the built-in author's plan says it has no kernels for, a line each."""
+    lines = [line.removeprefix(LEFT_OUT).rstrip(".") for line in plan.splitlines() if line.startswith(LEFT_OUT)]
+    more = len(lines) - LEFT_OUT_SHOWN
+    return lines[:LEFT_OUT_SHOWN] + ([f"and {more} more: triton-agent runs show"] if more > 0 else [])
+
+
+def _show(outcome: Outcome, report: Path) -> None:
+    screen, best, shipped = console.results(), outcome.best, outcome.shipped
+    screen.print(f"\nended: {why_it_ended(outcome.end)}; run {outcome.run.id}")
+    for name, what in outcome.end.summary.get("failed", {}).items():
+        screen.print(f"{name} could not be asked: {what}", markup=False)
+    if outcome.end.stop_reason == StopReason.POLICY_FAILED:
+        screen.print(f"once it can: triton-agent optimize --resume {outcome.run.id}", markup=False)
+    if spent := spent_on_models(outcome.end, outcome.run):
+        screen.print(spent, markup=False)
+    if best is None:
+        for line in _why_none(outcome.run):
+            screen.print(line, markup=False, soft_wrap=True)
+        return
+    screen.print(f"best: {best.attempt.key}  {figure_of(best)}", markup=False)
+    for line in _left_out(best.attempt.plan):
+        screen.print(f"  {line}", markup=False, soft_wrap=True)
+    timings = shipped.evaluation.timings if shipped else best.evaluation.timings if best.evaluation else ()
+    if timings:
+        screen.print(_timing_table(timings))
+    if shipped is not None and (worst := standing(shipped.evaluation).worst):
+        gain = "gains nothing: the reference runs" if worst.speedup.median == 1 else f"{worst.speedup.median:.2f}x"
+        screen.print(f"the least gain, at {worst.name}: {gain}", markup=False)
+    if shipped is None:
+        screen.print("nothing is shipped" + (": the reference is as fast" if timings else ""))
+    elif shipped.draft:
+        screen.print(f"[bold]draft[/] {escape(str(shipped.path))}")
+        screen.print(
+            "verified in the interpreter, speed not measured: it runs the reference until its kernels are asked for\n"
+            f"on a machine with a GPU: triton-agent promote {outcome.run.id}",
+            markup=False,
+        )
+    else:
+        screen.print(f"[bold green]shipped[/] {escape(str(shipped.path))}")
+    screen.print(f"report {escape(str(report))}")
+
+
+def _timing_table(timings: tuple[Timing, ...]) -> Table:
+    table = Table(box=None)
+    several = any(item.input_set for item in timings)
+    words = ("inputs",) * several + ("against", "time")
+    for heading in (*words, "reference ms", "shipped ms", "speed-up", "95% interval"):
+        table.add_column(heading, justify="left" if heading in words else "right")
+    for item in timings:
+        speedup = item.speedup
+        table.add_row(
+            *((escape(item.input_set or "all sets"),) * several),
+            item.baseline,
+            item.kind,
+            f"{item.baseline_ms.median:.4f}",
+            f"{item.candidate_ms.median:.4f}",
+            f"{speedup.median:.2f}x",
+            f"{speedup.low:.2f} to {speedup.high:.2f}",
+        )
+    return table

@@ -1,0 +1,65 @@
+"""`triton-agent promote RUN`: measures the best of a run that had no GPU, on one that has, and ships what is faster.
+
+The drafts' verdicts were reached in an interpreter; here each of the best few is judged anew, in full and with the
+clock, and the new verdicts are kept beside the old ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from pathlib import Path
+
+from triton_agent.agent import search
+from triton_agent.agent.ledger import Ledger
+from triton_agent.memory.records import Machine, RunEnd
+from triton_agent.memory.store import Store
+from triton_agent.policy.episode import Graded, grade
+from triton_agent.runs.cli.devices import choose
+from triton_agent.runs.history.stored_problem import restored
+from triton_agent.runs.optimize.request import OptimizeRequest
+from triton_agent.runs.optimize.run import Outcome, machine_here
+from triton_agent.runs.optimize.screen import Screen, figure_of
+from triton_agent.runs.ship.shipped import ship_best
+from triton_agent.tools.errors import NotJudgeableHere, UsageError
+from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_for
+from triton_agent.tools.machine.hardware import visible_gpus
+
+CANDIDATES = 4
+"""Drafts that are measured. The one that moves the fewest bytes need not be the fastest, but seldom ranks low."""
+
+
+async def promote(store: Store, name: str, screen: Screen, folder: Path) -> Outcome:
+    """Judge the run's best on this machine's GPU, and ship the fastest."""
+    if not visible_gpus():
+        raise NotJudgeableHere("no GPU was found, so nothing can be measured", remedy="see `triton-agent doctor`")
+    ledger = Ledger.take_up(store, name)
+    end = store.end(ledger.run.id)
+    drafts = search.beam(ledger.history(), CANDIDATES)
+    if end is None or not drafts:
+        raise UsageError(
+            f"run {ledger.run.id} has nothing to promote" if end else f"run {ledger.run.id} has not ended",
+            remedy=f"see `triton-agent runs show {ledger.run.id}`",
+        )
+    request = dataclasses.replace(OptimizeRequest.from_json(ledger.run.settings), device="cuda", cards="")
+    spec = restored(ledger.run.problem, folder)
+    machine = machine_here(request.seed, choose("cuda"))
+    screen.say(f"measuring the best {len(drafts)} of run {ledger.run.id} on {machine.gpu}")
+    with await asyncio.to_thread(evaluator_for, spec, request.judging()) as evaluator:
+        graded = [await _measured(item, evaluator, store, machine, screen) for item in drafts]
+        best = search.best_of([item for item in graded if item.standing.speedup is not None])
+        shipped = best and await ship_best(spec, ledger.run, best, evaluator, request, folder, screen)
+    return Outcome(run=ledger.run, end=_ended(end, best), best=best, shipped=shipped or None)
+
+
+async def _measured(item: Graded, evaluator: AnyEvaluator, store: Store, machine: Machine, screen: Screen) -> Graded:
+    grading = await grade(item.attempt, evaluator, machine)
+    store.add_grading(grading)
+    graded = Graded(attempt=item.attempt, grading=grading)
+    status = grading.evaluation.status if grading.evaluation else "not measured"
+    screen.say(f"  {item.attempt.key.rpartition('/')[2]:6} {status:14} {figure_of(graded)}")
+    return graded
+
+
+def _ended(end: RunEnd, best: Graded | None) -> RunEnd:
+    return dataclasses.replace(end, best=best.attempt.key if best else None)

@@ -1,0 +1,128 @@
+"""What `triton-agent optimize` was asked for: read off the command line, checked, stored with the run, read back."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+
+from triton_agent.agent.settings import LoopSettings
+from triton_agent.memory.observation import Rules
+from triton_agent.runs.cli.model_options import ModelOptions
+from triton_agent.runs.cli.policies import DEFAULT, asks_models
+from triton_agent.tools.errors import UsageError
+from triton_agent.tools.evaluate.evaluator import EvaluatorSettings
+from triton_agent.tools.problem.input_spec import InputSet
+from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
+
+COMPARED_WITH = ("compile",)
+"""What a measured speed-up is stated against, beside the reference as it is."""
+UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizeRequest(ModelOptions):
+    """Everything that decides how a run goes; where results are shown and written is not in it."""
+
+    problem: str
+    init: str | None = None
+    inputs: tuple[str, ...] = ()
+    inputs_file: str | None = None
+    sets: tuple[InputSet, ...] = ()
+    policy: str = DEFAULT
+    device: str = "cpu"
+    cards: str = ""
+    """Which of the visible GPUs share the verdicts, as `--device` says it behind the colon; empty for the first."""
+    target: str = "cuda:90"
+    own_kernels: bool = False
+    turns: int = 12
+    parallel: int = 4
+    seconds: float | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    seed: int = 0
+    timeout_s: float = 120.0
+    shapes: str = "family"
+    parts: bool = False
+    """True if the model is optimized by its submodules."""
+    part_of: str = ""
+    """The run of the whole model, where this one is about a part of it."""
+
+    def model_options(self) -> ModelOptions:
+        """How language models are asked."""
+        if self.max_cost is not None and self.price is None and asks_models(self.policy):
+            raise UsageError(f"--max-cost {self.max_cost} without a price", remedy="--price IN,OUT per million tokens")
+        return self
+
+    def spec(self) -> ProblemSpec:
+        """The problem as it was asked for."""
+        if self.parts and len(self.sets) > 1:
+            raise UsageError(
+                "--parts takes a model by one call, not by several sets of inputs",
+                remedy="leave out --parts, or keep the set that matters most",
+            )
+        return parse_problem(
+            self.problem, init=self.init, inputs=self.inputs, inputs_file=self.inputs_file, sets=self.sets
+        )
+
+    def loop(self) -> LoopSettings:
+        """How to search."""
+        for name, value in (("--turns", self.turns), ("--parallel", self.parallel)):
+            if value < 1:
+                raise UsageError(f"{name} {value}", remedy="at least 1")
+        for name, limit in (("--max-tokens", self.max_tokens), ("--max-cost", self.max_cost)):
+            if limit is not None and limit <= 0:
+                raise UsageError(f"{name} {limit}", remedy="a positive number, or leave it out for no limit")
+        return LoopSettings(
+            rules=Rules(allow_library=not self.own_kernels, target=self.target),
+            turns=self.turns,
+            parallel=self.parallel,
+            seconds=self.seconds,
+            max_tokens=self.max_tokens,
+            max_cost=self.max_cost,
+            seed=self.seed,
+        )
+
+    def judging(self, card: str = "") -> EvaluatorSettings:
+        """How to judge, on the GPU of that UUID."""
+        return EvaluatorSettings(
+            device=self.device,
+            card=card,
+            target=self.target,
+            allow_library=not self.own_kernels,
+            shapes=self.shapes,
+            baselines=COMPARED_WITH if self.device == "cuda" else (),
+        ).within(self.timeout_s)
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self) | {
+            "inputs": list(self.inputs),
+            "sets": [item.to_json() for item in self.sets],
+            "problem": str(_absolute(self.problem)),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> OptimizeRequest:
+        known = {field.name for field in dataclasses.fields(cls)}
+        calls = {
+            "inputs": tuple(data.get("inputs", ())),
+            "sets": tuple(map(InputSet.from_json, data.get("sets", ()))),
+        }
+        return cls(**{key: value for key, value in data.items() if key in known} | calls)
+
+
+def _absolute(target: str) -> str:
+    """So that the run can go on from another folder."""
+    path, colon, class_name = target.rpartition(":") if not Path(target).exists() else (target, "", "")
+    return f"{Path(path or target).resolve()}{colon}{class_name}"
+
+
+def parse_seconds(text: str | None) -> float | None:
+    """`90`, `90s`, `10m`, `1.5h`."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smh]?)\s*", text)
+    if not found or float(found[1]) <= 0:
+        raise UsageError(f"--budget {text}", remedy="a time such as 90s, 10m or 1h")
+    return float(found[1]) * UNITS_S[found[2]]

@@ -1,0 +1,317 @@
+"""`triton-agent optimize`: from a model's file to a drop-in file that is proven right and, on a GPU, measured faster.
+
+Wires what the other folders bring: evaluator, store, policies, loop; then ships the best (`shipping/`), judged once
+more as it is shipped. Everything a run learns is in the store, so `--resume` goes on after a crash, a kill or Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import datetime
+import importlib
+import os
+import secrets
+import signal
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from triton_agent.agent import search
+from triton_agent.agent.ledger import Ledger
+from triton_agent.agent.pool import Pool
+from triton_agent.agent.settings import GO_ON, MEANS, LoopSettings, StopReason
+from triton_agent.memory.observation import Lesson, ProblemView
+from triton_agent.memory.recall import recall
+from triton_agent.memory.records import Machine, Run, RunEnd, new_run_id, run_of
+from triton_agent.memory.store import Store
+from triton_agent.policy.episode import Graded
+from triton_agent.policy.protocol import Policy
+from triton_agent.policy.ranking import standing
+from triton_agent.runs.cli.devices import Chosen, chosen_before
+from triton_agent.runs.cli.policies import make_policies
+from triton_agent.runs.optimize.cards import opened_on
+from triton_agent.runs.optimize.request import OptimizeRequest
+from triton_agent.runs.optimize.screen import Screen
+from triton_agent.runs.parts import choosing
+from triton_agent.runs.parts.tally import Tally
+from triton_agent.runs.ship.shipped import Shipped, output_folder, ship_best
+from triton_agent.tools.errors import InstrumentError, UsageError
+from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_for
+from triton_agent.tools.machine.hardware import Gpu
+from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.results import to_json
+from triton_agent.tools.versions import project_version
+
+if TYPE_CHECKING:
+    from triton_agent.agent.loop import Loop
+
+TRACING = "LANGSMITH_TRACING"
+"""Of langgraph's vendor; nothing is sent anywhere unless the user's own environment says otherwise."""
+
+
+Preparation = Callable[[Ledger, LoopSettings], Awaitable[tuple[list[Policy], LoopSettings]]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a run ended, and what came of it."""
+
+    run: Run
+    end: RunEnd
+    best: Graded | None
+    shipped: Shipped | None
+    """None where nothing was good enough."""
+    parts: Tally | None = None
+    """Of a whole model by parts."""
+
+
+async def optimize(
+    request: OptimizeRequest,
+    store: Store,
+    screen: Screen,
+    *,
+    out: Path | None = None,
+    resume: str | None = None,
+    fork: str | None = None,
+    policies: list[Policy] | None = None,
+    prepare: Preparation | None = None,
+    shipping: bool = True,
+    nursery: Nursery | None = None,
+) -> Outcome:
+    """A whole run, also from where an earlier one stands (`resume`), or as a new one from one of its attempts (`fork`).
+
+    Policies may be given ready made; else they are what the request names. `prepare` is called once the run is in the
+    store, and says who writes instead, and within what settings. Without `shipping` the best stays in the store.
+    A `nursery` serves where no card is named by number.
+    """
+    os.environ.setdefault(TRACING, "false")
+    spec = request.spec()
+    origin = run_of(fork) if fork else resume
+    if origin is not None:
+        _require_unchanged(store.run(origin), spec)
+    settings, chosen = request.loop(), chosen_before(request.device, request.cards)
+    ready = policies if policies is not None else make_policies(request.policy, request.model_options())
+    screen.say(f"reading {spec.name}: running the reference, finding sizes to check at")
+
+    def judging_on(card: str) -> contextlib.AbstractContextManager[AnyEvaluator]:
+        return evaluator_for(spec, request.judging(card), nursery=None if card else nursery)
+
+    asyncio.get_running_loop().call_soon(_get_ready)  # while the evaluators are waited for
+    async with opened_on(chosen.uuids, judging_on, screen.say) as evaluators:
+        taken_up = Ledger.take_up(store, resume) if resume else None
+        ledger = taken_up or _begin(store, spec, evaluators[0], request, fork, chosen.gpus)
+        if prepare is not None:
+            ready, settings = await prepare(ledger, settings)
+        screen.begin(ledger, settings, _title(ledger.run, settings, len(evaluators)))
+        suggestion = choosing.suggestion(ledger.run.problem.graphs)
+        if suggestion and not (request.parts or request.part_of or request.own_kernels):
+            screen.say(suggestion)
+        try:
+            judges: Pool[AnyEvaluator] = Pool(evaluators)
+            await _drive(ledger, ready, judges, settings, store, screen, machine_here(settings.seed, chosen))
+            best = search.best_of(ledger.history())
+            shipped = None
+            if best is not None and shipping:
+                folder = output_folder(out, ledger.run)
+                shipped = await _shipped(spec, ledger.run, best, judges.members, request, folder, screen)
+        finally:
+            screen.close()
+            for policy in ready:
+                await policy.close()
+    end = store.end(ledger.run.id)
+    assert end is not None
+    return Outcome(run=ledger.run, end=end, best=best, shipped=shipped)
+
+
+async def _shipped(
+    spec: ProblemSpec,
+    run: Run,
+    best: Graded,
+    evaluators: list[AnyEvaluator],
+    request: OptimizeRequest,
+    folder: Path,
+    screen: Screen,
+) -> Shipped | None:
+    """All that is said of a file was measured on one card; where that fails, on the next."""
+    for number, evaluator in enumerate(evaluators, start=1):
+        try:
+            return await ship_best(spec, run, best, evaluator, request, folder, screen)
+        except InstrumentError as error:
+            if number == len(evaluators):
+                raise
+            screen.say(f"{evaluator.facts.place} failed, the next one is asked: {error.what}")
+    return None
+
+
+def _require_unchanged(earlier: Run, spec: ProblemSpec) -> None:
+    if earlier.problem.digest != spec.digest:
+        raise UsageError(
+            f"the problem of run {earlier.id} has changed since",
+            where=spec.path,
+            remedy="put the file back as it was, or begin a new run",
+        )
+
+
+def _begin(
+    store: Store,
+    spec: ProblemSpec,
+    evaluator: AnyEvaluator,
+    request: OptimizeRequest,
+    fork: str | None,
+    cards: Sequence[Gpu],
+) -> Ledger:
+    now = datetime.datetime.now(datetime.UTC)
+    run = Run(
+        id=new_run_id(now, secrets.token_hex(8)),
+        problem=ProblemView.of(spec, evaluator.facts, cards),
+        policy=request.policy,
+        settings=request.to_json(),
+        started_at=now,
+        forked_from=fork,
+        commit=project_version(),
+    )
+    return Ledger.begin(store, run)
+
+
+def _get_ready() -> None:
+    """LangGraph takes a second or more, and git some tenths; what is wrong is raised where they are used.
+
+    Torch takes three: who writes kernels asks it about operators, and it is imported beside all else until then.
+    """
+    threading.Thread(target=_import_torch, name="torch").start()
+    with contextlib.suppress(ImportError):
+        for module in ("agent.loop", "runs.optimize.checkpoints"):
+            importlib.import_module(f"triton_agent.{module}")
+    project_version()
+
+
+def _import_torch() -> None:
+    with contextlib.suppress(Exception):  # it is met again, and told, where torch is used
+        importlib.import_module("torch")
+
+
+async def _drive(
+    ledger: Ledger,
+    policies: list[Policy],
+    judges: Pool[AnyEvaluator],
+    settings: LoopSettings,
+    store: Store,
+    screen: Screen,
+    machine: Machine,
+) -> None:
+    end = ledger.ended()
+    if end is not None and end.stop_reason not in GO_ON:
+        screen.say(f"the run has ended: {why_it_ended(end)}; what is left is to ship its best")
+        return
+    _require_one_model(ledger, judges.members[0].facts.device)
+
+    def lessons() -> tuple[Lesson, ...]:
+        return tuple(recall(store, ledger.run.problem))
+
+    from triton_agent.agent.loop import Loop
+    from triton_agent.runs.optimize.checkpoints import checkpointer
+
+    async with checkpointer(store) as saver:
+        loop = Loop(ledger, policies, judges, settings, recall=lessons, machine=machine, checkpointer=saver)
+        async with _interruptible(loop, screen):
+            async for event in loop.events():
+                screen.event(event)
+        await saver.adelete_thread(ledger.run.id)  # it has ended; the store knows all that is worth knowing
+
+
+def _require_one_model(ledger: Ledger, device: str) -> None:
+    """The best of a run is found by comparing speed-ups, and those on one model say little of another's."""
+    measured = {item.evaluation.environment.device for item in ledger.history() if item.evaluation is not None}
+    others = sorted(measured - {device, "", "cpu"})
+    if others and device != "cpu":
+        raise UsageError(
+            f"run {ledger.run.id} was measured on {', '.join(others)}, and this is {device}",
+            remedy=f"go on with it there, or from one of its attempts as a new run: `triton-agent replay "
+            f"{ledger.run.id} --fork TURN.ANSWER`",
+        )
+
+
+def machine_here(seed: int, chosen: Chosen) -> Machine:
+    """Where gradings are being made; several cards are of one model."""
+    gpu = next(iter(chosen.gpus), None)
+    return Machine(
+        gpu=gpu.name if gpu else "", driver=(gpu.driver or "") if gpu else "", commit=project_version(), seed=seed
+    )
+
+
+@contextlib.asynccontextmanager
+async def _interruptible(loop: Loop, screen: Screen) -> AsyncIterator[None]:
+    """The first Ctrl-C ends the run after the evaluations under way; the second ends it at once."""
+    events = asyncio.get_running_loop()
+    before = signal.getsignal(signal.SIGINT)
+
+    def first() -> None:
+        screen.say("finishing what is being evaluated; press Ctrl-C again to stop at once")
+        loop.stop()
+        events.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, before if callable(before) else signal.default_int_handler)
+
+    try:
+        events.add_signal_handler(signal.SIGINT, first)
+        handled = True
+    except (ValueError, RuntimeError, NotImplementedError):  # not in the main thread: whoever is there decides
+        handled = False
+    try:
+        yield
+    finally:
+        if handled:
+            events.remove_signal_handler(signal.SIGINT)
+            signal.signal(signal.SIGINT, before if before is not None else signal.default_int_handler)
+
+
+def _title(run: Run, settings: LoopSettings, cards: int) -> str:
+    problem = run.problem
+    mode = "library calls allowed beside an own kernel" if settings.rules.allow_library else "own kernels only"
+    device = f"{cards} cards, each {problem.device}" if cards > 1 else problem.device
+    floor = f"fewest bytes {problem.floor_bytes:,}, flops {problem.floor_flops:,}"
+    where = "the interpreter (no GPU: what comes out is a draft)" if problem.device == "cpu" else device
+    return "\n".join(
+        (f"{problem.name}  run {run.id}  policy {run.policy}", f"on {where}; {mode}; {floor}", *problem.notes)
+    )
+
+
+def why_it_ended(end: RunEnd) -> str:
+    """In words."""
+    with contextlib.suppress(ValueError):
+        return MEANS[StopReason(end.stop_reason)]
+    return end.stop_reason
+
+
+def spent_on_models(end: RunEnd, run: Run) -> str:
+    """Tokens and money, where there were any."""
+    spent = end.summary.get("spent", {})
+    if not spent.get("tokens"):
+        return ""
+    known = run.settings.get("price") is not None
+    cost = f"cost {spent['cost']:.4g}" if known else "cost unknown without --price"
+    return f"asked and answered: {spent['tokens']:,} tokens, {cost}"
+
+
+def as_json(outcome: Outcome) -> dict[str, Any]:
+    """The last line of `--json`."""
+    best, shipped = outcome.best, outcome.shipped
+    speedup = best.standing.speedup if best else None
+    worst = standing(shipped.evaluation if shipped else best.evaluation).worst if best else None
+    return {
+        "kind": "outcome",
+        "run": outcome.run.id,
+        "stop_reason": outcome.end.stop_reason,
+        "best": best.attempt.key if best else None,
+        "speedup": dataclasses.asdict(speedup) if speedup else None,
+        "worst": {"set": worst.name, "speedup": dataclasses.asdict(worst.speedup)} if worst else None,
+        "file": str(shipped.path) if shipped else None,
+        "draft": shipped.draft if shipped else None,
+        "timings": to_json(shipped.evaluation.timings) if shipped else [],
+        "parts": dataclasses.asdict(outcome.parts) if outcome.parts else None,
+        "spent": outcome.end.summary.get("spent", {}),
+        "failed": outcome.end.summary.get("failed", {}),
+    }

@@ -1,0 +1,22 @@
+"""The report of a run that has just ended, beside what it shipped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from triton_agent.memory.store import Store
+from triton_agent.runs.cli.store_option import load_history
+from triton_agent.runs.optimize.run import Outcome
+from triton_agent.runs.report.command import write
+from triton_agent.runs.report.page import render_report
+from triton_agent.runs.report.view import RunView
+
+
+def write_report(store: Store, outcome: Outcome, folder: Path) -> Path:
+    """`report.html` in that folder."""
+    history = load_history(store, outcome.run.id)
+    page = render_report(RunView(history=history, shipped=outcome.shipped.evaluation if outcome.shipped else None))
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "report.html"
+    write(path, page)
+    return path

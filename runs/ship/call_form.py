@@ -1,0 +1,229 @@
+"""Finds how a problem's model is made and called, by making and calling it in a process of its own.
+
+    find(spec) -> CallForm
+    find_all(spec) -> {name of a set of inputs: CallForm}
+
+The problem's file runs there with the user's rights, as it does in the checker; no candidate does. Tensors are fake
+where the reference runs on them, so that large problems cost nothing; else they are real.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import dataclasses
+import inspect
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from triton_agent.runs.cli.own_process import ask, reply
+from triton_agent.runs.ship.facts import Call, CallForm, TensorForm
+from triton_agent.tools.problem.problem import ProblemSpec
+
+PROCESS = "triton_agent.runs.ship.call_form"
+TIMEOUT_S = 300.0
+"""As long as the evaluator waits for the reference."""
+SMALL_ELEMENTS = 1 << 24
+"""Inputs and parameters of a model that runs on real tensors within some seconds on one core."""
+
+
+def find(spec: ProblemSpec) -> CallForm:
+    """The form of the problem's own call; raises `ProblemError` where the problem does not run."""
+    return _from_json(ask(PROCESS, spec, purpose="finding out how its model is called", limit_s=TIMEOUT_S))
+
+
+def find_all(spec: ProblemSpec) -> dict[str, CallForm]:
+    """Return the forms by the names of the sets of inputs; a problem with one call has an empty name."""
+    return {item.name: find(spec.at(item)) for item in spec.sets} or {"": find(spec)}
+
+
+def joined(forms: Sequence[CallForm]) -> CallForm:
+    """Return the form of one model that is called in all of these ways."""
+    return dataclasses.replace(forms[0], calls=tuple(call for form in forms for call in form.calls))
+
+
+def _from_json(data: Mapping[str, Any]) -> CallForm:
+    init = ast.literal_eval(data["init"]) if data["init"] is not None else ((), {})
+    return CallForm(
+        init=tuple(init[0]),
+        init_keywords=init[1],
+        literal=data["init"] is not None,
+        parameters=tuple(data["parameters"]),
+        state=tuple((name, _form_from(form)) for name, form in data["state"]),
+        calls=tuple(
+            Call(
+                train=call["train"],
+                arguments=tuple(_argument_from(item) for item in call["arguments"]),
+                results=None if call["results"] is None else tuple(map(_form_from, call["results"])),
+                nest=call["nest"],
+                own_class=call["own_class"],
+            )
+            for call in data["calls"]
+        ),
+    )
+
+
+def _form_from(data: list[Any]) -> TensorForm:
+    return TensorForm(shape=tuple(data[0]), dtype=data[1], strides=tuple(data[2]))
+
+
+def _argument_from(data: Any) -> Any:
+    if "tensor" in data:
+        return _form_from(data["tensor"])
+    if "nest" in data:
+        items = [_argument_from(item) for item in data["items"]]
+        if data["nest"] == "dict":
+            return dict(zip(data["keys"], items))
+        return items if data["nest"] == "list" else tuple(items)
+    return ast.literal_eval(data["value"])
+
+
+# -- in the process of its own -----------------------------------------------------------------------------------------
+
+
+def main(text: str) -> None:
+    """Print the form as one line of JSON."""
+    reply(lambda: _examine(ProblemSpec.from_json(json.loads(text))))
+
+
+def _examine(spec: ProblemSpec) -> dict[str, Any]:
+    import torch
+
+    from triton_agent.tools.reference.reference import load
+
+    reference = load(spec)
+    positional, keywords = reference.init_arguments()
+    with _fake_where_possible(reference) as (model, inputs, is_real):
+        parameters = list(inspect.signature(type(model).forward).parameters)[1:]
+        state = dict(model.named_parameters(remove_duplicate=False))
+        buffers = dict(model.named_buffers(remove_duplicate=False))
+        state |= buffers
+        known = is_real or not buffers
+        calls = [_call(reference, model.train(train), inputs, state, known) for train in (False, True)]
+        written = [[name, _form(tensor)] for name, tensor in state.items() if isinstance(tensor, torch.Tensor)]
+    return {"init": _literal((positional, keywords)), "parameters": parameters, "state": written, "calls": calls}
+
+
+@contextlib.contextmanager
+def _fake_where_possible(reference: Any) -> Iterator[tuple[Any, list[Any], bool]]:
+    """Give the model and its inputs, fake if the reference runs on fake tensors, and whether they are real.
+
+    A small model with buffers is real: batch normalisation changes fake buffers without a sign.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    from triton_agent.tools.processes.tensors import nested_tensors
+
+    try:
+        with FakeTensorMode():
+            model, inputs = reference.make_model(0), reference.make_inputs(0)
+            reference.call(model, inputs)
+            elements = sum(tensor.numel() for tensor in [*nested_tensors(inputs), *model.parameters()])
+            is_real = bool(list(model.buffers())) and elements <= SMALL_ELEMENTS
+    except Exception:  # fake tensors cannot do everything; real ones show the cause
+        is_real = True
+    with contextlib.nullcontext() if is_real else FakeTensorMode():
+        yield reference.make_model(0), reference.make_inputs(0), is_real
+
+
+def _call(reference: Any, model: Any, inputs: list[Any], state: dict[str, Any], changes_show: bool) -> dict[str, Any]:
+    import torch
+
+    from triton_agent.tools.processes.tensors import nested_tensors
+
+    given = [*nested_tensors(inputs), *state.values()]
+    before = [tensor.clone() for tensor in given]
+    versions = [tensor._version for tensor in given]
+    arguments = [_argument(value) for value in inputs]
+    with torch.no_grad():
+        results = reference.call(model, inputs)
+    changed = not changes_show or versions != [tensor._version for tensor in given] or _differ(before, given)
+    nest, tensors = _nest(results)
+    plain = nest is not None and not changed and not _share_memory(tensors, given)
+    flat = all(not isinstance(value, (list, tuple, dict)) for value in inputs) and bool(nested_tensors(inputs[:1]))
+    forms = [_form(tensor) for tensor in tensors] if plain and flat else None
+    return {
+        "train": model.training,
+        "arguments": arguments,
+        "results": forms,
+        "nest": nest or "tensor",
+        "own_class": _own_class(results),
+    }
+
+
+def _own_class(value: Any) -> str:
+    """The first class in a nest of results that is neither a tensor nor plain."""
+    import torch
+
+    if type(value) in (list, tuple):
+        return next(filter(None, map(_own_class, value)), "")
+    if type(value) is dict:
+        odd = next((type(key).__name__ for key in value if type(key) is not str), "")
+        if odd:
+            return f"dictionary with keys of {odd}"
+        return next(filter(None, map(_own_class, value.values())), "")
+    plain = value is None or type(value) in (bool, int, float, str)
+    return "" if plain or isinstance(value, torch.Tensor) else type(value).__name__
+
+
+def _differ(before: list[Any], after: list[Any]) -> bool:
+    """Return whether values changed; fake tensors have none."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    pairs = [(old, new) for old, new in zip(before, after) if not isinstance(new, FakeTensor)]
+    return any(not bool(((old == new) | (old != old)).all()) for old, new in pairs)
+
+
+def _nest(results: Any) -> tuple[str | None, list[Any]]:
+    import torch
+
+    if isinstance(results, torch.Tensor):
+        return "tensor", [results]
+    if type(results) in (tuple, list) and results and all(isinstance(item, torch.Tensor) for item in results):
+        return type(results).__name__, list(results)
+    return None, []
+
+
+def _share_memory(results: list[Any], others: list[Any]) -> bool:
+    places = [tensor.untyped_storage()._cdata for tensor in [*others, *results]]
+    return len(set(places[: len(others)]) | set(places[len(others) :])) < len(set(places[: len(others)])) + len(results)
+
+
+def _form(tensor: Any) -> list[Any]:
+    return [list(map(int, tensor.shape)), str(tensor.dtype).removeprefix("torch."), list(map(int, tensor.stride()))]
+
+
+def _argument(value: Any) -> dict[str, Any]:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return {"tensor": _form(value)}
+    if type(value) in (list, tuple):
+        return {"nest": type(value).__name__, "items": [_argument(item) for item in value]}
+    if type(value) is dict and all(type(key) is str for key in value):
+        return {"nest": "dict", "keys": list(value), "items": [_argument(item) for item in value.values()]}
+    return {"value": _hashable_literal(value) or repr(repr(value))}
+
+
+def _hashable_literal(value: Any) -> str | None:
+    """Return the value's text if it can be hashed, as the guard looks calls up by hash."""
+    try:
+        hash(value)
+    except TypeError:
+        return None
+    return _literal(value)
+
+
+def _literal(value: Any) -> str | None:
+    """Return Python text that makes the value again; None where there is none."""
+    text = repr(value)
+    try:
+        return text if repr(ast.literal_eval(text)) == text else None
+    except (ValueError, SyntaxError):
+        return None
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,464 @@
+"""One tape as two methods of straight-line Python: one that prepares from parameters, and one that is called.
+
+The steps of the tape become lines in the order in which the executor runs them (`executor/program.py`): allocations,
+operators of torch, launches. `plan_body.py` holds the lines and variables, `plan_file.py` puts plans into a file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from triton_agent.runs.ship.facts import NotEmitted
+from triton_agent.runs.ship.plan_body import INDENT, Base, Body, numbers
+from triton_agent.runs.ship.python_text import (
+    Group,
+    Names,
+    Text,
+    attribute,
+    call,
+    kernel_value,
+    lines,
+    literal,
+    prefixed,
+    tuple_of,
+)
+from triton_agent.runs.ship.tape_reading import (
+    is_contiguous,
+    made_by,
+    new_results,
+    returned,
+    views_by_buffer,
+)
+from triton_agent.tools.graph.operators import kind_of
+from triton_agent.tools.kernels.effects import WrittenParameters
+from triton_agent.tools.kernels.kernel import value_from_json
+from triton_agent.tools.processes.tensors import DTYPES
+from triton_agent.tools.tape.outline import Outline, TensorAt
+from triton_agent.tools.tape.slicing import effect_of, operator_of, schema_of
+from triton_agent.tools.tape.tape import (
+    Address,
+    Allocate,
+    Choice,
+    Constant,
+    Constexpr,
+    Descriptor,
+    Launch,
+    Named,
+    Operate,
+    Step,
+    Tape,
+    View,
+    addressed,
+    buffers_in,
+    mentioned,
+    views_of,
+)
+
+VALUES_AT_MOST = 16384
+"""Numbers of a constant that are written down."""
+LAYOUT = "_with_strides"
+ALLOCATOR = "_allocate"
+ATTENTION = "aten._scaled_dot_product_flash_attention_for_cpu.default"
+"""Exists on a CPU only; see `executor/operators.py`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StateTensor:
+    """A parameter or buffer of the reference."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    is_buffer: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """The class and the module around a plan."""
+
+    state: Mapping[str, StateTensor]
+    constructor: Sequence[str]
+    """How each tensor among the constructor's arguments is read."""
+    kernels: Mapping[str, str]
+    """Names of the kernels' functions by identity."""
+    allocating: frozenset[str]
+    """Identities of kernels that need memory of their own."""
+    written: WrittenParameters
+    """Parameters through which a kernel writes."""
+    names: Names
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """The text of a tape."""
+
+    prologue: tuple[str, ...]
+    """Lines of the method that prepares; none where there is nothing to prepare."""
+    body: tuple[str, ...]
+    """Lines of the method that is called; `{prepare}` stands for the name of the other."""
+    parameters: tuple[str, ...]
+    """Names of the call's arguments."""
+
+
+class PlanWriter:
+    """Writes the plan of one tape. `chosen`: the configuration of each autotuned launch, as in `executor.Program`."""
+
+    def __init__(
+        self, tape: Tape, call: Outline, parameters: Sequence[str], around: Surroundings, chosen: Mapping[int, int]
+    ) -> None:
+        self._tape = tape
+        self._around = around
+        self._chosen = chosen
+        self._parameters = tuple(parameters)
+        self._views = views_by_buffer(tape)
+        self._hints = _hints(tape)
+        self._paths = _argument_paths(call, parameters)
+        self._packed = self._packed_state()
+        self._made_once = {number for number, _ in made_by(tape.prologue)} | set(self._packed)
+
+    def plan(self) -> Plan:
+        """Return the text; raise `NotEmitted`."""
+        tape = self._tape
+        used = {number for step in tape.steps for number in mentioned(step)} | {v.buffer for v in returned(tape)}
+        prologue, kept = self._prologue(used)
+        body = self._body = self._begin(tape.steps)
+        body.uses.update(returned(tape))
+        self._enter_inputs(used)
+        self._enter_constructor(used)
+        for name, view in tape.state:
+            if view.buffer in used and view.buffer not in self._packed and view.buffer not in body.bases:
+                self._enter_state(name, view)
+        head = len(body.lines)
+        if kept:
+            body.needs_device = True
+            for base in kept:
+                body.bases[base.view.buffer] = dataclasses.replace(base, name=body.names.fresh(base.name))
+            targets = ", ".join(body.bases[base.view.buffer].name for base in kept)
+            body.line(f"{targets} = self.{{prepare}}(device)")
+        self._steps(tape.steps, len(tape.prologue), stay={view.buffer for view in returned(tape)})
+        self._copy_back()
+        body.line(prefixed("return ", self._returned(tape.tree)))
+        if body.needs_device:
+            body.lines[head:head] = [f"{' ' * INDENT}device = {self._device()}"]
+        return Plan(tuple(prologue), tuple(body.lines), self._parameters)
+
+    def _begin(self, steps: Sequence[Step]) -> Body:
+        names = self._around.names.copy()
+        for name in self._parameters:
+            names.fresh(name)
+        return Body(self._tape, self._views, names, steps)
+
+    # -- before the steps ------------------------------------------------------------------------------------------
+
+    def _prologue(self, used: set[int]) -> tuple[list[str], list[Base]]:
+        """Return the lines that prepare, and the variables that calls use."""
+        tape = self._tape
+        wanted = [number for number in sorted(self._made_once) if number in used]
+        if not wanted:
+            return [], []
+        for step in tape.prologue:
+            if isinstance(step, Operate) and torch.Tag.nondeterministic_seeded in operator_of(step.operator).tags:
+                raise NotEmitted(
+                    f"random numbers drawn before the first call ({step.operator}) are the reference's own"
+                )
+        body = self._body = self._begin(tape.prologue)
+        needed = {number for step in tape.prologue for number in mentioned(step)}
+        self._enter_constructor(needed)
+        sources: dict[int, list[str]] = {}
+        for name, view in tape.state:
+            if view.buffer in self._packed:
+                source = body.names.fresh(name.rpartition(".")[2])
+                sources.setdefault(view.buffer, []).append(source)
+                body.line(f"{source} = {state_path(name)}")
+            elif view.buffer in needed and view.buffer not in body.bases:
+                self._enter_state(name, view)
+        head = len(body.lines)
+        body.indent = INDENT + 4
+        for number in self._packed:
+            if number in used | needed:
+                self._pack(number, sources[number])
+        self._steps(tape.prologue, 0, stay=set(wanted))
+        kept = [body.bases[number] for number in wanted]
+        body.names.fresh("state")
+        watched = [base.name for base in body.bases.values() if not base.is_own]
+        watched += [source for names in sources.values() for source in names]
+        key = tuple_of(["device", *(text for name in watched for text in (f"{name}.data_ptr()", f"{name}._version"))])
+        result = kept[0].name if len(kept) == 1 else tuple_of([base.name for base in kept])
+        return [
+            *body.lines[:head],
+            *lines(prefixed("state = ", key), INDENT),
+            f"{' ' * INDENT}if self.{{prepared}} is None or self.{{prepared}}[0] != state:",
+            *body.lines[head:],
+            *lines(prefixed("self.{prepared} = ", tuple_of(["state", result])), INDENT + 4),
+            f"{' ' * INDENT}return self.{{prepared}}[1]",
+        ], kept
+
+    def _packed_state(self) -> dict[int, list[tuple[str, View]]]:
+        """Find buffers that hold state otherwise than the reference does; they are copied together beforehand."""
+        found: dict[int, list[tuple[str, View]]] = {}
+        for name, view in self._tape.state:
+            found.setdefault(view.buffer, []).append((name, view))
+        packed = {}
+        for number, entries in found.items():
+            view = entries[0][1]
+            alike = all(other == view and self._around.state[name].strides == view.strides for name, other in entries)
+            inside = all(other.end_bytes <= view.end_bytes for other in self._views.get(number, ()))
+            if not (alike and inside and view.offset == 0):
+                packed[number] = entries
+        return packed
+
+    def _pack(self, number: int, sources: Sequence[str]) -> None:
+        """Copy parameters side by side into one buffer."""
+        entries = self._packed[number]
+        view = self._body.covering(number)
+        self._body.make(view, "packed" if len(entries) > 1 else entries[0][0], self._body.empty(view))
+        for source, (_, part) in zip(sources, entries):
+            self._body.line(f"{self._body.tensor(part)}.copy_({source})")
+
+    def _enter_inputs(self, used: set[int]) -> None:
+        """Find variables for the call's tensors: of those that share memory, the one that reaches furthest."""
+        body = self._body
+        for (path, wanted), view in zip(self._paths, self._tape.inputs):
+            if path in self._parameters:
+                name = path
+            elif view.buffer in used:
+                name = body.names.fresh(wanted)
+                body.line(f"{name} = {path}")
+            else:
+                continue
+            body.known.setdefault(view, name)
+            base = body.bases.get(view.buffer)
+            if base is None or view.end_bytes - view.offset > base.view.end_bytes - base.view.offset:
+                body.bases[view.buffer] = Base(name, view, is_own=False)
+
+    def _enter_constructor(self, used: set[int]) -> None:
+        for text, view in zip(self._around.constructor, self._tape.arguments):
+            if view.buffer in used and view.buffer not in self._body.bases:
+                self._body.enter(view, text.rpartition(".")[2], text)
+
+    def _enter_state(self, name: str, view: View) -> None:
+        short = name.rpartition(".")[2]
+        self._body.enter(view, short if self._body.names.is_free(short) else name, state_path(name))
+
+    def _device(self) -> str:
+        """Return the text of the device that the call runs on."""
+        body = self._body
+        if self._paths:
+            return f"{body.known.get(self._tape.inputs[0], self._paths[0][0])}.device"
+        held = [base.name for base in body.bases.values() if not base.is_own]
+        held += [state_path(name) for name, _ in self._tape.state] + list(self._around.constructor)
+        return f"{held[0]}.device" if held else 'torch.device("cuda")'
+
+    # -- steps -----------------------------------------------------------------------------------------------------
+
+    def _steps(self, steps: Sequence[Step], first: int, stay: set[int]) -> None:
+        """Write the steps; `first` is the number of the first one, `stay` the buffers needed behind the last one."""
+        stay = stay | {number for step in steps for number in addressed(step)}
+        ending = {number for number, _ in made_by(steps)} - stay
+        last = {number: at for at, step in enumerate(steps) for number in mentioned(step)}
+        for at, step in enumerate(steps):
+            if isinstance(step, Allocate):
+                if self._is_used(step.buffer, steps[at + 1 :], stay):
+                    view = self._body.covering(step.buffer)
+                    self._body.make(view, self._hints.get(step.buffer, "memory"), self._body.empty(view))
+            elif isinstance(step, Constant):
+                self._constant(step)
+            elif isinstance(step, Operate):
+                self._operate(step)
+            else:
+                self._launch(step.choices[self._chosen.get(first + at, 0)])
+            if any(isinstance(later, (Allocate, Operate)) for later in steps[at + 1 :]):
+                self._body.delete(number for number, end in last.items() if end == at and number in ending)
+
+    def _is_used(self, number: int, later: Sequence[Step], stay: set[int]) -> bool:
+        """Whether allocated memory is used: some is mentioned nowhere, some is replaced by an operator's result."""
+        using = next((step for step in later if number in mentioned(step)), None)
+        if isinstance(using, Operate):
+            return all(view is None or view.buffer != number for view in new_results(using))
+        return using is not None or number in stay
+
+    def _constant(self, step: Constant) -> None:
+        body = self._body
+        view = body.covering(step.buffer)
+        item_bytes = DTYPES[view.dtype].itemsize
+        if len(step.data) % item_bytes or view.elements > VALUES_AT_MOST or not is_contiguous(view):
+            view = View(buffer=step.buffer, dtype="uint8", shape=(len(step.data),), strides=(1,), offset=0)
+        if step.relocations:
+            view = View(buffer=step.buffer, dtype="int64", shape=(len(step.data) // 8,), strides=(1,), offset=0)
+        size_bytes = view.elements * DTYPES[view.dtype].itemsize
+        if view.elements > VALUES_AT_MOST or size_bytes > len(step.data):
+            raise NotEmitted(f"{len(step.data):,} bytes of values that the file would have to spell out")
+        values = torch.frombuffer(bytearray(step.data), dtype=torch.uint8) if step.data else torch.empty(0).byte()
+        items: Any = values[:size_bytes].view(DTYPES[view.dtype]).reshape(view.shape).tolist()
+        for at, address in step.relocations:
+            items[at // 8] = body.address(address)
+        wanted = self._hints.get(step.buffer, "table" if step.relocations else "constant")
+        body.make(view, wanted, call("torch.tensor", [_spelled(items), f"dtype=torch.{view.dtype}", "device=device"]))
+        body.needs_device = True
+
+    def _operate(self, step: Operate) -> None:
+        if step.operator == ATTENTION:
+            self._attention(step)
+            return
+        body = self._body
+        arguments = [self._value(value) for value in step.args]
+        arguments += [prefixed(f"{name}=", self._value(value)) for name, value in step.kwargs]
+        text = call(f"torch.ops.{step.operator}", arguments)
+        returns = schema_of(step.operator).returns
+        results = new_results(step)
+        views = [view for view in results if view is not None]
+        if not views:
+            body.line(text)
+        elif len(returns) == 1 and returns[0].type.kind() == "TensorType":
+            body.make(views[0], self._wanted(step, views[0]), text)
+        elif len(returns) in (1, len(results)):
+            names = ["_" if view is None else body.names.fresh(self._wanted(step, view)) for view in results]
+            body.line(prefixed(f"{', '.join(names)}{',' * (len(names) == 1)} = ", text))
+            for name, view in zip(names, results):
+                if view is not None:
+                    body.hold(view, name)
+        else:
+            raise NotEmitted(f"{step.operator} returns tensors and lists of them")
+        if kind_of(step.operator) == "heavy":
+            for view in views:
+                self._lay_out(view)
+
+    def _wanted(self, step: Operate, view: View) -> str:
+        return self._hints.get(view.buffer, step.operator.split(".")[1].strip("_"))
+
+    def _lay_out(self, view: View) -> None:
+        """Bring a library's result into the strides that the tape has, which may differ on another device."""
+        name = self._body.bases[view.buffer].name
+        self._body.line(call(f"{name} = {LAYOUT}", [name, numbers(view.strides)]))
+
+    def _attention(self, step: Operate) -> None:
+        """Let torch choose who computes it on the device; the second result is what a backward pass would need."""
+        first, second = step.results[0], step.results[1]
+        assert first is not None
+        if second is not None and any(second in views_of(other) for other in self._tape.steps if other is not step):
+            raise NotEmitted("the row maxima of torch's attention are used, which it gives on a CPU only")
+        names = [argument.name for argument in schema_of(step.operator).arguments]
+        given = {name: value for name, value in zip(names, step.args)} | dict(step.kwargs)
+        arguments: list[Text] = [self._value(given.pop(name)) for name in names[:3]]
+        arguments += [prefixed(f"{name}=", self._value(value)) for name, value in given.items()]
+        text = call("torch.nn.functional.scaled_dot_product_attention", arguments)
+        self._body.make(first, self._hints.get(first.buffer, "attention"), text)
+        self._lay_out(first)
+
+    def _launch(self, choice: Choice) -> None:
+        if choice.kernel in self._around.allocating:
+            self._body.line(f"triton.set_allocator({ALLOCATOR})")
+        arguments: list[Text] = []
+        by_name = False
+        for name, value in choice.arguments:
+            by_name = by_name or isinstance(value, Constexpr)
+            text = self._passed(value)
+            arguments.append(prefixed(f"{name}=", text) if by_name else text)
+        arguments += [prefixed(f"{name}=", self._value(value)) for name, value in choice.options]
+        grid = list(choice.grid)
+        while len(grid) > 1 and grid[-1] == 1:
+            grid.pop()
+        self._body.line(call(f"{self._around.kernels[choice.kernel]}[{numbers(grid)}]", arguments))
+
+    # -- values ----------------------------------------------------------------------------------------------------
+
+    def _value(self, value: Any) -> Text:
+        if isinstance(value, View):
+            return self._body.tensor(value)
+        if isinstance(value, tuple):
+            return Group("[", [self._value(item) for item in value], "]")
+        if isinstance(value, Address):
+            return self._body.address(value)
+        if isinstance(value, Descriptor):
+            return self._descriptor(value)
+        if isinstance(value, Constexpr):
+            return kernel_value(value_from_json(value.value), self._around.kernels)
+        if isinstance(value, Named) and value.kind == "device":
+            self._body.needs_device = True
+            return "device"
+        return f"torch.{value.name}" if isinstance(value, Named) else literal(value)
+
+    def _passed(self, value: Any) -> Text:
+        """An argument of a launch: several values together are a tuple there."""
+        return tuple_of([self._passed(item) for item in value]) if isinstance(value, tuple) else self._value(value)
+
+    def _descriptor(self, value: Descriptor) -> Text:
+        rows = (value.view.shape, value.view.strides, value.block_shape)
+        arguments: list[Text] = [self._body.tensor(value.view), *(f"[{', '.join(map(str, row))}]" for row in rows)]
+        if value.padding != "zero":
+            arguments.append(f"padding={literal(value.padding)}")
+        if value.round_f32_to_tf32:
+            arguments.append("round_f32_to_tf32=True")
+        return call("TensorDescriptor", arguments)
+
+    # -- behind the steps ------------------------------------------------------------------------------------------
+
+    def _copy_back(self) -> None:
+        """Copy state that the steps changed and that the module holds elsewhere."""
+        written = {number for step in self._tape.steps for number in effect_of(step, self._around.written).writes}
+        packed = [entry for number in written & self._packed.keys() for entry in self._packed[number]]
+        for name, view in (*self._tape.rebound, *packed):
+            self._body.line(f"{state_path(name)}.copy_({self._body.tensor(view)})")
+
+    def _returned(self, tree: Any) -> Text:
+        if "tensor" in tree:
+            return self._body.tensor(self._tape.outputs[int(tree["tensor"])])
+        if "list" in tree:
+            return Group("[", [self._returned(item) for item in tree["list"]], "]")
+        if "tuple" in tree:
+            return tuple_of([self._returned(item) for item in tree["tuple"]])
+        if "dict" in tree:
+            items = [prefixed(f"{literal(key)}: ", self._returned(item)) for key, item in tree["dict"]]
+            return Group("{", items, "}")
+        return literal(float(tree["float"])) if "float" in tree else literal(tree["value"])
+
+
+def state_path(name: str) -> str:
+    """Return how a parameter or buffer is read."""
+    text = "self"
+    for part in name.split("."):
+        text = attribute(text, part)
+    return text
+
+
+def tensor_paths(values: Any, path: str, name: str) -> Iterator[tuple[int, str, str]]:
+    """For each tensor in an argument: its number, how it is read, and a name for it."""
+    if isinstance(values, TensorAt):
+        yield values.index, path, name
+    elif isinstance(values, dict):
+        for key, item in values.items():
+            yield from tensor_paths(item, f"{path}[{literal(key)}]", f"{name}_{key}")
+    elif isinstance(values, (list, tuple)):
+        for at, item in enumerate(values):
+            yield from tensor_paths(item, f"{path}[{at}]", f"{name}_{at}")
+
+
+def _argument_paths(given: Outline, parameters: Sequence[str]) -> list[tuple[str, str]]:
+    """For each tensor of a call: how it is read, and a name for it."""
+    found = [item for name, value in zip(parameters, given.values) for item in tensor_paths(value, name, name)]
+    if len(found) != len(given.tensors):
+        raise NotEmitted("an argument holds tensors in an object of its own class")
+    return [(path, name) for _, path, name in sorted(found)]
+
+
+def _hints(tape: Tape) -> dict[int, str]:
+    """Names for buffers: those of the kernels' parameters that they are passed to."""
+    found: dict[int, str] = {}
+    for step in (*tape.steps, *tape.prologue):
+        for name, value in step.choices[0].arguments if isinstance(step, Launch) else ():
+            short = name.lower().removesuffix("ptr").removesuffix("pointer").strip("_") or name
+            for number in buffers_in(value):
+                if len(short) > 1 or number not in found:
+                    found.setdefault(number, short)
+    return found
+
+
+def _spelled(items: Any) -> Text:
+    if isinstance(items, list):
+        return Group("[", [_spelled(item) for item in items], "]")
+    return items if isinstance(items, str) else literal(items)  # what is text already is an address

@@ -1,0 +1,245 @@
+"""Commands that make and train policies: `policy init`, `train sft`, `train grpo`, `train eval`.
+
+Only their words and options stand here; each imports what it does when it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from triton_agent.runs.cli.shared_options import sharing
+
+MODEL = Annotated[str, typer.Option("--model", metavar="M", help="Model folder, or its name on the hub.")]
+RUNS = Annotated[
+    str | None,
+    typer.Option(
+        "--runs", metavar="FILTER", help="Runs to use: all, ids, problem=..., policy=..., since=7d; comma-separated."
+    ),
+]
+OUT = Annotated[str, typer.Option("--out", metavar="DIR", help="Folder for checkpoints and weights.")]
+STORE = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="WHERE",
+        help="Store file or postgresql:// URL; default: $TRITON_AGENT_STORE, else your own store.",
+    ),
+]
+JSON = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")]
+RATE = Annotated[
+    float | None, typer.Option("--learning-rate", "--lr", help="Learning rate; the default suits most models.")
+]
+EPOCHS = Annotated[float, typer.Option("--epochs", help="Passes over the data.")]
+STEPS = Annotated[int | None, typer.Option("--steps", help="Optimizer steps, instead of --epochs.")]
+BATCH = Annotated[int, typer.Option("--batch", help="Examples per device and step.")]
+ACCUMULATE = Annotated[int, typer.Option("--accumulate", help="Batches accumulated into one step.")]
+LORA = Annotated[
+    int | None, typer.Option("--lora", metavar="RANK", help="Train a LoRA adapter of this rank instead of all weights.")
+]
+BF16 = Annotated[bool, typer.Option("--bf16", help="Compute in bfloat16.")]
+CHECKPOINTING = Annotated[bool, typer.Option("--recompute", help="Recompute activations: less memory, more time.")]
+SAVE = Annotated[int, typer.Option("--save-every", metavar="N", help="Steps between checkpoints.")]
+RESUME = Annotated[bool, typer.Option("--resume", help="Continue from the last complete checkpoint in --out.")]
+REPORT = Annotated[
+    list[str] | None, typer.Option("--report-to", metavar="R", help="Report to tensorboard, wandb, ...; repeatable.")
+]
+SEED = Annotated[int, typer.Option("--seed")]
+CPU = Annotated[bool, typer.Option("--cpu", help="Train on the CPU.")]
+LENGTH = Annotated[int, typer.Option("--max-tokens", help="Drop or cut longer examples.")]
+TRAINING: dict[str, tuple[Any, Any]] = {
+    "learning_rate": (RATE, None),
+    "steps": (STEPS, None),
+    "batch": (BATCH, 8),
+    "accumulate": (ACCUMULATE, 1),
+    "lora": (LORA, None),
+    "bf16": (BF16, False),
+    "recompute": (CHECKPOINTING, False),
+    "save_every": (SAVE, 100),
+    "resume": (RESUME, False),
+    "report_to": (REPORT, None),
+    "seed": (SEED, 0),
+    "cpu": (CPU, False),
+    "store": (STORE, None),
+    "json": (JSON, False),
+}
+"""Of every command that trains: annotation and default by name."""
+
+HELP = {"no_args_is_help": True, "context_settings": {"help_option_names": ["-h", "--help"]}}
+train_app = typer.Typer(name="train", help="Train a policy on logged runs.", **HELP)  # type: ignore[arg-type]
+policy_app = typer.Typer(name="policy", help="Create a policy.", **HELP)  # type: ignore[arg-type]
+
+
+def attach(app: typer.Typer) -> None:
+    """Give the main command these commands."""
+    app.add_typer(train_app)
+    app.add_typer(policy_app)
+
+
+@policy_app.command("init")
+def init(
+    out: OUT,
+    data: Annotated[
+        list[str], typer.Option("--data", metavar="PATH", help="Texts to train the tokenizer on; repeatable.")
+    ],
+    size: Annotated[str, typer.Option("--size", help="Size of the model: tiny or small.")] = "tiny",
+    seed: SEED = 0,
+    json: JSON = False,
+) -> None:
+    """Create a small untrained policy, to try training without pretrained weights."""
+    from triton_agent.runs.train.training import init
+
+    raise typer.Exit(init(out, data, size=size, seed=seed, json=json))
+
+
+@train_app.command("sft")
+@sharing(TRAINING)
+def sft(
+    said: dict[str, Any],
+    model: MODEL,
+    out: OUT,
+    data: Annotated[
+        list[str] | None, typer.Option("--data", metavar="FILE", help="Rows written by `runs export`; repeatable.")
+    ] = None,
+    runs: RUNS = None,
+    epochs: EPOCHS = 3.0,
+    max_tokens: LENGTH = 8192,
+    packing: Annotated[bool, typer.Option("--packing", help="Pack several examples into one sequence.")] = False,
+    held_out: Annotated[float, typer.Option("--held-out", help="Share of the examples held out for evaluation.")] = 0.0,
+) -> None:
+    """Fine-tune a model on conversations that led to a passing kernel."""
+    from triton_agent.runs.train.training import sft
+
+    settings = {
+        **_settings(said),
+        "epochs": epochs,
+        "tokens_at_most": max_tokens,
+        "packing": packing,
+        "held_out": held_out,
+    }
+    raise typer.Exit(sft(model, out, tuple(data or ()), runs, settings, **_handling(said)))
+
+
+@train_app.command("grpo")
+@sharing(TRAINING)
+def grpo(
+    said: dict[str, Any],
+    model: MODEL,
+    out: OUT,
+    runs: RUNS = None,
+    recipe: Annotated[
+        str,
+        typer.Option(
+            "--recipe", help="Rewards and credit: autotriton, tritonrl, kevin, drkernel, milestones, default."
+        ),
+    ] = "default",
+    epochs: EPOCHS = 1.0,
+    max_tokens: LENGTH = 16384,
+    temperature: Annotated[float, typer.Option("--temperature", help="Sampling temperature of the logged runs.")] = 1.0,
+    proximal: Annotated[
+        bool,
+        typer.Option(
+            "--proximal", help="For runs of an older policy: importance weights, clipped around the current policy."
+        ),
+    ] = False,
+    version: Annotated[str, typer.Option("--version-name", help="Version of the policy in --model.")] = "",
+    stale: Annotated[
+        int | None, typer.Option("--stale", metavar="N", help="Skip attempts more than N policy versions old.")
+    ] = None,
+    start_by: Annotated[
+        str | None,
+        typer.Option("--start-by", help="entropy: start from the good checkpoint in --model with the highest entropy."),
+    ] = None,
+    evaluate_every: Annotated[
+        int, typer.Option("--evaluate-every", metavar="N", help="Steps between evaluations on --held-out; 0: never.")
+    ] = 0,
+    held_out: Annotated[
+        str | None, typer.Option("--held-out", metavar="FILTER", help="Runs whose problems are used for evaluation.")
+    ] = None,
+    answers: Annotated[int, typer.Option("--answers", help="Answers per held-out problem.")] = 4,
+) -> None:
+    """Train a model by multi-turn GRPO on logged runs. New answers are sampled only for evaluation."""
+    from triton_agent.runs.train.training import GRPORequest, grpo
+
+    settings = {
+        **_settings(said),
+        "epochs": epochs,
+        "proximal": proximal,
+        "temperature": temperature,
+        "evaluate_every": evaluate_every,
+    }
+    request = GRPORequest(
+        model=model,
+        out=out,
+        runs=runs,
+        recipe=recipe,
+        settings=settings,
+        max_tokens=max_tokens,
+        version=version,
+        stale=stale,
+        start_by=start_by,
+        held_out=held_out,
+        answers=answers,
+        **_handling(said),
+    )
+    raise typer.Exit(grpo(request))
+
+
+def _settings(said: Mapping[str, Any]) -> dict[str, Any]:
+    """In the words of `TrainingSettings`."""
+    return {
+        "learning_rate": said["learning_rate"],
+        "steps": said["steps"],
+        "batch_size": said["batch"],
+        "accumulation": said["accumulate"],
+        "bf16": said["bf16"],
+        "gradient_checkpointing": said["recompute"],
+        "save_every": said["save_every"],
+        "report_to": tuple(said["report_to"] or ()),
+        "seed": said["seed"],
+        "cpu": said["cpu"],
+    }
+
+
+def _handling(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What is no setting of a trainer."""
+    return {name: said[name] for name in ("lora", "resume", "store", "json")}
+
+
+@train_app.command("eval")
+def evaluate(
+    model: Annotated[
+        list[str], typer.Option("--model", metavar="M", help="Model to evaluate; repeat to compare several.")
+    ],
+    runs: RUNS = None,
+    recipe: Annotated[str, typer.Option("--recipe", help="Recipe that computes the rewards.")] = "default",
+    answers: Annotated[int, typer.Option("--answers", help="Answers per problem.")] = 8,
+    k: Annotated[list[int] | None, typer.Option("--k", help="k of pass@k; repeatable.")] = None,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", help="Length of one answer at most.")] = 4096,
+    temperature: Annotated[float, typer.Option("--temperature")] = 1.0,
+    bf16: BF16 = False,
+    seed: SEED = 0,
+    cpu: CPU = False,
+    store: STORE = None,
+    json: JSON = False,
+) -> None:
+    """Evaluate models on the problems of logged runs: pass@k, valid, correct, fast, hacks, with intervals."""
+    from triton_agent.runs.train.evaluation import EvalRequest, run
+
+    request = EvalRequest(
+        models=tuple(model),
+        runs=runs,
+        recipe=recipe,
+        answers=answers,
+        ks=tuple(k or (1,)),
+        max_tokens=max_tokens,
+        temperature=temperature,
+        bf16=bf16,
+        seed=seed,
+        cpu=cpu,
+        store=store,
+        json=json,
+    )
+    raise typer.Exit(run(request))

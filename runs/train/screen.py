@@ -1,0 +1,69 @@
+"""How a training goes, for people: one line that changes at a terminal, a line now and then in a pipe. On stderr."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+from triton_agent.runs.cli import console
+
+SHOWN = {
+    "loss": "loss",
+    "reward": "reward",
+    "entropy": "entropy",
+    "clip_ratio/region_mean": "clipped",
+    "importance/capped": "capped",
+    "mean_token_accuracy": "accuracy",
+    "eval_loss": "held-out loss",
+    "eval_reward": "held-out reward",
+    "eval_correct": "held-out correct",
+    "eval_hack": "held-out hacks",
+}
+"""Figures by the name they are logged under, and as people call them; reward parts are shown as well."""
+LINE_EVERY_S = 10.0
+
+
+class TrainScreen:
+    """Use as a context manager; `show` takes what the trainer logs."""
+
+    def __init__(self, title: str, rows_a_step: int) -> None:
+        self.console = console.progress()
+        self.live = self.console.is_terminal
+        self.title = title
+        self.rows_a_step = rows_a_step
+        self.latest: dict[str, float] = {}
+        self.began: tuple[float, int] | None = None
+        self.told_at = 0.0
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+        self.bar = Progress(
+            *columns, TimeRemainingColumn(), console=self.console, transient=True, disable=not self.live
+        )
+        self.task = self.bar.add_task(title, total=None)
+
+    def __enter__(self) -> TrainScreen:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.bar.stop()
+
+    def show(self, step: int, logs: Mapping[str, Any], total: int | None = None) -> None:
+        now = time.monotonic()
+        self.began = self.began or (now, step)
+        self.latest |= {name: float(value) for name, value in logs.items() if isinstance(value, (int, float))}
+        self.bar.update(self.task, completed=step, total=total, description=f"{self.title}: {self.line(step, now)}")
+        evaluated = any(name.startswith("eval_") for name in logs)
+        if not self.live and (evaluated or now - self.told_at > LINE_EVERY_S):
+            self.told_at = now
+            self.console.print(f"step {step}: {self.line(step, now)}", markup=False, soft_wrap=True)
+
+    def line(self, step: int, now: float) -> str:
+        """The latest figures in words."""
+        parts = {name: name.removeprefix("reward/") for name in self.latest if name.startswith("reward/")}
+        said = [f"{words} {self.latest[name]:.3g}" for name, words in {**SHOWN, **parts}.items() if name in self.latest]
+        if self.began and step > self.began[1]:
+            said.append(f"{(step - self.began[1]) * self.rows_a_step / (now - self.began[0]):.1f} turns/s")
+        return ", ".join(said)

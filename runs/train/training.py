@@ -1,0 +1,219 @@
+"""`policy init`, `train sft` and `train grpo`: from words to a training, its screen, and what is said at its end."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json as json_text
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from triton_agent.policy.train.extra import require_training
+from triton_agent.policy.train.prepare.recipes import Recipe, recipe_named
+from triton_agent.runs.cli import console, exit_codes
+from triton_agent.runs.train.screen import TrainScreen
+from triton_agent.tools.errors import UsageError
+
+Settings = Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class GRPORequest:
+    """What was asked for on the command line."""
+
+    model: str
+    out: str
+    runs: str | None
+    recipe: str
+    settings: Settings
+    max_tokens: int
+    version: str
+    stale: int | None
+    start_by: str | None
+    held_out: str | None
+    answers: int
+    lora: int | None
+    resume: bool
+    store: str | None
+    json: bool
+
+
+def init(out: str, data: Sequence[str], *, size: str, seed: int, json: bool) -> int:
+    """Make a fresh policy."""
+    require_training()
+    from triton_agent.policy.train.update.fresh import make_policy
+    from triton_agent.runs.train.data import texts
+
+    parameters = make_policy(size, texts(data), Path(out), seed=seed)
+    _tell({"policy": out, "parameters": parameters}, json, f"{out}: {parameters:,} parameters, untrained")
+    return exit_codes.GOOD
+
+
+def sft(
+    model: str,
+    out: str,
+    data: Sequence[str],
+    runs: str | None,
+    settings: Settings,
+    *,
+    lora: int | None,
+    resume: bool,
+    store: str | None,
+    json: bool,
+) -> int:
+    """Fine-tune."""
+    require_training()
+    if not data and not runs:
+        raise UsageError("nothing says what to train on", remedy="add --data FILE, or --runs all")
+    from triton_agent.policy.llm.prompting.prompt import as_messages
+    from triton_agent.policy.train.update.session import Adapter, load_tokenizer
+    from triton_agent.policy.train.update.sft import SFTSettings, read_rows, train_sft
+    from triton_agent.runs.train.data import imitable, records
+
+    rows = [row for path in data for row in read_rows(Path(path))]
+    chosen = SFTSettings(output=Path(out), **_given(settings))
+    if runs:
+        tokenizer = load_tokenizer(model)
+        half = chosen.tokens_at_most // 2  # the other half is for the answer
+        render = as_messages(budget_tokens=half, count=lambda text: len(tokenizer.encode(text)))
+        found, left_out = imitable(records(store, runs), render)
+        rows += found
+        _note(left_out)
+    adapter = Adapter(rank=lora) if lora else None
+    with _shown("sft", chosen.batch_size * chosen.accumulation) as watch:
+        outcome = train_sft(model, rows, chosen, adapter=adapter, resume=resume, callbacks=[watch])
+    return _end(outcome, json)
+
+
+def grpo(request: GRPORequest) -> int:
+    """Reinforce."""
+    require_training()
+    if not request.runs and not request.resume:
+        raise UsageError("nothing says what to train on", remedy="add --runs all, or a filter")
+    if request.start_by not in (None, "entropy"):
+        raise UsageError(f"--start-by {request.start_by}", remedy="entropy, or leave it out")
+    if bool(request.settings["evaluate_every"]) != bool(request.held_out):
+        raise UsageError("--evaluate-every and --held-out go together", remedy="give both, or neither")
+    from triton_agent.policy.train.update.grpo import GRPOSettings
+    from triton_agent.policy.train.update.session import Adapter, train_grpo
+
+    recipe = recipe_named(request.recipe)
+    settings = GRPOSettings(output=Path(request.out), **_given(request.settings))
+    model = _start(request)
+    prepared = None if request.resume else _prepared(request, recipe, model)
+    with contextlib.ExitStack() as stack:
+        evaluator = stack.enter_context(_held_out(request, recipe, model)) if request.held_out else None
+        watch = stack.enter_context(_shown(f"grpo, {recipe.name}", settings.batch_size * settings.accumulation))
+        outcome = train_grpo(
+            model,
+            prepared,
+            recipe,
+            settings,
+            adapter=Adapter(rank=request.lora) if request.lora else None,
+            resume=request.resume,
+            evaluator=evaluator,
+            best_by="eval_reward" if evaluator else "",
+            callbacks=[watch],
+        )
+    return _end(outcome, request.json)
+
+
+def _prepared(request: GRPORequest, recipe: Recipe, model: str) -> Any:
+    """Rows with their advantages; what is left out is said."""
+    from triton_agent.policy.train.prepare.prepared import Limits, prepare
+    from triton_agent.policy.train.record.trajectories import Knowledge, collect
+    from triton_agent.policy.train.update.session import load, rescorer
+    from triton_agent.runs.train.data import encoder, records
+
+    loaded, tokenizer = load(model, cpu=request.settings["cpu"])
+    found = records(request.store, request.runs or "")
+    collected = collect(found, recipe, Knowledge(decode=tokenizer.decode, encode=encoder(tokenizer)))
+    limits = Limits(
+        current_version=request.version,
+        stale_at_most=request.stale,
+        tokens_at_most=request.max_tokens,
+        seed=request.settings["seed"],
+    )
+    rescore = rescorer(loaded.eval(), temperature=request.settings["temperature"])
+    prepared = prepare(collected.samples, recipe, limits, rescore)
+    _note({**collected.left_out, **prepared.left_out})
+    said = f"{len(prepared.rows)} turns to train on, of {prepared.groups} groups, {prepared.flat_groups} of them flat"
+    console.progress().print(said, markup=False)
+    return prepared
+
+
+def _start(request: GRPORequest) -> str:
+    """The model to start from: as named, or the most undecided good checkpoint in that folder."""
+    if request.start_by is None or request.resume:
+        return request.model
+    from triton_agent.memory.exchange.trl import Judged
+    from triton_agent.policy.train.record.trajectories import latest_evaluation
+    from triton_agent.policy.train.update.checkpoints import whole_checkpoints
+    from triton_agent.policy.train.update.start import choose, measure
+    from triton_agent.runs.train.data import records
+
+    folders = whole_checkpoints(Path(request.model))
+    if not folders:
+        raise UsageError(f"{request.model} holds no checkpoints", remedy="name the --out of a `train sft`")
+    judged = [Judged(attempt=a, evaluation=latest_evaluation(g)) for a, g in records(request.store, request.runs or "")]
+    said = [item.attempt.completion for item in judged if item.passed]
+    pairs = [(one.prompt_ids, one.token_ids) for one in said if one.prompt_ids and one.token_ids][:64]
+    if not pairs:
+        raise UsageError("--start-by entropy: no attempt that passed kept its tokens", remedy="leave it out")
+    found = choose([measure(folder, pairs, cpu=request.settings["cpu"]) for folder in folders])
+    figures = f"entropy {found.entropy:.3f}, loss {found.loss:.3f} nats a token"
+    console.progress().print(f"starting from {found.folder.name}: {figures}", markup=False)
+    return str(found.folder)
+
+
+@contextlib.contextmanager
+def _held_out(request: GRPORequest, recipe: Recipe, model: str) -> Iterator[Any]:
+    """Figures of the model on problems it is asked anew, as the trainer logs them."""
+    from triton_agent.policy.train.evaluate.trial import TrialSettings
+    from triton_agent.policy.train.update.session import load
+    from triton_agent.runs.train.data import records
+    from triton_agent.runs.train.evaluation import bench
+
+    _, tokenizer = load(model, cpu=True)
+    settings = TrialSettings(answers=request.answers, temperature=request.settings["temperature"])
+    with bench(records(request.store, request.held_out or ""), tokenizer, settings) as ready:
+        yield lambda trained: ready.logged(trained, recipe)
+
+
+@contextlib.contextmanager
+def _shown(title: str, rows_a_step: int) -> Iterator[Any]:
+    """A callback that shows the training on the screen, and quiet from the libraries meanwhile."""
+    from triton_agent.policy.train.update.checkpoints import Watch
+
+    with TrainScreen(title, rows_a_step) as screen, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=FutureWarning)
+        warnings.filterwarnings("ignore", category=UserWarning)
+        yield Watch(screen.show)
+
+
+def _given(settings: Settings) -> dict[str, Any]:
+    """Without what was left to the default."""
+    return {name: value for name, value in settings.items() if value is not None or name == "steps"}
+
+
+def _note(left_out: Mapping[str, int]) -> None:
+    for why, count in left_out.items():
+        console.progress().print(f"left out: {count} {why}", markup=False, soft_wrap=True)
+
+
+def _end(outcome: Any, json: bool) -> int:
+    """Exit code 0 unless the training stopped itself."""
+    last: Mapping[str, Any] = next((entry for entry in reversed(outcome.history) if "loss" in entry), {})
+    data = {"weights": str(outcome.weights), "steps": outcome.steps, "stopped": outcome.stopped, "last": last}
+    why = f"; stopped early: {outcome.stopped}" if outcome.stopped else ""
+    _tell(data, json, f"{outcome.weights}: {outcome.steps} steps{why}")
+    return exit_codes.NOT_PASSED if outcome.stopped else exit_codes.GOOD
+
+
+def _tell(data: Mapping[str, Any], json: bool, text: str) -> None:
+    if json:
+        print(json_text.dumps(data), flush=True)
+    else:
+        console.results().print(text, markup=False, soft_wrap=True)

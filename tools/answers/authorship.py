@@ -1,0 +1,318 @@
+"""Decide from the tape whether the candidate's own Triton kernels do the work.
+
+In `own-kernels` mode the tape may not hold heavy operators of torch (matmul, convolution, attention, ...). The work of
+other operators is measured twice: in bytes, against the bytes that the candidate's kernels move, and in elements,
+against those that the reference's operators touch. With `--allow-library` one kernel that the result depends on is
+enough. Kernels whose results nobody uses are not on the tape (`tape/slicing.py`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import torch
+
+from triton_agent.tools.checker.session import Failed
+from triton_agent.tools.dispatch_modes import UncompiledMode
+from triton_agent.tools.graph.operators import bare_name, functional_name, kind_of, passes_of
+from triton_agent.tools.kernels.kernel import KernelSet
+from triton_agent.tools.processes.tensors import DTYPES
+from triton_agent.tools.reference.flop_meter import FlopMeter
+from triton_agent.tools.reference.input_tensors import tensors_in
+from triton_agent.tools.results import Finding
+from triton_agent.tools.tape.tape import Launch, Operate, Place, Step, Tape, View, buffers_in, views_in
+
+Result = TypeVar("Result")
+
+COPIES = {"aten._to_copy": 0, "aten.copy_": 1}
+"""By name, the argument that is copied from."""
+
+UNCOUNTED_HEAVY = 64
+"""Multiply-adds per element assumed for heavy operators that have no flop formula."""
+ARITHMETIC = frozenset({"arithmetic", "reduction", "random", "index"})
+ARITHMETIC_SHARE = 0.5
+"""Bytes of torch's arithmetic over bytes of the kernels; at half of theirs it is no longer a detail."""
+MOVEMENT_SHARE = 4.0
+"""The same for copies: a kernel that wants its operands in another order has them copied, which reads and writes each
+once, while the kernel may only read them."""
+ELEMENTS_SHARE = 0.5
+"""Elements that torch's arithmetic touches over those that the reference's operators touch."""
+FILLS = frozenset({"fill", "zero"})
+"""Movements without a source. They get memory ready for a kernel, unless their value comes from a tensor."""
+BETWEEN_BOUNDS = frozenset({"linspace", "logspace"})
+"""Allocations that compute if their bounds are tensors."""
+SUSPECT = ("aten._embedding_bag", "aten.embedding_bag")
+"""Lookups that can compute a matrix product."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What torch does on a tape."""
+
+    heavy: tuple[str, ...]
+    light: tuple[str, ...]
+    """Operators that do arithmetic."""
+    light_elements: int
+    light_bytes: int
+    moved_elements: int
+    moved_bytes: int
+    rounded_elements: int
+    """Made whole numbers by copying."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class OriginalWork:
+    """What the reference does in one call, in elements."""
+
+    arithmetic: int
+    """A multiply-add counts as one."""
+    moved: int
+    """Copied from one place to another."""
+    rounded: int = 0
+    """Made whole numbers by copying."""
+    without_inputs: bool = False
+    """True if an output depends on parameters only, so that preparing it is the work."""
+
+
+class OperatorCount(UncompiledMode):  # type: ignore[no-untyped-call]
+    """Counts the elements of the largest tensor of each operator of torch, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.elements: Counter[str] = Counter()
+        self.rounded = 0
+        """Elements that copies made whole numbers; that they were copied counts besides."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = f"{func.namespace}.{func._schema.name.split('::')[-1]}"
+        result = func(*args, **(kwargs or {}))
+        # a list of tensors counts as one tensor in pieces
+        self.elements[name] += max(
+            (sum(it.numel() for it in tensors_in(value)) for value in (*args, result)), default=0
+        )
+        if name in COPIES and makes_whole(args[COPIES[name]].dtype, result.dtype):
+            self.rounded += result.numel()
+        return result
+
+
+def work_during(call: Callable[[], Result]) -> tuple[Result, OriginalWork]:
+    """What a call of the reference returns, and the work that it does."""
+    counted, counter = OperatorCount(), FlopMeter()
+    with torch.no_grad(), counter, counted:
+        result = call()
+    seen = {name: (kind_of(name), elements) for name, elements in counted.elements.items()}
+    light = sum(elements for kind, elements in seen.values() if kind in ARITHMETIC)
+    heavy = sum(elements for kind, elements in seen.values() if kind == "heavy")
+    return result, OriginalWork(
+        arithmetic=light + (counter.flops // 2 or UNCOUNTED_HEAVY * heavy),
+        moved=sum(elements for name, (kind, elements) in seen.items() if moves(name, kind)),
+        rounded=counted.rounded,
+    )
+
+
+def makes_whole(source: torch.dtype, result: torch.dtype) -> bool:
+    """Return whether a copy computes: it rounds floats, cuts integers off, or asks whether numbers are zero.
+
+    Narrower indices are a habit, so what stays four bytes wide does not count.
+    """
+    if result.is_floating_point or result.is_complex or source is torch.bool:
+        return False
+    return source.is_floating_point or result.itemsize < min(source.itemsize, 4) or result is torch.bool
+
+
+def work_of(tape: Tape, *, with_prologue: bool = False) -> Work:
+    """What torch does in a call, and in the prologue if the results depend on nothing else."""
+    prepared_only = with_prologue or not _depends_on_inputs(tape)
+    steps: Sequence[Step] = (*tape.prologue, *tape.steps) if prepared_only else tape.steps
+    operators = [step for step in steps if isinstance(step, Operate)]
+    prepared = [step for step in tape.prologue if isinstance(step, Operate)]
+    kinds = [(step, kind_of(step.operator)) for step in operators]
+    light = [
+        step
+        for step, kind in kinds
+        if kind in ARITHMETIC or (kind == "allocation" and _takes(step, BETWEEN_BOUNDS, slice(2)))
+    ]
+    moving = [
+        step
+        for step, kind in kinds
+        if moves(step.operator, kind) or (kind == "movement" and _takes(step, FILLS, slice(1, None)))
+    ]
+    narrowest = _narrowest(tape)
+    heavy = [step.operator for step in (*operators, *prepared) if _is_heavy(step.operator)]
+    return Work(
+        heavy=tuple(dict.fromkeys(map(_plain_name, heavy))),
+        light=tuple(dict.fromkeys(_plain_name(step.operator) for step in light)),
+        light_elements=sum(passes_of(_plain_name(step.operator)) * _largest(step, narrowest) for step in light),
+        light_bytes=sum(passes_of(_plain_name(step.operator)) * _bytes_of(step) for step in light),
+        moved_elements=sum(_largest(step, narrowest) for step in moving),
+        moved_bytes=sum(map(_bytes_of, moving)),
+        rounded_elements=sum(map(_rounded, moving)),
+    )
+
+
+def _depends_on_inputs(tape: Tape) -> bool:
+    return any(tape.buffers[number].place is Place.INPUT for step in tape.steps for number in _touched(step))
+
+
+def _touched(step: Step) -> set[int]:
+    if isinstance(step, Operate):
+        values: Iterable[Any] = (*step.args, *(value for _, value in step.kwargs))
+    elif isinstance(step, Launch):
+        values = [value for choice in step.choices for _, value in choice.arguments]
+    else:
+        values = ()
+    return {number for value in values for number in buffers_in(value)}
+
+
+def moves(name: str, kind: str) -> bool:
+    """Return whether an operator copies values from one place to another."""
+    return kind == "movement" and functional_name(bare_name(name)) not in FILLS
+
+
+def _is_heavy(operator: str) -> bool:
+    return kind_of(operator) == "heavy" or operator.startswith(SUSPECT)
+
+
+def _plain_name(operator: str) -> str:
+    """Without its overload."""
+    return operator.rpartition(".")[0]
+
+
+def _views(step: Operate) -> list[View]:
+    given = [view for value in (*step.args, *(value for _, value in step.kwargs)) for view in views_in(value)]
+    return [*given, *(view for view in step.results if view is not None)]
+
+
+def _largest(step: Operate, narrowest: Mapping[int, int]) -> int:
+    return max((_elements(view, narrowest[view.buffer]) for view in _views(step)), default=0)
+
+
+def _elements(view: View, item_bytes: int) -> int:
+    """As many as the memory holds for whoever sees it in its narrowest type: several may be packed into one number."""
+    return view.elements * (DTYPES[view.dtype].itemsize // item_bytes)
+
+
+def _narrowest(tape: Tape) -> dict[int, int]:
+    """Bytes of an element, by buffer, in the narrowest type in which anybody sees it."""
+    found: dict[int, int] = {}
+    steps = (*tape.prologue, *tape.steps)
+    launched = [value for step in steps if isinstance(step, Launch) for _, value in step.choices[0].arguments]
+    operated = [view for step in steps if isinstance(step, Operate) for view in _views(step)]
+    for view in (*tape.inputs, *tape.outputs, *operated, *(view for value in launched for view in views_in(value))):
+        item_bytes = DTYPES[view.dtype].itemsize
+        found[view.buffer] = min(found.get(view.buffer, item_bytes), item_bytes)
+    return found
+
+
+def _takes(step: Operate, names: frozenset[str], arguments: slice) -> bool:
+    """Return whether it is one of these operators, and takes a tensor among these arguments or by keyword."""
+    values = (*step.args[arguments], *(value for _, value in step.kwargs))
+    named = functional_name(bare_name(step.operator)) in names
+    return named and any(True for value in values for _ in views_in(value))
+
+
+def _bytes_of(step: Operate) -> int:
+    return sum(view.elements * DTYPES[view.dtype].itemsize for view in _views(step))
+
+
+def _rounded(step: Operate) -> int:
+    """Elements that a copy takes from floats to whole numbers."""
+    given = [view for value in step.args for view in views_in(value)]
+    results = [view for view in step.results if view is not None]
+    if not given or not results:
+        return 0
+    source = given[-1] if step.operator.startswith("aten.copy_") else given[0]
+    return results[0].elements if makes_whole(DTYPES[source.dtype], DTYPES[results[0].dtype]) else 0
+
+
+def foreign_kernels(kernels: KernelSet, source: str) -> list[str]:
+    """Names of the functions whose text does not stand in the candidate's file: a library's, or made by code."""
+    lines = "\n".join(line.strip() for line in source.splitlines())
+    return [
+        function.name
+        for function in kernels.functions.values()
+        if "\n".join(line.strip() for line in function.source.strip().splitlines()) not in lines
+    ]
+
+
+def check_kernels(kernels: KernelSet, source: str, *, allow_library: bool) -> None:
+    """In own-kernels mode every kernel is written in the candidate's file."""
+    names = [] if allow_library else foreign_kernels(kernels, source)
+    if names:
+        raise Failed(
+            Finding.LIBRARY_WORK,
+            f"kernels whose text does not stand in this file were launched: {', '.join(names[:4])}; write them there, "
+            "or allow libraries",
+        )
+
+
+def check_launches(tape: Tape, *, empty_outputs: bool) -> None:
+    """At least one kernel runs for the results, unless there is nothing to compute."""
+    if not any(tape.launches()) and not empty_outputs:
+        dead = "no Triton kernel runs whose results forward returns"
+        raise Failed(Finding.NO_LAUNCH, dead)
+
+
+def check_library(work: Work, original: OriginalWork, *, allow_library: bool) -> None:
+    """In own-kernels mode torch must not do the kernels' work, measured against the reference's."""
+    if allow_library:
+        return
+    if work.heavy:
+        raise Failed(
+            Finding.LIBRARY_WORK,
+            f"torch does the heavy work: {', '.join(work.heavy[:4])}; write it as a kernel, or allow libraries",
+        )
+    if original.arithmetic:
+        rounded = max(0, work.rounded_elements - original.rounded)
+        share = (work.light_elements + rounded) / original.arithmetic
+        names = [*(["copies to whole numbers"] if rounded else ()), *work.light]
+        what = f"arithmetic ({', '.join(names[:6])})"
+    else:
+        moved = work.moved_elements + work.light_elements  # what is gathered is moved, too
+        share, what = moved / max(1, original.moved), "copying, and the reference does nothing else"
+    if share >= ELEMENTS_SHARE and (original.arithmetic or original.moved):
+        raise Failed(
+            Finding.LIBRARY_WORK,
+            f"torch operators do {100 * share:.0f}% of the {what}; own kernels must do the larger part",
+        )
+
+
+def check_bytes(work: Work, kernel_bytes: int, original: OriginalWork, *, allow_library: bool) -> None:
+    """In own-kernels mode torch must not move more than a share of what the kernels move."""
+    if allow_library:
+        return
+    rounding = max(0, work.rounded_elements - original.rounded)
+    if work.light_bytes + 4 * rounding > ARITHMETIC_SHARE * kernel_bytes:
+        names = ", ".join(work.light[:6]) or "copies to whole numbers"
+        raise Failed(
+            Finding.LIBRARY_WORK,
+            f"torch's arithmetic ({names}) moves {work.light_bytes:,} bytes, the kernels {kernel_bytes:,}; own kernels "
+            "must do the larger part",
+        )
+    if work.moved_bytes > MOVEMENT_SHARE * kernel_bytes:
+        raise Failed(
+            Finding.LIBRARY_WORK,
+            f"torch copies {work.moved_bytes:,} bytes, the kernels move {kernel_bytes:,}; own kernels must do the "
+            "larger part",
+        )
+
+
+def bytes_of_arguments(tape: Tape) -> int:
+    """Bytes of all tensors that launches are given: what kernels move where nobody counts it."""
+    total = 0
+    for launch in tape.launches():
+        views = {view for _, value in launch.choices[0].arguments for view in views_in(value)}
+        total += sum(view.elements * DTYPES[view.dtype].itemsize for view in views)
+    return total
+
+
+def check_alive(still_right: Sequence[str], outputs: int, *, allow_library: bool) -> None:
+    """With launches left out no output may still be right (with libraries allowed: not all of them)."""
+    if still_right and (not allow_library or len(still_right) == outputs):
+        raise Failed(
+            Finding.DEAD_KERNEL,
+            f"{', '.join(still_right)} came out right with every kernel left out: the kernels launched do not make it",
+        )

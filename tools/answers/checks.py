@@ -1,0 +1,376 @@
+"""Judging one call of a candidate against what the reference did: a function per question, in the order of asking.
+
+Each raises `Failed` with the finding, or adds to the record. Values come from the executor, which runs no Python of a
+candidate; what shares memory with what is read off the tape.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from triton_agent.tools.answers.accuracy import Judgement, judge
+from triton_agent.tools.checker.session import Failed
+from triton_agent.tools.executor.memory import poisoned
+from triton_agent.tools.graph.extents import Part, distinct, touched
+from triton_agent.tools.graph.values import TensorMeta
+from triton_agent.tools.processes.tensors import (
+    DTYPES,
+    Malformed,
+    is_expanded,
+    leaves,
+    nested_tensors,
+    row,
+    shape_of,
+    unflatten,
+    unpack,
+)
+from triton_agent.tools.results import CaseAccuracy, Finding
+from triton_agent.tools.tape.tape import Tape, View
+from triton_agent.tools.truth.expectation import Expectation
+from triton_agent.tools.truth.near import near
+from triton_agent.tools.truth.plan import Case, Verify
+from triton_agent.tools.truth.yardstick import Yardstick
+
+WIDE_HINT = (
+    "\nlikely cause: a value rounded to half precision on the way, or a float32 tl.dot left at its default, "
+    'TF32; keep float32 throughout and give tl.dot input_precision="ieee" or "tf32x3"'
+)
+NAN_HINT = (
+    "\nlikely cause: the kernel drops NaN, which the reference passes on; `tl.maximum`, `tl.max` and comparisons do. "
+    "Use `tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)`, or select with `x != x`"
+)
+NARROW_HINT = (
+    "\nlikely cause: an accumulator or intermediate in half precision; accumulate in float32, round once at the end"
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The outputs of one call, and what the call left behind."""
+
+    tree: Any
+    tensors: tuple[torch.Tensor, ...]
+    data: tuple[torch.Tensor, ...] = ()
+    """The outputs as they came, each a row of bytes."""
+    changed: Mapping[int, torch.Tensor] = dataclasses.field(default_factory=dict)
+    """Inputs that are no longer what they were, by their number."""
+    stored: frozenset[int] = frozenset()
+    """Inputs that kernels stored into, as far as that is known."""
+    stored_state: frozenset[str] = frozenset()
+    """The same of parameters and buffers."""
+
+
+def read_answer(tree: Any, reply: dict[str, Any], blobs: list[torch.Tensor], device: str = "cpu") -> Answer:
+    """Read outputs and changed inputs from the executor's reply."""
+    try:
+        described, inputs, numbers = list(reply["tensors"]), list(reply["inputs"]), list(reply["changed"])
+        if len(blobs) != len(described) + len(inputs):
+            raise Malformed(f"{len(blobs)} rows of bytes for {len(described)} outputs and {len(inputs)} inputs")
+        tensors = [near(unpack(item, blob), device) for item, blob in zip(described, blobs)]
+        after = [near(unpack(item, blob), device) for item, blob in zip(inputs, blobs[len(described) :])]
+    except (Malformed, KeyError, TypeError, ValueError) as error:
+        raise Failed(Finding.TAMPERED, f"the executor's answer contradicts itself ({error})") from error
+    return Answer(
+        tree=tree,
+        tensors=tuple(tensors),
+        data=tuple(blobs[: len(tensors)]),
+        changed={int(number): tensor for number, tensor in zip(numbers, after)},
+        stored=frozenset(reply.get("stored", ())),
+        stored_state=frozenset(reply.get("stored_state", ())),
+    )
+
+
+def check_structure(case: Case, answer: Answer) -> None:
+    """Require the reference's nesting, with a tensor wherever it has one."""
+    expected = case.expectation.tree
+    if shape_of(expected) != shape_of(answer.tree):
+        wanted, got = _outline(expected), _outline(answer.tree)
+        raise Failed(Finding.STRUCTURE, f"case {case.name}: forward returned {got}, the reference returns {wanted}")
+    for (path, want), (_, have) in zip(leaves(expected), leaves(answer.tree)):
+        if "tensor" not in want and want != have:
+            raise Failed(Finding.VALUES, f"case {case.name}: {path} is {_plain(have)}, expected {_plain(want)}")
+
+
+def check_form(case: Case, answer: Answer) -> None:
+    """Require the reference's shapes and dtypes."""
+    for output, got in zip(case.expectation.outputs, answer.tensors):
+        want = output.yard.original
+        if tuple(want.shape) != tuple(got.shape):
+            raise Failed(
+                Finding.SHAPE,
+                f"case {case.name}: {output.name} has shape {list(got.shape)}, expected {list(want.shape)}",
+            )
+        if want.dtype != got.dtype:
+            raise Failed(Finding.DTYPE, f"case {case.name}: {output.name} is {got.dtype}, expected {want.dtype}")
+
+
+def measure(case: Case, answer: Answer) -> tuple[list[CaseAccuracy], Failed | None]:
+    """Return the accuracy of every output, and the first failure."""
+    rows, failure = [], None
+    for output, got in zip(case.expectation.outputs, answer.tensors):
+        judgement = judge(got, output.yard)
+        rows.append(
+            CaseAccuracy(
+                variant=case.variant,
+                distribution=case.distribution + (" / train" if case.train else ""),
+                output=output.name,
+                metric=judgement.metric,
+                error=judgement.error,
+                original_error=judgement.original_error,
+                limit=judgement.limit,
+                ok=judgement.ok,
+            )
+        )
+        if failure is None and judgement.ok:
+            failure = _unwritten(case, output.name, got, output.yard) if output.yard.holds_nan else None
+        elif failure is None:
+            failure = _failure(case, output.name, got, output.yard, judgement)
+    return rows, failure
+
+
+def _failure(case: Case, name: str, got: torch.Tensor, yard: Yardstick, judgement: Judgement) -> Failed:
+    assert judgement.finding is not None
+    unwritten = _unwritten(case, name, got, yard)
+    if unwritten is not None:
+        return unwritten
+    what = {
+        Finding.PRECISION: "is less accurate than the reference",
+        Finding.NON_FINITE: "is not finite where it should be, or the reverse",
+    }.get(judgement.finding, "is wrong")
+    message = (
+        f"case {case.name}: {name} {what}: {judgement.detail}; error ({judgement.metric}) {judgement.error:.3g}, "
+        f"allowed {judgement.limit:.3g}, the reference's own {judgement.original_error:.3g}"
+    )
+    if judgement.finding is Finding.PRECISION:
+        message += WIDE_HINT if got.dtype is torch.float32 else NARROW_HINT
+    if judgement.finding is Finding.NON_FINITE and not yard.original.is_meta:
+        nan = torch.isnan(yard.original)
+        message += NAN_HINT if bool((nan & torch.isfinite(got).to(nan.device)).any()) else ""
+    return Failed(judgement.finding, message)
+
+
+def _unwritten(case: Case, name: str, got: torch.Tensor, yard: Yardstick) -> Failed | None:
+    """Fail for elements that still hold what fresh memory was filled with, unless the reference has that there."""
+    unwritten = poisoned(got).to(yard.original.device) & ~poisoned(yard.original)
+    if not bool(unwritten.any()):
+        return None
+    return Failed(
+        Finding.UNWRITTEN_OUTPUT,
+        f"case {case.name}: {int(unwritten.sum())} of {got.numel()} elements of {name} were never written, "
+        f"the first at flat index {int(unwritten.reshape(-1).to(torch.uint8).argmax())}",
+    )
+
+
+def check_races(case: Case, launches: list[dict[str, Any]]) -> None:
+    """Programs of a launch run in any order on a GPU; where they disagree, so will the answers."""
+    for launch in launches:
+        for names, what in (
+            (launch["contested"], "store different values in one element of"),
+            (launch["read_beside_stores"], "read what others of the same launch store in"),
+        ):
+            if names:
+                raise Failed(
+                    Finding.RACE, f"case {case.name}: programs of {launch['kernel']} {what} {', '.join(names)}"
+                )
+
+
+def check_inputs(case: Case, answer: Answer) -> None:
+    """Require inputs afterwards to be as the reference leaves them."""
+    wanted = case.expectation.inputs_after
+    for i in sorted(answer.changed.keys() | mutated_inputs(case)):
+        if i not in answer.changed or i >= len(wanted) or not _same_bits(wanted[i], answer.changed[i]):
+            what = "was changed" if i in answer.changed else "was left as it was; the reference changes it"
+            raise Failed(Finding.MUTATED_INPUT, f"case {case.name}: input {i} {what}")
+    for i in sorted(answer.stored - mutated_inputs(case)):
+        raise Failed(Finding.MUTATED_INPUT, f"case {case.name}: a kernel stores into input {i}, if only for a moment")
+    changed = {output.name.removeprefix("buffer ") for output in case.expectation.state_after}
+    if answer.stored_state and not changed:  # where some change, they may lie in one piece of memory with others
+        raise Failed(Finding.STATE, f"case {case.name}: a kernel stores into {min(answer.stored_state)}")
+
+
+@functools.lru_cache(maxsize=512)
+def mutated_inputs(case: Case) -> frozenset[int]:
+    """Return the numbers of the inputs that the reference writes into."""
+    if any(tensor.is_meta for tensor in case.expectation.inputs_after):  # full size; found when the case was made
+        return frozenset()
+    before = nested_tensors(case.expectation.packed_inputs.unpack())
+    pairs = enumerate(zip(before, case.expectation.inputs_after))
+    return frozenset(i for i, (one, other) in pairs if not _same_bits(one, other))
+
+
+def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return not a.is_meta and a.shape == b.shape and a.dtype == b.dtype and _same_row(row(a), row(b).to(a.device))
+
+
+def check_aliases(case: Case, tape: Tape) -> None:
+    """Refuse an output that shares memory where the reference's does not, or overlaps itself."""
+    expectation = case.expectation
+    known = {(i, name.removeprefix("parameter ").removeprefix("buffer ")) for i, name in expectation.aliases}
+    extra = aliases_of(tape) - known
+    if extra:
+        index, other = sorted(extra)[0]
+        name = expectation.outputs[index].name if index < len(expectation.outputs) else f"output {index}"
+        raise Failed(
+            Finding.ALIASED_OUTPUT, f"case {case.name}: {name} shares memory with {other}; return fresh memory"
+        )
+    for index, view in enumerate(tape.outputs):
+        if case.verify is None and _overlaps_itself(view) and index not in expectation.expanded:
+            what = "overlaps itself: several of its elements are one in memory, where the reference's are not"
+            raise Failed(Finding.ALIASED_OUTPUT, f"case {case.name}: {expectation.outputs[index].name} {what}")
+
+
+def aliases_of(tape: Tape) -> frozenset[tuple[int, str]]:
+    """Return outputs by number, each with the name of something whose memory it shares."""
+    found: set[tuple[int, str]] = set()
+    for i, output in enumerate(tape.outputs):
+        if not output.elements:
+            continue
+        found |= {(i, f"input {j}") for j, view in enumerate(tape.inputs) if view.buffer == output.buffer}
+        found |= {(i, name) for name, view in tape.state if view.buffer == output.buffer}
+        others = enumerate(tape.outputs[:i])
+        found |= {(i, f"output {j}") for j, other in others if other.elements and overlap(output, other)}
+    return frozenset(found)
+
+
+def overlap(one: View, other: View) -> bool:
+    """Return whether two views have an element in common, exactly."""
+    if one.buffer != other.buffer:
+        return False
+    if DTYPES[one.dtype].itemsize != DTYPES[other.dtype].itemsize:
+        (start, end), (low, high) = map(_bytes_of, (one, other))
+        return start < high and low < end
+    parts = [Part(layout=_layout(it)) for it in (one, other)]
+    return touched(parts) < touched(parts[:1]) + touched(parts[1:])
+
+
+def _overlaps_itself(view: View) -> bool:
+    """Return whether several elements are one in memory: expanded, or windows that slide by less than their width."""
+    if is_expanded(view.shape, view.strides):
+        return True
+    steps = sorted((stride, size) for size, stride in zip(view.shape, view.strides) if size > 1)
+    reach = 1
+    for stride, size in steps:
+        if stride < reach:  # dimensions that interlock need not overlap, so it takes counting
+            return distinct(_layout(view)) < view.elements
+        reach += stride * (size - 1)
+    return False
+
+
+def _layout(view: View) -> TensorMeta:
+    return TensorMeta(dtype=view.dtype, shape=view.shape, strides=view.strides, offset=view.offset)
+
+
+def _bytes_of(view: View) -> tuple[int, int]:
+    last = sum((size - 1) * stride for size, stride in zip(view.shape, view.strides))
+    item_bytes = DTYPES[view.dtype].itemsize
+    return view.offset * item_bytes, (view.offset + last + 1) * item_bytes
+
+
+def same_bytes(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> bool:
+    """Return whether two answers are equal to the bit."""
+    return len(a) == len(b) and all(_same_row(one, other) for one, other in zip(a, b))
+
+
+def _same_row(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Compare rows of bytes, eight at a time where that is possible: on a CPU it takes a fifth of the time."""
+    rows = one, other
+    if all(row.numel() % 8 == 0 and row.storage_offset() % 8 == 0 for row in rows):
+        rows = one.view(torch.int64), other.view(torch.int64)
+    return torch.equal(*rows)
+
+
+def check_state(case: Case, reply: dict[str, Any], blobs: list[torch.Tensor], device: str = "cpu") -> None:
+    """Require buffers to be changed as the reference changes them, and nothing else to be changed."""
+    expectation = case.expectation
+    try:
+        described = zip(reply["state"].items(), blobs)
+        state = {str(name): near(unpack(item, blob), device) for (name, item), blob in described}
+    except (Malformed, AttributeError, TypeError, ValueError) as error:
+        raise Failed(Finding.TAMPERED, f"the worker's answer contradicts itself ({error})") from error
+    changed = {output.name.removeprefix("buffer "): output for output in expectation.state_after}
+    for name, before in expectation.state_before.items():
+        got = state.get(name)
+        if got is None and name in changed:
+            what = "which the reference changes in forward, is not there; keep it under the same name"
+            raise Failed(Finding.STATE, f"case {case.name}: buffer {name}, {what}")
+        if got is None or got.shape != before.shape:
+            continue
+        if name in changed:
+            judgement = judge(got.to(before.dtype), changed[name].yard)
+            if not judgement.ok:
+                raise Failed(
+                    Finding.STATE, f"case {case.name}: buffer {name} after the call is wrong: {judgement.detail}"
+                )
+        elif not _same_bits(before, got.to(before.dtype)):
+            raise Failed(Finding.STATE, f"case {case.name}: {name} was changed by forward; the reference leaves it")
+
+
+def explain_wrong(
+    failure: Failed, case: Case, answer: Answer, other: Callable[[], Expectation | None] | None
+) -> Failed:
+    """Say so where wrong values are the right answer to a parameter's old value."""
+    stale = other() if other is not None else None
+    if stale is not None and all(judge(got, out.yard).ok for out, got in zip(stale.outputs, answer.tensors)):
+        return Failed(
+            Finding.STALE_PARAMETER,
+            f"case {case.name}: a parameter was changed in place and the answer still uses its old value",
+        )
+    return failure
+
+
+def ask_verifier(case: Case, verify: Verify, answer: Answer) -> tuple[list[CaseAccuracy], Failed | None]:
+    """A problem without a reference judges by itself; any output it accepts is right.
+
+    It may write into its copies, which are where its inputs are.
+    """
+    home = next((tensor.device for tensor in case.expectation.inputs_after), "cpu")
+    outputs = unflatten(answer.tree, [tensor.to(home, copy=True) for tensor in answer.tensors])
+    right = verify(case.expectation.packed_inputs, outputs)
+    row = CaseAccuracy(
+        variant=case.variant,
+        distribution=case.distribution,
+        output="out",
+        metric="verifier",
+        error=0.0 if right else 1.0,
+        original_error=0.0,
+        limit=0.0,
+        ok=right,
+    )
+    if right:
+        return [row], None
+    return [row], Failed(Finding.VALUES, f"case {case.name}: the problem's own verify() does not accept the outputs")
+
+
+def still_right(case: Case, answer: Answer) -> list[str]:
+    """Return the names of the outputs that are right although no kernel ran."""
+    if case.verify is not None:
+        return ["out"] if ask_verifier(case, case.verify, answer)[1] is None else []
+    if shape_of(case.expectation.tree) != shape_of(answer.tree):
+        return []
+    trivial = {index for index, _ in case.expectation.aliases}
+    return [
+        output.name
+        for i, (output, got) in enumerate(zip(case.expectation.outputs, answer.tensors))
+        if i not in trivial
+        and got.numel()
+        and got.shape == output.yard.original.shape
+        and got.dtype == output.yard.original.dtype
+        and judge(got, output.yard).ok
+    ]
+
+
+def _outline(tree: Any) -> str:
+    if "list" in tree or "tuple" in tree:
+        return f"({', '.join(_outline(item) for item in tree.get('list', tree.get('tuple')))})"
+    if "dict" in tree:
+        return "{" + ", ".join(f"{key!r}: {_outline(item)}" for key, item in tree["dict"]) + "}"
+    return "a tensor" if "tensor" in tree else _plain(tree)
+
+
+def _plain(leaf: Any) -> str:
+    return str(leaf.get("value", leaf.get("float", "?")))

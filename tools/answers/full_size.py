@@ -1,0 +1,314 @@
+"""One case at a problem's own sizes where its tensors are gigabytes, made and judged in pieces.
+
+Breadth (distributions, operators' special values, layouts, parameters, modes) is bought at a reduced size. Full size
+is visited for what only it can show: index overflow, full grids, cached launches and the clock. Three questions are
+asked of an answer there:
+
+    slices     a few slices of the leading dimension, drawn in secret, and the first and the last one, are held against
+               the float64 truth like any other output, where the reference works slice by slice
+    whole      every element is compared with the reference's answer, some millions at a time; it may be off by what
+               the slices allow, or else by what the reduced size allows
+    unchanged  the reference leaves its inputs alone here; the executor says whether a call does
+
+The reference's answer lies in the host's memory. On the device there is never more than one call of the reference and
+a few pieces. See docs/decisions/0013-memory.md.
+Not covered: references that write into inputs or buffers, share memory between outputs, or return complex numbers.
+These are checked at full size as a small problem is, or not at all (`fits`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from triton_agent.tools.answers.accuracy import Judgement, judge
+from triton_agent.tools.answers.checks import mutated_inputs
+from triton_agent.tools.processes.payloads import Payload, pack
+from triton_agent.tools.processes.tensors import nested_tensors
+from triton_agent.tools.reference.footprint import RUN_ON_GPU, Limits, TooLarge, prove
+from triton_agent.tools.reference.input_tensors import leading_size, map_tensors
+from triton_agent.tools.reference.reference import Reference
+from triton_agent.tools.reference.tensor_cores import as_the_user_runs_it
+from triton_agent.tools.results import Finding
+from triton_agent.tools.truth.distributions import AS_GIVEN, randomise
+from triton_agent.tools.truth.expectation import (
+    Expectation,
+    OriginalFailed,
+    Output,
+    expect,
+    state_of,
+    tensors_of,
+)
+from triton_agent.tools.truth.plan import SHUFFLED, Case, PlanSettings, Trial, secret_seed
+from triton_agent.tools.truth.yardstick import Yardstick
+
+LARGE_ELEMENTS = 1 << 28
+"""Inputs, parameters and outputs together: 1 GiB of float32. Below, a few dozen copies fit on any card."""
+REDUCED = Limits(elements_at_most=1 << 21, flops_at_most=20_000_000_000, seconds_at_most=60.0)
+"""The size of everything else: some twenty cases are held, each with a dozen tensors in float64."""
+PIECE = 1 << 24
+"""Elements compared at once: in float64, with what the comparison needs, half a gigabyte."""
+SLICES = 6
+"""Drawn in secret, beside the first and the last."""
+SLICE_ELEMENTS = 1 << 20
+"""Of inputs or outputs in one slice, at most; a float64 run takes some dozens of times their memory."""
+SURE = 2.0
+"""Times the largest error that a slice is allowed, for elements outside of the slices."""
+FROM_REDUCED = 8.0
+"""Times what the reduced size allows, where there are no slices: errors of a sum grow with the root of its length."""
+RARE_FLIPS = 2e-6
+"""Of integers made of floats: ties met once in millions of elements, which no slice need show."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """Rows of the leading dimension and what they are measured against."""
+
+    start: int
+    stop: int
+    yard: Yardstick
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class PiecewiseYardstick(Yardstick):
+    """What a large output is measured against. `truth` is the reference's own answer, in its own dtype."""
+
+    slices: tuple[Slice, ...]
+    reach: dict[str, float]
+    """How far from the reference's answer an element (`max`), and the elements of a piece on average (`l2`), may be."""
+    loose: int
+    """How many integers may be off, by one."""
+    device: str
+
+    def judge(self, got: torch.Tensor) -> Judgement:
+        """Judge the slices, then the whole piece by piece; the first failure ends it."""
+        closest = Judgement(metric="l2", error=0.0, original_error=0.0, limit=1.0, finding=None, detail="")
+        for part in self.slices:
+            judgement = judge(got[part.start : part.stop].to(self.device), part.yard)
+            if not judgement.ok:
+                detail = f"rows {part.start} to {part.stop - 1}: {judgement.detail}"
+                return dataclasses.replace(judgement, detail=detail)
+            if judgement.limit and judgement.error / judgement.limit > closest.error / closest.limit:
+                closest = judgement
+        wrong = 0
+        for at, mine, theirs in _pieces(got, self.original, self.device):
+            if got.is_floating_point():
+                fault = self._fault(at, mine.double(), theirs.double())
+                if fault is not None:
+                    return fault
+            else:
+                off = mine != theirs
+                wrong += int(off.sum())
+                far = got.dtype is not torch.bool and bool(((mine.double() - theirs.double()).abs() > 1).any())
+                if far or wrong > self.loose:
+                    detail = f"{wrong} elements or more; the first piece with one too many begins at flat index {at}"
+                    return _failed(Finding.VALUES, "mismatches", float(wrong), float(self.loose), detail)
+        return closest
+
+    def _fault(self, at: int, mine: torch.Tensor, theirs: torch.Tensor) -> Judgement | None:
+        same = (torch.isnan(mine) & torch.isnan(theirs)) | (mine == theirs)
+        error = torch.where(same, 0.0, (mine - theirs).abs())
+        if not bool(torch.isfinite(error).all()):
+            where = at + int((~torch.isfinite(error)).to(torch.uint8).argmax())
+            return _failed(Finding.NON_FINITE, "max", math.inf, 0.0, f"first at flat index {where}")
+        measured = {"max": float(error.max()), "l2": float(error.square().mean().sqrt())}
+        metric = max(measured, key=lambda name: measured[name] / self.reach[name])
+        if measured[metric] <= self.reach[metric]:
+            return None
+        worst = int(error.argmax())
+        detail = f"worst at flat index {at + worst}: got {mine[worst]:.7g}, expected {theirs[worst]:.7g}"
+        return _failed(Finding.VALUES, metric, measured[metric], self.reach[metric], detail)
+
+
+def _failed(finding: Finding, metric: str, error: float, limit: float, detail: str) -> Judgement:
+    return Judgement(metric=metric, error=error, original_error=0.0, limit=limit, finding=finding, detail=detail)
+
+
+def _pieces(
+    got: torch.Tensor, reference: torch.Tensor, device: str
+) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+    """Both in rows of elements on the device, each with the flat index that it begins at."""
+    rows = got.contiguous().view(-1), reference.view(-1)
+    for at in range(0, rows[0].numel(), PIECE):
+        mine, theirs = (row[at : at + PIECE].to(device) for row in rows)
+        yield at, mine, theirs
+
+
+def is_large(reference: Reference, settings: PlanSettings) -> bool:
+    """Return whether the problem's tensors are gigabytes; told by a run on the device, which is stopped if they are."""
+    if settings.device != "cuda" or not reference.has_reference:
+        return False
+    limits = Limits(elements_at_most=2 * LARGE_ELEMENTS, flops_at_most=RUN_ON_GPU.flops_at_most, seconds_at_most=60.0)
+    with contextlib.suppress(Exception):  # whatever is wrong with the reference, the usual way says it better
+        try:
+            return prove(reference, secret_seed(), limits=limits, device=settings.device).elements > LARGE_ELEMENTS
+        except TooLarge:
+            return True
+    return False
+
+
+def fits(reduced: Trial) -> bool:
+    """Return whether the reference, as seen at the reduced size, can be judged in pieces."""
+    return not any(
+        case.expectation.state_after
+        or case.expectation.aliases
+        or case.expectation.expanded
+        or mutated_inputs(case)
+        or any(output.yard.original.is_complex() for output in case.expectation.outputs)
+        for case in reduced.cases
+    )
+
+
+def make_full_trial(
+    reference: Reference, name: str, settings: PlanSettings, reduced: Trial, *, looks: int
+) -> tuple[Trial, torch.nn.Module]:
+    """Return a trial of one case at full size, with so many fresh ones for the clock, and the reference's module."""
+    build_seed = secret_seed()
+    model = reference.make_model(build_seed).to(settings.device)
+    if settings.remedies:
+        randomise(model, secret_seed())
+    model.train(reduced.cases[0].train)
+
+    def drawn(number: int) -> Case:
+        return Case(
+            name=f"{name} / {AS_GIVEN}",
+            variant=name,
+            distribution=AS_GIVEN,
+            train=reduced.cases[0].train,
+            version=0,
+            expectation=_expect(reference, model, settings, reduced.cases[0].expectation),
+        )
+
+    cases = [drawn(number) for number in range(1 + looks)]
+    return (
+        Trial(
+            variant=name,
+            packed_init=pack(reference.told_arguments()),
+            build_seed=build_seed,
+            states=(pack(state_of(model)),),
+            cases=tuple(cases[:1]),
+            looks=tuple(cases[1:]),
+            free_order=any(case.distribution == SHUFFLED for case in reduced.cases),
+        ),
+        model,
+    )
+
+
+def _expect(reference: Reference, model: torch.nn.Module, settings: PlanSettings, reduced: Expectation) -> Expectation:
+    """Draw inputs, run the reference on them once, keep its answer on the host."""
+    device = settings.device
+    drawn = reference.make_inputs_on(device, secret_seed())
+    inputs = [map_tensors(value, lambda tensor: tensor.to(device)) for value in drawn]
+    del drawn
+    packed = pack(inputs)
+    around = as_the_user_runs_it(settings.conditions, device)
+    with around(), torch.no_grad():
+        made = reference.call(model, inputs)
+    outputs, tree = tensors_of(made)
+    _require_unchanged(inputs, packed, device)
+    scale = {output.name: output.yard for output in reduced.outputs}
+    names = [output.name for output in reduced.outputs]
+    rounds = any(tensor.is_floating_point() for tensor in nested_tensors(inputs))
+    slices = _slices(reference, model, inputs, outputs, settings)
+    kept = []
+    for number, (name, output) in enumerate(zip(names, outputs, strict=True)):
+        mine = tuple(Slice(start=a, stop=b, yard=found.outputs[number].yard) for a, b, found in slices)
+        kept.append(Output(name=name, yard=_yardstick(output, mine, scale[name], device, rounds=rounds)))
+    given = nested_tensors(inputs)
+    return Expectation(
+        packed_inputs=packed,
+        tree=tree,
+        outputs=tuple(kept),
+        inputs_after=tuple(torch.empty_like(tensor, device="meta") for tensor in given),
+        state_before=state_of(model),
+        state_after=(),
+        aliases=frozenset(),
+        lifted=bool(slices) and all(found.lifted for _, _, found in slices),
+    )
+
+
+def _yardstick(
+    output: torch.Tensor, slices: tuple[Slice, ...], reduced: Yardstick, device: str, *, rounds: bool
+) -> PiecewiseYardstick:
+    """What the slices allow, or else what the reduced size allows, in absolute terms."""
+    reach, loose = {"max": 0.0, "l2": 0.0}, 0
+    if output.is_floating_point():
+        parts = torch.split(output.reshape(-1), PIECE)
+        peak = max((float(part.abs().nan_to_num(0.0, 0.0, 0.0).max()) for part in parts if part.numel()), default=0.0)
+        sources = [(part.yard, SURE) for part in slices] or [(reduced, FROM_REDUCED)]
+        for yard, times in sources:
+            limits = yard.limits
+            if limits is None:
+                continue
+            size = {"max": limits.peak, "l2": limits.peak * limits.rms}
+            for metric in reach:
+                allowed = limits.allowed[metric] + limits.of_original[metric]
+                full = size[metric] if slices else size[metric] * max(1.0, peak / limits.peak)
+                reach[metric] = max(reach[metric], times * allowed * full)
+        reach["l2"] = min(max(reach["l2"], 1e-300), max(reach["max"], 1e-300))
+        reach["max"] = max(reach["max"], 1e-300)
+    elif rounds:
+        seen = max((part.yard.flips.count / max(1, part.yard.truth.numel()) for part in slices), default=0.0)
+        loose = math.ceil(max(RARE_FLIPS, 3 * seen) * output.numel())
+    held = output.detach().cpu().contiguous()
+    return PiecewiseYardstick(
+        truth=held, original=held, nudged=(), scale=0.0, slices=slices, reach=reach, loose=loose, device=device
+    )
+
+
+def _require_unchanged(inputs: list[Any], packed: Payload, device: str) -> None:
+    for now, before in zip(nested_tensors(inputs), nested_tensors(packed.unpack("cpu"))):
+        pieces = _pieces(now, before.contiguous(), device)
+        if not all(torch.equal(one.view(torch.uint8), other.view(torch.uint8)) for _, one, other in pieces):
+            raise OriginalFailed("the reference writes into its inputs at its own sizes, and not at a reduced one")
+
+
+def _slices(
+    reference: Reference,
+    model: torch.nn.Module,
+    inputs: list[Any],
+    outputs: list[torch.Tensor],
+    settings: PlanSettings,
+) -> list[tuple[int, int, Expectation]]:
+    """Slices with their expectations; none where the reference does not work slice by slice.
+
+    It does where its answer to a slice is, nearly, that slice of its answer to the whole.
+    """
+    rows = leading_size(inputs)
+    if not rows or any(output.dim() == 0 or output.shape[0] != rows for output in outputs):
+        return []
+    widest = max(tensor.numel() // rows for tensor in (*outputs, *nested_tensors(inputs)))
+    height = min(rows, SLICE_ELEMENTS // max(1, widest))
+    if height < 1:
+        return []
+    generator = torch.Generator().manual_seed(secret_seed())
+    starts = [0, rows - height, *torch.randint(rows - height + 1, (SLICES,), generator=generator).tolist()]
+    around = as_the_user_runs_it(settings.conditions, settings.device)
+    found = []
+    for start in dict.fromkeys(starts):
+
+        def cut(tensor: torch.Tensor, start: int = start) -> torch.Tensor:
+            same = tensor.dim() > 0 and tensor.shape[0] == rows
+            return tensor[start : start + height].clone() if same else tensor
+
+        part = [map_tensors(value, cut) for value in inputs]
+        try:
+            with reference.running("forward"):
+                expectation = expect(copy.deepcopy(model), part, around=around)
+        except Exception:  # it does not take so few rows
+            return []
+        pairs = zip(expectation.outputs, outputs)
+        if not all(_agree(output.yard, whole[start : start + height]) for output, whole in pairs):
+            return []
+        found.append((start, start + height, expectation))
+    return found
+
+
+def _agree(yard: Yardstick, whole: torch.Tensor) -> bool:
+    return yard.original.shape == whole.shape and judge(whole, yard).ok

@@ -1,0 +1,294 @@
+"""Spot checks: some programs of a launch at sizes that are too large to be run whole.
+
+Without a GPU a large problem is checked at a smaller size, so a kernel that is wrong beyond that size looks right. Here
+the candidate is traced once more at the problem's own size, or at one that reaches the largest position its kernels
+name. Of the launch on that tape a few programs run: some at random, and those next to positions that the kernels name.
+What they write is compared with the reference, coarsely: rounding was judged before. Only those elements count that
+do not depend on programs that were left out. Where programs wait for each other, a note says that nobody looked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import itertools
+import math
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from triton_agent.tools.answers.authorship import OriginalWork, work_during
+from triton_agent.tools.checker.session import Failed
+from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.executor.memory import POISON, poisoned
+from triton_agent.tools.graph.operators import kind_of
+from triton_agent.tools.kernels.effects import WrittenParameters
+from triton_agent.tools.kernels.kernel import KernelSet
+from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.processes.payloads import pack
+from triton_agent.tools.processes.tensors import DTYPES, nested_tensors
+from triton_agent.tools.reference.footprint import Limits
+from triton_agent.tools.reference.input_tensors import leading_size
+from triton_agent.tools.reference.reference import load
+from triton_agent.tools.reference.size_trials import LEADING, Trials
+from triton_agent.tools.reference.sizes import AS_GIVEN, Variant
+from triton_agent.tools.results import Finding
+from triton_agent.tools.tape.slicing import effects_of
+from triton_agent.tools.tape.tape import Constant, Constexpr, Launch, Operate, Place, Step, Tape, View, views_in
+from triton_agent.tools.truth.distributions import randomise
+from triton_agent.tools.truth.expectation import Expectation, Output, state_of, tensors_of
+from triton_agent.tools.truth.named_numbers import Numbers
+from triton_agent.tools.truth.plan import Case, Trial, secret_seed
+from triton_agent.tools.truth.yardstick import Yardstick
+
+LIMITS = Limits(elements_at_most=1 << 26, flops_at_most=20_000_000_000, seconds_at_most=20.0)
+"""Of one run of the reference, in a second or so and within a GiB."""
+FARTHEST = 1 << 24
+"""Positions beyond this are not visited: memory of that size would be needed."""
+AT_RANDOM, NAMED_AT_MOST = 8, 24
+"""Programs that run."""
+GROSS = {4: 0.02, 8: 0.02}
+"""Error over the size of the element and of the output, by bytes of the dtype; narrower ones may err by a tenth."""
+FILLS = ((3e4, 3), (-3e4, 0))
+"""What memory is filled with, floats and whole numbers, to see on what the programs that run depend."""
+WRONG_WHOLES = 0.02
+"""Share of whole numbers that may differ, which rounding and ties decide."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Spot:
+    """The reference at one size."""
+
+    trial: Trial
+    work: OriginalWork
+    is_as_given: bool
+
+
+class Spots:
+    """The sizes of one problem at which candidates are spot-checked, each made when it is first asked for."""
+
+    def __init__(self, spec: ProblemSpec, main: Variant, trials: Iterable[Trial], *, scaled: bool) -> None:
+        self._spec = spec
+        self._main = main
+        tensors = [
+            tensor
+            for trial in trials
+            for case in trial.cases[:1]
+            for tensor in (*case.expectation.inputs_after, *(it.yard.original for it in case.expectation.outputs))
+        ]
+        self.visited = max((tensor.numel() for tensor in tensors), default=0)
+        """Elements of the largest tensor at the sizes that are checked whole."""
+        self._scaled = scaled
+        self._known: dict[Variant, Spot | None] = {}
+        self._one_at_a_time = threading.Lock()
+
+    def reaching(self, position: int) -> Spot | None:
+        """The problem as given if it was scaled down, larger if this position needs more; None if nothing is."""
+        with self._one_at_a_time:
+            as_given = self._at(AS_GIVEN) if self._scaled else None
+            if position <= max(self.visited, _largest(as_given) if as_given else 0):
+                return as_given
+            leading, largest = self._growing()
+            if not leading:
+                return as_given
+            size = -(-position * 5 // 4) * leading // largest + 1
+            return self._at(Variant(name=f"{LEADING}={size}", constants=self._main.constants, batch=size)) or as_given
+
+    def _growing(self) -> tuple[int, int]:
+        """The common leading dimension of the inputs at the main size, or 0, and the size of the largest."""
+        with contextlib.suppress(ProblemError):
+            inputs = load(self._spec, self._main.constants, batch=self._main.batch).make_inputs(secret_seed())
+            return leading_size(inputs) or 0, max((tensor.numel() for tensor in nested_tensors(inputs)), default=0)
+        return 0, 0
+
+    def _at(self, variant: Variant) -> Spot | None:
+        if variant not in self._known:
+            self._known[variant] = None
+            with contextlib.suppress(ProblemError, RuntimeError, MemoryError):
+                if Trials(self._spec, secret_seed(), LIMITS).prove(variant) is not None:
+                    self._known[variant] = self._made(variant)
+        return self._known[variant]
+
+    def _made(self, variant: Variant) -> Spot:
+        reference = load(self._spec, variant.constants, batch=variant.batch)
+        model = reference.make_model(secret_seed()).eval()
+        randomise(model, secret_seed())
+        inputs = reference.make_inputs(secret_seed())
+        packed, state = pack(inputs), state_of(model)
+        outputs, work = work_during(lambda: reference.call(copy.deepcopy(model), inputs))
+        tensors, tree = tensors_of(outputs)
+        expectation = Expectation(
+            packed_inputs=packed,
+            tree=tree,
+            outputs=tuple(
+                Output(name=str(i), yard=Yardstick(truth=it, original=it, nudged=(), scale=0.0))
+                for i, it in enumerate(tensors)
+            ),
+            inputs_after=tuple(nested_tensors(inputs)),
+            state_before={},
+            state_after=(),
+            aliases=frozenset(),
+            lifted=False,
+        )
+        name = "full size" if variant == AS_GIVEN else variant.name
+        case = Case(name=name, variant=name, distribution="", train=False, version=0, expectation=expectation)
+        trial = Trial(
+            variant=name,
+            packed_init=pack(reference.told_arguments()),
+            build_seed=secret_seed(),
+            states=(pack(state),),
+            cases=(case,),
+        )
+        return Spot(trial=trial, work=work, is_as_given=variant == AS_GIVEN)
+
+
+def _largest(spot: Spot) -> int:
+    expectation = spot.trial.cases[0].expectation
+    return max(it.numel() for it in (*expectation.inputs_after, *(out.yard.original for out in expectation.outputs)))
+
+
+def position_named(numbers: Numbers, tape: Tape, visited: int) -> int:
+    """The farthest position that kernels name beyond those visited: an element's, or the first of a program's.
+
+    Numbers in the text may count programs. Arguments of launches are sizes and tiles, and count elements only.
+    """
+    programs = max((math.prod(choice.grid) for launch in tape.launches() for choice in launch.choices), default=0)
+    tile = max(_tiles(tape), default=1)
+    wanted = [number for number in numbers.given if _is_whole(number) and visited < number <= FARTHEST]
+    for number in filter(_is_whole, numbers.in_text):
+        if isinstance(number, int) and programs < number <= FARTHEST // tile:
+            wanted.append(number * tile)
+        elif visited < number <= FARTHEST:
+            wanted.append(number)
+    return int(max(wanted, default=0))
+
+
+def _is_whole(number: float) -> bool:
+    return math.isfinite(number) and number == int(number)
+
+
+def _tiles(tape: Tape) -> set[int]:
+    """Products of up to two whole compile-time arguments: how many elements a program may stand for."""
+    found: set[int] = set()
+    for launch in tape.launches():
+        for choice in launch.choices:
+            values = [value.value for _, value in choice.arguments if isinstance(value, Constexpr)]
+            plain = [value.get("value") if isinstance(value, dict) else value for value in values]
+            sizes = [value for value in plain if type(value) is int and 1 < value <= 1 << 16]
+            found |= {*sizes, *(one * two for one, two in itertools.combinations(sizes, 2))}
+    return found
+
+
+def programs_to_run(numbers: Numbers, tape: Tape) -> list[int]:
+    """Numbers of programs, x fastest: at random, the first and the last, and those next to positions that are named.
+
+    Of several launches each runs those of its programs that are among them.
+    """
+    count = max(math.prod(launch.choices[0].grid) for launch in tape.launches())
+    named = sorted(abs(int(number)) for number in numbers.in_text | numbers.given if _is_whole(number))
+    near = {
+        at + step for number in named for tile in {1, *_tiles(tape)} for at in [number // tile] for step in (-1, 0, 1)
+    }
+    inside = sorted(at for at in near if 0 < at < count - 1)
+    chance = random.SystemRandom()
+    chosen = chance.sample(inside, min(len(inside), NAMED_AT_MOST))
+    return sorted({0, count - 1, *chosen, *(chance.randrange(count) for _ in range(AT_RANDOM))})
+
+
+def tells_by_parts(tape: Tape, kernels: KernelSet) -> bool:
+    """Return whether some programs of each launch finish some of the answer.
+
+    They do not where a program waits for another one, or where launches with other grids go on with the outputs.
+    """
+    sources = [function.source for function in kernels.functions.values()]
+    if any("while " in source for source in sources) and any("atomic_" in source for source in sources):
+        return False
+    outputs = {view.buffer for view in tape.outputs}
+    effects = effects_of(tape.steps, tape.buffers, WrittenParameters(kernels))
+    finishing = [step for step, effect in zip(tape.steps, effects) if effect.writes & outputs]
+    grids = {choice.grid for step in finishing if isinstance(step, Launch) for choice in step.choices[:1]}
+    return len(grids) == 1
+
+
+def fillings(tape: Tape, kernels: KernelSet) -> list[Tape]:
+    """The tape with memory that kernels write full of one number to begin with, and of another; none are needed
+    where a single launch writes memory that holds nothing before.
+
+    What depends on that number depends on programs that were left out, or on what they add to. Memory that torch copied
+    something into and that one launch goes on with stays as it is: a program finds its part of it there.
+    """
+    fresh = {number for number, buffer in enumerate(tape.buffers) if buffer.place is Place.FRESH}
+    steps = list(zip(tape.steps, effects_of(tape.steps, tape.buffers, WrittenParameters(kernels))))
+    writers = Counter(n for step, effect in steps if isinstance(step, Launch) for n in effect.writes & fresh)
+    begun = [(step, effect) for step, effect in steps if isinstance(step, (Operate, Constant))]
+    begun = [(step, effect) for step, effect in begun if effect.writes & set(writers)]
+    single = sum(1 for _ in tape.launches()) == 1 and not begun
+    if single and not any("atomic_" in function.source for function in kernels.functions.values()):
+        return []
+    copied = {
+        number
+        for step, effect in begun
+        if effect.reads - effect.writes and isinstance(step, Operate) and kind_of(step.operator) != "allocation"
+        for number in effect.writes
+    }
+    filled = {number for number, count in writers.items() if count > 1 or number not in copied}
+    return [_filled(tape, filled, *values) for values in FILLS]
+
+
+def _filled(tape: Tape, numbers: set[int], for_floats: float, for_wholes: int) -> Tape:
+    """Each of these buffers is filled before the first launch that is given it."""
+    left, steps = set(numbers), list[Step]()
+    for step in tape.steps:
+        for view in _views(step) if isinstance(step, Launch) else ():
+            dtype = DTYPES[view.dtype]
+            if view.buffer in left and not dtype.is_complex:
+                left.remove(view.buffer)
+                size = tape.buffers[view.buffer].size_bytes // dtype.itemsize
+                whole = dataclasses.replace(view, shape=(size,), strides=(1,), offset=0)
+                value = for_floats if dtype.is_floating_point else for_wholes
+                steps.append(Operate(operator="aten.fill_.Scalar", args=(whole, value), kwargs=(), results=(whole,)))
+        steps.append(step)
+    return dataclasses.replace(tape, steps=tuple(steps))
+
+
+def _views(launch: Launch) -> list[View]:
+    return [view for _, value in launch.choices[0].arguments for view in views_in(value)]
+
+
+def compare_written(case: Case, answers: Sequence[Sequence[torch.Tensor]]) -> None:
+    """Raise `Failed` where what was written is far from what the reference gives.
+
+    `answers` come from tapes that differ in what fresh memory holds. The first leaves it poisoned where nobody writes.
+    """
+    for output, got, *others in zip(case.expectation.outputs, *answers):
+        want: Any = output.yard.original
+        if got.shape != want.shape or got.dtype != want.dtype:
+            raise Failed(Finding.SHAPE, f"case {case.name}: an output is {got.dtype}{list(got.shape)}")
+        if got.dtype not in POISON:
+            continue
+        written = ~poisoned(got)
+        for other in others:
+            written &= got == other
+        have, want = got[written].double(), want.to(got.device)[written].double()
+        if want.numel() == 0:
+            continue
+        if got.is_floating_point():
+            size = float(want.nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt())
+            off = (have - want).abs() > GROSS.get(got.element_size(), 0.1) * (want.abs() + size)
+            wrong = torch.where(torch.isfinite(want), off | ~torch.isfinite(have), torch.isfinite(have))
+            allowed = 0.0
+        else:
+            wrong, allowed = have != want, WRONG_WHOLES * want.numel()
+        if float(wrong.sum()) > allowed:
+            at = int(wrong.to(torch.uint8).argmax())
+            where = int(written.reshape(-1).nonzero()[at])
+            raise Failed(
+                Finding.VALUES,
+                f"case {case.name}: {int(wrong.sum())} of {want.numel()} elements that some programs wrote are wrong; "
+                f"the first at flat index {where}: got {float(have[at]):g}, expected {float(want[at]):g}",
+            )

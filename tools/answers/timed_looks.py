@@ -1,0 +1,119 @@
+"""Checks some of the outputs that timed calls return, at turns that are drawn at random.
+
+Fresh memory is not filled while the clock runs, so a kernel might tell a timed call from a checked one, and leave an
+answer where it already lies. Therefore some timed calls get inputs of known answers instead of renewed ones. Their
+outputs are taken at once, and judged like any other after the clock has stopped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import secrets
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from triton_agent.tools.answers import checks
+from triton_agent.tools.checker.session import Failed, Reply, Session
+from triton_agent.tools.results import Finding
+from triton_agent.tools.truth.plan import Case
+
+IN_FIRST_RACE, IN_SECOND_RACE = slice(0, 3), slice(3, 5)
+"""Which of a trial's looks are for what. None is for two things: what was answered before may lie about in memory."""
+LOOKS: int = IN_SECOND_RACE.stop
+"""Looks in all; each costs the reference a few runs, once."""
+KINDS_OF_CALL = (0, 1)
+"""A sample has a call for the device time, for which the stream is kept busy, and one after it for the latency."""
+_CHANCE = random.SystemRandom()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """Outputs of one timed call, not judged yet."""
+
+    case: Case
+    reply: Reply
+    rows: list[torch.Tensor]
+
+
+class Looks:
+    """The looks of one race, each with a case that the candidate was not given before.
+
+    In the first series both kinds of call are looked at: whoever tells them apart is honest in one of them. In a later
+    one any.
+    """
+
+    def __init__(self, cases: Iterable[Case] = ()) -> None:
+        self._given = tuple(cases)
+        self._cases = list(self._given)
+        self._series = 0
+        self._asked = 0
+        self._due: dict[int, int] = {}
+        """The kind of call to look at, by the number of the sample."""
+        self.taken: list[Look] = []
+
+    def afresh(self) -> Looks:
+        """Return looks for a race that is run again, with the same cases.
+
+        What was taken in either is judged.
+        """
+        again = Looks(self._given)
+        again.taken = self.taken
+        return again
+
+    def begin(self, samples: int) -> None:
+        """Choose among so many samples to come."""
+        kinds = [secrets.choice(KINDS_OF_CALL)] if self._series else list(KINDS_OF_CALL)
+        self._due = dict(zip(_CHANCE.sample(range(samples), min(len(kinds), samples)), kinds))
+        self._series += 1
+        self._asked = 0
+
+    def ask(self, session: Session, turns: Sequence[int]) -> list[Any]:
+        """A sample for each, as it came."""
+        if not any(self._is_due(self._asked + number) for number in range(len(turns))):
+            self._asked += len(turns)
+            return list(session.ask("time", turns=list(turns))[0]["samples"])
+        return [sample for turn in turns for sample in self._ask_one(session, turn)]
+
+    def _is_due(self, number: int) -> bool:
+        return number in self._due and bool(self._cases)
+
+    def _ask_one(self, session: Session, turn: int) -> list[Any]:
+        due, number = self._is_due(self._asked), self._asked
+        self._asked += 1
+        if not due:
+            return list(session.ask("time", turns=[turn])[0]["samples"])
+        self.taken.append(_look(session, turn, self._cases.pop(), self._due[number]))
+        return list(self.taken[-1].reply["samples"])
+
+    def judge(self, tree: Any, device: str) -> None:
+        """Judge every look; raise `Failed` for the first whose answer differs from the reference's."""
+        for look in self.taken:
+            failure = _failure(look, tree, device)
+            if failure is not None:
+                what = f"right whenever it is checked, and wrong while the clock runs: {failure.message}"
+                raise Failed(Finding.FALSE_CLOCK, what)
+
+
+def _look(session: Session, turn: int, case: Case, kind: int) -> Look:
+    reply, rows = session.ask(
+        "time",
+        [case.expectation.packed_inputs],
+        expected_bytes=case.expectation.answer_bytes,
+        turns=[turn],
+        later=kind,
+    )
+    return Look(case=case, reply=reply, rows=rows)
+
+
+def _failure(look: Look, tree: Any, device: str) -> Failed | None:
+    said: dict[str, Any] = {**look.reply, "inputs": [], "changed": []}
+    try:
+        answer = checks.read_answer(tree, Reply(said), look.rows, device)
+        checks.check_structure(look.case, answer)
+        checks.check_form(look.case, answer)
+    except Failed as failed:
+        return failed
+    return checks.measure(look.case, answer)[1]

@@ -1,0 +1,162 @@
+"""The evaluator's cases and judge for answers that are made in this process, by impostors and mutants.
+
+Cases come from the same place as the evaluator's, and answers are asked the same questions: structure, shapes, dtypes,
+values, inputs and buffers afterwards. Left out is what concerns candidates only: whether kernels were launched, and
+memory shared between outputs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from triton_agent.tools.answers import checks
+from triton_agent.tools.checker.session import Failed
+from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.processes.tensors import describe, flatten, nested_tensors, row
+from triton_agent.tools.reference.reference import Reference, load
+from triton_agent.tools.reference.sizes import Variant
+from triton_agent.tools.truth.cases import make_trial
+from triton_agent.tools.truth.distributions import AS_GIVEN, DISTRIBUTIONS, draw, randomise
+from triton_agent.tools.truth.expectation import OriginalFailed, state_of
+from triton_agent.tools.truth.plan import ONE_CHANGED, Case, PlanSettings, Trial, secret_seed
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Outputs of one call, and inputs and state after it."""
+
+    outputs: Any
+    inputs_after: list[Any]
+    state_after: dict[str, torch.Tensor]
+    module: torch.nn.Module
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """One variant with its cases and the reference."""
+
+    reference: Reference
+    trial: Trial
+    original: torch.nn.Module
+    main: bool
+
+    def run(
+        self, case: Case, *, mode: contextlib.AbstractContextManager[Any] | None = None, inputs: list[Any] | None = None
+    ) -> Run:
+        """The reference as it is in this case, under a mode, or on other inputs."""
+        subject = copy.deepcopy(self.original).train(case.train)
+        _set_state(subject, case.expectation.state_before)
+        args = case.expectation.packed_inputs.unpack() if inputs is None else inputs
+        with self.reference.running("forward"), torch.no_grad(), mode or contextlib.nullcontext():
+            outputs = subject(*args)
+        return Run(outputs=outputs, inputs_after=args, state_after=state_of(subject), module=subject)
+
+    def run_on_others(self, case: Case) -> list[torch.Tensor] | None:
+        """The reference's answer to another draw of the same kind of inputs."""
+        try:
+            drawn = case.distribution if case.distribution in DISTRIBUTIONS else AS_GIVEN
+            run = self.run(case, inputs=draw(self.reference, drawn, secret_seed()))
+        except ProblemError:
+            return None
+        return [tensor.detach().clone() for tensor in nested_tensors(run.outputs)]
+
+
+def _set_state(model: torch.nn.Module, state: dict[str, torch.Tensor]) -> None:
+    named = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}
+    with torch.no_grad():
+        for name, tensor in named.items():
+            tensor.copy_(state[name])
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Court:
+    """All cases of one way to judge; those of the problem's own sizes first."""
+
+    benches: tuple[Bench, ...]
+    randomises: bool
+    """True if parameters were changed from their defaults, such as a norm's weight of ones."""
+    notes: tuple[str, ...]
+
+    def cases(self) -> Iterator[tuple[Bench, Case]]:
+        for bench in self.benches:
+            for case in _asked(bench.trial):
+                yield bench, case
+
+    def count(self) -> int:
+        return sum(len(_asked(bench.trial)) for bench in self.benches)
+
+    def explain(self, bench: Bench, case: Case) -> str:
+        """Describe how a case differs from the problem as given."""
+        if not bench.main:
+            return f"other sizes ({case.variant})"
+        if case.distribution != AS_GIVEN:
+            return f"inputs {case.distribution}"
+        return "randomised parameters" if self.randomises else "another draw"
+
+
+def _asked(trial: Trial) -> list[Case]:
+    """Cases of ordinary inputs: NaN alone, or another layout, does not make a problem worth judging by."""
+    return [case for case in trial.cases if case.distribution in (*DISTRIBUTIONS, ONE_CHANGED)]
+
+
+def convene(spec: ProblemSpec, variants: list[Variant], settings: PlanSettings) -> Court:
+    """The cases of these variants; raises `ProblemError` where the reference cannot serve at its own sizes."""
+    benches: list[Bench] = []
+    notes: list[str] = []
+    for variant in variants:
+        reference = load(spec, variant.constants, batch=variant.batch)
+        try:
+            trial, original = make_trial(reference, variant.name, settings, notes, main=not benches)
+        except OriginalFailed as error:
+            if not benches:
+                remedy = error.remedy or "the reference must run on its inputs, and give the same answer every time"
+                raise ProblemError(str(error), where=error.where or spec.path, remedy=remedy) from error
+            continue
+        benches.append(Bench(reference=reference, trial=trial, original=original, main=not benches))
+    changed = settings.remedies and bool(randomise(benches[0].reference.make_model(0), 0))
+    return Court(benches=tuple(benches), randomises=changed, notes=tuple(dict.fromkeys(notes)))
+
+
+def refusal(case: Case, run: Run) -> Failed | None:
+    """Why the evaluator would refuse this; None where it would pass."""
+    tensors: list[torch.Tensor] = []
+
+    def keep(tensor: torch.Tensor) -> int:
+        tensors.append(tensor.detach())
+        return len(tensors) - 1
+
+    tree = flatten(run.outputs, keep)
+    answer = _answer(tree, tensors, [tensor.detach() for tensor in nested_tensors(run.inputs_after)])
+    state = {name: describe(tensor) for name, tensor in run.state_after.items()}
+    try:
+        checks.check_structure(case, answer)
+        checks.check_form(case, answer)
+        failure = checks.measure(case, answer)[1]
+        checks.check_inputs(case, answer)
+        checks.check_state(case, {"state": state}, [row(tensor) for tensor in run.state_after.values()])
+    except Failed as failed:
+        return failed
+    return failure
+
+
+def outputs_refused(case: Case, outputs: list[torch.Tensor]) -> bool:
+    """Return True if these outputs would be refused by their form or values."""
+    if len(outputs) != len(case.expectation.outputs):
+        return True
+    answer = _answer(case.expectation.tree, outputs, list(case.expectation.inputs_after))
+    try:
+        checks.check_form(case, answer)
+    except Failed:
+        return True
+    return checks.measure(case, answer)[1] is not None
+
+
+def _answer(tree: Any, tensors: list[torch.Tensor], inputs_after: list[torch.Tensor]) -> checks.Answer:
+    return checks.Answer(tree=tree, tensors=tuple(tensors), changed=dict(enumerate(inputs_after)))

@@ -1,0 +1,205 @@
+"""The stages in which a right candidate is timed, and its use of the GPU is measured. On a GPU only.
+
+The clock, and torch's compiler at work on the reference, may not be ready when the first candidate gets here. Outputs
+of timed calls are checked afterwards: what was timed has to be what was checked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from triton_agent.tools.answers import checks
+from triton_agent.tools.answers.timed_looks import IN_FIRST_RACE, IN_SECOND_RACE, Looks
+from triton_agent.tools.checker.job import Job
+from triton_agent.tools.checker.profiling import condensed
+from triton_agent.tools.checker.questions import call, judge, program_of
+from triton_agent.tools.checker.session import Failed
+from triton_agent.tools.checker.shipped_file import NAME
+from triton_agent.tools.machine.lease import Mode
+from triton_agent.tools.race.speed import Race
+from triton_agent.tools.race.timekeeper import Timekeeper
+from triton_agent.tools.results import AHEAD, Determinism, Finding, Interval, KernelResources, Timing
+
+KINDS_OF_TIME = 2
+"""Timings for each opponent: of the device, and of a call."""
+SAME_CALLS = 3
+LARGE_CALLS, LARGE_ANSWER_BYTES = 2, 1 << 30
+"""Fewer where each answer is a gigabyte: the first call may hold what stays, and bits are compared with one other."""
+SMALL_BYTES = 1 << 20
+"""Device memory below which the reference's use is no measure for a candidate's."""
+PROFILED_CALLS = 5
+PROFILE_TIMEOUT_S = 60.0
+"""The first use of the profiler takes some three seconds, and loads libraries from the disk."""
+
+
+def repeat_call(job: Job) -> None:
+    """Make one call several times on a GPU: do the bits agree, and what does a call need of the GPU?"""
+    clock = ready_clock(job)
+    if clock is None:
+        return
+    trial = job.plan.trials[job.plan.main]
+    case = trial.cases[0]
+    replies = []
+    answers: list[tuple[torch.Tensor, ...]] = []
+    with job.gpu(Mode.SHARED):
+        for _ in range(SAME_CALLS if case.expectation.answer_bytes < LARGE_ANSWER_BYTES else LARGE_CALLS):
+            answer, reply = call(job, trial, case, measure=True)
+            judge(job, trial, case, answer)
+            answers.append(answer.data)
+            replies.append(reply)
+        job.roofline = clock.roofline()
+    identical = all(checks.same_bytes(answers[0], answer) for answer in answers[1:])
+    job.determinism = Determinism.IDENTICAL if identical else Determinism.DIFFERS
+    job.resources = _resources(replies[-1])
+    job.peak_bytes = min(max(0, int(reply["peak_bytes"])) for reply in replies)  # the first may hold what stays
+    job.original_peak_bytes = clock.original_peak_bytes
+    if case.expectation.answer_bytes >= LARGE_ANSWER_BYTES:
+        torch.cuda.empty_cache()  # the race needs room in both processes
+        shares = torch.cuda.max_memory_reserved(), max(int(reply["process_bytes"]) for reply in replies)
+        job.notes.append(
+            "device memory at most: checker {:,} MiB, executor {:,} MiB".format(*(b >> 20 for b in shares))
+        )
+    _check_device_memory(job)
+
+
+def _resources(reply: dict[str, Any]) -> list[KernelResources]:
+    try:
+        return [KernelResources(**kernel) for kernel in reply["resources"]]
+    except TypeError as error:
+        raise Failed(Finding.TAMPERED, f"the worker's answer contradicts itself ({error})") from error
+
+
+def _check_device_memory(job: Job) -> None:
+    """Refuse a candidate beyond the user's bound on device memory."""
+    ratio, peak, original = job.settings.max_memory_ratio, job.peak_bytes, job.original_peak_bytes
+    if ratio is None or peak is None or original is None:
+        return
+    if peak > ratio * max(original, SMALL_BYTES):
+        raise Failed(
+            Finding.MEMORY,
+            f"a call takes {peak >> 10:,} KiB of device memory, the reference {original >> 10:,} KiB; "
+            f"{ratio:g} times as much was allowed",
+            measured=True,
+        )
+
+
+def race_original(job: Job) -> None:
+    """Time the candidate against the reference."""
+    clock = ready_clock(job)
+    if clock is not None:
+        enter_clock(job, clock)
+        cases = job.plan.trials[job.plan.main].looks
+        looks = Looks(cases[IN_FIRST_RACE])
+        with job.gpu(Mode.EXCLUSIVE):
+            races = clock.race(job.runner, looks)
+        job.timings = timings_of(races)
+        _check_answers(job, looks)
+
+
+def race_compiled(job: Job) -> None:
+    """Time the candidate against the compiled baselines; the first candidate here has them compiled."""
+    clock = ready_clock(job)
+    if clock is None:
+        return
+    raced = len(job.timings) // KINDS_OF_TIME
+    if not clock.is_complete or raced < clock.opponents:
+        job.on_stage(ahead_by(job.timings))
+        _race_latecomers(job, clock, raced)
+    job.notes += clock.notes
+
+
+def _race_latecomers(job: Job, clock: Timekeeper, raced: int) -> None:
+    def tell() -> None:
+        job.on_stage("waiting for torch.compile")
+
+    job.gpu.leave()  # the process that compiles gives way to others, and would wait for this candidate
+    with job.runner.off_its_time():
+        clock.await_compiler(tell)
+    with job.gpu(Mode.SHARED), job.runner.off_its_time():
+        clock.compile_rest(tell)
+    if clock.is_complete and raced == clock.opponents:  # nothing came of it
+        return
+    enter_clock(job, clock)
+    looks = Looks(job.plan.trials[job.plan.main].looks[IN_SECOND_RACE])
+    with job.gpu(Mode.EXCLUSIVE):
+        with job.runner.off_its_time():
+            clock.bring_in(tell)
+        if raced == clock.opponents:
+            return
+        races = clock.race(job.runner, looks, since=raced)
+    job.timings += timings_of(races)
+    _check_answers(job, looks)
+
+
+def timings_of(races: list[Race]) -> list[Timing]:
+    """Return the timings of races; computed without a lease of the GPU."""
+    return [timing for race in races for timing in race.timings()]
+
+
+def ahead_by(timings: list[Timing]) -> str:
+    """Describe what is known of a candidate that is right, before the last baselines."""
+    return f"{AHEAD} {_least(timings).median:.2f}x" if is_ahead(timings) else "compiled"
+
+
+def is_ahead(timings: list[Timing]) -> bool:
+    """Return True if the candidate is faster than all baselines so far, with confidence."""
+    return _least(timings).low > 1
+
+
+def _least(timings: list[Timing]) -> Interval:
+    return min((timing.speedup for timing in timings), key=lambda ratio: ratio.low)
+
+
+def _check_answers(job: Job, looks: Looks) -> None:
+    """Judge the outputs that were taken while the clock ran."""
+    trial = job.plan.trials[job.plan.main]
+    tree = job.programs.of(trial, trial.cases[0]).tape.tree
+    with job.gpu(Mode.SHARED):
+        looks.judge(tree, job.settings.device)
+
+
+def profile(job: Job) -> None:
+    """Take a profile of a candidate that passed, on request. Nothing here changes the verdict."""
+    if job.clock is None or not job.settings.profile:
+        return
+    trial = job.plan.trials[job.plan.main]
+    try:
+        with job.gpu(Mode.EXCLUSIVE):
+            reply, _ = job.runner.ask(
+                "profile",
+                [trial.cases[0].expectation.packed_inputs],
+                name=program_of(job, trial, trial.cases[0]).name,
+                calls=PROFILED_CALLS,
+                timeout_s=PROFILE_TIMEOUT_S,
+            )
+        job.profile = condensed(reply["rows"], PROFILED_CALLS, job.launches, job.resources)
+    except (Failed, KeyError, TypeError, ValueError) as failure:
+        job.notes.append(f"no profile could be taken: {str(failure)[:200]}")
+
+
+def ready_clock(job: Job) -> Timekeeper | None:
+    """Return the clock once it is made; None if nothing is timed. Waiting is not on the candidate's time.
+
+    The place at the GPU is given up for it: who makes the clock needs the GPU alone.
+    """
+    if job.clock is None:
+        return None
+    if job.clock.made is not None:
+        return job.clock.made
+    job.gpu.leave()
+    with job.runner.off_its_time():
+        return job.clock.wait(lambda: job.on_stage("waiting for the clock"))
+
+
+def enter_clock(job: Job, clock: Timekeeper) -> None:
+    """Prepare the candidate for timing at the main sizes; others may use the GPU until then."""
+    trial = job.plan.trials[job.plan.main]
+    with job.gpu(Mode.SHARED):
+        clock.enter(
+            job.runner,
+            list(job.plan.timing_sets),
+            name=NAME if job.file else program_of(job, trial, trial.cases[0]).name,
+            renewed=trial.order_is_free,
+        )

@@ -1,0 +1,54 @@
+"""Compiling a candidate's kernels in processes without a GPU, before anything runs.
+
+For a GPU in this machine the compile workers fill, side by side, the cache in which the executor finds the kernels. A
+kernel that fails there fails again in the executor, so nothing is decided. For a named target without a GPU, a kernel
+that does not compile is the candidate's failure, and one that does tells its registers, spills and shared memory.
+"""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import time
+from collections.abc import Sequence
+
+from triton_agent.tools.checker.session import Failed, Session
+from triton_agent.tools.checker.tracing import Program
+from triton_agent.tools.errors import TritonAgentError
+from triton_agent.tools.results import Finding, KernelResources
+
+LEAST_S = 0.01
+PATIENCE_S = 15.0
+"""A tile that spills badly keeps ptxas busy for longer; the executor then compiles it itself."""
+
+
+def compile_for_target(program: Program, session: Session, timeout_s: float) -> list[KernelResources]:
+    """Return the resources of a tape's kernels; raise `Failed` for one that does not compile."""
+    session.await_ready()
+    reply, _ = session.ask("compile", tape=program.encoded, kernels=program.kernels, timeout_s=timeout_s)
+    failure = reply["failure"]
+    if failure:
+        where = f"line {failure['line']}: " if failure.get("line") else ""
+        raise Failed(Finding.COMPILE, f"{where}kernel {failure['kernel']}: {failure['cause']}")
+    return [KernelResources(**kernel) for kernel in reply["kernels"]]
+
+
+def fill_cache(programs: Sequence[Program], sessions: Sequence[Session]) -> None:
+    """Compile until all kernels are done, one fails, or the patience is used up."""
+    left = collections.deque(programs)
+    until_s = time.monotonic() + PATIENCE_S
+
+    def share(session: Session) -> None:
+        try:
+            session.await_ready()
+            while True:
+                program = left.popleft()
+                left_s = max(LEAST_S, until_s - time.monotonic())
+                reply, _ = session.ask("compile", tape=program.encoded, kernels=program.kernels, timeout_s=left_s)
+                if reply["failure"]:
+                    left.clear()
+        except (Failed, TritonAgentError, IndexError):  # another session took the last one
+            return
+
+    with concurrent.futures.ThreadPoolExecutor(len(sessions), thread_name_prefix="compile") as pool:
+        list(pool.map(share, sessions))

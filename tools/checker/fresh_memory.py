@@ -1,0 +1,89 @@
+"""True if an answer depends on what fresh memory holds.
+
+Memory that torch hands out often holds what an equal call before left there. A kernel that finds it may skip its work,
+and while the clock runs it does. So one call gets memory that holds what the call itself would write, but for a few
+elements, by a tape that is like the candidate's in everything else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import torch
+
+from triton_agent.tools.checker.job import Job
+from triton_agent.tools.checker.questions import call, judge, send_program
+from triton_agent.tools.checker.session import Failed
+from triton_agent.tools.checker.tracing import Program
+from triton_agent.tools.processes.tensors import DTYPES, row
+from triton_agent.tools.results import Finding
+from triton_agent.tools.tape.tape import Allocate, Constant, Tape, View, encode, views_in
+from triton_agent.tools.truth.plan import Case, Trial
+
+SPOILED = 4
+"""Elements of each piece of memory that are not right; so few that a look at samples does not meet them."""
+BYTES_AT_MOST = 4 << 20
+"""Of all fresh memory; it travels with the tape."""
+
+
+def check_fresh_memory(job: Job, trial: Trial, case: Case) -> None:
+    """Raise `Failed` where something of the answer is left as it was in fresh memory."""
+    program = job.programs.of(trial, case)
+    views = allocated(program.tape)
+    size_bytes = sum(program.tape.buffers[number].size_bytes for number in views)
+    if not 0 < size_bytes <= BYTES_AT_MOST:
+        return
+    outputs = program.tape.outputs
+    showing = dataclasses.replace(program.tape, outputs=(*outputs, *views.values()))
+    answer, _ = call(job, trial, case, program=_sent(job, trial, case, program, showing), more_bytes=size_bytes)
+    contents = {number: _spoiled(it) for number, it in zip(views, answer.tensors[len(outputs) :])}
+    steps = tuple(
+        Constant(buffer=step.buffer, data=contents[step.buffer])
+        if isinstance(step, Allocate) and step.buffer in contents
+        else step
+        for step in program.tape.steps
+    )
+    filled = dataclasses.replace(program.tape, steps=steps)
+    known = len(job.accuracy)
+    try:
+        answer, _ = call(job, trial, case, program=_sent(job, trial, case, program, filled))
+        judge(job, trial, case, answer)
+    except Failed as failed:
+        if failed.worker_died:
+            raise
+        raise Failed(
+            Finding.UNWRITTEN_OUTPUT,
+            "where fresh memory holds what an earlier call left there, the kernels take some of it for their own: "
+            f"{failed.message}",
+        ) from None
+    finally:
+        del job.accuracy[known:]
+
+
+def allocated(tape: Tape) -> Mapping[int, View]:
+    """A view of all of each buffer that a step of the call allocates, as the type that its first user sees."""
+    made = {step.buffer for step in tape.steps if isinstance(step, Allocate)}
+    arguments = [value for launch in tape.launches() for _, value in launch.choices[0].arguments]
+    views: dict[int, View] = {}
+    for view in (*tape.outputs, *(view for value in arguments for view in views_in(value))):
+        item_bytes, size_bytes = DTYPES[view.dtype].itemsize, tape.buffers[view.buffer].size_bytes
+        if view.buffer in made and size_bytes and size_bytes % item_bytes == 0:
+            whole = dataclasses.replace(view, shape=(size_bytes // item_bytes,), strides=(1,), offset=0)
+            views.setdefault(view.buffer, whole)
+    return views
+
+
+def _sent(job: Job, trial: Trial, case: Case, program: Program, tape: Tape) -> Program:
+    """Another tape in place of a program's, known to the executor."""
+    other = dataclasses.replace(program, name=f"{program.name} / fresh", tape=tape, encoded=encode(tape))
+    send_program(job, other, trial.states[case.version])
+    return other
+
+
+def _spoiled(tensor: torch.Tensor) -> bytes:
+    """Its bytes, with a few elements changed."""
+    values = tensor.detach().cpu().clone().reshape(-1)
+    for at in torch.randint(len(values), (SPOILED,)).tolist():
+        values[at] = ~values[at] if values.dtype is torch.bool else values[at] + 1
+    return bytes(row(values).numpy().tobytes())

@@ -1,0 +1,83 @@
+"""One candidate on its way through the stages: its processes, its settings and the results so far."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from triton_agent.tools.checker.session import Failed, Session
+from triton_agent.tools.checker.tracing import Programs
+from triton_agent.tools.kernel_profile import Profile, Roofline
+from triton_agent.tools.processes.torch_switches import DEFAULT, Conditions
+from triton_agent.tools.race.clock_room import Place
+from triton_agent.tools.race.late_value import LateClock
+from triton_agent.tools.race.timekeeper import Timekeeper
+from triton_agent.tools.results import (
+    CaseAccuracy,
+    Determinism,
+    Evidence,
+    KernelLaunch,
+    KernelResources,
+    StageTime,
+    Timing,
+)
+from triton_agent.tools.truth.plan import Plan
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeSettings:
+    """Settings for every candidate of a checker."""
+
+    target: str | None = "cuda:90"
+    """Ahead-of-time compilation target; None leaves the stage out."""
+    allow_library: bool = False
+    screen: bool = True
+    """Refuse texts by the names they use, early and with clear messages; trust does not depend on it."""
+    call_timeout_s: float = 20.0
+    compile_timeout_s: float = 60.0
+    total_timeout_s: float = 120.0
+    device: str = "cpu"
+    conditions: Conditions = DEFAULT
+    max_memory_ratio: float | None = None
+    """How many times the reference's peak of device memory a call may take; None for any."""
+    profile: bool = False
+
+
+@dataclasses.dataclass(slots=True, kw_only=True, eq=False)
+class Job:
+    """One candidate on its way through the stages, and the results so far."""
+
+    source: str
+    plan: Plan
+    settings: JudgeSettings
+    programs: Programs
+    """Its tapes."""
+    runner: Session
+    """The executor."""
+    file: str = ""
+    """Text of a shipped file with the same kernels, which is timed in place of the tapes; empty for candidates."""
+    compiler: Session | None
+    """Without a GPU: compiles for the named target, and what fails there is the candidate's failure."""
+    ahead: list[Session] = dataclasses.field(default_factory=list)
+    """For a GPU: compile workers that fill the executor's cache; no verdict depends on them."""
+    prepared: dict[str, int | None] = dataclasses.field(default_factory=dict)
+    """Tapes that the executor has, with the version of the parameters that it was given for each."""
+    on_stage: Callable[[str], None]
+    accuracy: list[CaseAccuracy] = dataclasses.field(default_factory=list)
+    resources: list[KernelResources] = dataclasses.field(default_factory=list)
+    launches: list[KernelLaunch] = dataclasses.field(default_factory=list)
+    torch_operators: list[str] = dataclasses.field(default_factory=list)
+    evidence: list[Evidence] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    stages: list[StageTime] = dataclasses.field(default_factory=list)
+    timings: list[Timing] = dataclasses.field(default_factory=list)
+    determinism: Determinism = Determinism.NOT_MEASURED
+    peak_bytes: int | None = None
+    original_peak_bytes: int | None = None
+    roofline: Roofline | None = None
+    profile: Profile | None = None
+    failure: Failed | None = None
+    gpu: Place
+    """The GPU's lease; on a CPU there is nothing to hold."""
+    clock: LateClock[Timekeeper] | None = None
+    """Clock that times candidates; None if they are not timed."""

@@ -1,0 +1,62 @@
+"""Tells whether a candidate ran out of GPU memory because other processes had taken it.
+
+Asked after its executor has ended and freed its memory. If the card still has less free memory than a call at the
+problem's sizes may need, the verdict does not stand. The caller holds a shared lease: freeing memory would disturb a
+clock. Not covered: processes that took memory and freed it in the meantime.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+import torch
+
+from triton_agent.tools.errors import InstrumentError
+from triton_agent.tools.results import Finding
+from triton_agent.tools.sandbox.sandbox import MOST_OF_A_CARD
+from triton_agent.tools.truth.plan import Plan
+
+CONTEXT_BYTES = 1 << 30
+"""Memory of a process on the card before it holds any tensor."""
+CALLS_HELD = 24
+"""Inputs and answers of so many calls: a worker keeps those of one variant until it has been judged there, and a call
+has intermediate results."""
+GIVING_BACK_S = 5.0
+"""An ended process still holds its memory for a while."""
+POLL_S = 0.1
+
+SHORT_OF_MEMORY = frozenset({Finding.MEMORY, Finding.CRASHED})
+"""How it shows; a harness that gets no memory ends."""
+
+
+def memory_was_taken(plan: Plan) -> InstrumentError | None:
+    """Why a verdict of too little memory does not stand; None where it does."""
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return None
+    deadline = time.monotonic() + GIVING_BACK_S
+    free, total = _free_and_total()
+    needed = room_needed(plan, total)
+    while free < needed and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+        free, total = _free_and_total()
+    if free >= needed:
+        return None
+    return InstrumentError(
+        f"the GPU's memory is taken: {free >> 20:,} of {total >> 20:,} MiB are free, {needed >> 20:,} may be needed",
+        remedy="judge fewer at once, or end what holds the memory",
+    )
+
+
+def _free_and_total() -> tuple[int, int]:
+    """Bytes of the card, once this process has given back what it does not use."""
+    with contextlib.suppress(RuntimeError):  # not in the moment in which torch's compiler records a graph
+        torch.cuda.empty_cache()
+    return torch.cuda.mem_get_info()
+
+
+def room_needed(plan: Plan, total_bytes: int) -> int:
+    """Return the memory that a candidate may need without being wasteful."""
+    cases = [case.expectation for trial in plan.trials for case in trial.cases]
+    largest = max((case.packed_inputs.size_bytes + case.answer_bytes for case in cases), default=0)
+    return min(CONTEXT_BYTES + CALLS_HELD * largest, int(MOST_OF_A_CARD * total_bytes))

@@ -1,0 +1,194 @@
+"""Makes the plan of a problem: loads it, chooses variants, runs the reference at each, states the facts."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from triton_agent.tools.answers.authorship import OriginalWork, work_during
+from triton_agent.tools.answers.full_size import REDUCED, fits, is_large, make_full_trial
+from triton_agent.tools.answers.spot_checks import Spots
+from triton_agent.tools.errors import NotJudgeableHere, ProblemError
+from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
+from triton_agent.tools.processes.payloads import Payload, pack
+from triton_agent.tools.reference.facts import (
+    NOT_ALONE,
+    NOTHING,
+    TELLING_BATCHES,
+    at_other_batches,
+    calls_of,
+    facts_of,
+)
+from triton_agent.tools.reference.footprint import FULL_SIZE, INTERPRETER, TooLarge, prove
+from triton_agent.tools.reference.input_tensors import leading_size
+from triton_agent.tools.reference.reference import Reference, load
+from triton_agent.tools.reference.scaling import scaled_down
+from triton_agent.tools.reference.sizes import AS_GIVEN, Variant
+from triton_agent.tools.reference.variants import family
+from triton_agent.tools.truth.cases import make_trial, make_verifier_trial
+from triton_agent.tools.truth.expectation import OriginalFailed
+from triton_agent.tools.truth.plan import Plan, PlanSettings, Trial, secret_seed
+
+AtGpu = Callable[[], contextlib.AbstractContextManager[None]]
+TIMING_SETS = 3
+"""Sets of inputs that timed calls rotate through: with one, what the last call left in memory could look like speed."""
+LOOKS_AT_FULL_SIZE = 1
+
+_Made = tuple[Trial, torch.nn.Module | None, Reference]
+"""A variant's trial, the reference module that made it (None for a verifier), and where that comes from."""
+
+
+def prepare_plan(
+    spec: ProblemSpec,
+    settings: PlanSettings,
+    at_gpu: AtGpu = contextlib.nullcontext,
+) -> Plan:
+    """Make everything that a checker needs to judge candidates for this problem on this machine.
+
+    `at_gpu` holds the GPU for one step at a time, so that others get it in between.
+    """
+    with at_gpu():
+        main, scaled = _main(spec, settings)
+        reduced = _reduced(spec, settings)
+    notes: list[str] = []
+    made: list[_Made] = []
+    breadth: Trial | None = None
+    for i, variant in enumerate(_main_first(spec, settings, main, reduced, at_gpu)):
+        reference = load(spec, variant.constants, batch=variant.batch)
+        if not reference.has_reference:
+            made.append((make_verifier_trial(reference, variant.name), None, reference))
+            continue
+        try:
+            with at_gpu():
+                if variant is main and breadth is not None and fits(breadth):
+                    looks = LOOKS_AT_FULL_SIZE if settings.device == "cuda" else 0
+                    trial, original = make_full_trial(reference, variant.name, settings, breadth, looks=looks)
+                else:
+                    broad = i == 0 or variant is main
+                    trial, original = make_trial(reference, variant.name, settings, notes, main=broad)
+        except OriginalFailed as error:
+            if i == 0 or variant is main:
+                remedy = error.remedy or "the reference must run on its inputs, and give the same answer every time"
+                raise ProblemError(str(error), where=error.where or spec.path, remedy=remedy) from error
+            continue
+        if reduced is not None and i == 0:
+            breadth = trial
+        made.insert(0 if variant is main else len(made), (trial, original, reference))
+    trials = [trial for trial, _, _ in made]
+    # The quickest to try comes first.
+    order = sorted(range(len(made)), key=lambda i: trials[i].cases[0].expectation.packed_inputs.size_bytes)
+    with at_gpu():
+        inputs = [trial.cases[0].expectation.packed_inputs.unpack() for trial in trials]
+        known = _known(spec, main, made, inputs, smallest=order[0])
+        work = tuple(_work(*made[i][1:], inputs[i], trials[i]) for i in order)
+    del inputs
+    if reduced is not None:
+        torch.cuda.empty_cache()  # others on the card need what torch would keep for the next call
+    facts = {
+        "name": spec.name,
+        "digest": spec.digest,
+        "variants": [trial.variant for trial in trials],
+        "cases": sum(len(trial.cases) for trial in trials),
+        "scaled": scaled,
+        "notes": list(dict.fromkeys(notes)),
+        **known,
+    }
+    return Plan(
+        timing_sets=_timing_sets(spec, settings),
+        trials=tuple(trials[i] for i in order),
+        main=order.index(0),
+        work=work,
+        facts=facts,
+        spots=Spots(spec, main, trials, scaled=bool(scaled)) if made[0][1] is not None else None,
+    )
+
+
+def _timing_sets(spec: ProblemSpec, settings: PlanSettings) -> tuple[Payload, ...]:
+    """Draw the inputs as given a few times, where anything is timed: against a reference, on a GPU."""
+    if settings.device != "cuda" or spec.kind is ProblemKind.VERIFIER:
+        return ()
+    reference = load(spec)
+    return tuple(pack(reference.make_inputs_on(settings.device, secret_seed())) for _ in range(TIMING_SETS))
+
+
+def _main(spec: ProblemSpec, settings: PlanSettings) -> tuple[Variant, str]:
+    """Return the main variant, scaled down for the interpreter without a GPU, and a sentence on what was changed."""
+    if spec.kind is ProblemKind.VERIFIER or settings.device == "cuda":
+        return AS_GIVEN, ""
+    seed = secret_seed()
+    main = scaled_down(spec, seed, limits=INTERPRETER)
+    if main is None:
+        with contextlib.suppress(TooLarge):  # the error of a broken file says more than "too large"
+            prove(load(spec), seed, limits=INTERPRETER)
+        raise NotJudgeableHere(
+            "the problem is too large for the interpreter, and no smaller size was found at which the reference runs",
+            where=spec.path,
+            remedy="make its sizes module-level integers, give smaller inputs, or use a machine with a GPU",
+        )
+    return main.variant, main.sentence
+
+
+def _main_first(
+    spec: ProblemSpec, settings: PlanSettings, main: Variant, reduced: Variant | None, at_gpu: AtGpu
+) -> Iterator[Variant]:
+    """Yield the reduced variant if there is one, the main variant, then its family, which is looked for only then."""
+    if reduced is not None:
+        yield reduced
+    yield main
+    if spec.kind is ProblemKind.VERIFIER or not settings.family:
+        return
+    limits = FULL_SIZE if settings.device == "cuda" else INTERPRETER
+    with at_gpu():
+        found = family(spec, secret_seed(), limits=limits, base=main, device=settings.device)
+    yield from (variant for variant in found[1:] if variant != reduced)
+
+
+def _reduced(spec: ProblemSpec, settings: PlanSettings) -> Variant | None:
+    """Return smaller sizes for most of the checks where the problem's own tensors are gigabytes and can be reduced."""
+    if spec.kind is ProblemKind.VERIFIER or not is_large(load(spec), settings):
+        return None
+    found = scaled_down(spec, secret_seed(), limits=REDUCED, device=settings.device)
+    return None if found is None or found.variant == AS_GIVEN else found.variant
+
+
+def _known(
+    spec: ProblemSpec, variant: Variant, made: list[_Made], inputs: list[list[Any]], *, smallest: int
+) -> dict[str, Any]:
+    """Return the facts of the reference, whose minimum of work is that of the variant with the fewest bytes."""
+    there = [(original, reference) for _, original, reference in made if original is not None]
+    if not there:
+        return NOTHING
+    calls = calls_of(there, inputs, train=any(case.train for case in made[0][0].cases))
+    also_trained = calls[0].differs_in_training
+    more = at_other_batches(spec, variant.constants, calls[0], TELLING_BATCHES, train=also_trained)
+    if smallest and leading_size(calls[smallest].inputs) == 1:
+        constants = there[smallest][1].constants
+        more += at_other_batches(spec, constants, calls[smallest], (NOT_ALONE,), train=also_trained)
+    return facts_of([*calls, *more], smallest=smallest)
+
+
+def _work(original: torch.nn.Module | None, reference: Reference, inputs: list[Any], trial: Trial) -> OriginalWork:
+    """Measure the work of one call, which may write to the inputs."""
+    if original is None:
+        return OriginalWork(arithmetic=0, moved=0)
+    subject = copy.deepcopy(original)
+    _, work = work_during(lambda: reference.call(subject, inputs))
+    return dataclasses.replace(work, without_inputs=_is_without_inputs(trial))
+
+
+def _is_without_inputs(trial: Trial) -> bool:
+    """Return whether some output came out the same for all inputs that were tried with the same parameters."""
+    first, *others = (
+        [output.yard.truth for output in case.expectation.outputs]
+        for case in trial.cases
+        if (case.version, case.train) == (trial.cases[0].version, trial.cases[0].train)
+    )
+    return bool(others) and any(
+        one.numel() and all(len(other) > i and torch.equal(one, other[i]) for other in others)
+        for i, one in enumerate(first)
+    )

@@ -1,0 +1,51 @@
+"""Compare variants by the built-in author: one correct call at the sizes as given, then a short race. Never a verdict.
+
+The built-in author writes many files that differ in a number or two. These stages choose the files worth a verdict. The
+best one is then judged in full, like any other candidate.
+"""
+
+from __future__ import annotations
+
+from triton_agent.tools.answers.authorship import check_launches
+from triton_agent.tools.checker.clock_stages import enter_clock, ready_clock
+from triton_agent.tools.checker.compiling import fill_cache
+from triton_agent.tools.checker.job import Job
+from triton_agent.tools.checker.pipeline import Stage, screen_text
+from triton_agent.tools.checker.questions import ask_once
+from triton_agent.tools.machine.lease import Mode
+
+
+def trace_main(job: Job) -> None:
+    """Trace one call at the main sizes, and compile its kernels ahead where compile workers are there."""
+    trial = job.plan.trials[job.plan.main]
+    program = job.programs.of(trial, trial.cases[0])
+    check_launches(program.tape, empty_outputs=False)
+    if job.ahead:
+        fill_cache([program], job.ahead)
+
+
+def right_once(job: Job) -> None:
+    """Check the answer for the inputs as given, at the main sizes."""
+    job.runner.await_ready()
+    trial = job.plan.trials[job.plan.main]
+    with job.gpu(Mode.SHARED):
+        ask_once(job, trial, trial.cases[0])
+
+
+def sketch_time(job: Job) -> None:
+    """Time a few pairs of calls against the reference."""
+    clock = ready_clock(job)
+    if clock is None:
+        return
+    enter_clock(job, clock)
+    with job.gpu(Mode.EXCLUSIVE):
+        race = clock.sketch(job.runner)
+    job.timings = race.timings()
+
+
+STAGES: tuple[Stage, ...] = (
+    ("screen", screen_text),
+    ("trace", trace_main),
+    ("first", right_once),
+    ("time", sketch_time),
+)

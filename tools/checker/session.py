@@ -1,0 +1,149 @@
+"""The checker's end of a tracer, a compile worker or an executor: requests with deadlines, and what failures mean.
+
+Whatever goes wrong on the other side becomes one `Failed` with a finding of the decision table. A worker that dies
+before READY, or whose harness (not its candidate) raised, is an `InstrumentError` instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from triton_agent.tools.candidate.failure_text import condense
+from triton_agent.tools.errors import NotJudgeableHere, WorkerNeverReady
+from triton_agent.tools.processes.answers import collect
+from triton_agent.tools.processes.payloads import Payload, announced
+from triton_agent.tools.processes.wire import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
+from triton_agent.tools.results import Finding
+
+ENDINGS = {
+    "reads_values": (
+        Finding.READS_VALUES,
+        "values of a tensor are read in Python (.item(), .tolist(), nonzero, a condition on a tensor); pass the tensor "
+        "to the kernel and read it there",
+    ),
+    "not_on_tape": (
+        Finding.NOT_RECORDED,
+        "forward runs once without data, and what it does is recorded; leave out what cannot be",
+    ),
+    "retained": (
+        Finding.RETAINED_INPUT,
+        "a call uses what an earlier call computed from its inputs; compute everything from the inputs of the call",
+    ),
+    "foreign": (Finding.DISGUISED_TENSOR, "forward returns something else than plain tensors and values"),
+    "kernel": (Finding.KERNEL_LANGUAGE, "a kernel uses something that is not part of Triton's language"),
+}
+"""Reasons why a candidate has no tape: the finding, and advice for the author."""
+ANSWERED_BY_CANDIDATE = frozenset({"load", "trace"})
+"""Requests to the process in which a candidate's Python runs; its reply may say anything."""
+READY_TIMEOUT_S = 60.0
+"""A zygote forks in milliseconds; a minute means a machine in trouble."""
+
+
+class Failed(Exception):
+    """The candidate failed: `finding` and a message for its author. Data in flight, caught at the pipeline's edge."""
+
+    def __init__(self, finding: Finding, message: str, *, worker_died: bool = False, measured: bool = False) -> None:
+        """`measured`: from what it was measured to take, and not from what it could not get."""
+        super().__init__(message)
+        self.finding = finding
+        self.message = message
+        self.worker_died = worker_died
+        self.measured = measured
+
+
+class Reply(dict[str, Any]):
+    """A worker's reply; one with parts missing was not written by our own code."""
+
+    def __missing__(self, key: str) -> Any:
+        raise Failed(Finding.TAMPERED, f"the worker's answer lacks {key!r}")
+
+
+class Session:
+    """Talks to one worker about one candidate."""
+
+    def __init__(self, channel: Channel, *, call_timeout_s: float, deadline: float, ready: bool = False) -> None:
+        """`ready`: this worker has said so to another session, and run another candidate there."""
+        self.channel = channel
+        self.call_timeout_s = call_timeout_s
+        self.deadline = deadline
+        self.layers: tuple[str, ...] = ()
+        self.phase = "ready" if ready else "start"
+        self.is_sound = True
+        """True if every request so far was answered, a report of the candidate's failure included."""
+
+    @contextlib.contextmanager
+    def off_its_time(self) -> Iterator[None]:
+        """Around waits that are not the candidate's doing: it has that much longer."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.deadline += time.monotonic() - began
+
+    def await_ready(self) -> None:
+        """Wait until the worker reports that it is ready; does so once."""
+        if self.phase != "start":
+            return
+        try:
+            message, _ = self.channel.receive(READY_TIMEOUT_S)
+        except (ChannelClosed, ChannelTimeout, ChannelGarbled) as error:
+            raise WorkerNeverReady(
+                f"a candidate worker ended before it was ready ({error})", remedy="run `triton-agent doctor`"
+            ) from error
+        self.layers = tuple(str(layer) for layer in message.get("layers", ()))
+        self.phase = "ready"
+
+    def ask(
+        self,
+        op: str,
+        payloads: Sequence[Payload] = (),
+        *,
+        timeout_s: float | None = None,
+        expected_bytes: int = 0,
+        **fields: Any,
+    ) -> tuple[Reply, list[torch.Tensor]]:
+        """Send a request and return the reply; raise Failed when the candidate failed at it.
+
+        `expected_bytes`: how large the right answer is, where that is known.
+        """
+        self.phase = op
+        began = time.monotonic()
+        limit_s = min(timeout_s or self.call_timeout_s, max(0.05, self.deadline - began))
+        kinds, blobs, files = announced(payloads)
+        self.is_sound = False
+        try:
+            self.channel.send({"op": op, **kinds, **fields}, blobs, tuple(files))
+            reply, data = self.channel.receive(limit_s)
+            left_s = max(0.05, limit_s - (time.monotonic() - began))
+            rows = collect(self.channel, reply, data, expected_bytes=expected_bytes, timeout_s=left_s)
+        except ChannelClosed as error:
+            raise Failed(Finding.CRASHED, f"the process ended during {op}", worker_died=True) from error
+        except ChannelTimeout as error:
+            raise Failed(Finding.TOO_SLOW, f"{op} took longer than {limit_s:.0f} s") from error
+        except ChannelGarbled as error:
+            raise Failed(Finding.TAMPERED, f"the verdict channel was written to ({error})") from error
+        self.is_sound = True
+        if reply.get("raised"):
+            try:
+                self._raise(reply["raised"])
+            except (AttributeError, LookupError, TypeError, ValueError) as error:  # no report that `report_of` writes
+                raise Failed(Finding.TAMPERED, f"the report of a failure contradicts itself ({error})") from error
+        return Reply(reply), rows
+
+    def _raise(self, report: dict[str, Any]) -> None:
+        ending = ENDINGS.get(str(report.get("ending", "")))
+        if ending is not None:
+            where = f"line {report['lines'][-1]['line']}: " if report.get("lines") else ""
+            raise Failed(ending[0], f"{where}{str(report.get('text', ''))[:300]}\nlikely cause: {ending[1]}")
+        condensed = condense(report)
+        if report.get("unsupported") and self.phase not in ANSWERED_BY_CANDIDATE:
+            raise NotJudgeableHere(
+                f"the kernel uses what cannot be run without a GPU: {condensed.message}",
+                remedy="evaluate it on a machine with a GPU",
+            )
+        raise Failed(condensed.finding, condensed.message)

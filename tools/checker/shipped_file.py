@@ -1,0 +1,55 @@
+"""A shipped file judged as it is used: its module takes the tape's place in the executor, checked and timed.
+
+The tapes of the same kernels were judged before. The executor imports the text, so only what ships files asks for this.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+
+from triton_agent.tools.answers import checks
+from triton_agent.tools.checker.job import Job
+from triton_agent.tools.checker.questions import ORDERS, judge
+from triton_agent.tools.checker.tracing import packed
+from triton_agent.tools.machine.lease import Mode
+
+NAME = "file"
+"""Name of the file among the executor's programs."""
+
+
+def check_file(job: Job) -> None:
+    """Check the cases of the main sizes that have the form and mode of the first; the clock then times this module."""
+    if not job.file:
+        return
+    trial = job.plan.trials[job.plan.main]
+    first = trial.cases[0]
+    job.runner.await_ready()
+    with job.gpu(Mode.SHARED):
+        job.runner.ask(
+            "file",
+            [trial.packed_init, packed(first)],
+            name=NAME,
+            text=job.file,
+            train=first.train,
+            seed=trial.build_seed,
+            conditions=dataclasses.asdict(job.settings.conditions),
+        )
+        for case in trial.cases[::-1]:  # the first one last: its parameters stay
+            if case.train != first.train or packed(case).data != packed(first).data:
+                continue
+            job.gpu.pause()
+            reply, blobs = job.runner.ask(
+                "call",
+                [trial.states[case.version], case.expectation.packed_inputs],
+                expected_bytes=case.expectation.answer_bytes,
+                name=NAME,
+                parameters=True,
+                silenced=False,
+                salt=0,
+                seed=secrets.randbits(48),
+                order=secrets.randbelow(ORDERS),
+                measure=False,
+            )
+            tree = job.programs.of(trial, case).tape.tree
+            judge(job, trial, case, checks.read_answer(tree, reply, blobs, job.settings.device))

@@ -1,0 +1,212 @@
+"""From a candidate's text to tapes that may be run: one for every form that a call takes.
+
+Calls have the same tape where the same module gets tensors of the same shapes, strides and dtypes, and the same plain
+values. The tracer is asked once for each such form; its answer is decoded, admitted and kept.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from triton_agent.tools.checker.session import Failed, Session
+from triton_agent.tools.errors import InstrumentError
+from triton_agent.tools.kernels.effects import WrittenParameters
+from triton_agent.tools.kernels.kernel import KernelSet, NotKernelLanguage
+from triton_agent.tools.kernels.language import check
+from triton_agent.tools.processes.payloads import Payload, pack
+from triton_agent.tools.processes.tensors import Malformed
+from triton_agent.tools.results import Finding
+from triton_agent.tools.tape.admission import UnknownOption, admit
+from triton_agent.tools.tape.outline import Outline, outline
+from triton_agent.tools.tape.slicing import retained_by, writes_state
+from triton_agent.tools.tape.tape import Allocate, Constant, Operate, Place, Tape, decode
+from triton_agent.tools.truth.plan import Case, Trial
+
+Checked = tuple[KernelSet, WrittenParameters]
+"""The kernels of a tape, and what each of them writes."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Program:
+    """A tape as the executor is sent it."""
+
+    name: str
+    tape: Tape
+    encoded: Any
+    """The tape as JSON."""
+    kernels: Any
+    """The kernels it launches as JSON."""
+    kernel_set: KernelSet
+    init: Payload
+    seed: int
+    writes_state: bool
+    """True if a call may write into parameters or buffers, as far as the kernels' texts tell."""
+
+
+@functools.lru_cache(maxsize=512)
+def outline_of(case: Case) -> Outline:
+    """Return the arguments of a call without values."""
+    return outline(case.expectation.packed_inputs.unpack("cpu"))
+
+
+@functools.lru_cache(maxsize=64)
+def constructor_of(trial: Trial) -> Outline:
+    """Return the constructor's arguments without values."""
+    return outline(trial.packed_init.unpack("cpu"))
+
+
+@functools.lru_cache(maxsize=512)
+def packed(value: Case | Trial) -> Payload:
+    """Return the outline of a case's inputs, or of a trial's constructor arguments, ready to be sent."""
+    return pack(outline_of(value) if isinstance(value, Case) else constructor_of(value))
+
+
+@functools.lru_cache(maxsize=64)
+def state_shapes(trial: Trial) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the reference's parameters and buffers."""
+    return {name: tuple(tensor.shape) for name, tensor in trial.states[0].unpack("cpu").items()}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TracedForm:
+    """All that a tape depends on beside the candidate."""
+
+    call: Outline
+    constructor: Outline
+    shapes: dict[str, tuple[int, ...]]
+    """Shapes of the reference's parameters and buffers."""
+    train: bool
+
+
+class Programs:
+    """The tapes of one candidate."""
+
+    def __init__(self, source: str, conditions: dict[str, Any], tracer: Session) -> None:
+        self._source = source
+        self._conditions = conditions
+        self._tracer = tracer
+        self._known: dict[tuple[Any, ...], Program] = {}
+        self._kernels: dict[str, Checked] = {}
+        self._is_loaded = False
+        self.misfit = ""
+        """Names which parameters of the reference the candidate lacks; explains wrong values."""
+
+    def of(self, trial: Trial, case: Case) -> Program:
+        """Return the tape of this call; raise `Failed`."""
+        call = outline_of(case)
+        key = (trial.variant, case.train, repr(call.values), call.tensors, call.storages_bytes)
+        if key not in self._known:
+            form = TracedForm(
+                call=call, constructor=constructor_of(trial), shapes=state_shapes(trial), train=case.train
+            )
+            tape, kernels, reply = self.traced(form, [packed(trial), packed(case)], seed=trial.build_seed)
+            self._known[key] = Program(
+                name=f"{trial.variant} {len(self._known)}",
+                tape=tape,
+                encoded=reply["tape"],
+                kernels=reply["kernels"],
+                kernel_set=kernels,
+                init=trial.packed_init,
+                seed=trial.build_seed,
+                writes_state=writes_state(tape, self._checked(reply["kernels"])[1]),
+            )
+        return self._known[key]
+
+    def all(self) -> list[Program]:
+        return list(self._known.values())
+
+    def traced(
+        self, form: TracedForm, payloads: Sequence[Payload], *, seed: int
+    ) -> tuple[Tape, KernelSet, dict[str, Any]]:
+        """Return a form's tape, its kernels and the tracer's reply; `payloads` hold the constructor and the call."""
+        if not self._is_loaded:
+            self._tracer.await_ready()
+            reply, _ = self._tracer.ask("load", source=self._source, conditions=self._conditions)
+            if "no_model" in reply:
+                raise Failed(Finding.NO_MODEL, "ModelNew is not a subclass of torch.nn.Module")
+            self._is_loaded = True
+        reply, _ = self._tracer.ask("trace", payloads, seed=seed, train=form.train, given=sorted(form.shapes))
+        tape, kernels = admitted(reply["tape"], reply["kernels"], form, self._checked)
+        own = dict(tape.state)
+        misfits = sorted(name for name, view in own.items() if view.shape != form.shapes[name])
+        if misfits:
+            raise Failed(Finding.CONSTRUCT, f"parameters have other shapes than the reference's: {', '.join(misfits)}")
+        missing = sorted(form.shapes.keys() - own.keys())
+        if missing:
+            self.misfit = f"ModelNew has no parameter or buffer named {', '.join(missing[:6])}"
+        return tape, kernels, reply
+
+    def _checked(self, data: Any) -> Checked:
+        """Return `checked(data)`. Most tapes of a candidate have the same kernels, which are checked once."""
+        text = json.dumps(data)
+        if text not in self._kernels:
+            self._kernels[text] = checked(data)
+        return self._kernels[text]
+
+
+def checked(data: Any) -> Checked:
+    """Read and check the kernels of a tape; return them and what they write."""
+    kernels = KernelSet.from_json(data)
+    check(kernels)
+    return kernels, WrittenParameters(kernels)
+
+
+def admitted(
+    encoded: Any, kernel_data: Any, form: TracedForm, read: Callable[[Any], Checked] = checked
+) -> tuple[Tape, KernelSet]:
+    """Return a tape that may be run; raise `Failed` for one that may not, or that keeps something between calls.
+
+    A forged tape raises `Malformed` somewhere, by a check that was thought of. Any other error is a fault of these
+    checks and says nothing about the candidate.
+    """
+    try:
+        tape = decode(encoded)
+        if not isinstance(tape, Tape):
+            raise Malformed("no tape")
+        admit(tape, form.call, form.constructor, form.shapes)
+        kernels, written = read(kernel_data)
+        if set(tape.kernels()) - kernels.functions.keys():
+            raise Malformed("a kernel without a text")
+        retained = retained_by(tape, written)
+        is_shared = bool({view.buffer for view in tape.outputs} & _made_before(tape))
+    except NotKernelLanguage as error:
+        raise Failed(Finding.KERNEL_LANGUAGE, str(error)) from error
+    except UnknownOption as error:
+        raise Failed(Finding.RAISED, str(error)) from error
+    except (Malformed, RecursionError, OverflowError) as error:  # endless nesting and numbers are a forger's, too
+        raise Failed(Finding.TAMPERED, f"the tape contradicts itself ({error})") from error
+    except Exception as error:
+        raise InstrumentError(
+            f"a bug of ours: the tape could not be read ({type(error).__name__}: {error})",
+            remedy="report it with the candidate",
+        ) from error
+    if retained:
+        raise Failed(
+            Finding.RETAINED_INPUT, f"{retained}, so the next call would find what this one left; use fresh memory"
+        )
+    if is_shared:
+        raise Failed(
+            Finding.SHARED_OUTPUT,
+            "an output lies in memory that was there before the call, and that other calls return as well; "
+            "allocate outputs anew per call",
+        )
+    return tape, kernels
+
+
+def _made_before(tape: Tape) -> set[int]:
+    """Buffers that the prologue makes, or that come with the constructor's arguments."""
+    made_in_call: set[int] = set()
+    for step in tape.steps:
+        if isinstance(step, (Allocate, Constant)):
+            made_in_call.add(step.buffer)
+        elif isinstance(step, Operate):
+            made_in_call |= {view.buffer for view in step.results if view is not None}
+    return {
+        number
+        for number, buffer in enumerate(tape.buffers)
+        if buffer.place is Place.ARGUMENT or (buffer.place is Place.FRESH and number not in made_in_call)
+    }

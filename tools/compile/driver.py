@@ -1,0 +1,63 @@
+"""A driver for Triton that describes the GPU of a target and launches nothing.
+
+It answers what Triton's runtime asks of its active driver, and what host code asks of `triton.runtime.driver.active` to
+choose grids and configurations. It gives no clock or memory rates, since nobody measured any, and does not stand in for
+`torch.cuda`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from triton_agent.tools.compile.targets import REGISTER_FILE, Target
+
+
+class TargetDriver:
+    """Device 0 of the target's architecture. It is its own `utils`, which Triton asks for properties and binaries."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.utils = self
+
+    def get_current_target(self) -> Any:
+        return self.target.gpu_target()
+
+    def get_device_capability(self, device: int = 0) -> tuple[int, int]:
+        """Return (9, 0) for `cuda:90`; for AMD the first two numbers of the architecture, as PyTorch does."""
+        if isinstance(self.target.arch, int):
+            return divmod(self.target.arch, 10)
+        digits = self.target.arch.removeprefix("gfx")
+        return int(digits[:-2]), int(digits[-2], 16)
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def set_current_device(self, device: int) -> None:
+        """Do nothing: there is only one device."""
+
+    def get_current_stream(self, device: int = 0) -> int:
+        return 0
+
+    def get_active_torch_device(self) -> Any:
+        import torch
+
+        return torch.device("cpu")
+
+    def get_benchmarker(self) -> Callable[..., list[float]]:
+        """Return a benchmark that runs its call once and finds every call equally fast, so the first one wins."""
+
+        def call_once(call: Callable[[], object], quantiles: Any = None, **_: object) -> list[float]:
+            call()
+            return [1.0] * len(quantiles or (0.5,))
+
+        return call_once
+
+    def get_device_properties(self, device: Any = 0) -> dict[str, int | str]:
+        return {
+            "max_shared_mem": self.target.shared_limit_bytes,
+            "max_num_regs": REGISTER_FILE,
+            "multiprocessor_count": self.target.multiprocessors,
+            "warpSize": self.target.warp_size,
+            "arch": str(self.target.arch),
+        }

@@ -1,0 +1,262 @@
+"""The processes that a candidate needs: forked, handed to the checker, and then kept or ended.
+
+A tracer runs a candidate's Python, so it is used once. Compile workers, and executors on a GPU, run nothing of a
+candidate but checked kernels: they serve one candidate after another, unless something went wrong in them. An executor
+without a GPU runs checked kernels as Python, and is used once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from triton_agent.tools.errors import WorkerLost
+from triton_agent.tools.machine.lease import Mode, lease
+from triton_agent.tools.processes.holdings import MAPPINGS_AT_ONCE
+from triton_agent.tools.processes.watchdog import Lent, Watch, nothing, watchdog
+from triton_agent.tools.processes.wire import Channel
+from triton_agent.tools.processes.zygotes import Child, Zygote
+from triton_agent.tools.results import Finding, to_json
+from triton_agent.tools.sandbox.cgroup import CgroupBox, delegated_group
+from triton_agent.tools.sandbox.sandbox import Confinement, Limits
+
+TRACER, COMPILER, INTERPRETER, GPU = "tracer", "compiler", "interpreter", "gpu"
+"""Kinds of process, and the modes of the zygotes that they are forked from."""
+ROLES = {TRACER: "tracer", COMPILER: "compiler", INTERPRETER: "executor", GPU: "executor"}
+REUSED = frozenset({COMPILER, GPU})
+COMPILERS_OF_ONE = 4
+"""Compile workers for one candidate at most: few of its tapes need kernels that others do not."""
+CANDIDATES_OF_ONE = 200
+"""Candidates that a process serves at most: compiled kernels are never unloaded from a context."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSettings:
+    """Settings of all processes of one evaluator."""
+
+    executor: str
+    """`interpreter` or `gpu`."""
+    compiles: bool
+    """True if kernels are compiled in processes of their own."""
+    target: str
+    facts: dict[str, object]
+    """Properties of the GPU that host code is given."""
+    folder: Path
+    memory_bytes: int
+    """Host memory that one candidate may use."""
+    copies_bytes: int
+    """Memory for inputs and outputs in an executor, in addition."""
+    cpu_s: int
+    confine: bool = True
+    gpu: str = ""
+    """UUID of the GPU that executors make contexts on; empty where they make none."""
+    compilers: int = 1
+    """Processes that may compile, all together."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Team:
+    """The processes of one candidate."""
+
+    workers: list[Worker]
+
+    def descriptors(self) -> tuple[int, ...]:
+        return tuple(worker.channel.fileno() for worker in self.workers)
+
+    def roles(self) -> list[dict[str, object]]:
+        """Return the kind of each process, in the order of their descriptors."""
+        return [{"kind": worker.kind, "warm": worker.is_warm} for worker in self.workers]
+
+    def let_go(self) -> None:
+        """Close the sockets that now belong to the checker."""
+        for worker in self.workers:
+            if worker.kind not in REUSED:
+                worker.channel.sock.close()
+
+    def keep(self, kept: Sequence[str]) -> None:
+        """Mark which processes may serve another candidate (`new` or `warm`)."""
+        for worker, state in zip(self.workers, kept):
+            worker.is_sound = bool(state)
+            worker.is_warm = worker.is_warm or state == "warm"
+
+
+class WorkerPool:
+    """All processes of one evaluator. Every method may be called from any thread."""
+
+    def __init__(self, zygotes: dict[str, Zygote], settings: PoolSettings, lent: Lent = nothing) -> None:
+        """`lent`: the in-memory files that the checker shares with this process."""
+        self._zygotes = zygotes
+        self._settings = settings
+        self._lent = lent
+        self._idle: dict[str, list[Worker]] = {kind: [] for kind in REUSED}
+        self._at_work = 0
+        self._closed = False
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def team(self) -> Iterator[Team]:
+        """The processes for one candidate; what cannot be kept is ended with the block."""
+        with self._lock:
+            self._at_work += 1
+            share = max(1, min(COMPILERS_OF_ONE, self._settings.compilers // self._at_work))
+        kinds = [TRACER, self._settings.executor, *([COMPILER] * share if self._settings.compiles else ())]
+        workers: list[Worker] = []
+        try:
+            for kind in kinds:
+                workers.append(self._take(kind))
+            yield Team(workers=workers)
+        finally:
+            with self._lock:
+                self._at_work -= 1
+            for worker in workers:
+                self._give_back(worker)
+
+    def _take(self, kind: str) -> Worker:
+        with self._lock:
+            idle = self._idle.get(kind)
+            worker = idle.pop() if idle else None
+        if worker is None:
+            worker = Worker(self._zygotes[kind], kind, self._settings, self._lent)
+        worker.is_sound = False
+        return worker
+
+    def _give_back(self, worker: Worker) -> None:
+        worker.served += 1
+        with self._lock:
+            keeps = worker.kind in REUSED and worker.is_sound and worker.child is not None and not self._closed
+            if keeps and worker.served < CANDIDATES_OF_ONE:
+                self._idle[worker.kind].append(worker)
+                return
+        self._end(worker)
+
+    def _end(self, worker: Worker) -> None:
+        """Ending a context keeps the GPU's driver busy, so it never happens under the clock."""
+        if worker.kind != GPU or worker.child is None:
+            worker.end()
+            return
+        with lease(self._settings.gpu, what="triton-agent: ending a process", mode=Mode.SHARED):
+            worker.end()
+
+    def close(self) -> None:
+        """End those that stand by."""
+        with self._lock:
+            self._closed = True
+            idle = [worker for workers in self._idle.values() for worker in workers]
+            for workers in self._idle.values():
+                workers.clear()
+        for worker in idle:
+            self._end(worker)
+
+
+class Worker:
+    """One process, with its channel, scratch folder and exit status."""
+
+    def __init__(self, zygote: Zygote, kind: str, settings: PoolSettings, lent: Lent = nothing) -> None:
+        self.kind = kind
+        self.status: int | None = None
+        """How it ended; this and the next two are known after `end`."""
+        self.out_of_memory = False
+        self.last_words = ""
+        self.served = 0
+        """Candidates."""
+        self.is_sound = False
+        """True if it may serve another candidate."""
+        self.is_warm = False
+        """True once it has reported that it is ready."""
+        self.watch: Watch | None = None
+        with contextlib.ExitStack() as stack:
+            self.scratch: str = tempfile.mkdtemp(prefix=f"{kind}-", dir=settings.folder)
+            stack.callback(shutil.rmtree, self.scratch, ignore_errors=True)
+            self.box = _box(settings, stack)
+            self.channel, theirs = Channel.pair()
+            stack.callback(self.channel.sock.close)
+            self.child: Child | None = zygote.fork(ROLES[kind], theirs, self._told(settings, lent))
+            stack.callback(self._reap)
+            if self.box is None:
+                limit = settings.memory_bytes + settings.copies_bytes
+                watching = watchdog().watching(self.child.pid, scratch=self.scratch, limit_bytes=limit, lent=lent)
+                self.watch = stack.enter_context(watching)
+            self._stack = stack.pop_all()
+
+    def _told(self, settings: PoolSettings, lent: Lent) -> dict[str, object]:
+        mapped = MAPPINGS_AT_ONCE * sum(lent().values())
+        cache = str(settings.folder / "kernels") if settings.gpu and self.kind in REUSED else ""
+        if cache:
+            os.makedirs(cache, exist_ok=True)
+        cpu_s = settings.cpu_s * (CANDIDATES_OF_ONE if self.kind in REUSED else 1)
+        confinement = Confinement(
+            scratch=self.scratch,
+            writable=(cache,) if cache else (),
+            gpu=self.kind == GPU,
+            limits=Limits(memory_bytes=settings.memory_bytes, mapped_bytes=mapped, cpu_s=cpu_s),
+            cgroup=str(self.box.path) if self.box else "",
+        )
+        return {
+            "scratch": self.scratch,
+            "mode": self.kind,
+            "target": settings.target,
+            "facts": settings.facts,
+            "cache": cache,
+            "gpu": settings.gpu if self.kind == GPU else "",
+            "confinement": to_json(confinement) if settings.confine else None,
+        }
+
+    def end(self, gently: bool = False) -> None:
+        """Reap the process and remove what it left; nothing happens the second time.
+
+        `gently` lets one that is dying finish, so that its own exit status is seen.
+        """
+        if self.child is None:
+            return
+        self._reap(gently)
+        self.out_of_memory = self._ran_out_of_memory()
+        self.last_words = self._output_tail()
+        self._stack.close()
+
+    def _reap(self, gently: bool = False) -> None:
+        if self.child is None:
+            return
+        if self.watch is not None:
+            watchdog().forget(self.watch)
+        child, self.child = self.child, None
+        with contextlib.suppress(WorkerLost):  # its zygote is gone, and took it along
+            self.status = child.reap(2.0 if gently else 0.0)
+
+    def _ran_out_of_memory(self) -> bool:
+        if self.watch is not None:
+            return self.watch.exceeded_bytes > 0
+        return self.box is not None and self.box.ran_out_of_memory()
+
+    def _output_tail(self) -> str:
+        with contextlib.suppress(OSError), open(os.path.join(self.scratch, "output.txt"), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 2000))
+            return file.read().decode(errors="replace")
+        return ""
+
+
+def how_it_died(message: str, workers: list[Worker]) -> tuple[Finding, str]:
+    """Name the death of a candidate's process by how the operating system saw it end."""
+    if any(worker.out_of_memory for worker in workers):
+        return Finding.MEMORY, f"{message}: it used more memory than it may"
+    codes = [worker.status for worker in workers if worker.status not in (None, -signal.SIGKILL)]
+    code = codes[0] if codes else -signal.SIGKILL
+    if code == -signal.SIGXCPU:
+        return Finding.TOO_SLOW, f"{message}: its processor time was used up"
+    how = f"by signal {signal.Signals(-code).name}" if code and code < 0 else f"with exit status {code}"
+    words = workers[0].last_words if workers else ""
+    tail = "\n".join(words.splitlines()[-4:])
+    return Finding.CRASHED, f"{message}, {how}, without a verdict" + (f"\nits last words: {tail[:300]}" if tail else "")
+
+
+def _box(settings: PoolSettings, stack: contextlib.ExitStack) -> CgroupBox | None:
+    """A control group for one worker, where this user may make one."""
+    if not settings.confine or delegated_group()[0] is None:
+        return None
+    return stack.enter_context(CgroupBox(memory_bytes=settings.memory_bytes + (1 << 30), processes=512))

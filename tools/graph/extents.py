@@ -1,0 +1,133 @@
+"""How many distinct elements of one storage a set of layouts touches.
+
+The count is exact where layouts are simple, small, or made of long contiguous runs. Elsewhere it is a lower bound,
+which is what the minimum traffic of a call needs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy
+
+from triton_agent.tools.graph.values import TensorMeta
+
+EXACT_SPAN = 1 << 24
+"""Elements of memory up to which layouts are marked one element at a time, in an array of 16 MiB."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Some elements of one storage."""
+
+    layout: TensorMeta
+    holes: tuple[TensorMeta, ...] = ()
+    """Layouts whose elements are excluded."""
+    count: int | None = None
+    """Number of elements where it is unknown which elements of `layout` they are; None for all except the holes."""
+
+
+def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Elements of memory from the first to the last element of a layout, both included; 0 for an empty one."""
+    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides)) if all(shape) else 0
+
+
+def distinct(layout: TensorMeta) -> int:
+    """Distinct elements of one layout: an expanded dimension shows the same elements repeatedly."""
+    return touched([Part(layout=layout)])
+
+
+def touched(parts: Sequence[Part]) -> int:
+    """Distinct elements in all parts together."""
+    counted = max((part.count for part in parts if part.count is not None), default=0)
+    known = list(dict.fromkeys(part for part in parts if part.count is None and part.layout.numel))
+    return max(counted, _union(known))
+
+
+def _union(parts: Sequence[Part]) -> int:
+    if not parts:
+        return 0
+    start = min(part.layout.offset for part in parts)
+    span = max(part.layout.offset + _extent(part.layout) for part in parts) - start
+    simple = [
+        math.prod(size for size, stride in zip(part.layout.shape, part.layout.strides) if stride)
+        for part in parts
+        if not part.holes and _has_no_overlap(part.layout)
+    ]
+    if (len(parts) == 1 and simple) or span in simple:
+        return max(simple)
+    if span <= EXACT_SPAN:
+        return _marked(parts, start, span)
+    # Neighbours that are in every layout together or in none count as one element of that many.
+    layouts = [layout for part in parts for layout in (part.layout, *part.holes)]
+    split = [_run_and_rest(layout) for layout in layouts]
+    strides = (stride for _, rest in split for _, stride in rest)
+    run = math.gcd(start, *(run for run, _ in split), *strides, *(layout.offset - start for layout in layouts))
+    if span <= EXACT_SPAN * run:
+        return run * _marked([_in_runs(part, run) for part in parts], start // run, -(-span // run))
+    return max(_lower_bound(part) for part in parts)
+
+
+def _run_and_rest(layout: TensorMeta) -> tuple[int, list[tuple[int, int]]]:
+    """The number of elements that follow one another without a gap; size and stride of the remaining dimensions."""
+    steps = sorted((stride, size) for size, stride in zip(layout.shape, layout.strides) if stride and size > 1)
+    run = 1
+    for taken, (stride, size) in enumerate(steps):
+        if stride != run:
+            return run, [(size, stride) for stride, size in steps[taken:]]
+        run *= size
+    return run, []
+
+
+def _in_runs(part: Part, run: int) -> Part:
+    """The same part with each run of so many neighbours as one element."""
+
+    def shorter(layout: TensorMeta) -> TensorMeta:
+        inner, rest = _run_and_rest(layout)
+        shape, strides = zip((inner // run, 1), *((size, stride // run) for size, stride in rest))
+        return dataclasses.replace(layout, shape=shape, strides=strides, offset=layout.offset // run)
+
+    holes = tuple(shorter(hole) for hole in part.holes if hole.numel)
+    return Part(layout=shorter(part.layout), holes=holes, count=part.count)
+
+
+def _marked(parts: Sequence[Part], start: int, span: int) -> int:
+    """Mark the elements of all parts in an array, and count the marks."""
+    marks = numpy.zeros(span, dtype=bool)
+    for part in parts:
+        canvas = numpy.zeros(span, dtype=bool) if part.holes else marks
+        for layout, value in [(part.layout, True), *((hole, False) for hole in part.holes)]:
+            first = layout.offset - start
+            if layout.numel and first >= 0 and first + _extent(layout) <= span:  # a hole may lie outside
+                numpy.lib.stride_tricks.as_strided(canvas[first:], layout.shape, layout.strides)[...] = value
+        if part.holes:
+            marks |= canvas
+    return int(marks.sum())
+
+
+def _lower_bound(part: Part) -> int:
+    """Count one dimension after another, as long as they cannot overlap."""
+    elements, reach = 1, 1
+    for stride, size in sorted(zip(part.layout.strides, part.layout.shape)):
+        if stride >= reach:
+            elements *= size
+            reach += (size - 1) * stride
+    return max(0, elements - sum(hole.numel for hole in part.holes))
+
+
+def _has_no_overlap(layout: TensorMeta) -> bool:
+    """Return whether no two indices show the same element, apart from expanded dimensions."""
+    reach = 1
+    for stride, size in sorted(zip(layout.strides, layout.shape)):
+        if stride == 0 or size == 1:
+            continue
+        if stride < reach:
+            return False
+        reach += (size - 1) * stride
+    return True
+
+
+def _extent(layout: TensorMeta) -> int:
+    return extent(layout.shape, layout.strides)

@@ -1,0 +1,216 @@
+"""The operators that one call of a model runs, as a graph of values and nodes.
+
+A graph is plain data about one call on one set of inputs. It is in functional form: every node makes new values, and a
+node that writes in place names the values it overwrites (`writes`). A graph has no control flow: it holds the path that
+Python took during this call, and `data_dependent` is set where that path depended on values. It holds no contents of
+tensors except constants: those of one element are plain numbers, those of a few elements are in `contents`.
+
+Values are named `x0` (inputs), `p:weight` (parameters), `b:running_mean` (buffers), `c0` (other tensors), `n3` (the
+first output of node 3) and `n3.1` (its second output). Only `extract` needs torch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from triton_agent.tools.graph import fingerprint as graph_fingerprint
+from triton_agent.tools.graph.operators import Kind, kind_of
+from triton_agent.tools.graph.values import (
+    Argument,
+    Reference,
+    TensorMeta,
+    argument_from_json,
+    argument_text,
+    argument_to_json,
+    references_in,
+)
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["Argument", "Kind", "Node", "OperatorGraph", "Reference", "TensorMeta", "extract", "kind_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One operator call."""
+
+    index: int
+    operator: str
+    """As in `aten.addmm`: without the overload and the underscore of an in-place form, the same on CPU and CUDA."""
+    overload: str
+    """As in `Tensor` or `default`. Empty where several operators share a name here, and for calls with `out=`."""
+    arguments: tuple[Argument, ...]
+    argument_names: tuple[str, ...]
+    """Names in the operator's schema; empty strings where it has no schema."""
+    keywords: Mapping[str, Argument]
+    outputs: tuple[TensorMeta, ...]
+    view_of: str | None = None
+    """The value whose memory the outputs share; None where they have their own memory."""
+    writes: tuple[str, ...] = ()
+    """Values that the call overwrites. Their new contents are the last outputs, in this order."""
+
+    @property
+    def kind(self) -> Kind:
+        return kind_of(self.operator)
+
+    def argument(self, name: str, default: Argument = None) -> Argument:
+        """Return the argument of this name, whether it was passed by position or by keyword."""
+        for own, value in zip(self.argument_names, self.arguments):
+            if own == name:
+                return value
+        return self.keywords.get(name, default)
+
+    def output_name(self, position: int = 0) -> str:
+        return f"n{self.index}.{position}" if position else f"n{self.index}"
+
+    def references(self) -> Iterator[str]:
+        """Names of the values that the node takes, in order and with repetitions."""
+        yield from references_in(self.arguments)
+        yield from references_in(tuple(self.keywords.values()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorGraph:
+    """The operators of one call of a model."""
+
+    inputs: Mapping[str, TensorMeta]
+    parameters: Mapping[str, TensorMeta]
+    buffers: Mapping[str, TensorMeta]
+    constants: Mapping[str, TensorMeta]
+    nodes: tuple[Node, ...]
+    """Only nodes on which an output, an update or a read of values depends."""
+    outputs: tuple[str, ...]
+    output_structure: str = "*"
+    """The nesting of the outputs, with a star for each: `(*, {'hidden': *})`."""
+    updates: Mapping[str, str] = field(default_factory=dict)
+    """Sources that the call overwrote, and the value that holds the new contents of each."""
+    shared: Mapping[str, str] = field(default_factory=dict)
+    """Sources that share memory with an earlier source, and that source: `x1` may be a slice of `x0`."""
+    held: Mapping[str, str] = field(default_factory=dict)
+    """Constants that a module holds as a plain attribute, and the path of each: `blocks.0.tables[1]`."""
+    contents: Mapping[str, tuple[Argument, ...]] = field(default_factory=dict)
+    """Elements of the other constants where they are few, as of a list of numbers in the text of `forward`."""
+    data_dependent: bool = False
+    """Python read values (`.item()`, a boolean mask, `nonzero`), so another input may run another graph."""
+
+    def sources(self) -> dict[str, TensorMeta]:
+        """Every value that existed before the call."""
+        return {**self.inputs, **self.parameters, **self.buffers, **self.constants}
+
+    def values(self) -> dict[str, TensorMeta]:
+        """Every source and every output of a node."""
+        made = {node.output_name(k): meta for node in self.nodes for k, meta in enumerate(node.outputs)}
+        return {**self.sources(), **made}
+
+    def producers(self) -> dict[str, Node]:
+        """The node that made each value, except sources."""
+        return {node.output_name(k): node for node in self.nodes for k in range(len(node.outputs))}
+
+    def fingerprint(self) -> str:
+        """A hash that is equal for graphs of the same structure.
+
+        It depends on operators, wiring, constants, dtypes and ranks, but not on sizes, strides, names of parameters or
+        the order of independent nodes. A constant computed from a size (`x / math.sqrt(d)`) is a constant.
+        """
+        return graph_fingerprint.fingerprint(self, exact=False)
+
+    def signature(self) -> str:
+        """A hash that is equal for graphs of the same structure, shapes and strides."""
+        return graph_fingerprint.fingerprint(self, exact=True)
+
+    def dump(self) -> str:
+        """Text for people and prompts: the sources that are used, then one line for each node."""
+        used = {name for node in self.nodes for name in node.references()} | {*self.outputs, *self.updates}
+        lines = [f"{name}: {meta}" for name, meta in self.sources().items() if name in used or name in self.inputs]
+        lines += [_line(node) for node in self.nodes]
+        lines += [f"update {name} <- {value}" for name, value in self.updates.items()]
+        names = iter(self.outputs)
+        lines.append("return " + re.sub(r"\*", lambda star: next(names, ""), self.output_structure))
+        if self.data_dependent:
+            lines.append("note: Python read values during this call; other values may take another path")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **{group: {name: meta.to_json() for name, meta in getattr(self, group).items()} for group in _GROUPS},
+            "nodes": [
+                {
+                    "index": node.index,
+                    "operator": node.operator,
+                    "overload": node.overload,
+                    "arguments": [argument_to_json(argument) for argument in node.arguments],
+                    "argument_names": list(node.argument_names),
+                    "keywords": {name: argument_to_json(argument) for name, argument in node.keywords.items()},
+                    "outputs": [meta.to_json() for meta in node.outputs],
+                    "view_of": node.view_of,
+                    "writes": list(node.writes),
+                }
+                for node in self.nodes
+            ],
+            "outputs": list(self.outputs),
+            "output_structure": self.output_structure,
+            "updates": dict(self.updates),
+            "shared": dict(self.shared),
+            "held": dict(self.held),
+            "contents": {name: argument_to_json(elements) for name, elements in self.contents.items()},
+            "data_dependent": self.data_dependent,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> OperatorGraph:
+        groups = {group: {name: TensorMeta.from_json(meta) for name, meta in data[group].items()} for group in _GROUPS}
+        return cls(
+            **groups,
+            nodes=tuple(
+                Node(
+                    index=node["index"],
+                    operator=node["operator"],
+                    overload=node["overload"],
+                    arguments=tuple(argument_from_json(argument) for argument in node["arguments"]),
+                    argument_names=tuple(node["argument_names"]),
+                    keywords={name: argument_from_json(argument) for name, argument in node["keywords"].items()},
+                    outputs=tuple(TensorMeta.from_json(meta) for meta in node["outputs"]),
+                    view_of=node["view_of"],
+                    writes=tuple(node["writes"]),
+                )
+                for node in data["nodes"]
+            ),
+            outputs=tuple(data["outputs"]),
+            output_structure=data["output_structure"],
+            updates=dict(data["updates"]),
+            shared=dict(data["shared"]),
+            held=dict(data.get("held", {})),  # this and `contents` are missing in graphs of earlier versions
+            contents={name: tuple(map(argument_from_json, items)) for name, items in data.get("contents", {}).items()},
+            data_dependent=data["data_dependent"],
+        )
+
+
+_GROUPS = ("inputs", "parameters", "buffers", "constants")
+
+
+def extract(model: nn.Module, inputs: Sequence[object], *, kwargs: Mapping[str, object] | None = None) -> OperatorGraph:
+    """Run `model(*inputs, **kwargs)` once on real tensors and return the graph of the call.
+
+    The model, the inputs and the random states are restored afterwards.
+    """
+    from triton_agent.tools.graph.recorder import record
+
+    return record(model, inputs, kwargs or {})
+
+
+def _line(node: Node) -> str:
+    arguments = [
+        argument_text(value) if isinstance(value, Reference) or not name else f"{name}={argument_text(value)}"
+        for name, value in zip(node.argument_names, node.arguments)
+    ]
+    arguments += [f"{name}={argument_text(value)}" for name, value in node.keywords.items()]
+    text = (
+        f"n{node.index} = {node.operator}({', '.join(arguments)}) -> {', '.join(map(str, node.outputs)) or 'nothing'}"
+    )
+    if node.view_of is not None:
+        text += f"  # view of {node.view_of}"
+    return f"{text}  # in place of {', '.join(node.writes)}" if node.writes else text

@@ -1,0 +1,54 @@
+"""Properties of the GPU for host code that is traced, named as by `torch.cuda.get_device_properties`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from triton_agent.tools.compile.targets import KIB, Target
+
+_MEMORY_BYTES = 80 * KIB**3
+_L2_BYTES = 50 * KIB**2
+"""Sizes of an H100, used for every target: host code rarely chooses by them."""
+REGISTERS = 65536
+"""Registers of a multiprocessor, the same on every NVIDIA architecture that is a target."""
+_ASKED = (
+    *("name", "major", "minor", "multi_processor_count", "total_memory", "L2_cache_size", "warp_size"),
+    *("regs_per_multiprocessor", "max_threads_per_multi_processor", "shared_memory_per_block"),
+    *("shared_memory_per_block_optin", "shared_memory_per_multiprocessor"),
+)
+
+
+def facts_of_target(target: Target) -> dict[str, Any]:
+    """Return the properties of the card that represents a target."""
+    major, minor = _capability(target)
+    return {
+        "name": target.card,
+        "major": major,
+        "minor": minor,
+        "multi_processor_count": target.multiprocessors,
+        "total_memory": _MEMORY_BYTES,
+        "L2_cache_size": _L2_BYTES,
+        "warp_size": target.warp_size,
+        "regs_per_multiprocessor": REGISTERS,
+        "max_threads_per_multi_processor": 2048,
+        "shared_memory_per_block": 48 * KIB,
+        "shared_memory_per_block_optin": target.shared_limit_bytes,
+        "shared_memory_per_multiprocessor": target.shared_limit_bytes + KIB,
+    }
+
+
+def _capability(target: Target) -> tuple[int, int]:
+    """(9, 0) for `cuda:90`; for AMD the first two numbers of the architecture."""
+    if isinstance(target.arch, int):
+        return divmod(target.arch, 10)
+    digits = target.arch.removeprefix("gfx")
+    return int(digits[:-2]), int(digits[-2], 16)
+
+
+def facts_of_device(target: Target) -> dict[str, Any]:
+    """Return the properties of this machine's first GPU; what its driver does not tell is taken from the target."""
+    import torch  # the driver's process does without
+
+    properties = torch.cuda.get_device_properties(0)
+    told = {name: getattr(properties, name) for name in _ASKED if hasattr(properties, name)}
+    return {**facts_of_target(target), **told}

@@ -1,0 +1,288 @@
+"""A problem: the module to make faster, with its file, class and inputs, as plain data that crosses processes.
+
+Everything here is read off the text: the file is parsed but not imported, and torch is not needed. Whether the problem
+loads and runs is found out by `tools/reference/reference.py` in its own process.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import difflib
+import enum
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from triton_agent.tools.errors import ProblemError, UsageError
+from triton_agent.tools.problem import source as problem_source
+from triton_agent.tools.problem.input_spec import (
+    InputSet,
+    InputSpec,
+    main_first,
+    parse_arguments,
+    parse_input,
+    require_consistent,
+)
+from triton_agent.tools.problem.source import CONVENTION, SourceFile
+
+__all__ = ["InputSet", "InputSpec", "ProblemKind", "ProblemSpec", "parse_problem"]
+
+_WRAP = "wrap {}: a class derived from nn.Module whose forward calls it"
+
+
+class ProblemKind(enum.StrEnum):
+    """How a problem says what it computes and on what."""
+
+    MODEL_FILE = "model_file"
+    """A file with `Model`, `get_inputs()` and optionally `get_init_inputs()`; another class may replace `Model`."""
+    USER_MODULE = "user_module"
+    """A class of any file; the arguments of its constructor and its inputs are given as options."""
+    VERIFIER = "verifier"
+    """A file with `get_inputs()` and `verify(inputs, outputs) -> bool`, without a reference."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemSpec:
+    """One problem as the user named it."""
+
+    path: str
+    """Absolute."""
+    kind: ProblemKind
+    class_name: str | None = None
+    """Class of the reference. None means `Model`; a verifier has no class."""
+    init: tuple[Any, ...] = ()
+    """Positional arguments of a user module's constructor, Python literals."""
+    init_keywords: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    inputs: tuple[InputSpec, ...] = ()
+    inputs_file: str | None = None
+    """Absolute path of saved inputs, in place of `inputs`."""
+    sets: tuple[InputSet, ...] = ()
+    """The calls that a kernel must serve, if several. `inputs` or `inputs_file` are those of the first, main one."""
+    digest: str
+    """Identity: a hash of the file's text, of the local modules it imports, and of all fields above but the folder."""
+    text: str = dataclasses.field(default="", repr=False, compare=False)
+    """Text of the file, as the digest was made from it; empty in a specification that comes from a store."""
+
+    def __post_init__(self) -> None:
+        user = self.kind is ProblemKind.USER_MODULE
+        if user and (self.class_name is None or bool(self.inputs) == (self.inputs_file is not None)):
+            raise ValueError("a user module needs a class, and either inputs or a file of inputs")
+        if not user and (self.init or self.init_keywords or self.inputs or self.inputs_file):
+            raise ValueError("only a user module has its arguments and inputs given beside it")
+        if self.kind is ProblemKind.VERIFIER and self.class_name is not None:
+            raise ValueError("a verifier has no reference class")
+        if self.sets:
+            first = self.sets[0]
+            if (first.inputs, first.inputs_file) != (self.inputs, self.inputs_file):
+                raise ValueError("the inputs are not those of the first set")
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @property
+    def name(self) -> str:
+        """A short name for people: the class if one was named, else the file."""
+        return self.class_name or Path(self.path).stem
+
+    @property
+    def saved_files(self) -> tuple[str, ...]:
+        """The files of saved inputs that the problem needs."""
+        files = [item.inputs_file for item in self.sets] if self.sets else [self.inputs_file]
+        return tuple(path for path in files if path is not None)
+
+    def source(self) -> SourceFile:
+        """Return the problem's file as it was when the problem was parsed, even if it has been edited since."""
+        path = Path(self.path)
+        return problem_source.parsed(path, self.text) if self.text else problem_source.read(path)
+
+    def at(self, one: InputSet) -> ProblemSpec:
+        """The problem with this one call."""
+        digest = hashlib.sha256(json.dumps([self.digest, one.name]).encode()).hexdigest()
+        return dataclasses.replace(self, inputs=one.inputs, inputs_file=one.inputs_file, sets=(), digest=digest)
+
+    def to_json(self, *, with_text: bool = False) -> dict[str, Any]:
+        """Plain data. Arguments are Python text, since JSON would turn tuples into lists."""
+        return {
+            "path": self.path,
+            "kind": self.kind.value,
+            "class_name": self.class_name,
+            "init": repr(self.init),
+            "init_keywords": repr(dict(self.init_keywords)),
+            "inputs": [str(item) for item in self.inputs],
+            "inputs_file": self.inputs_file,
+            **({"sets": [item.to_json() for item in self.sets]} if self.sets else {}),
+            "digest": self.digest,
+            **({"text": self.text} if with_text else {}),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ProblemSpec:
+        return cls(
+            path=data["path"],
+            kind=ProblemKind(data["kind"]),
+            class_name=data["class_name"],
+            init=ast.literal_eval(data["init"]),
+            init_keywords=ast.literal_eval(data["init_keywords"]),
+            inputs=tuple(parse_input(text) for text in data["inputs"]),
+            inputs_file=data["inputs_file"],
+            sets=tuple(map(InputSet.from_json, data.get("sets", ()))),
+            digest=data["digest"],
+            text=data.get("text", ""),
+        )
+
+
+def parse_problem(
+    target: str,
+    *,
+    init: str | None = None,
+    inputs: Sequence[str] = (),
+    inputs_file: str | None = None,
+    sets: Sequence[InputSet] = (),
+) -> ProblemSpec:
+    """Read the problem behind `path.py` or `path.py:ClassName`, with the options that belong to it."""
+    require_consistent(sets)
+    sets = main_first(sets)
+    if sets and (inputs or inputs_file is not None):
+        raise UsageError(
+            "--set gives whole calls, --input the arguments of one",
+            where=target,
+            remedy='write each call as its own set: --set "f32[8,16]; f32[16]"',
+        )
+    path, class_name = Path(target), None
+    if ":" in target and not path.exists():
+        file, _, class_name = target.rpartition(":")
+        path = Path(file)
+        if not class_name.isidentifier():
+            remedy = "write path.py:ClassName, or path.py alone"
+            raise UsageError(f"{class_name!r} is not a class name", where=target, remedy=remedy)
+    source = problem_source.read(path)
+    given_beside = init is not None or bool(inputs) or inputs_file is not None or bool(sets)
+    if class_name is not None:
+        _require_class(source, class_name)
+    if class_name is not None and (given_beside or "get_inputs" not in problem_source.bound_names(source.tree)):
+        fields = _user_module(source, class_name, init, inputs, inputs_file, sets)
+    elif given_beside:
+        raise UsageError(
+            "--init, --input, --inputs and --set go with a named class",
+            where=target,
+            remedy=_class_remedy(source, target),
+        )
+    else:
+        fields = _model_file(source, class_name)
+    fields["path"] = str(path.resolve())
+    return ProblemSpec(**fields, digest=_digest(source, fields), text=source.text)
+
+
+def _require_class(source: SourceFile, class_name: str) -> None:
+    names = problem_source.bound_names(source.tree)
+    defined = problem_source.classes(source.tree)
+    if class_name in defined or "*" in names:
+        return
+    if class_name in names:
+        _require_no_function(source, class_name)
+        return  # imported or assigned: loading tells whether it is a class
+    close = difflib.get_close_matches(class_name, defined, n=3)
+    known = close or list(problem_source.module_classes(source.tree))
+    lead = "did you mean" if close else "the file has"
+    remedy = f"{lead} {', '.join(known)}" if known else "the file defines no class derived from nn.Module"
+    raise ProblemError(f"no class {class_name}", where=str(source.path), remedy=remedy)
+
+
+def _require_no_function(source: SourceFile, name: str) -> None:
+    node = problem_source.functions(source.tree).get(name)
+    if node is not None:
+        where = f"{source.path}:{node.lineno}"
+        raise ProblemError(f"{name} is a function, not a class", where=where, remedy=_WRAP.format(name))
+
+
+def _user_module(
+    source: SourceFile,
+    class_name: str,
+    init: str | None,
+    inputs: Sequence[str],
+    inputs_file: str | None,
+    sets: Sequence[InputSet],
+) -> dict[str, Any]:
+    target = f"{source.path}:{class_name}"
+    if inputs and inputs_file is not None:
+        raise UsageError("--input and --inputs were both given", where=target, remedy="keep one of them")
+    if not inputs and inputs_file is None and not sets:
+        raise UsageError(
+            f"nothing says what {class_name} is called with",
+            where=target,
+            remedy='add one --input "f16[8,128,1024]" for each argument of forward, or --inputs saved.pt',
+        )
+    for file in [inputs_file, *(item.inputs_file for item in sets)]:
+        if file is not None and not Path(file).is_file():
+            remedy = "name a file that torch.save wrote a list of input tensors to"
+            raise UsageError("no such file of inputs", where=f"--inputs {file}", remedy=remedy)
+    positional, keywords = parse_arguments(init or "")
+    return {
+        "kind": ProblemKind.USER_MODULE,
+        "class_name": class_name,
+        "init": positional,
+        "init_keywords": keywords,
+        "inputs": sets[0].inputs if sets else tuple(parse_input(text) for text in inputs),
+        "inputs_file": sets[0].inputs_file if sets else inputs_file and str(Path(inputs_file).resolve()),
+        **({"sets": tuple(sets)} if len(sets) > 1 else {}),
+    }
+
+
+def _model_file(source: SourceFile, class_name: str | None) -> dict[str, Any]:
+    names = problem_source.bound_names(source.tree)
+    model, inputs = class_name or "Model", "get_inputs" in names
+    if model in names and inputs:
+        _require_no_function(source, model)
+        return {"kind": ProblemKind.MODEL_FILE, "class_name": class_name}
+    if inputs and "verify" in names:
+        return {"kind": ProblemKind.VERIFIER}
+    if "ModelNew" in names and model not in names:
+        raise ProblemError(
+            "this is a candidate (class ModelNew), not a problem",
+            where=f"{source.path}:{names['ModelNew']}",
+            remedy="name the file of the reference, with `class Model`",
+        )
+    if "*" in names:  # a star import may bring the missing names; loading tells
+        return {"kind": ProblemKind.MODEL_FILE, "class_name": class_name}
+    outermost = problem_source.outermost_modules(source.tree)
+    if inputs and len(outermost) == 1:  # the only candidate for the reference has another name
+        return {"kind": ProblemKind.MODEL_FILE, "class_name": outermost[0]}
+    missing = (
+        "no get_inputs()" if model in names else "no class Model" if inputs else "no class Model and no get_inputs()"
+    )
+    line = names.get(model, names.get("get_inputs", 1))
+    raise ProblemError(missing, where=f"{source.path}:{line}", remedy=_class_remedy(source, str(source.path)))
+
+
+def _class_remedy(source: SourceFile, target: str) -> str:
+    found = problem_source.module_classes(source.tree)
+    own = problem_source.functions(source.tree)
+    if not found:
+        plain = [name for name, node in own.items() if node.args.args and not name.startswith("get_")]
+        return f"{_WRAP.format(plain[-1])}; {CONVENTION}" if plain else CONVENTION
+    first = reversed(problem_source.outermost_modules(source.tree))
+    names = list(dict.fromkeys([*first, *found]))[:4]
+    shown = f"did you mean {', '.join(f'{target}:{name} (line {found[name]})' for name in names)}?"
+    return shown if "get_inputs" in own else f'{shown} A named class needs its inputs too: --input "f16[8,128,1024]"'
+
+
+def _digest(source: SourceFile, fields: Mapping[str, Any]) -> str:
+    """Does not depend on the folder: the same problem elsewhere is the same problem."""
+    plain = {key: str(value) for key, value in fields.items() if key not in ("path", "inputs", "inputs_file", "sets")}
+    plain["inputs"] = " ".join(map(str, fields.get("inputs", ())))
+    saved = fields.get("inputs_file")
+    plain["inputs_file"] = "" if saved is None else _hash_file(Path(saved))
+    for number, item in enumerate(fields.get("sets", ())):
+        content = _hash_file(Path(item.inputs_file)) if item.inputs_file else item.content
+        plain[f"set {number}"] = f"{item.name} {item.weight!r} {content}"
+    modules = {name: _hash_file(file) for name, file in problem_source.local_modules(source).items()}
+    text = json.dumps([source.text, modules, plain], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _hash_file(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

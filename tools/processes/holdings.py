@@ -1,0 +1,160 @@
+"""How much of the host's memory one candidate holds: its processes, and the files that it made.
+
+Read from outside, by whoever started it, so that nothing inside has to be believed. Counted are anonymous pages beyond
+those that came with the fork, shared and in-memory pages, files in the scratch folder (what is written stays in memory
+until the disk has it), files that have no name any more, and a /dev/shm of the candidate's own. Each is counted as far
+as the kernel lets this user look; what it does not show counts as nothing.
+
+Not covered: page tables, socket buffers and other memory that the kernel keeps for a process, and memory that a GPU's
+driver pins. A control group counts these, too; see `cgroup.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Container, Iterator, Mapping
+from pathlib import Path
+
+from triton_agent.tools.sandbox.reach import SHARED_MEMORY
+
+LIBRARIES_BYTES = 3 << 30
+"""Of mapped files, up to here those of torch and CUDA; only what goes beyond counts."""
+ENTRIES_AT_MOST = 20_000
+"""Of the scratch folder, looked at in one go."""
+MAPPINGS_AT_ONCE = 4
+"""Of one file lent to a candidate's process: a question is asked three times over at most while the inputs of earlier
+calls are kept, and the next mapping is there before an old one goes."""
+_BLOCK_BYTES = 512
+"""Unit of `st_blocks`, whatever the file system."""
+
+File = tuple[int, int]
+"""Device and number, by which the kernel names a file that has no name."""
+
+
+class Family:
+    """A process and everything descended from it, also what lost its parent since it was first seen."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._inherited_bytes = memory_of(pid).get("RssAnon", 0)
+        self._members = {pid: started(pid)}
+
+    def members(self) -> list[int]:
+        """Those that live; a number that has come to mean another process is left out."""
+        waiting = list(self._members)
+        seen: dict[int, int] = {}
+        while waiting:
+            pid = waiting.pop()
+            since = started(pid)
+            if pid in seen or since == 0 or since != self._members.get(pid, since):
+                continue
+            seen[pid] = since
+            waiting += children(pid)
+        self._members = seen or self._members
+        return list(seen)
+
+    def process_bytes(self) -> tuple[int, int]:
+        """Private and shared bytes of all members. Pages that members share since a fork of theirs count for each."""
+        private = shared = 0
+        for pid in self.members():
+            held = memory_of(pid)
+            private += max(0, held.get("RssAnon", 0) - self._inherited_bytes)
+            private += max(0, held.get("RssFile", 0) - LIBRARIES_BYTES)
+            shared += held.get("RssShmem", 0)
+        return private, shared
+
+    def lent_bytes(self, files: Mapping[File, int]) -> int:
+        """How much of the shared bytes are pages of these files, which others made and pay for.
+
+        Where the kernel does not show it, the most that it can be.
+        """
+        try:
+            return sum(_resident_of(pid, files) for pid in self.members())
+        except OSError:
+            return MAPPINGS_AT_ONCE * sum(files.values())
+
+    def nameless_bytes(self, besides: Container[File] = ()) -> int:
+        """Open files without a name, and a /dev/shm that is the family's own; one that is mapped is shared, too."""
+        sizes: dict[File, int] = {}
+        for pid in self.members():
+            for state in _open_files(pid):
+                file = state.st_dev, state.st_ino
+                if stat.S_ISREG(state.st_mode) and state.st_nlink == 0 and file not in besides:
+                    sizes[file] = state.st_blocks * _BLOCK_BYTES
+        return sum(sizes.values()) + max(map(_own_shared_memory, self._members), default=0)
+
+
+def children(pid: int) -> list[int]:
+    """Processes that a process forked and that have not been waited for."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):
+                found += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
+    return found
+
+
+def started(pid: int) -> int:
+    """When a process began, in the kernel's ticks; 0 where there is none."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19])
+    return 0
+
+
+def memory_of(pid: int) -> dict[str, int]:
+    """Resident bytes of one process by the kernel's names for them."""
+    with contextlib.suppress(OSError, ValueError):
+        lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
+        return {line.split(":")[0]: 1024 * int(line.split()[1]) for line in lines if line.startswith("Rss")}
+    return {}
+
+
+def _resident_of(pid: int, files: Container[File]) -> int:
+    """Resident pages of mapped files that are the files' own; what the process wrote instead is its private memory."""
+    total, counts = 0, False
+    lines = Path(f"/proc/{pid}/smaps").read_text(errors="replace").split("\n")  # splitlines() would cut files' names
+    for line in filter(None, lines):
+        first, *rest = line.split(maxsplit=5)
+        if not first.endswith(":"):
+            major, minor = (int(part, 16) for part in rest[2].split(":"))
+            counts = (os.makedev(major, minor), int(rest[3])) in files
+        elif counts and first in ("Rss:", "Anonymous:"):
+            total += (1024 if first == "Rss:" else -1024) * int(rest[0])
+    return total
+
+
+def folder_bytes(folder: str) -> int:
+    """What the files in a folder take up, each once, as far as so many entries show."""
+    sizes: dict[int, int] = {}
+    left, waiting = ENTRIES_AT_MOST, [folder]
+    while waiting and left > 0:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                left -= 1
+                with contextlib.suppress(OSError):
+                    state = entry.stat(follow_symlinks=False)
+                    sizes[state.st_ino] = state.st_blocks * _BLOCK_BYTES
+                    if stat.S_ISDIR(state.st_mode):
+                        waiting.append(entry.path)
+                if left <= 0:
+                    break
+    return sum(sizes.values())
+
+
+def _open_files(pid: int) -> Iterator[os.stat_result]:
+    with contextlib.suppress(OSError):  # a process that cannot be looked into, or is gone
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                yield os.stat(f"/proc/{pid}/fd/{name}")
+
+
+def _own_shared_memory(pid: int) -> int:
+    """Used bytes of the process's /dev/shm where it is not this process's."""
+    inside = f"/proc/{pid}/root{SHARED_MEMORY}"
+    with contextlib.suppress(OSError):
+        if os.stat(inside).st_dev != os.stat(SHARED_MEMORY).st_dev:
+            state = os.statvfs(inside)
+            return (state.f_blocks - state.f_bfree) * state.f_frsize
+    return 0

@@ -1,0 +1,164 @@
+"""Values that the checker sends, mostly inputs and parameters: packed once, unpacked by each process that gets them.
+
+Small values travel as bytes. Large ones lie in a sealed file in memory, which is passed on as a descriptor. The
+receiver's tensors are views of a private mapping: nothing is copied until a kernel writes, and no other process sees
+what it writes. Both forms are what `torch.save` makes, so strides and sharing survive.
+
+Unpacking can run code, so only the trusted side packs. Answers of executors have another form (`answers.py`).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import IO, Any, cast
+
+import torch
+from torch.utils.serialization import config as serialization_config
+
+from triton_agent.tools.processes import memory_files
+
+LARGE_BYTES = 256 << 10
+"""From this size on a file in memory is faster."""
+
+
+class Payload:
+    """Packed values. The file, where there is one, is closed with the last reference."""
+
+    __slots__ = ("__weakref__", "_closing", "_made_ns", "data", "file")
+
+    def __init__(self, data: bytes | bytearray = b"", file: int | None = None) -> None:
+        self.data = data
+        self.file = file
+        """Descriptor of the file that holds the values instead."""
+        self._closing = None if file is None else weakref.finalize(self, os.close, file)
+        self._made_ns = 0 if file is None else os.fstat(file).st_ctime_ns
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.data) if self.file is None else os.fstat(self.file).st_size
+
+    def identity(self) -> tuple[int, int, int]:
+        """Return device, number and size of the file, by which the watchdog recognises its pages."""
+        assert self.file is not None
+        state = os.fstat(self.file)
+        return state.st_dev, state.st_ino, state.st_size
+
+    def unpack(self, device: str | None = None) -> Any:
+        """Return the values in new memory; their tensors are on `device`, or else where they were packed."""
+        path = f"/proc/self/fd/{self.file}"
+        if self.file is not None and os.access(path, os.R_OK):
+            return torch.load(path, mmap=True, map_location=device, weights_only=False)
+        data = self.data if self.file is None else memory_files.read(self.file)
+        return torch.load(io.BytesIO(data), map_location=device, weights_only=False)
+
+    def withdraw_if_touched(self) -> None:
+        """Replace the file by bytes if a process changed its mode, times or attributes, which seals do not cover."""
+        file = self.file
+        if file is not None and os.fstat(file).st_ctime_ns != self._made_ns:
+            self.data = memory_files.read(file)
+            self.file = None  # and closed later: others may be sending it right now
+
+    def close(self) -> None:
+        """Close the file; unpacked values stay valid."""
+        if self._closing is not None:
+            self._closing()
+
+
+class _Haste:
+    """How this process packs. Torch keeps these settings per thread, so they are applied before each packing."""
+
+    checksums = True
+    pinned = False
+
+    @classmethod
+    def settle(cls) -> None:
+        saving: Any = serialization_config.save
+        saving.use_pinned_memory_for_d2h = cls.pinned
+        torch.serialization.set_crc32_options(cls.checksums)
+
+
+def pack_quickly() -> None:
+    """Speed up packing in a process that packs much.
+
+    Checksums take a third of the time and nothing reads them, so they are left out. Tensors of a GPU go through memory
+    that stays pinned, a few times the largest tensor: 256 MiB take 90 ms, and 260 ms through fresh memory.
+    """
+    _Haste.checksums, _Haste.pinned = False, True
+
+
+def pack(value: Any) -> Payload:
+    """Pack trusted values."""
+    _Haste.settle()
+    try:
+        spool = _Spool()
+        torch.save(value, cast(IO[bytes], spool))
+        return spool.payload()
+    except (OSError, RuntimeError):  # no such files here, or no room for one; torch passes on what a writer raises
+        _Haste.pinned = False  # there may be no such memory, or no more
+        _Haste.settle()
+        buffer = io.BytesIO()
+        torch.save(value, buffer)
+        return Payload(buffer.getvalue())
+
+
+class _Spool(io.RawIOBase):
+    """A file for `torch.save` to write to: a buffer at first, a file in memory once it is large."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._large: Payload | None = None
+        self._written = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data)
+        if self._large is None and self._written + view.nbytes < LARGE_BYTES:
+            self._buffer += view
+        else:
+            self._append(view)
+        self._written += view.nbytes
+        return view.nbytes
+
+    def _append(self, view: memoryview) -> None:
+        if self._large is None:
+            self._large = Payload(file=memory_files.create("payload"))
+            self._append_at(memoryview(self._buffer), 0)
+        self._append_at(view, self._written)
+
+    def _append_at(self, view: memoryview, offset: int) -> None:
+        assert self._large is not None and self._large.file is not None
+        memory_files.write(self._large.file, view, offset)
+
+    def payload(self) -> Payload:
+        if self._large is None:
+            return Payload(bytes(self._buffer))
+        assert self._large.file is not None
+        memory_files.freeze(self._large.file)
+        return Payload(file=os.dup(self._large.file))  # made anew, so that it knows the state it was left in
+
+
+def announced(payloads: Iterable[Payload]) -> tuple[dict[str, Any], list[bytes | bytearray | memoryview], list[int]]:
+    """Return payloads as parts of a message: which of them are files, the bytes of the others, and the files."""
+    inline: list[bytes | bytearray | memoryview] = []
+    files: list[int] = []
+    as_files = []
+    for payload in payloads:
+        payload.withdraw_if_touched()
+        file = payload.file
+        as_files.append(file is not None)
+        if file is None:
+            inline.append(payload.data)
+        else:
+            files.append(file)
+    return {"as_files": as_files}, inline, files
+
+
+def received(message: Mapping[str, Any], blobs: Iterable[bytes | bytearray], files: Iterable[int]) -> list[Payload]:
+    """Return the payloads of a message; the receiver owns the descriptors."""
+    inline, mapped = iter(blobs), iter(files)
+    return [Payload(file=next(mapped)) if is_file else Payload(next(inline)) for is_file in message["as_files"]]

@@ -1,0 +1,232 @@
+"""The driver's end of the zygotes: start them, ask them for children, and make sure that nothing is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from triton_agent.tools import workspace
+from triton_agent.tools.errors import WorkerLost
+from triton_agent.tools.machine.hardware import VISIBLE
+from triton_agent.tools.processes.wire import Channel, ChannelClosed, ChannelTimeout
+from triton_agent.tools.processes.zygote import CHECKERS
+
+START_TIMEOUT_S = 120.0
+"""Importing torch takes 2 s warm; a cold disk has been seen to need half a minute."""
+REQUEST_TIMEOUT_S = 30.0
+
+
+class Zygote:
+    """A running zygote; every method may be called from any thread."""
+
+    def __init__(self, channel: Channel, origin: subprocess.Popen[bytes] | Child) -> None:
+        self.channel = channel
+        self.origin = origin
+        """How it came to be, so how it is to be ended: spawned by this process, or forked by another zygote."""
+        self._lock = threading.Lock()
+        self._ready = False
+        self._closed = False
+
+    @classmethod
+    def start(cls, log_path: str, card: str = "") -> Zygote:
+        """Spawn the first zygote, which imports torch; what it prints goes to a file for post-mortems.
+
+        Of the GPUs it sees the `card` alone, and so does every process that comes from it.
+        """
+        ours, theirs = Channel.pair()
+        argv = [sys.executable, "-m", "triton_agent.tools.processes.zygote", str(theirs.fileno())]
+        with open(log_path, "ab") as log:
+            process = subprocess.Popen(
+                argv,
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={
+                    **kept_environment(card),
+                    "TORCHINDUCTOR_CACHE_DIR": os.path.join(os.path.dirname(log_path), "inductor"),
+                },
+            )
+        theirs.sock.close()
+        return cls(ours, process)
+
+    def await_ready(self) -> None:
+        """Until its imports are done; every request waits by itself."""
+        with self._lock:
+            self._await_ready()
+
+    def _await_ready(self) -> None:
+        if not self._ready:
+            with _as_lost("a zygote did not start"):
+                self.channel.receive(START_TIMEOUT_S)
+            self._ready = True
+
+    def fork(self, role: str, channel: Channel, settings: dict[str, Any]) -> Child:
+        """A child that runs `role` with its end of `channel`, which is closed here."""
+        return Child(self, self.request({"op": role, "settings": settings}, channel)["pid"])
+
+    def fork_zygote(self, mode: str, target: str) -> Zygote:
+        """A zygote of its own for one mode."""
+        ours, theirs = Channel.pair()
+        pid = self.request({"op": "zygote", "mode": mode, "target": target}, theirs)["pid"]
+        return Zygote(ours, Child(self, pid))
+
+    def is_ready(self) -> bool:
+        """Return whether its imports are done by now."""
+        with self._lock:
+            if not self._ready and self.channel.is_readable():
+                self._await_ready()
+            return self._ready
+
+    def request(self, message: dict[str, Any], channel: Channel | None = None) -> dict[str, Any]:
+        with self._lock, _as_lost("a zygote does not answer"):
+            if self._closed:
+                raise ChannelClosed("it was closed")
+            self._await_ready()
+            self.channel.send(message, fds=(channel.fileno(),) if channel else ())
+            if channel:
+                channel.sock.close()
+            reply, _ = self.channel.receive(REQUEST_TIMEOUT_S)
+            return reply
+
+    def close(self) -> None:
+        """End it, and wait until it has ended; by force, since it holds nothing that could be lost."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self.channel.close()
+        if isinstance(self.origin, Child):
+            with contextlib.suppress(WorkerLost):  # its parent is gone, and whoever inherited it cleans up
+                self.origin.reap()
+        else:
+            self.origin.kill()
+            self.origin.wait()
+
+
+KEPT = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LANG",
+    "TMPDIR",
+    "CC",
+    "VIRTUAL_ENV",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "XDG_CACHE_HOME",
+)
+KEPT_PREFIXES = ("PYTHON", "CUDA", "NVIDIA", "NCCL_", "TORCH", "TRITON", "LC_", "OMP_", "MKL_")
+"""Variables our processes need. Keys and tokens are not among them: every worker starts as a copy of a zygote."""
+
+
+def kept_environment(card: str = "") -> dict[str, str]:
+    """What a process of ours is started with; where a `card` is named by UUID, it is the only GPU that is seen."""
+    kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith(KEPT_PREFIXES)}
+    return {**kept, VISIBLE: card} if card else kept
+
+
+class Nursery:
+    """The zygotes, shared by the evaluators of a driver: imports are paid once, not once per problem.
+
+    One for each GPU: what is named as its `card`, by UUID, is the only one that its processes see, as device 0. Without
+    a name they see what the driver sees, and use the first. Made before it is needed, it imports meanwhile.
+    """
+
+    def __init__(self, log_path: str, card: str = "") -> None:
+        self.log_path = log_path
+        self.card = card
+        self.base = Zygote.start(log_path, card)
+        self._modes: dict[tuple[str, str], Zygote] = {}
+        self._lock = threading.Lock()
+
+    def expect_problems(self) -> None:
+        """Where many are to come: what checkers of later ones import, a process does beforehand."""
+        self.mode(CHECKERS, "")
+
+    def for_checkers(self) -> Zygote:
+        """The one to fork a checker from, without waiting for any."""
+        prepared = self._modes.get((CHECKERS, ""))
+        with contextlib.suppress(WorkerLost):  # it could not import what no checker has to have
+            if prepared and prepared.is_ready():
+                return prepared
+        return self.base
+
+    def mode(self, mode: str, target: str) -> Zygote:
+        """The zygote for a mode, started at first use; it may still be importing triton."""
+        with self._lock:
+            if (mode, target) not in self._modes:
+                self._modes[mode, target] = self.base.fork_zygote(mode, target)
+            return self._modes[mode, target]
+
+    def log_tail(self) -> str:
+        with contextlib.suppress(OSError), open(self.log_path, errors="replace") as log:
+            return log.read()[-2000:]
+        return ""
+
+    def close(self) -> None:
+        for zygote in (*self._modes.values(), self.base):
+            zygote.close()
+
+    def __enter__(self) -> Nursery:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+@contextlib.contextmanager
+def own_nursery(card: str = "") -> Iterator[Nursery]:
+    """One with a folder of its own."""
+    folder = workspace.make()
+    try:
+        with Nursery(str(folder / "zygote.log"), card) as nursery:
+            yield nursery
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Child:
+    """One forked process. It stays a zombie until `reap`, so its pid cannot be another's."""
+
+    def __init__(self, zygote: Zygote, pid: int) -> None:
+        self.zygote = zygote
+        self.pid = pid
+
+    def reap(self, grace_s: float = 0.0) -> int:
+        """End it, by force once `grace_s` is over, with all that is left of its group; exit code, negative a signal."""
+        if grace_s and self._awaits_end(grace_s):
+            grace_s = 0.0
+        return int(self.zygote.request({"op": "reap", "pid": self.pid, "grace_s": grace_s})["status"])
+
+    def _awaits_end(self, limit_s: float) -> bool:
+        """Wait for its end here, where nobody else has to; False where the kernel does not let us."""
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except OSError:
+            return False
+        try:
+            poll = select.poll()  # select() refuses descriptors above 1023
+            poll.register(descriptor, select.POLLIN)
+            poll.poll(limit_s * 1e3)
+        finally:
+            os.close(descriptor)
+        return True
+
+
+@contextlib.contextmanager
+def _as_lost(what: str) -> Any:
+    try:
+        yield
+    except (ChannelClosed, ChannelTimeout) as error:
+        raise WorkerLost(
+            f"{what} ({error})", remedy="run `triton-agent doctor` to see whether torch imports here"
+        ) from error

@@ -1,0 +1,152 @@
+"""The best measured rates of a GPU, and the least time of a kernel that follows from them.
+
+The rates are measured once for each machine, driver, card and torch (see `race/rates.py`), which takes some ten
+seconds, and kept in the user's cache folder. The floor is the larger of two times: bytes at the rate of a copy, and
+operations at the rate of their unit. Data-sheet rates are not used.
+
+Not covered: a proof that nothing is faster. A ceiling is the best of several tries, and data may be in the L2 cache,
+so a time slightly below the floor is possible. A time far below it is an error or forged.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import platformdirs
+
+from triton_agent.tools.errors import InstrumentError
+
+if TYPE_CHECKING:
+    import torch
+
+UNITS = ("bf16", "fp16", "tf32", "fp32", "fp64")
+"""Precisions of a matrix product; `fp32` is exact, without tensor cores."""
+_ONE_UNIT = ("bf16", "fp16", "tf32")
+"""Computed by the same tensor cores, so their times add up. The others may run at the same time."""
+_LAYOUT = 2
+"""Version of the cached file. Files of other versions are not read."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Ceilings:
+    """The best rates measured on one card."""
+
+    gpu: str
+    uuid: str
+    driver: str
+    torch: str
+    measured_at: str
+    """Date and time, UTC."""
+    copy_bytes_per_s: float
+    """Copy from device to device, in bytes read plus bytes written."""
+    flops_per_s: Mapping[str, float]
+    """Matrix products of random data, by unit."""
+    launch_ms: float
+    """One launch of an empty Triton kernel by the host's clock, with the GPU idle before and after."""
+    launch_enqueue_ms: float
+    """The part of `launch_ms` that the host spends in the launch."""
+    empty_kernel_ms: float
+    """Device time of that kernel between events. No reading can be lower."""
+    copies_ms: tuple[tuple[int, float], ...] = ()
+    """Bytes read plus bytes written, and the time of a whole copy of that many with a cold cache, in ascending order.
+    Empty in records of older versions."""
+
+    def __post_init__(self) -> None:
+        figures = (self.copy_bytes_per_s, *self.flops_per_s.values(), self.launch_ms, self.empty_kernel_ms)
+        if not all(figure > 0 for figure in (*figures, *(ms for _, ms in self.copies_ms))):
+            raise ValueError(f"a ceiling that is not above zero: {figures}")
+        if unknown := set(self.flops_per_s) - set(UNITS):
+            raise ValueError(f"unknown units {sorted(unknown)}; known are {', '.join(UNITS)}")
+
+
+def floor_ms(bytes_moved: float, flops_by_unit: Mapping[str, float], ceilings: Ceilings) -> float:
+    """The least time for moving these bytes and doing these operations."""
+    if missing := set(flops_by_unit) - set(ceilings.flops_per_s):
+        raise ValueError(f"no measured rate for {sorted(missing)}; there are {', '.join(ceilings.flops_per_s)}")
+    seconds = {unit: flops / ceilings.flops_per_s[unit] for unit, flops in flops_by_unit.items()}
+    shared_s = sum(spent for unit, spent in seconds.items() if unit in _ONE_UNIT)
+    return 1e3 * max(bytes_moved / ceilings.copy_bytes_per_s, shared_s, *seconds.values(), 0.0)
+
+
+def copy_ms(bytes_moved: float, ceilings: Ceilings) -> float | None:
+    """The time of a copy that moves this many bytes on this card; None where it was not measured.
+
+    Interpolated, since rates depend on size: a copy of 100 MB takes a fifth longer than at the rate of a large one.
+    """
+    if not ceilings.copies_ms:
+        return None
+    points = [(0, ceilings.empty_kernel_ms), *ceilings.copies_ms]
+    for (fewer, sooner), (more, later) in itertools.pairwise(points):
+        if bytes_moved <= more:
+            return sooner + (later - sooner) * (bytes_moved - fewer) / (more - fewer)
+    most, longest = points[-1]
+    return longest + 1e3 * (bytes_moved - most) / ceilings.copy_bytes_per_s
+
+
+def ceilings(device: torch.device | str = "cuda", *, folder: Path | None = None, renew: bool = False) -> Ceilings:
+    """Return the ceilings of a card, and measure them if they are not known.
+
+    The caller must hold the card's lease, or rates measured under load would be kept.
+    """
+    from triton_agent.tools.race import rates
+
+    identity = rates.identity(device)
+    path = cache_path(folder or cache_folder(), identity)
+    known = None if renew else load(path)
+    if known is None:
+        known = rates.measure_ceilings(device)
+        save(path, known)
+    return known
+
+
+def known(device: torch.device | str = "cuda", *, folder: Path | None = None) -> bool:
+    """Return whether the ceilings of a card are in the cache."""
+    from triton_agent.tools.race import rates
+
+    return load(cache_path(folder or cache_folder(), rates.identity(device))) is not None
+
+
+def cache_folder() -> Path:
+    """The user's private folder of ceilings, made at first use."""
+    return Path(platformdirs.user_cache_dir("triton-agent")) / "ceilings"
+
+
+def cache_path(folder: Path, identity: Mapping[str, str]) -> Path:
+    """One file for each machine, card and version of the software."""
+    text = json.dumps({**identity, "machine": platform.node(), "layout": _LAYOUT}, sort_keys=True)
+    return folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+
+
+def load(path: Path) -> Ceilings | None:
+    """Read a cached file; None where it is missing or unusable."""
+    try:
+        facts = json.loads(path.read_text())
+        return Ceilings(**{**facts, "copies_ms": tuple((int(size), float(ms)) for size, ms in facts["copies_ms"])})
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def save(path: Path, measured: Ceilings) -> None:
+    """Write the file as a whole, also if several processes do so at once."""
+    try:
+        for folder in reversed([path.parent, *path.parent.parents]):
+            if not folder.exists():
+                folder.mkdir(mode=0o700, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False) as part:
+            json.dump({**dataclasses.asdict(measured), "flops_per_s": dict(measured.flops_per_s)}, part)
+        os.replace(part.name, path)
+    except OSError as error:
+        raise InstrumentError(
+            f"the ceilings cannot be saved: {error.strerror}",
+            where=str(path),
+            remedy="make the folder writable, or set XDG_CACHE_HOME to another",
+        ) from error

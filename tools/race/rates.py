@@ -1,0 +1,144 @@
+"""Measures what a GPU reaches at best: copying, multiplying matrices, launching an empty Triton kernel.
+
+On random data, since a matrix product of zeros draws less power and runs faster than any real one. Sizes are such that
+launches do not count and the L2 cache does not help; buffers shrink where the card is small.
+
+Not covered: other limits (special functions, shared memory, atomics), fp8 and sparse rates, several GPUs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import functools
+import statistics
+import time
+from collections.abc import Callable, Iterator
+
+import torch
+import triton
+
+from triton_agent.tools.machine import hardware
+from triton_agent.tools.race.ceilings import Ceilings
+from triton_agent.tools.race.clock import Clock, ClockSettings, Subject, cuda_device, timing_event
+
+COPY_BYTES = 2 * 2**30
+"""Each of the two buffers: dozens of times the largest L2."""
+COPIED_BYTES = tuple(2**power << 20 for power in range(1, 10))
+"""Read plus written, from the size of a small cache to what takes a hundred times longer than a launch."""
+COPIES = 15
+"""Readings of each of these, of which the median counts."""
+SHARE_OF_FREE = 1 / 8
+"""No buffer takes more of the card's free memory than this."""
+EDGE = 8192
+"""Edge of the square matrices; large enough for the full rate of the largest cards."""
+SLOW_EDGE = 4096
+"""Edge for the units without tensor cores, which are an order of magnitude slower on many cards."""
+BUDGET_S = 1.5
+"""Seconds for each figure."""
+FEWEST, MOST = 3, 30
+"""Readings of each figure."""
+
+_MATMULS = {
+    "bf16": (torch.bfloat16, EDGE, "highest"),
+    "fp16": (torch.float16, EDGE, "highest"),
+    "tf32": (torch.float32, EDGE, "high"),
+    "fp32": (torch.float32, SLOW_EDGE, "highest"),
+    "fp64": (torch.float64, SLOW_EDGE, "highest"),
+}
+"""For each unit: dtype, edge, and torch's name for the precision of float32 products."""
+
+
+@triton.jit
+def _empty_kernel():  # type: ignore[no-untyped-def]
+    pass
+
+
+def identity(device: torch.device | str = "cuda") -> dict[str, str]:
+    """Return what the ceilings depend on; if any of it changes, they are measured again."""
+    index = cuda_device(device).index
+    return {
+        "gpu": torch.cuda.get_device_name(index),
+        "uuid": hardware.uuid_of(index),
+        "driver": _driver(),
+        "torch": str(torch.__version__),
+    }
+
+
+def measure_ceilings(device: torch.device | str = "cuda") -> Ceilings:
+    """All figures, afresh; some ten seconds. Hold the card's lease."""
+    where = cuda_device(device)
+    with torch.cuda.device(where):
+        launch = Clock(where, ClockSettings(cold_l2=False)).measure(Subject([lambda: _empty_kernel[(1,)]()]), 50)
+        return Ceilings(
+            **identity(where),
+            measured_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            copy_bytes_per_s=copy_bytes_per_s(where),
+            copies_ms=tuple(copies_ms(where)),
+            flops_per_s={unit: matmul_flops_per_s(unit, where) for unit in _MATMULS},
+            launch_ms=statistics.median(sample.host_ms for sample in launch),
+            launch_enqueue_ms=statistics.median(sample.enqueue_ms for sample in launch),
+            empty_kernel_ms=statistics.median(sample.device_ms for sample in launch),
+        )
+
+
+def copy_bytes_per_s(device: torch.device) -> float:
+    """Bytes read plus bytes written by a copy between two buffers of the card."""
+    free_bytes, _ = torch.cuda.mem_get_info(device)
+    words = int(min(COPY_BYTES, free_bytes * SHARE_OF_FREE)) // 4
+    source = torch.randint(-(2**31), 2**31 - 1, (words,), dtype=torch.int32, device=device)
+    target = torch.empty_like(source)
+    return 2 * 4 * words / (_best_ms(lambda: target.copy_(source)) / 1e3)
+
+
+def copies_ms(device: torch.device) -> Iterator[tuple[int, float]]:
+    """Yield size and time of copies, timed like kernels: with a cold cache, from start to end."""
+    clock = Clock(device, ClockSettings(warm_up_s=0.02))  # other ceilings were measured just before
+    free_bytes, _ = torch.cuda.mem_get_info(device)
+    sizes = [moved for moved in COPIED_BYTES if moved / 2 <= max(free_bytes * SHARE_OF_FREE, COPIED_BYTES[0] / 2)]
+    source = torch.randint(-(2**31), 2**31 - 1, (sizes[-1] // 8,), dtype=torch.int32, device=device)
+    target = torch.empty_like(source)
+    for moved in sizes:
+        words = moved // 8
+        copy = Subject([functools.partial(target[:words].copy_, source[:words])])
+        yield moved, statistics.median(sample.device_ms for sample in clock.measure(copy, COPIES))
+
+
+def matmul_flops_per_s(unit: str, device: torch.device) -> float:
+    """Operations of a square matrix product in `unit`; an addition and a multiplication count as two."""
+    dtype, edge, precision = _MATMULS[unit]
+    left, right = (torch.randn(edge, edge, device=device, dtype=dtype) for _ in range(2))
+    target = torch.empty(edge, edge, device=device, dtype=dtype)
+    with _float32_precision(precision):
+        return 2 * edge**3 / (_best_ms(lambda: torch.mm(left, right, out=target)) / 1e3)
+
+
+def _best_ms(call: Callable[[], object]) -> float:
+    """The fastest of several; long calls need no more than events around each. The first ones only warm up."""
+    for _ in range(2):
+        call()
+    readings: list[float] = []
+    begun_s = time.monotonic()
+    while len(readings) < FEWEST or (len(readings) < MOST and time.monotonic() - begun_s < BUDGET_S):
+        start, end = timing_event(), timing_event()
+        start.record()
+        call()
+        end.record()
+        end.synchronize()
+        readings.append(start.elapsed_time(end))
+    return min(readings)
+
+
+@contextlib.contextmanager
+def _float32_precision(precision: str) -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _driver() -> str:
+    rows = hardware.query_gpus("driver_version")
+    return rows[0].get("driver_version", "unknown") if rows else "unknown"

@@ -1,0 +1,82 @@
+"""Readings of the clock as values: one call, and two subjects that took turns.
+
+Needs neither torch nor a GPU, so a reading can cross to a process that has neither.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from triton_agent.tools.race import intervals
+from triton_agent.tools.results import Timing
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A reading of a subject: one call for its device time and one for its latency; or the mean of several readings."""
+
+    device_ms: float
+    """Time between two events around the call; the GPU was kept waiting until the whole call was queued."""
+    host_ms: float
+    """From an idle GPU through the call to an idle GPU again, by the host's clock. No stream or queue escapes it."""
+    enqueue_ms: float
+    """The part of `host_ms` until the call returned."""
+    queued: bool
+    """False if the call was not queued in time; `device_ms` then includes gaps that the host caused."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Overheads:
+    """Cost of measuring, on the same GPU. It is not subtracted from readings."""
+
+    event_ms: float
+    """Time between two events with nothing in between."""
+    round_trip_ms: float
+    """From the return of a launch of next to nothing until the host knows that it is done."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PairedSamples:
+    """Two subjects measured in turns; sample `i` of both makes one pair, taken ABBA or BAAB."""
+
+    baseline: tuple[Sample, ...]
+    candidate: tuple[Sample, ...]
+    cold_l2: bool
+    overheads: Overheads
+    method: str
+
+    def __post_init__(self) -> None:
+        if not self.baseline or len(self.baseline) != len(self.candidate):
+            raise ValueError(f"not pairs: {len(self.baseline)} of the baseline, {len(self.candidate)} of the candidate")
+
+    def times_ms(self, kind: str) -> tuple[list[float], list[float]]:
+        """Baseline and candidate of every pair: `device` time or call `latency`."""
+        return milliseconds(self.baseline, kind), milliseconds(self.candidate, kind)
+
+    def is_faster(self, kind: str, margin: float = intervals.MARGIN) -> bool:
+        """Return True if the candidate wins; see `intervals.is_faster`."""
+        return intervals.is_faster(*self.times_ms(kind), margin=margin)
+
+    def timing(self, baseline_name: str, kind: str, clocks_mhz: tuple[int, ...] = ()) -> Timing:
+        """The measurement as a result to keep."""
+        baseline_ms, candidate_ms = self.times_ms(kind)
+        return Timing(
+            baseline=baseline_name,
+            kind=kind,
+            candidate_ms=intervals.median_interval(candidate_ms),
+            baseline_ms=intervals.median_interval(baseline_ms),
+            speedup=intervals.paired_ratio(baseline_ms, candidate_ms),
+            pairs=len(baseline_ms),
+            cold_l2=self.cold_l2,
+            method=self.method,
+            clocks_mhz=clocks_mhz,
+        )
+
+
+def milliseconds(samples: tuple[Sample, ...], kind: str) -> list[float]:
+    """Return the `device` time or the `latency` of each sample."""
+    if kind == "device":
+        return [sample.device_ms for sample in samples]
+    if kind == "latency":
+        return [sample.host_ms for sample in samples]
+    raise ValueError(f"a time is of kind 'device' or 'latency', not {kind!r}")

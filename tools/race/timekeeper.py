@@ -1,0 +1,221 @@
+"""The checker's clock thread: one thread owns baselines and clock, from compiling the baselines to the last race.
+
+CUDA graphs that `torch.compile` records belong to the thread that recorded them, so whoever wants a candidate timed
+submits the work to this thread. Each race is watched (`race/disturbances.py`): disturbed twice, it ends as an
+`InstrumentError`. Use under the GPU's exclusive lease.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from triton_agent.tools.answers.timed_looks import Looks
+from triton_agent.tools.checker.profiling import least_time, original_on_gpu
+from triton_agent.tools.checker.session import Session
+from triton_agent.tools.kernel_profile import Roofline
+from triton_agent.tools.processes.payloads import Payload
+from triton_agent.tools.processes.tensors import nested_tensors
+from triton_agent.tools.processes.torch_switches import Conditions
+from triton_agent.tools.race.baseline_names import COMPILED, EAGER_TF32
+from triton_agent.tools.race.baselines import Compiled, compile_original, keep_what_is_compiled, tf32_may_matter
+from triton_agent.tools.race.compiled_beforehand import LIMIT_S, CompiledBeforehand
+from triton_agent.tools.race.disturbances import Disturbed, GpuWatch, undisturbed
+from triton_agent.tools.race.late_value import TELL_EVERY_S
+from triton_agent.tools.race.speed import Race, Racetrack, SpeedSettings, precision_mode
+from triton_agent.tools.reference.input_tensors import map_tensors
+from triton_agent.tools.reference.reference import Reference
+from triton_agent.tools.truth.plan import Plan
+
+PROBE_READINGS = 5
+"""Readings of the reference alone; their median tells a loaded card from a quiet one."""
+
+PEAK_READINGS = 5
+TOO_LONG_TO_COMPILE = f"torch.compile was not measured: it took longer than {LIMIT_S:.0f} s"
+
+
+class Timekeeper:
+    """Made once per problem, under the exclusive lease; what torch's compiler makes enters later, in three steps."""
+
+    def __init__(
+        self,
+        reference: Reference,
+        plan: Plan,
+        gpu: str,
+        *,
+        conditions: Conditions,
+        baselines: tuple[str, ...] = (),
+        beforehand: CompiledBeforehand | None = None,
+    ) -> None:
+        """`beforehand`: has the baselines compiled, which is then only repeated here."""
+        self._watch = GpuWatch(gpu)
+        self._conditions = conditions
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="clock")
+        self._notes: list[str] = []
+        self._reference = reference
+        self._plan = plan
+        self._roofline: Roofline | None = None
+        self._first_asking = threading.Lock()
+        self.original_peak_bytes = 0
+        """Device memory that one call of the reference takes beyond its inputs and parameters."""
+        self._awaited = [name for name in baselines if name in COMPILED]
+        self._beforehand = beforehand
+        self._compiled: dict[str, Compiled] = {}
+        self._sets: list[list[Any]] = []
+        self._track = self._thread.submit(self._make_track, reference, plan, baselines).result()
+        self._thread.submit(self._probe).result()
+
+    @property
+    def opponents(self) -> int:
+        """Number of baselines so far."""
+        return len(self._track.opponents)
+
+    @property
+    def is_complete(self) -> bool:
+        """True if no more baselines are to come."""
+        return not self._awaited
+
+    def await_compiler(self, tell: Callable[[], None]) -> None:
+        """Wait for the process that compiles beforehand, without a lease of the GPU. `tell` is called now and then."""
+        if self._beforehand is not None and not self._beforehand.wait(tell):
+            self._thread.submit(self._give_up_compiled).result()
+
+    def compile_rest(self, tell: Callable[[], None]) -> None:
+        """Compile the awaited baselines in this process, once; a shared lease is enough."""
+        self._finish(self._compile_rest, tell)
+
+    def bring_in(self, tell: Callable[[], None]) -> None:
+        """Add the compiled baselines, once; under the exclusive lease."""
+        self._finish(self._bring_in, tell)
+
+    def _finish(self, work: Callable[[], None], tell: Callable[[], None]) -> None:
+        """On the clock's thread; what it raises is met again by the next who asks."""
+        begun = self._thread.submit(work)
+        while concurrent.futures.wait([begun], timeout=TELL_EVERY_S).not_done:
+            tell()
+        begun.result()
+
+    @property
+    def notes(self) -> list[str]:
+        """Notes for readers of a timing."""
+        blind = f"nobody watched for other load on the GPU: {self._watch.blind}" if self._watch.blind else ""
+        return [*self._notes, *filter(None, [blind])]
+
+    def roofline(self) -> Roofline:
+        """Return the least time that one call needs on this GPU; computed once."""
+        with self._first_asking:
+            if self._roofline is None:
+                self._roofline = least_time(self._reference, self._plan, self._conditions)
+            return self._roofline
+
+    def enter(self, session: Session, packed_sets: list[Payload], *, name: str, renewed: bool) -> None:
+        """Bring a candidate to the start; needs no exclusive lease."""
+        self._track.enter(session, packed_sets, name=name, renewed=renewed)
+
+    def race(self, session: Session, looks: Looks, since: int = 0) -> list[Race]:
+        """Against each opponent there is, from that one on, while nothing disturbed."""
+        return self._thread.submit(self._race, session, looks, since).result()
+
+    def sketch(self, session: Session) -> Race:
+        """A short race, unwatched: it sorts, and no more."""
+        return self._thread.submit(self._track.sketch, session).result()
+
+    def _race(self, session: Session, looks: Looks, since: int) -> list[Race]:
+        races = undisturbed(
+            lambda: self._raced(session, looks.afresh(), since),
+            self._watch,
+            after=lambda run: self._watch.slower_than_usual({race.opponent: race.original_ms() for race in run}),
+            probe=self._probe,
+        )
+        return [dataclasses.replace(race, clocks_mhz=self._watch.clocks_mhz) for race in races]
+
+    def _raced(self, session: Session, looks: Looks, since: int) -> list[Race]:
+        """A race that the host held up is run again, and not on the candidate's time."""
+        began = time.monotonic()
+        try:
+            return self._track.race(session, looks, since)
+        except Disturbed:
+            session.deadline += time.monotonic() - began
+            raise
+
+    def _probe(self) -> str:
+        """Time the reference alone and describe whether it became slower; the first call sets the level."""
+        first = self._track.opponents[0]
+        readings = [self._track.clock.time_once(first.subject, turn).device_ms for turn in range(PROBE_READINGS)]
+        return self._watch.compare(first.name, statistics.median(readings))
+
+    def _make_track(self, reference: Reference, plan: Plan, baselines: tuple[str, ...]) -> Racetrack:
+        """The clock, and the opponents that are there at once: the reference as it is, and under other conditions."""
+        track = Racetrack(SpeedSettings(), self._conditions)
+        self._sets = sets = [[_to_gpu(value) for value in packed.unpack()] for packed in plan.timing_sets]
+        original = original_on_gpu(reference, plan)
+        mode = precision_mode(self._conditions)
+        with reference.running("forward"):
+            track.add(f"eager ({mode})", original, sets)
+            self.original_peak_bytes = self._peak_bytes(original, sets[0])
+            if EAGER_TF32 in baselines:
+                allowed = dataclasses.replace(self._conditions, precision="tf32")
+                with allowed.settled():
+                    name = f"{EAGER_TF32} ({precision_mode(allowed)})"
+                if self._conditions.precision != "tf32" and tf32_may_matter(plan.facts):
+                    track.add(name, original, sets, allowed)
+                else:
+                    track.add_namesake(name)
+        return track
+
+    def _give_up_compiled(self) -> None:
+        if self._awaited:
+            self._notes.append(TOO_LONG_TO_COMPILE)
+            self._awaited.clear()
+
+    def _compile_rest(self) -> None:
+        keep_what_is_compiled()
+        with self._reference.running("forward"):
+            for name in self._awaited:
+                if name not in self._compiled:
+                    original = original_on_gpu(self._reference, self._plan)
+                    self._compiled[name] = compile_original(name, original, self._sets[0], self._call)
+
+    def _bring_in(self) -> None:
+        mode = precision_mode(self._conditions)
+        with self._reference.running("forward"):
+            while self._awaited and self._awaited[0] in self._compiled:
+                made = self._compiled[self._awaited[0]]
+                trouble = made.prove(self._sets[0], self._call)
+                if trouble:
+                    self._notes.append(trouble)
+                else:
+                    self._track.add(f"{made.name} ({mode})", made.module, self._sets)
+                del self._awaited[0], self._compiled[made.name]
+
+    def _call(self, module: Any, args: list[Any]) -> Any:
+        with torch.no_grad(), self._conditions.calling("cuda"):
+            return module(*args)
+
+    def _peak_bytes(self, original: torch.nn.Module, args: list[Any]) -> int:
+        """The least of a few calls: the first ones hold what libraries keep.
+
+        Where memory is not as before afterwards, a candidate's end may have freed its answers meanwhile.
+        """
+        peaks: list[tuple[bool, int]] = []
+        for _ in range(PEAK_READINGS):
+            torch.cuda.synchronize()
+            before = torch.cuda.memory_allocated()
+            torch.cuda.reset_peak_memory_stats()
+            outputs = nested_tensors(self._call(original, args))
+            torch.cuda.synchronize()
+            peak = torch.cuda.max_memory_allocated() - before
+            del outputs
+            peaks.append((torch.cuda.memory_allocated() != before, peak))
+        return min(peaks)[1]
+
+
+def _to_gpu(value: Any) -> Any:
+    return map_tensors(value, lambda tensor: tensor.to("cuda"))

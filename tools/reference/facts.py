@@ -1,0 +1,110 @@
+"""Facts about a reference that has run: its operator graphs, its minimum of work, and what its modules hold.
+
+They are for authors and for memory. Nothing here decides about a candidate.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.graph.call import structure_of
+from triton_agent.tools.graph.floor import floor_of
+from triton_agent.tools.graph.graph import extract
+from triton_agent.tools.graph.module_attributes import numbers_of, tensors_of
+from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.reference.index_bounds import refusing_on_gpu
+from triton_agent.tools.reference.input_tensors import own_copy, with_leading
+from triton_agent.tools.reference.reference import Reference, load
+
+TELLING_BATCHES = (2, 3)
+"""Leading sizes that tell dimensions apart that may be equal in the sizes as given; neither is a usual size."""
+NOT_ALONE = 2
+"""A leading size for the smallest variant if it has one of 1, where torch runs other operators: otherwise that variant
+would say nothing about other sizes."""
+
+
+class ReferenceCall:
+    """The operator graph of one call of the reference, in evaluation mode and, if asked for, in training mode."""
+
+    def __init__(self, original: torch.nn.Module, inputs: list[Any], *, train: bool) -> None:
+        """Run it. Model and inputs are unchanged afterwards."""
+        self.original, self.inputs = original, inputs
+        before = original.training
+        try:
+            self.graph = extract(original.train(False), inputs)
+            self.train_graph = extract(original.train(True), inputs) if train else None
+        finally:
+            original.train(before)
+
+    @property
+    def differs_in_training(self) -> bool:
+        """True if it runs other operators in training mode; False if that was not asked for."""
+        return self.train_graph is not None and self.train_graph.signature() != self.graph.signature()
+
+
+def calls_of(
+    originals: Sequence[tuple[torch.nn.Module, Reference]], inputs: Sequence[list[Any]], *, train: bool
+) -> list[ReferenceCall]:
+    """Call each variant once, the main one first. Skip training mode for the others where the main one is the same."""
+    calls: list[ReferenceCall] = []
+    for (original, reference), args in zip(originals, inputs):
+        with reference.running("forward"):
+            calls.append(ReferenceCall(original, args, train=calls[0].differs_in_training if calls else train))
+    return calls
+
+
+def at_other_batches(
+    spec: ProblemSpec, constants: Mapping[str, int], call: ReferenceCall, batches: Sequence[int], *, train: bool
+) -> list[ReferenceCall]:
+    """Call the same reference with inputs cut to these leading sizes, as far as it runs on them."""
+    calls = []
+    with contextlib.suppress(ProblemError):
+        reference = load(spec, constants)
+        for batch in batches:
+            with contextlib.suppress(ProblemError):
+                inputs = own_copy(with_leading(lambda _: call.inputs, 0, batch))
+                with reference.running("forward"), refusing_on_gpu(inputs):
+                    calls.append(ReferenceCall(call.original, inputs, train=train))
+    return calls
+
+
+def facts_of(calls: Sequence[ReferenceCall], *, smallest: int) -> dict[str, Any]:
+    """Return the facts; the main sizes come first in `calls`, and `smallest` is the index where traffic is counted."""
+    main = calls[0].graph
+    trained = [call.train_graph for call in calls if call.train_graph is not None]
+    floor, floor_main = floor_of(calls[smallest].graph), floor_of(main)
+    return {
+        "fingerprint": main.fingerprint(),
+        "signature": main.signature(),
+        "graphs": [call.graph.to_json() for call in calls],
+        "train_graphs": [graph.to_json() for graph in trained] if calls[0].differs_in_training else [],
+        "numbers": [numbers_of(call.original) for call in calls],
+        "tensors": [dataclasses.asdict(held) for held in tensors_of(calls[0].original)],
+        "input_structure": structure_of(calls[0].inputs),
+        "floor_bytes": floor.bytes_moved,
+        "floor_flops": floor.flops,
+        "floor_bytes_main": floor_main.bytes_moved,
+        "floor_flops_main": floor_main.flops,
+    }
+
+
+NOTHING: dict[str, Any] = {
+    "fingerprint": "",
+    "signature": "",
+    "graphs": [],
+    "train_graphs": [],
+    "numbers": [],
+    "tensors": [],
+    "input_structure": "",
+    "floor_bytes": 0,
+    "floor_flops": 0,
+    "floor_bytes_main": 0,
+    "floor_flops_main": 0,
+}
+"""The facts about a problem that has only a verifier."""

@@ -1,0 +1,239 @@
+"""How large a problem is: elements, arithmetic and shapes of one call of the reference.
+
+`estimate` measures on fake tensors, which take no memory; `prove` runs the reference within limits. Not covered: bytes
+moved and the least time they take.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
+from torch.overrides import TorchFunctionMode
+
+from triton_agent.tools.dispatch_modes import UncompiledMode
+from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.reference.allowance import asked_elements
+from triton_agent.tools.reference.flop_meter import FlopMeter
+from triton_agent.tools.reference.index_bounds import refusing
+from triton_agent.tools.reference.input_tensors import map_tensors, tensors_in
+from triton_agent.tools.reference.reference import Reference
+
+_Made = TypeVar("_Made")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a run of the reference may take."""
+
+    elements_at_most: int
+    """For inputs, parameters and outputs together, and for every intermediate by itself."""
+    flops_at_most: int
+    """For matrix products and convolutions; a multiply-add counts as two."""
+    seconds_at_most: float
+    """For a whole search, not for one call."""
+
+
+INTERPRETER = Limits(elements_at_most=1 << 18, flops_at_most=200_000_000, seconds_at_most=30.0)
+"""Triton's interpreter takes about 1 ms for each program, and about a second for this many elements or flops."""
+
+FULL_SIZE = Limits(elements_at_most=1 << 24, flops_at_most=20_000_000_000, seconds_at_most=60.0)
+"""For variants checked on a GPU; a CPU still runs the reference on each of them in about a second."""
+
+RUN_ON_GPU = Limits(elements_at_most=1 << 29, flops_at_most=sys.maxsize, seconds_at_most=60.0)
+"""For runs on a GPU that only measure the size: 2 GiB of float32 in one tensor take milliseconds."""
+
+MOST_UNCUT_ELEMENTS = 1 << 28
+"""No tensor larger than this (1 GiB of float32) is made only to be cut or to measure what follows."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Footprint:
+    """Size of one call of the reference."""
+
+    input_shapes: tuple[tuple[int, ...], ...]
+    output_shapes: tuple[tuple[int, ...], ...]
+    parameter_elements: int
+    elements: int
+    """Inputs, parameters and outputs together."""
+    largest: int
+    """The largest tensor that any operator wrote."""
+    flops: int
+    finite: tuple[bool, ...] | None
+    """For each output whether it is free of NaN and infinity; None if nothing was computed."""
+    calls: tuple[str, ...]
+    """Names of the torch functions that the module called, in order: a module that loops over a size is another program
+    at another size. Operators that torch chooses by device or size below them do not count."""
+
+    def load(self, limits: Limits) -> float:
+        """Return how many times the limits it takes; it fits if that is at most 1."""
+        elements = max(self.elements, self.largest) / limits.elements_at_most
+        return max(elements, self.flops / limits.flops_at_most)
+
+    def work(self, limits: Limits) -> float:
+        """Return the sum of what it takes in units of the limits, which falls with anything that gets smaller."""
+        elements = self.elements + self.largest + self.parameter_elements
+        return elements / limits.elements_at_most + self.flops / limits.flops_at_most
+
+
+class TooLarge(ProblemError):
+    """A run of the reference exceeded its limits and was stopped."""
+
+
+class _Meter(UncompiledMode):  # type: ignore[no-untyped-call]
+    """Records the largest result of any operator; stops the run past a size or a time."""
+
+    def __init__(self, elements_at_most: float = math.inf, deadline: float = math.inf) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.elements_at_most = elements_at_most
+        self.deadline = deadline
+        self.largest = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self._refuse(asked_elements(args))  # before the memory is taken
+        result = func(*args, **(kwargs or {}))
+        for tensor in tensors_in(result):
+            elements = tensor.numel()
+            if tensor.layout is torch.strided:  # without the repeats of an expanded tensor
+                elements = math.prod(n for n, stride in zip(tensor.shape, tensor.stride()) if stride != 0 or n == 0)
+            self.largest = max(self.largest, elements)
+        self._refuse(self.largest)
+        return result
+
+    def _refuse(self, elements: int) -> None:
+        if elements > self.elements_at_most:
+            raise TooLarge(f"the reference makes a tensor of {elements} elements")
+        if time.monotonic() > self.deadline:
+            raise TooLarge("the reference takes too long")
+
+
+class _Calls(TorchFunctionMode):
+    """Records the calls of torch functions; not what these call in turn, nor reading an attribute such as a shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name != "__get__":
+            self.names.append(name)
+        return func(*args, **(kwargs or {}))
+
+
+class NotFollowed(ProblemError):
+    """The reference did not run to its end on fake tensors; `footprint` is what was measured until then."""
+
+    def __init__(self, error: ProblemError, footprint: Footprint) -> None:
+        super().__init__(error.what, where=error.where, remedy=error.remedy)
+        self.footprint = footprint
+        self.looks_at_values = isinstance(error.__cause__, (DataDependentOutputException, DynamicOutputShapeException))
+        """True if the only reason is that it branches on values, or has shapes that depend on them."""
+
+
+def estimate(reference: Reference, seed: int, *, deadline: float = math.inf) -> Footprint:
+    """Measure on fake tensors, which hold no data; inputs and parameters computed from values are made for real.
+
+    Raise `ProblemError` if the reference does not run, `NotFollowed` if the reason may be the fake tensors.
+    """
+    counter, meter, calls = FlopMeter(), _Meter(deadline=deadline), _Calls()
+    fake = FakeTensorMode(allow_non_fake_inputs=True)
+    inputs = _fake_if_possible(lambda: reference.make_inputs(seed), fake, deadline)
+    model = _fake_if_possible(lambda: _model(reference, seed), fake, deadline)
+    inputs = [map_tensors(value, lambda t: t if isinstance(t, FakeTensor) else fake.from_tensor(t)) for value in inputs]
+    try:
+        with _silent(), torch.no_grad(), fake, meter, counter, calls:
+            outputs = reference.call(model, inputs)
+    except TooLarge:
+        raise
+    except ProblemError as error:
+        raise NotFollowed(error, _footprint(model, inputs, None, meter, counter, calls, finite=None)) from error
+    return _footprint(model, inputs, outputs, meter, counter, calls, finite=None)
+
+
+def _fake_if_possible(make: Callable[[], _Made], fake: FakeTensorMode, deadline: float) -> _Made:
+    try:
+        with _silent(), fake:
+            return make()
+    except ProblemError:
+        with _Meter(MOST_UNCUT_ELEMENTS, deadline):
+            return make()
+
+
+def _model(reference: Reference, seed: int) -> nn.Module:
+    return reference.make_model(seed) if reference.has_reference else _Nothing()
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Silence torch's log of what fails on fake tensors; here a failure is an expected answer."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
+
+
+class _Nothing(nn.Module):
+    """Stands in for the reference of a problem that has none."""
+
+    def forward(self, *inputs: Any) -> None:
+        return None
+
+
+def prove(
+    reference: Reference, seed: int, *, limits: Limits, deadline: float = math.inf, device: str = "cpu"
+) -> Footprint:
+    """Measure by running the reference. Raise `ProblemError` if it fails, `TooLarge` if it exceeds the limits."""
+    counter, meter, calls = FlopMeter(), _Meter(limits.elements_at_most, deadline), _Calls()
+    uncut = limits.elements_at_most if reference.batch is None else MOST_UNCUT_ELEMENTS
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    with torch.random.fork_rng(devices=devices), torch.no_grad():  # a forward with dropout draws numbers
+        with _Meter(uncut, deadline):
+            made = reference.make_inputs_on(device, seed)
+            inputs = [map_tensors(value, lambda tensor: tensor.to(device)) for value in made]
+        with _Meter(limits.elements_at_most, deadline):
+            model = _model(reference, seed).to(device)
+        with refusing(on_gpu=device != "cpu"), meter, counter, calls:
+            outputs = reference.call(model, inputs)
+        finite = tuple(bool(torch.isfinite(tensor).all()) for tensor in tensors_in(outputs))
+    return _footprint(model, inputs, outputs, meter, counter, calls, finite=finite)
+
+
+def _footprint(
+    model: nn.Module,
+    inputs: list[Any],
+    outputs: Any,
+    meter: _Meter,
+    counter: FlopMeter,
+    calls: _Calls,
+    *,
+    finite: tuple[bool, ...] | None,
+) -> Footprint:
+    given, made = list(tensors_in(inputs)), list(tensors_in(outputs))
+    parameters = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
+    return Footprint(
+        input_shapes=tuple(tuple(tensor.shape) for tensor in given),
+        output_shapes=tuple(tuple(tensor.shape) for tensor in made),
+        parameter_elements=parameters,
+        elements=parameters + sum(tensor.numel() for tensor in (*given, *made)),
+        largest=meter.largest,
+        flops=counter.flops,
+        finite=finite,
+        calls=tuple(calls.names),
+    )

@@ -1,0 +1,128 @@
+"""Input tensors: drawn from a description, copied, cut or extended along their leading dimension.
+
+The functions take lists of values; values that are not tensors are passed on unchanged.
+"""
+
+from __future__ import annotations
+
+import collections
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from triton_agent.tools.errors import ProblemError, UsageError
+from triton_agent.tools.problem.input_spec import DTYPES, InputSpec
+
+DEFAULT_BELOW = 10
+"""Integers are drawn below this unless a limit is given: small enough to index most tables."""
+
+_SEED_STEP = 1_000_003
+"""Keeps the extra rows of an extended batch away from the inputs of neighbouring seeds."""
+
+
+def draw(spec: InputSpec) -> torch.Tensor:
+    """Draw a tensor from the global generator: normal floats, small integers, random booleans."""
+    dtype = getattr(torch, DTYPES[spec.dtype], None)
+    if dtype is None:
+        raise UsageError(f"this torch has no {spec.dtype}", where="--input", remedy="use another dtype")
+    if dtype is torch.bool:
+        return torch.randint(0, 2, spec.shape).bool()
+    if dtype.is_complex:
+        return torch.randn(spec.shape, dtype=dtype)
+    if dtype.is_floating_point:
+        return torch.randn(spec.shape, dtype=torch.float64 if dtype is torch.float64 else torch.float32).to(dtype)
+    return torch.randint(0, spec.below or DEFAULT_BELOW, spec.shape).to(dtype)
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """Yield every tensor in nested lists, tuples and dictionaries."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors_in(item)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from tensors_in(item)
+
+
+def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Return the same nesting with every tensor changed."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(map_tensors(item, change) for item in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(map_tensors(item, change) for item in value)
+    if isinstance(value, Mapping):
+        return {key: map_tensors(item, change) for key, item in value.items()}
+    return value
+
+
+def own_copy(values: list[Any]) -> list[Any]:
+    """Copy the tensors; strides and shared memory among them stay the same.
+
+    A file may return the same tensor from every call, and whoever draws inputs must be free to write into them.
+    """
+    storages: dict[int, torch.UntypedStorage] = {}
+    copies: dict[int, torch.Tensor] = {}
+
+    def copied(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in copies:
+            copies[id(tensor)] = _copy(tensor, storages)
+        return copies[id(tensor)]
+
+    return [map_tensors(value, copied) for value in values]
+
+
+def _copy(tensor: torch.Tensor, storages: dict[int, torch.UntypedStorage]) -> torch.Tensor:
+    plain = tensor.detach()
+    if isinstance(plain, FakeTensor):  # holds no data, so nothing can be written into it
+        return tensor
+    if not is_plain(plain):
+        return plain.clone().requires_grad_(tensor.requires_grad)
+    address = plain.untyped_storage().data_ptr()
+    if address == 0 or address not in storages:  # empty storages all lie at 0 and share nothing
+        storages[address] = whole_memory(plain).clone().untyped_storage()
+    copy = torch.empty(0, dtype=plain.dtype, device=plain.device)
+    with torch.no_grad():
+        copy.set_(storages[address], plain.storage_offset(), plain.size(), plain.stride())
+    return copy.requires_grad_(tensor.requires_grad)
+
+
+def whole_memory(tensor: torch.Tensor) -> torch.Tensor:
+    """Return all the memory that the tensor is a view of, as one row."""
+    storage = tensor.untyped_storage()
+    row = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    row.set_(storage, 0, (storage.nbytes() // tensor.element_size(),), (1,))
+    return row
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Return whether the tensor is strided memory: not sparse, not nested, no lazy conjugate or negative."""
+    return tensor.layout is torch.strided and not (tensor.is_nested or tensor.is_conj() or tensor.is_neg())
+
+
+def leading_size(values: list[Any]) -> int | None:
+    """Return the leading size that most input tensors have in common, or None if no tensor has one."""
+    sizes = collections.Counter(tensor.shape[0] for tensor in tensors_in(values) if tensor.dim() > 0)
+    return sizes.most_common(1)[0][0] if sizes else None
+
+
+def with_leading(make: Callable[[int], list[Any]], seed: int, batch: int) -> list[Any]:
+    """Make inputs whose common leading size is `batch`: cut them, or extend them by rows of further draws."""
+    given = make(seed)
+    common = leading_size(given)
+    if not common:
+        raise ProblemError("the inputs have no common leading dimension to change")
+    more = [make(seed + _SEED_STEP * i) for i in range(1, math.ceil(batch / common))]
+    changed: dict[int, torch.Tensor] = {}
+    rows = zip(tensors_in(given), *(tensors_in(draw) for draw in more))
+    for tensor, *others in rows:
+        if tensor.dim() > 0 and tensor.shape[0] == common and id(tensor) not in changed:
+            whole = torch.cat([part.detach() for part in (tensor, *others)]) if others else tensor.detach()
+            changed[id(tensor)] = whole[:batch].clone().requires_grad_(tensor.requires_grad)
+    return [map_tensors(value, lambda tensor: changed.get(id(tensor), tensor)) for value in given]

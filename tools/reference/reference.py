@@ -1,0 +1,281 @@
+"""A loaded problem: its reference module, its inputs and its verifier, at the sizes as given or at others.
+
+Used only in trusted processes, which never import a candidate. It runs the user's code and nothing else: no copying to
+other dtypes or devices, no judging.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import inspect
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy
+import torch
+from torch import nn
+from torch.nn.parameter import UninitializedParameter
+
+from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.problem import source as problem_source
+from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
+from triton_agent.tools.reference import input_tensors
+from triton_agent.tools.reference.allowance import Allowance, AllowanceSpent
+from triton_agent.tools.reference.index_bounds import refusing
+from triton_agent.tools.reference.sizes import resize_spec, resize_tree
+from triton_agent.tools.reference.stand_ins import stand_in
+from triton_agent.tools.reference.user_code import UserModule, seeded
+
+LARGE_BYTES = 8 << 20
+"""Inputs larger than this are made where they are used. A CPU draws 64 MiB in up to a second, a GPU in milliseconds."""
+_INIT_SEED = 0
+"""`get_init_inputs()` gives sizes; if it draws numbers, they are the same every time."""
+_LIST_REMEDY = "give a list of tensors in the order of forward's parameters"
+
+
+class Reference:
+    """One problem at one variant. Everything it makes depends on the given seed only."""
+
+    def __init__(self, spec: ProblemSpec, constants: Mapping[str, int], batch: int | None) -> None:
+        source = spec.source()
+        self.spec = spec
+        self.constants = dict(constants)
+        self.batch = batch
+        self._sized = resize_spec(spec, constants)
+        tree = source.tree if spec.kind is ProblemKind.USER_MODULE else resize_tree(source.tree, constants)
+        self._user = UserModule(source, tree)
+        self._saved = _load_saved(spec.inputs_file) if spec.inputs_file else None
+        self._large: bool | None = None
+        """True if the inputs are larger than `LARGE_BYTES`; None until it is first asked."""
+        try:
+            self._model_class = self._find_model_class() if self.has_reference else None
+            if spec.kind is not ProblemKind.USER_MODULE:
+                self._function("get_inputs")
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def has_reference(self) -> bool:
+        return self.spec.kind is not ProblemKind.VERIFIER
+
+    def close(self) -> None:
+        """Remove the loaded module from `sys.modules`. Models made so far keep working."""
+        self._user.close()
+        if "_elsewhere" in vars(self):
+            self._elsewhere.close()
+
+    def init_arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        """Return new arguments for the constructor; a candidate's constructor takes the same."""
+        if self.spec.kind is ProblemKind.USER_MODULE:
+            return copy.deepcopy((list(self._sized.init), dict(self._sized.init_keywords)))
+        make = self._user.get("get_init_inputs")
+        if make is None:
+            return [], {}
+        with self._user.running("get_init_inputs()"), seeded(_INIT_SEED):
+            return _as_arguments(make(), self._model_class)
+
+    def told_arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments for a candidate's constructor, without instances of the user's classes."""
+        positional, keywords = self.init_arguments()
+        try:
+            with self._user.running("get_init_inputs()"):
+                return stand_in(positional, self._user.is_own), stand_in(keywords, self._user.is_own)
+        except ProblemError as error:
+            raise ProblemError(error.what, where=error.where or self.spec.path, remedy=error.remedy) from error
+
+    def make_model(self, seed: int) -> nn.Module:
+        """Construct the reference, in the mode (train or eval) that its constructor leaves it in."""
+        if self._model_class is None:
+            raise ProblemError("has a verifier and no reference", where=self.spec.path, remedy="call verify() instead")
+        positional, keywords = self.init_arguments()
+        name = self._model_class.__name__
+        with self._user.running(f"{name}(...)", remedy=self._init_remedy()), seeded(seed):
+            model = self._model_class(*positional, **keywords)
+        for module in model.modules():  # weight_norm keeps what it computes; such a tensor cannot be copied
+            kept = {name: item for name, item in vars(module).items() if isinstance(item, torch.Tensor)}
+            vars(module).update({name: item.detach() for name, item in kept.items() if not item.is_leaf})
+        if any(isinstance(parameter, UninitializedParameter) for parameter in model.parameters()):
+            raise ProblemError(
+                "has parameters whose sizes only a call tells (nn.LazyLinear and the like)",
+                where=self.spec.path,
+                remedy="give the sizes: nn.Linear(in_features, out_features)",
+            )
+        return model
+
+    def forward_parameters(self) -> tuple[str, ...]:
+        """Return the names of `forward`'s parameters in order."""
+        if self._model_class is None:
+            return ()
+        return tuple(inspect.signature(self._model_class.forward).parameters)[1:]
+
+    def make_inputs_on(self, device: str, seed: int) -> list[Any]:
+        """Make inputs like `make_inputs`, but with other numbers, and on this device if they are large.
+
+        If the user's code raises there, all inputs are made on the CPU from then on. The file is executed again for it,
+        since it may keep tensors, which belong to the device they were made on.
+        """
+        if self._large is None and device != "cpu":
+            self._large = self._saved is None and self._ask_for_much()
+        if device == "cpu" or not self._large:
+            return self.make_inputs(seed)
+        try:
+            with torch.device(device), refusing(on_gpu=True):
+                return self._elsewhere.make_inputs(seed)
+        except (ProblemError, RuntimeError, TypeError):
+            self._large = False
+            return self.make_inputs(seed)
+
+    @functools.cached_property
+    def _elsewhere(self) -> Reference:
+        return Reference(self.spec, self.constants, self.batch)
+
+    def _ask_for_much(self) -> bool:
+        """Draw inputs on the CPU and stop once they exceed `LARGE_BYTES`.
+
+        The file is executed again for it, since its code may be stopped half-way.
+        """
+        threads, device = torch.get_num_threads(), torch.get_default_device()
+        try:
+            tried = Reference(self.spec, self.constants, self.batch)
+            with contextlib.closing(tried), Allowance(LARGE_BYTES):
+                tried.make_inputs(_INIT_SEED)
+        except AllowanceSpent:
+            return True
+        except (ProblemError, RuntimeError, TypeError):
+            return False
+        finally:
+            if torch.get_num_threads() != threads:
+                torch.set_num_threads(threads)
+            if torch.get_default_device() != device:
+                torch.set_default_device(device)
+        return False
+
+    def make_inputs(self, seed: int) -> list[Any]:
+        """Make new inputs in the order of `forward`'s parameters; nobody else holds their memory."""
+        if self.batch is None:
+            return input_tensors.own_copy(self._draw_inputs(seed))
+        return input_tensors.own_copy(input_tensors.with_leading(self._draw_inputs, seed, self.batch))
+
+    def call(self, model: nn.Module, inputs: list[Any]) -> Any:
+        """Return `model(*inputs)`, run with what the user's code needs, such as imports inside `forward`."""
+        with self.running("forward"):
+            return model(*inputs)
+
+    def running(self, action: str) -> contextlib.AbstractContextManager[None]:
+        """Provide what the user's code needs, for other ways to call the model; errors become a `ProblemError`."""
+        return self._user.running(action, remedy="the reference has to run on its own inputs")
+
+    def verify(self, inputs: list[Any], outputs: Any) -> bool:
+        """Return what the user's `verify` says of the outputs."""
+        check = self._function("verify")
+        with self._user.running("verify(inputs, outputs)"), seeded(_INIT_SEED), torch.no_grad():
+            answer = check(inputs, outputs)
+        one_value = isinstance(answer, torch.Tensor) and answer.numel() == 1
+        if not (one_value or isinstance(answer, (bool, numpy.bool_))):
+            raise ProblemError(
+                f"verify returned {type(answer).__name__}, not True or False",
+                where=self.spec.path,
+                remedy="return a bool",
+            )
+        return bool(answer)
+
+    def _draw_inputs(self, seed: int) -> list[Any]:
+        with self._user.running("get_inputs()"), seeded(seed):
+            if self._saved is not None:
+                made: Any = self._saved
+            elif self.spec.kind is ProblemKind.USER_MODULE:
+                made = [input_tensors.draw(item) for item in self._sized.inputs]
+            else:
+                made = self._function("get_inputs")()
+            made = list(made) if isinstance(made, Iterator) else made  # a generator draws while it is consumed
+        if isinstance(made, torch.Tensor):
+            positional = [made]
+        elif isinstance(made, (list, tuple)):
+            positional = list(made)
+        elif isinstance(made, Mapping) and self._model_class is not None:
+            positional = _by_parameter(made, self._model_class, self.spec.path)
+        else:
+            where = self.spec.inputs_file or self.spec.path
+            raise ProblemError(f"the inputs are a {type(made).__name__}", where=where, remedy=_LIST_REMEDY)
+        self._require_plain(positional)
+        return positional
+
+    def _require_plain(self, value: Any) -> None:
+        """Raise if the inputs hold instances of the user's own classes, which a candidate does not have."""
+        if self._user.is_own(type(value)):
+            raise ProblemError(
+                f"get_inputs() gives a {type(value).__name__}, and a kernel's file does not have that class",
+                where=self.spec.path,
+                remedy="give tensors and plain values, in lists, tuples and dictionaries",
+            )
+        if isinstance(value, (list, tuple, Mapping)):
+            for item in value.values() if isinstance(value, Mapping) else value:
+                self._require_plain(item)
+
+    def _find_model_class(self) -> type[nn.Module]:
+        name = self.spec.class_name or "Model"
+        found = self._user.get(name)
+        if isinstance(found, type) and issubclass(found, nn.Module):
+            return found
+        missing = f"no class {name}" if found is None else f"{name} is not derived from torch.nn.Module"
+        raise ProblemError(missing, where=self.spec.path, remedy="name a class derived from torch.nn.Module")
+
+    def _function(self, name: str) -> Callable[..., Any]:
+        found = self._user.get(name)
+        if callable(found):
+            return found  # type: ignore[no-any-return]
+        raise ProblemError(f"no function {name}", where=self.spec.path, remedy=problem_source.CONVENTION)
+
+    def _init_remedy(self) -> str:
+        try:
+            takes = f"{self._model_class.__name__}{inspect.signature(self._model_class)}"  # type: ignore[union-attr, arg-type]
+        except (TypeError, ValueError):
+            takes = "the constructor"
+        if self.spec.kind is ProblemKind.USER_MODULE:
+            return f'--init has to give the arguments of {takes}: --init "512, 8"'
+        return f"get_init_inputs() has to return the arguments of {takes}"
+
+
+def load(spec: ProblemSpec, constants: Mapping[str, int] | None = None, *, batch: int | None = None) -> Reference:
+    """Execute the problem's file with the sizes in `constants` (keys as in `sizes.py`) in place of those given."""
+    return Reference(spec, constants or {}, batch)
+
+
+def _as_arguments(made: Any, model_class: type[nn.Module] | None) -> tuple[list[Any], dict[str, Any]]:
+    """Read a list of arguments, a dict of keywords, one value, or `[[positional], {keywords}]`."""
+    if isinstance(made, Mapping):
+        return [], dict(made)
+    if not isinstance(made, (list, tuple)):
+        return ([] if made is None else [made]), {}
+    pair = len(made) == 2 and isinstance(made[0], (list, tuple)) and isinstance(made[1], Mapping)
+    if pair and model_class is not None:
+        with contextlib.suppress(TypeError, ValueError):
+            inspect.signature(model_class).bind(*made[0], **made[1])
+            return list(made[0]), dict(made[1])
+    return list(made), {}
+
+
+def _by_parameter(made: Mapping[Any, Any], model_class: type[nn.Module], path: str) -> list[Any]:
+    """Put inputs given by name in the order of `forward`; omitted parameters in between get their defaults."""
+    try:
+        bound = inspect.signature(model_class.forward).bind(None, **made)
+        bound.apply_defaults()
+    except (TypeError, ValueError) as error:
+        raise ProblemError(f"the inputs do not fit forward: {error}", where=path, remedy=_LIST_REMEDY) from None
+    if bound.kwargs:
+        remedy = "give a list; inputs that forward takes by keyword only cannot be passed on"
+        raise ProblemError(f"forward takes {', '.join(bound.kwargs)} by keyword only", where=path, remedy=remedy)
+    return list(bound.args[1:])
+
+
+def _load_saved(path: str) -> Any:
+    remedy = "save a list of tensors and plain numbers: torch.save([x, y], path)"
+    try:
+        return torch.load(path, map_location=None if torch.cuda.is_available() else "cpu", weights_only=True)
+    except (OSError, RuntimeError, pickle.UnpicklingError, EOFError, ValueError) as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ProblemError(f"cannot be loaded: {first}", where=path, remedy=remedy) from None

@@ -1,0 +1,80 @@
+"""Runs the reference as its user runs it, on a copy: the expectation of one case, made at once or on demand."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.processes.payloads import Payload
+from triton_agent.tools.reference.reference import Reference
+from triton_agent.tools.reference.tensor_cores import Around, as_the_user_runs_it, at_the_coarsest
+from triton_agent.tools.truth.expectation import (
+    Behaviour,
+    Expectation,
+    OriginalFailed,
+    behaviour,
+    expect,
+    hinges_on_ties,
+)
+from triton_agent.tools.truth.plan import PlanSettings
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class OriginalRuns:
+    """Runs the reference under the precision and the autocast that its user has for it."""
+
+    reference: Reference
+    settings: PlanSettings
+
+    def expect(self, model: torch.nn.Module, inputs: list[Any] | Payload, scales: dict[str, float]) -> Expectation:
+        coarse = at_the_coarsest(self.settings.conditions, self.settings.device)
+        with self._running():
+            return expect(model, inputs, scales=scales, around=self._around, coarse=coarse)
+
+    def hinges_on_ties(self, model: torch.nn.Module, expectation: Expectation) -> bool:
+        with self._running():
+            return hinges_on_ties(model, expectation)
+
+    def behaviour(self, model: torch.nn.Module, packed: Payload) -> Behaviour:
+        with self._running():
+            return behaviour(model, packed, self._around)
+
+    def when_asked(
+        self, model: torch.nn.Module, packed: Payload, scales: dict[str, float], *, train: bool
+    ) -> Callable[[], Expectation | None]:
+        """Return a function that makes an expectation when it is first called; few candidates need it."""
+
+        @functools.cache
+        def made() -> Expectation | None:
+            with contextlib.suppress(OriginalFailed):
+                return self.expect(copy.deepcopy(model).train(train), packed, scales)
+            return None
+
+        return made
+
+    @property
+    def _around(self) -> Around:
+        return as_the_user_runs_it(self.settings.conditions, self.settings.device)
+
+    @contextlib.contextmanager
+    def _running(self) -> Iterator[None]:
+        failed = None
+        try:
+            with self.reference.running("forward"):
+                try:
+                    yield
+                except OriginalFailed as error:
+                    if error.__cause__ is not None:
+                        raise error.__cause__  # noqa: B904  the user's own, whose line is wanted
+                    failed = error
+        except ProblemError as error:
+            raise OriginalFailed(error.what, where=error.where, remedy=error.remedy) from error
+        if failed is not None:
+            raise failed

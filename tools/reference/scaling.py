@@ -1,0 +1,128 @@
+"""Find sizes at which a problem fits given limits, without ever running it at full size.
+
+Sizes are halved, the largest first, as long as the reference still runs; sizes that have to stay equal are halved
+together. Numbers of 8 and less (heads, groups, kernel sizes) are left alone. Where no size can be changed, the leading
+dimension of the inputs is cut.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.reference.footprint import INTERPRETER, Footprint, Limits
+from triton_agent.tools.reference.size_trials import LEADING, Trials
+from triton_agent.tools.reference.sizes import AS_GIVEN, INPUTS, SIZES, SMALL, Variant, twin_changed
+
+FLOORS = (32, 8, 1)
+"""No size goes below the first while another is above it, then below the second, then the third."""
+
+STEEP_LOAD = 64
+"""So many times too large, a problem is scaled down by quarters instead of halves."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Scaled:
+    """A problem brought to a size."""
+
+    variant: Variant
+    sentence: str
+    """What was changed, for people; empty where the problem fits as given."""
+
+
+def scaled_down(spec: ProblemSpec, seed: int, *, limits: Limits = INTERPRETER, device: str = "cpu") -> Scaled | None:
+    """Return the problem within the limits, where the reference was run; None where no sizes were found in time."""
+    return scaled_by(Trials(spec, seed, limits, device))
+
+
+def scaled_by(trials: Trials) -> Scaled | None:
+    """Scale down within a search that has tried other sizes and goes on to try more."""
+    search = _Search(trials)
+    first = search.find(frozenset())
+    if first is None or trials.prove(first) is not None:
+        return None if first is None else _scaled(first, search.given)
+    changed = [*first.constants, *([LEADING] if first.batch is not None else [])]
+    for key in changed:  # fake tensors let through what real values do not, an index out of range say
+        variant = search.find(frozenset({key}))
+        if variant is not None and trials.prove(variant) is not None:
+            return _scaled(variant, search.given)
+    return None
+
+
+def _scaled(variant: Variant, given: dict[str, int]) -> Scaled:
+    if variant == AS_GIVEN:
+        return Scaled(variant=variant, sentence="")
+    sizes = dict(variant.constants) | ({LEADING: variant.batch} if variant.batch is not None else {})
+
+    def name(key: str) -> str:
+        if key == LEADING:
+            return "leading dimension"
+        return "size" if key.startswith((INPUTS, SIZES)) else key
+
+    steps = [f"{name(key)} {given[key]} -> {value}" for key, value in sizes.items()]
+    return Scaled(variant=variant, sentence=f"scaled down: {', '.join(steps)}")
+
+
+class _Search:
+    """One way down: from the sizes given, a step at a time, each checked on fake tensors."""
+
+    def __init__(self, trials: Trials) -> None:
+        self.trials = trials
+        self.footprint = trials.estimate(AS_GIVEN)
+        self.given = dict(trials.sizes)
+        leading = [shape[0] for shape in self.footprint.input_shapes if shape] if self.footprint else []
+        if leading and (common := max(set(leading), key=leading.count)) > 1:
+            self.given[LEADING] = common
+
+    def find(self, frozen: frozenset[str]) -> Variant | None:
+        """Return sizes that fit by estimate, leaving the frozen ones alone."""
+        sizes, footprint = self.given, self.footprint
+        while footprint is None or footprint.load(self.trials.limits) > 1:
+            step = self._step(sizes, footprint, frozen)
+            if step is None:
+                return None
+            sizes, footprint = step
+        return self.trials.variant(sizes, self.given)
+
+    def _step(
+        self, sizes: dict[str, int], footprint: Footprint | None, frozen: frozenset[str]
+    ) -> tuple[dict[str, int], Footprint] | None:
+        """Return the first proposal at which the reference runs and that is less work."""
+        limits = self.trials.limits
+        steep = footprint is None or footprint.load(limits) > STEEP_LOAD
+        for smaller in self._proposals(sizes, frozen, 4 if steep else 2):
+            if self.trials.out_of_time:
+                return None
+            found = self.trials.estimate(self.trials.variant(smaller, self.given))
+            if found is not None and (footprint is None or found.work(limits) < footprint.work(limits)):
+                return smaller, found
+        return None
+
+    def _proposals(self, sizes: dict[str, int], frozen: frozenset[str], divisor: int) -> Iterator[dict[str, int]]:
+        """Yield smaller sizes to try next, the most promising first."""
+        keys = [
+            key
+            for key in sizes
+            if key != LEADING and self.given[key] > SMALL and key not in frozen
+            if not twin_changed(key, sizes, self.given)
+        ]
+        keys.sort(key=lambda key: -sizes[key])  # stable: equal sizes stay in the order of the text
+        for floor in FLOORS:
+            reducible = [key for key in keys if sizes[key] > floor]
+            for key in reducible:
+                yield from _halved(sizes, [key], divisor, floor)
+            for key in reducible:
+                yield from _halved(sizes, [other for other in reducible if sizes[other] == sizes[key]], 2, floor)
+            yield from _halved(sizes, reducible, 2, floor)
+        if LEADING in sizes and LEADING not in frozen:
+            yield from _halved(sizes, [LEADING], divisor, 1)
+
+
+def _halved(sizes: dict[str, int], keys: list[str], divisor: int, floor: int) -> Iterator[dict[str, int]]:
+    """Yield the sizes with these divided; by 2 where the larger step would go below the floor."""
+    for by in dict.fromkeys((divisor, 2)):
+        changed = {key: max(floor, math.ceil(sizes[key] / by)) for key in keys}
+        if changed and all(changed[key] < sizes[key] for key in keys):
+            yield {**sizes, **changed}

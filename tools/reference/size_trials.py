@@ -1,0 +1,144 @@
+"""Trying a problem at other sizes: does the reference run there, and how large is it?
+
+One search, one deadline. Answers are remembered, since a search comes by the same sizes again and again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+
+from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.reference.footprint import (
+    RUN_ON_GPU,
+    Footprint,
+    Limits,
+    NotFollowed,
+    TooLarge,
+    estimate,
+    prove,
+)
+from triton_agent.tools.reference.reference import Reference, load
+from triton_agent.tools.reference.sizes import AS_GIVEN, Variant, free_sizes, label
+
+LEADING = "leading"
+"""Stands among the keys of sizes for the common leading dimension of the inputs."""
+
+
+QUICK_S = 0.5
+"""Limit of a run on a GPU that only measures a size; after a longer run fake tensors are used for the others."""
+
+
+@dataclasses.dataclass
+class Trials:
+    """The sizes tried so far in one search."""
+
+    spec: ProblemSpec
+    seed: int
+    limits: Limits
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        self.deadline = time.monotonic() + self.limits.seconds_at_most
+        self.sizes = free_sizes(self.spec, self.spec.source().tree)
+        self._only_runs_tell = False
+        self._runs_are_quick = self.device != "cpu"
+        self._estimates: dict[Variant, Footprint | None] = {}
+        self._proofs: dict[Variant, Footprint | None] = {}
+
+    @property
+    def out_of_time(self) -> bool:
+        return time.monotonic() > self.deadline
+
+    def variant(self, sizes: Mapping[str, int], given: Mapping[str, int]) -> Variant:
+        """The variant with these sizes; those equal to the ones given are left out."""
+        changed = {key: value for key, value in sizes.items() if given.get(key) != value}
+        words = [f"{LEADING}={value}" if key == LEADING else label(key, value) for key, value in changed.items()]
+        return Variant(
+            name=", ".join(words) or AS_GIVEN.name,
+            constants={key: value for key, value in changed.items() if key != LEADING},
+            batch=changed.get(LEADING),
+        )
+
+    def estimate(self, variant: Variant) -> Footprint | None:
+        """Its size; None where the reference does not run at it. Where only a run can tell, small ones are run."""
+        if variant not in self._estimates:
+            if variant != AS_GIVEN:
+                self.estimate(AS_GIVEN)  # tells whether fake tensors can be trusted with this problem
+            self._estimates[variant] = self._attempt(variant, self._estimated)
+        return self._estimates[variant]
+
+    def prove(self, variant: Variant) -> Footprint | None:
+        """Its size, by running the reference; None where it fails or is too large."""
+        if variant not in self._proofs:
+            self._proofs[variant] = self._attempt(variant, self._proven)
+        return self._proofs[variant]
+
+    def fits(self, variant: Variant) -> bool:
+        found = self.estimate(variant)
+        return found is not None and found.load(self.limits) <= 1
+
+    def _attempt(self, variant: Variant, measure: Callable[[Variant, Reference], Footprint]) -> Footprint | None:
+        if self.out_of_time:
+            return None
+        try:
+            reference = reference_for(self.spec, variant)
+        except ProblemError:
+            return None
+        try:
+            return measure(variant, reference)
+        except ProblemError:
+            return None
+        finally:
+            reference.close()
+
+    def _estimated(self, variant: Variant, reference: Reference) -> Footprint:
+        """A problem small as it stands is simply run, and on a GPU a large one as well; fake tensors, which cost 3 s to
+        import, size the others.
+        """
+        try:
+            return self._proven(variant, reference)
+        except TooLarge:
+            pass
+        if self._runs_are_quick:
+            with contextlib.suppress(ProblemError):
+                return self._run_on_gpu(reference)
+        try:
+            return estimate(reference, self.seed, deadline=self.deadline)
+        except NotFollowed as error:
+            as_given = not reference.constants and reference.batch is None
+            self._only_runs_tell |= error.looks_at_values or as_given
+            if not self._only_runs_tell:
+                raise
+            return self._by_running(variant, reference, error.footprint)
+
+    def _run_on_gpu(self, reference: Reference) -> Footprint:
+        """Measure by a run on the GPU. Making parameters, on the CPU, may take long."""
+        began = time.monotonic()
+        try:
+            return prove(reference, self.seed, limits=RUN_ON_GPU, deadline=self.deadline, device=self.device)
+        finally:
+            self._runs_are_quick = time.monotonic() - began < QUICK_S
+
+    def _by_running(self, variant: Variant, reference: Reference, seen: Footprint) -> Footprint:
+        """The size of what fake tensors cannot follow: what was seen of it as long as that is too large to run."""
+        if seen.load(self.limits) > 1:
+            return seen
+        try:
+            return self._proven(variant, reference)
+        except TooLarge:
+            return dataclasses.replace(seen, largest=self.limits.elements_at_most + seen.elements)
+
+    def _proven(self, variant: Variant, reference: Reference) -> Footprint:
+        """Run the reference and keep the result: drawing large inputs takes longer than the run on a GPU."""
+        found = prove(reference, self.seed, limits=self.limits, deadline=self.deadline, device=self.device)
+        self._proofs[variant] = found
+        return found
+
+
+def reference_for(spec: ProblemSpec, variant: Variant) -> Reference:
+    """The problem loaded at a variant."""
+    return load(spec, variant.constants, batch=variant.batch)

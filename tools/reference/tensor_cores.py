@@ -1,0 +1,86 @@
+"""Runs a reference with TF32 products on a CPU: float32 operands keep ten bits of their mantissa.
+
+GPUs drop the other bits in two ways: libraries round to the nearest value, while a float32 `tl.dot` at its default has
+the tensor core ignore the low bits, which errs two to three times as much and always toward zero. Where TF32 is
+allowed, the reference is run on a CPU in the first way; the second is part of the yardstick, so that a kernel is not
+refused for a plain `tl.dot`. Not covered: the order of sums, which are taken in float32 as the machine does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from triton_agent.tools.dispatch_modes import UncompiledMode
+from triton_agent.tools.processes.torch_switches import Conditions
+
+DROPPED_BITS = 13
+"""float32 has 23 mantissa bits, TF32 has 10."""
+
+OPERANDS = {
+    "mm": (0, 1),
+    "bmm": (0, 1),
+    "addmm": (1, 2),
+    "_addmm_activation": (1, 2),
+    "addbmm": (1, 2),
+    "baddbmm": (1, 2),
+    "convolution": (0, 1),
+    "_scaled_dot_product_flash_attention_for_cpu": (0, 1, 2),
+    "_scaled_dot_product_efficient_attention": (0, 1, 2),
+    "mkldnn_rnn_layer": (0, 1, 2),
+    "_cudnn_rnn": (0, 1),
+}
+"""Operators that use tensor cores, by their name in the dispatcher -> the positions of the arguments multiplied."""
+
+Around = Callable[[], contextlib.AbstractContextManager[Any]]
+
+
+class TensorCores(UncompiledMode):  # type: ignore[no-untyped-call]
+    """Rounds the float32 operands of products inside to TF32."""
+
+    def __init__(self, *, cut: bool) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._cut = cut
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        places = OPERANDS.get(func._schema.name.removeprefix("aten::"), ())
+        args = tuple(self._narrowed(arg) if place in places else arg for place, arg in enumerate(args))
+        return func(*args, **(kwargs or {}))
+
+    def _narrowed(self, value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._narrowed(item) for item in value)
+        if isinstance(value, torch.Tensor) and value.dtype is torch.float32:
+            return to_tf32(value, cut=self._cut)
+        return value
+
+
+def to_tf32(values: torch.Tensor, *, cut: bool) -> torch.Tensor:
+    """Cut the low bits, or round to nearest with ties away from zero; values that are not finite stay."""
+    bits = values.contiguous().view(torch.int32)
+    increment = 0 if cut else 1 << (DROPPED_BITS - 1)
+    narrow = ((bits + increment) & -(1 << DROPPED_BITS)).view(torch.float32)
+    return torch.where(torch.isfinite(values), narrow, values)
+
+
+def as_the_user_runs_it(conditions: Conditions, device: str) -> Around:
+    """Return the context in which the reference computes what it computes for the user."""
+    if conditions.precision == "tf32" and device == "cpu":
+        return lambda: _both(conditions, device, TensorCores(cut=False))
+    return lambda: conditions.calling(device)
+
+
+def at_the_coarsest(conditions: Conditions, device: str) -> Around | None:
+    """Return the context in which the reference errs as much as TF32 may make it err; None if TF32 is not allowed."""
+    if conditions.precision != "tf32":
+        return None
+    return lambda: _both(conditions, device, TensorCores(cut=True))
+
+
+@contextlib.contextmanager
+def _both(conditions: Conditions, device: str, mode: TensorCores) -> Any:
+    with conditions.calling(device), mode:
+        yield

@@ -1,0 +1,211 @@
+"""The shape family of a problem: other sizes at which a candidate has to be right.
+
+A kernel with a shape written into it passes at that shape and nowhere else, so the family holds sizes that no block
+size divides: a batch of one more, of one, prime feature sizes, and one size up to four times as large. Each is proven:
+the reference ran there, its shapes differ, and its outputs are as finite as before. Variants change only what a
+candidate is told. Variants at which the module calls other functions (because it loops over a size or branches on one)
+come last, and few are asked for, since a kernel's file need not hold a program for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.reference.footprint import FULL_SIZE, Footprint, Limits
+from triton_agent.tools.reference.scaling import scaled_by
+from triton_agent.tools.reference.size_trials import LEADING, Trials
+from triton_agent.tools.reference.sizes import AS_GIVEN, INPUTS, SIZES, SMALL, Variant, twin_changed
+
+MOST_VARIANTS = 5
+"""Most variants beside the first and the larger one. Each costs a candidate a compile and a few calls."""
+GROWN_LOAD, GROWN_WORK = 0.5, 10.0
+"""Share of the limits, and multiple of the anchor's load, that the larger variant may take: enough for two sizes three
+times as large."""
+ENOUGH = 2
+"""With this many variants that call the same functions, none that calls other functions is added."""
+
+
+def family(
+    spec: ProblemSpec,
+    seed: int,
+    *,
+    limits: Limits = FULL_SIZE,
+    base: Variant = AS_GIVEN,
+    device: str = "cpu",
+) -> list[Variant]:
+    """Return `base`, then up to six proven variants of it (`MOST_VARIANTS` and a larger one), all of other shapes.
+
+    If `base` exceeds the limits, it is not run, and the variants are those of a scaled-down problem.
+    """
+    trials = Trials(spec, seed, limits, device)
+    anchor = base
+    if not trials.fits(base):
+        small = scaled_by(trials)
+        if small is None:
+            return [base]
+        anchor = small.variant
+    proven = trials.prove(anchor)
+    if proven is None:
+        return [base]
+    found: list[Variant] = []
+    others: list[Variant] = []
+    shapes = {_shapes(proven)}
+    sizes = _Neighbours(trials, anchor, proven)
+    for variant in sizes.proposals():
+        if len(found) == MOST_VARIANTS or trials.out_of_time:
+            break
+        real = trials.prove(variant)
+        if real is None or real.load(trials.limits) > 1 or real.finite != proven.finite or _shapes(real) in shapes:
+            continue
+        shapes.add(_shapes(real))
+        if real.calls != proven.calls:
+            others.append(variant)
+            continue
+        sizes.taken.add(variant)
+        found.append(variant)
+    few = others[: max(0, ENOUGH - len(found))]
+    load_at_most = min(GROWN_LOAD, GROWN_WORK * proven.load(trials.limits))
+    for variant in sizes.grown():
+        real = None if trials.out_of_time else trials.prove(variant)
+        if real is None or real.load(trials.limits) > load_at_most or _shapes(real) in shapes:
+            continue
+        if (real.finite, real.calls) == (proven.finite, proven.calls):
+            found.append(variant)
+            break
+    return [base, *found, *few]
+
+
+def _shapes(footprint: Footprint) -> object:
+    return footprint.input_shapes, footprint.output_shapes, footprint.parameter_elements
+
+
+class _Neighbours:
+    """Proposes sizes near an anchor, those that expose the most first."""
+
+    def __init__(self, trials: Trials, anchor: Variant, footprint: Footprint) -> None:
+        self.trials = trials
+        self.at = trials.sizes | dict(anchor.constants)
+        self.footprint = footprint
+        sizes = [shape[0] for shape in footprint.input_shapes if shape]
+        if sizes:
+            self.at[LEADING] = max(set(sizes), key=sizes.count)
+        self.given = dict(trials.sizes)
+        self.anchor = anchor
+        self.taken: set[Variant] = set()
+        """Proposals that were accepted; the next ones depend on them."""
+
+    def proposals(self) -> Iterator[Variant]:
+        """Propose all lengths odd at once, else one by one; a batch of one; all features prime, or twice as large."""
+        lengths, features = self._kinds()
+        if lengths:
+            yield from self._together_or_each({key: odd_above(self.at[key]) for key in lengths})
+            for key in lengths:  # a leading dimension of one: where broadcasting and `squeeze` go wrong
+                single = self.trials.estimate(self._variant({key: 1}))
+                if single is not None and all(shape[0] == 1 for shape in single.input_shapes[:1] if shape):
+                    yield self._variant({key: 1})
+                    break
+        if features:
+            yield from self._together_or_each({key: prime_below(self.at[key]) for key in features})
+            yield from self._together_or_each({key: 2 * self.at[key] + 1 for key in features})
+            yield from self._together_or_each({key: three_quarters(self.at[key]) for key in features})
+            yield from self._other_multiples(features)
+        if lengths:
+            # Odd and even in turn, so that sizes that are equal or equally far apart elsewhere are not here.
+            apart = self._variant({key: odd_below(self.at[key]) + i % 2 for i, key in enumerate(lengths)})
+            yield apart
+            if len(lengths) > 1 and apart not in self.taken:
+                yield from self._together_or_each({key: odd_below(self.at[key]) for key in lengths})
+            yield from self._other_multiples(lengths)
+        if LEADING in self.at and not self.taken:
+            for value in (odd_above(self.at[LEADING]), 1, odd_below(self.at[LEADING])):
+                yield self._variant({LEADING: value})
+
+    def grown(self) -> Iterator[Variant]:
+        """Propose all sizes about three times as large, else one of them four, three or two times, the last first."""
+        lengths, features = self._kinds()
+        keys = [*lengths, *features]
+        for times in (3, 2) if len(keys) > 1 else ():
+            yield self._variant({key: times * self.at[key] + 1 for key in keys})
+        for times in (4, 3, 2):
+            for key in reversed(keys):
+                yield self._variant({key: times * self.at[key] + 1})
+                yield self._variant({key: times * self.at[key]})
+
+    def _kinds(self) -> tuple[list[str], list[str]]:
+        """Return lengths, which change the inputs but not the parameters, and features, which change the parameters."""
+        lengths, features = [], []
+        for key in self.at:
+            if key == LEADING or twin_changed(key, self.at, self.given):
+                continue
+            changed = self._probe(key)
+            if changed is None or _shapes(changed) == _shapes(self.footprint):
+                continue
+            if changed.parameter_elements != self.footprint.parameter_elements:
+                shapes_inputs = changed.input_shapes != self.footprint.input_shapes
+                features += [key] if self.at[key] > SMALL or shapes_inputs else []
+            elif changed.input_shapes != self.footprint.input_shapes:
+                lengths.append(key)
+        return _without_doubles(lengths, features), _without_doubles(features, ())
+
+    def _probe(self, key: str) -> Footprint | None:
+        """Return the footprint with this size changed a little, in the first way in which the reference runs."""
+        size = self.at[key]
+        for value in (odd_above(size), prime_below(size), three_quarters(size), max(1, size // 2)):
+            if value != size:
+                found = self.trials.estimate(self._variant({key: value}))
+                if found is not None:
+                    return found
+        return None
+
+    def _together_or_each(self, changes: Mapping[str, int]) -> Iterator[Variant]:
+        together = self._variant(changes)
+        yield together
+        if len(changes) > 1 and together not in self.taken:
+            for key, value in changes.items():
+                yield self._variant({key: value})
+
+    def _other_multiples(self, keys: list[str]) -> Iterator[Variant]:
+        """Propose multiples of other divisors for sizes that no accepted variant changes.
+
+        Such a size has to be a multiple of a number that is written nowhere. A kernel that holds `channels // groups`
+        as a number would be right at all other variants.
+        """
+        for key in keys:
+            divisors = [n for n in range(2, self.at[key] // 2 + 1) if self.at[key] % n == 0]
+            for value in (self.at[key] + change for n in divisors for change in (-n, n)):
+                if any(variant.constants.get(key, self.given[key]) != self.at[key] for variant in self.taken):
+                    break
+                yield self._variant({key: value})
+
+    def _variant(self, changes: Mapping[str, int]) -> Variant:
+        sizes = {key: value for key, value in self.at.items() if key != LEADING} | dict(changes)
+        if self.anchor.batch is not None:
+            sizes.setdefault(LEADING, self.anchor.batch)
+        return self.trials.variant(sizes, self.given)
+
+
+def _without_doubles(keys: list[str], preferred: list[str] | tuple[str, ...]) -> list[str]:
+    """Drop `inputs 512` where there is `sizes 512`, so that each written value occurs once."""
+    everywhere = {key.removeprefix(SIZES) for key in (*keys, *preferred) if key.startswith(SIZES)}
+    return [key for key in keys if not (key.startswith(INPUTS) and key.removeprefix(INPUTS) in everywhere)]
+
+
+def odd_above(value: int) -> int:
+    return value + 1 if value % 2 == 0 else value + 2
+
+
+def odd_below(value: int) -> int:
+    """Return the largest prime up to three quarters of the size."""
+    return prime_below(value * 3 // 4 + 1)
+
+
+def prime_below(value: int) -> int:
+    """Return the largest prime less than this, or 1 if there is none."""
+    candidates = range(value - 1, 1, -1)
+    return next((n for n in candidates if all(n % d for d in range(2, int(n**0.5) + 1))), 1)
+
+
+def three_quarters(value: int) -> int:
+    """A multiple of 8 that is no power of two, for modules that need divisible sizes; the size itself below 32."""
+    return value * 3 // 4 // 8 * 8 if value >= 32 else value

@@ -1,0 +1,106 @@
+"""What a candidate may reach in the file system: where libraries live, and the short list of what else there is.
+
+Everything not listed is out of reach. Paths are resolved, since it is the file itself that is granted, not a name that
+leads to it. A folder on `sys.path` that is not a library's (a project, a home) is not among them.
+"""
+
+from __future__ import annotations
+
+import functools
+import glob
+import importlib.util
+import os
+import shutil
+import site
+import sys
+import sysconfig
+from collections.abc import Iterator
+
+from triton_agent.tools.sandbox import landlock
+
+SYSTEM_PATHS = (
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/etc/alternatives",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/ld.so.preload",
+    "/etc/localtime",
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+)
+"""Programs, shared libraries, and what the C library looks up; the compilers Triton calls are among them."""
+
+KERNEL_PATHS = ("/proc", "/sys/devices/system", "/sys/kernel/mm/transparent_hugepage")
+GPU_KERNEL_PATHS = ("/sys/devices", "/sys/bus/pci", "/sys/class", "/sys/module", "/sys/fs/cgroup")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+GPU_DEVICES = ("/dev/nvidia*", "/dev/dri", "/dev/kfd", "/dev/dxg")
+SHARED_MEMORY = "/dev/shm"
+
+
+@functools.cache
+def library_paths() -> tuple[str, ...]:
+    """Where Python, torch, triton, this package and the system's libraries live, links resolved."""
+    paths = [*SYSTEM_PATHS, sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]
+    paths += [*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()]
+    paths += [entry for entry in sys.path if os.path.basename(entry) in ("site-packages", "dist-packages")]
+    for package in ("torch", "triton", "numpy", "triton_agent", "triton_agent.tools"):
+        paths += _package_folders(package)
+    paths += [*_named_by_the_environment(), *_compilers()]
+    found = (os.path.realpath(path) for path in paths if os.path.isabs(path) and os.path.exists(path))
+    return tuple(dict.fromkeys(found))
+
+
+def _named_by_the_environment() -> list[str]:
+    """Library folders a user has set, unless they would lay open the user's home."""
+    names = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    names += [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")]
+    home = os.path.realpath(os.path.expanduser("~"))
+    return [
+        name for name in names if name and os.path.commonpath([home, os.path.realpath(name)]) != os.path.realpath(name)
+    ]
+
+
+def _compilers() -> list[str]:
+    """Triton compiles its launchers with the C compiler it finds, which may live in a folder of its own."""
+    found = [shutil.which(name) for name in (os.environ.get("CC", ""), "gcc", "clang", "cc", "ld") if name]
+    programs = [os.path.realpath(path) for path in found if path]
+    return [os.path.dirname(os.path.dirname(path)) for path in programs if os.path.dirname(path) not in ("/bin", "/")]
+
+
+def _package_folders(name: str) -> list[str]:
+    """The folders of an importable package; an editable install may lead anywhere."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return []
+    return list(spec.submodule_search_locations or ()) if spec else []
+
+
+def grants(
+    writable: tuple[str, ...], readable: tuple[str, ...], *, gpu: bool, shared_memory: bool
+) -> Iterator[landlock.Grant]:
+    """The whole list for Landlock; `shared_memory` where /dev/shm is the candidate's own, or must be shared."""
+    for path in writable:
+        yield landlock.Grant(path, landlock.WRITE)
+    for path in readable:
+        yield landlock.Grant(path, landlock.READ)
+    for path in (*KERNEL_PATHS, *(GPU_KERNEL_PATHS if gpu else ())):
+        yield landlock.Grant(path, landlock.READ_FILE | landlock.READ_DIR)
+    for path in (*DEVICES, *(_gpu_devices() if gpu else ())):
+        yield landlock.Grant(path, landlock.DEVICE)
+    if shared_memory:
+        yield landlock.Grant(SHARED_MEMORY, landlock.WRITE)
+    if gpu:
+        os.open("/proc/self", os.O_PATH)  # held open for good: were the entry forgotten, the grant would be too
+        yield landlock.Grant("/proc/self", landlock.REWRITE)
+
+
+def _gpu_devices() -> Iterator[str]:
+    for pattern in GPU_DEVICES:
+        yield from glob.glob(pattern)

@@ -1,0 +1,601 @@
+"""Make the cases of one variant: draw inputs, change them, and run the reference on them.
+
+Cases depend on the reference alone and are made once per problem. Their seeds are drawn here and never leave this
+process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import functools
+import math
+import re
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from triton_agent.tools.answers.timed_looks import LOOKS
+from triton_agent.tools.errors import ProblemError
+from triton_agent.tools.graph.graph import OperatorGraph, extract
+from triton_agent.tools.graph.operators import bare_name
+from triton_agent.tools.processes.payloads import Payload, pack
+from triton_agent.tools.processes.tensors import nested_tensors
+from triton_agent.tools.reference.input_tensors import map_tensors, own_copy
+from triton_agent.tools.reference.reference import Reference
+from triton_agent.tools.reference.reference_runs import OriginalRuns
+from triton_agent.tools.truth.directed import (
+    DIRECTED,
+    HUGE,
+    NORMS,
+    NOT_FINITE,
+    SHARE_JUDGED,
+    SUMMING,
+    WHOLE_OPERATORS,
+    Directed,
+    directed,
+)
+from triton_agent.tools.truth.distributions import (
+    BLANK,
+    DISTRIBUTIONS,
+    FLAGS,
+    WHOLE,
+    draw,
+    has_flags,
+    has_positions_or_lengths,
+    put_under,
+    randomise,
+    share_memory,
+)
+from triton_agent.tools.truth.expectation import (
+    Behaviour,
+    Expectation,
+    OriginalFailed,
+    scales_of,
+    state_of,
+    with_free_places,
+)
+from triton_agent.tools.truth.layouts import LAYOUTS, relaid
+from triton_agent.tools.truth.named_numbers import Numbers, groups, plant
+from triton_agent.tools.truth.plan import (
+    AS_GIVEN,
+    EXTREMES,
+    ONE_CHANGED,
+    SHUFFLED,
+    Case,
+    PlanSettings,
+    Trial,
+    Verify,
+    secret_seed,
+)
+
+ORDERING = ("sort", "topk", "kthvalue", "median", "nanmedian", "mode")
+"""Operators whose second result holds positions. Of equal elements it may name any."""
+_MENTIONED = re.compile(rf"\b(arg)?({'|'.join(ORDERING)})\b")
+DRAWS_AT_MOST = 4
+"""Draws of inputs until none of them has a tie. After so many, ties are in the nature of the inputs."""
+LARGE_BYTES = 32 << 20
+TOO_LARGE_BYTES = 4 << 30
+"""Inputs between these sizes are kept and changed. Smaller ones are drawn anew, larger ones take too much memory."""
+LARGE_BASES = 2
+ALONE = 2
+"""Parameters and buffers that are changed without any other, a buffer first; which ones is drawn."""
+ALONE_BYTES_AT_MOST = 64 << 20
+"""Of parameters and buffers together, since each version of them is kept and sent."""
+REFUSALS = 3
+"""Attempts at a case, each of which asks for less, before it is given up."""
+MOVING = ("view", "movement", "allocation", "metadata")
+AFTER_OTHERS = "as given, after other calls"
+NUMBERS_NAMED = "numbers that the kernels name"
+CALLS_BEFORE = 2
+"""Calls before the one that is checked, of a module that keeps a state."""
+
+
+def make_trial(
+    reference: Reference, name: str, settings: PlanSettings, notes: list[str], *, main: bool
+) -> tuple[Trial, torch.nn.Module]:
+    """Return the cases of one variant, and the reference."""
+    build_seed = secret_seed()
+    models = [model.to(settings.device) for model in _versions(reference, build_seed, settings, main=main)]
+    maker = _CaseMaker(reference, name, models, settings, notes)
+    cases = maker.main_cases() if main else maker.variant_cases()
+    looks = maker.looks(LOOKS, cases) if main and settings.device == "cuda" else []
+    trial = Trial(
+        variant=name,
+        packed_init=pack(reference.told_arguments()),
+        build_seed=build_seed,
+        states=tuple(pack(state_of(model)) for model in models),
+        cases=tuple(cases),
+        looks=tuple(looks),
+        holding=maker.holding if settings.remedies else None,
+    )
+    return trial, models[0].train(cases[0].train)
+
+
+def _versions(reference: Reference, build_seed: int, settings: PlanSettings, *, main: bool) -> list[torch.nn.Module]:
+    """The reference with parameters drawn, drawn anew, with one element of each changed, and with one changed."""
+    seeds = [(build_seed, secret_seed())]
+    models = [reference.make_model(build_seed)]
+    if main and settings.remedies and any(it.is_floating_point() for it in models[0].state_dict().values()):
+        seeds += 2 * [(secret_seed(), secret_seed())]
+        models += [reference.make_model(build) for build, _ in seeds[1:]]
+    if settings.remedies:
+        for model, (_, seed) in zip(models, seeds):
+            randomise(model, seed)
+    if len(models) > 1:
+        generator = torch.Generator().manual_seed(secret_seed())
+        _change_one_of_each(models[-1], generator)
+        models += _changed_alone(models[-1], generator)
+    return models
+
+
+def _changed_alone(model: torch.nn.Module, generator: torch.Generator) -> list[torch.nn.Module]:
+    """Versions in each of which one parameter or buffer differs from the version before, and no other."""
+    stored = model.state_dict()
+    buffers = [(name, value) for name, value in model.named_buffers() if name in stored]
+    parameters, others = (
+        [name for name, value in named if value.is_floating_point() and value.numel() and 0 not in value.stride()]
+        for named in (list(model.named_parameters()), buffers)
+    )
+    if sum(value.nbytes for value in state_of(model).values()) > ALONE_BYTES_AT_MOST:
+        return []
+    names = [others.pop(int(torch.randint(len(others), (1,), generator=generator)))] if others else []
+    rest = parameters + others
+    names += [rest[index] for index in torch.randperm(len(rest), generator=generator)[: ALONE - len(names)].tolist()]
+    stored_tables = {name for name, _ in buffers if "running_" not in name}
+    found = [model]
+    for name in names:
+        found.append(copy.deepcopy(found[-1]))
+        value = dict([*found[-1].named_parameters(), *found[-1].named_buffers()])[name]
+        alike = name in stored_tables  # what a table repeats stays repeated, and a kernel may know that it does
+        value.data.mul_((0.5 + torch.rand(() if alike else value.shape, generator=generator)).to(value))
+    return found[1:]
+
+
+def _change_one_of_each(model: torch.nn.Module, generator: torch.Generator) -> None:
+    """Multiply a random element of each parameter by 1.5, or set a zero to 0.25. A cache that samples misses it."""
+    for parameter in model.parameters():
+        if parameter.is_floating_point() and parameter.numel() and parameter.dim():
+            where = _off_the_diagonal(parameter.shape, generator)
+            value = parameter.detach()[where]
+            parameter.data[where] = torch.where(value == 0, 0.25, value * 1.5)
+
+
+def make_verifier_trial(reference: Reference, name: str) -> Trial:
+    """Return three draws of inputs for a problem that judges outputs itself."""
+
+    def verify(packed_inputs: Payload, outputs: Any) -> bool:
+        return reference.verify(packed_inputs.unpack(), outputs)
+
+    return Trial(
+        variant=name,
+        packed_init=pack(reference.told_arguments()),
+        build_seed=secret_seed(),
+        states=(pack({}),),
+        cases=tuple(_verifier_case(reference, name, draw_number, verify) for draw_number in range(3)),
+    )
+
+
+def _verifier_case(reference: Reference, name: str, number: int, verify: Verify) -> Case:
+    inputs = draw(reference, AS_GIVEN, secret_seed())
+    expectation = Expectation(
+        packed_inputs=pack(inputs),
+        tree=None,
+        outputs=(),
+        inputs_after=tuple(tensor.clone() for tensor in nested_tensors(inputs)),
+        state_before={},
+        state_after=(),
+        aliases=frozenset(),
+        lifted=False,
+    )
+    return Case(
+        name=f"{name} / draw {number + 1}",
+        variant=name,
+        distribution=AS_GIVEN,
+        train=False,
+        version=0,
+        expectation=expectation,
+        verify=verify,
+    )
+
+
+class _CaseMaker:
+    """Draws inputs and runs the reference for one variant."""
+
+    def __init__(
+        self,
+        reference: Reference,
+        variant: str,
+        models: list[torch.nn.Module],
+        settings: PlanSettings,
+        notes: list[str],
+    ) -> None:
+        self.reference = reference
+        self.runs = OriginalRuns(reference=reference, settings=settings)
+        self.variant = variant
+        self.models = models
+        self.settings = settings
+        self.notes = notes
+        self.scales: dict[str, float] = {}
+        self.last: list[Any] = []
+        self._bases: list[list[Any]] = []
+        self._holding: dict[Numbers, tuple[tuple[Case, Payload | None], ...]] = {}
+        self._one_at_a_time = threading.Lock()
+        self.modes = self._modes()
+
+    def _modes(self) -> list[bool]:
+        """Return the training flags to check. The run in the first of them becomes the first case."""
+        seen: dict[bool, Behaviour] = {}
+        reasons: dict[str, OriginalFailed] = {}
+        for mode in self.settings.modes:
+            train = mode == "train"
+            self.models[0].train(train)
+            try:
+                if not seen:
+                    self._given = self._expected(self.models[0], AS_GIVEN)
+                    seen[train] = Behaviour.of(self._given)
+                else:
+                    seen[train] = self.runs.behaviour(self.models[0], self._given.packed_inputs)
+            except OriginalFailed as error:
+                reasons[mode] = error
+        if not seen:
+            raise next(iter(reasons.values()))
+        self.notes += [f"{mode} mode was not checked: {why}" for mode, why in reasons.items()]
+        first, *others = seen.values()
+        self.modes_agree = len(seen) == 2 and first.agrees(*others)
+        return list(seen)
+
+    def _first_case(self) -> Case:
+        """The case with inputs as given. Its outputs set the scale for all other expectations."""
+        self.scales = scales_of(self._given)
+        return self._case_of(self._given, AS_GIVEN, self.modes[0])
+
+    def main_cases(self) -> list[Case]:
+        cases = [self._first_case()]
+        if self.settings.remedies:
+            self._try(cases, ONE_CHANGED, self.modes[0])
+        names = [name for name in DISTRIBUTIONS[1:] if self.settings.remedies and self._tells(name, cases[0])]
+        last_version = len(self.models) - 1
+        for i, name in enumerate(names):
+            version = min(i, last_version)
+            self._try(cases, name, self.modes[0], version=version)
+        if self.settings.remedies:
+            self._ask_where_operators_are_special(cases, last_version)
+            for layout in LAYOUTS if self._computes() else ():
+                self._try_layout(cases, layout, last_version)
+        for train in self.modes[1:]:  # the last, since buffers that a call changes stay changed
+            self._try(cases, AS_GIVEN, train)  # where the reference's modes agree, a candidate's have to as well
+            if self.settings.remedies and not self.modes_agree:
+                self._try(cases, EXTREMES, train, version=last_version)
+        if self.settings.remedies:
+            self._call_after_others(cases)
+        return cases
+
+    @functools.cached_property
+    def _graph(self) -> OperatorGraph | None:
+        """Operators that the reference runs on inputs as given; None if they cannot be followed."""
+        refused = (ProblemError, NotImplementedError, RuntimeError, TypeError, LookupError, ValueError)
+        with contextlib.suppress(*refused), self.reference.running("forward"):
+            return extract(self.models[0].train(self.modes[0]), self._fresh())
+        return None
+
+    def _computes(self) -> bool:
+        """Whether the reference computes. If it only moves elements, a candidate may leave that to `contiguous()`."""
+        return self._graph is None or any(node.kind not in MOVING for node in self._graph.nodes)
+
+    def _ask_where_operators_are_special(self, cases: list[Case], version: int) -> None:
+        """Add cases directed by the reference's operators, as far as the reference stays defined in them."""
+        if self._graph is None:
+            return
+        asked = directed(self._graph, self._fresh(), state_of(self.models[version]))
+        for name in DIRECTED:
+            if name in asked.feeds:
+                self._try_directed(cases, asked, name, version)
+
+    def _try_directed(self, cases: list[Case], asked: Directed, name: str, version: int) -> None:
+        """Add the first form of the case that the reference accepts and in which most of the answer can be judged."""
+        model, given = self.models[version].train(self.modes[0]), cases[0].expectation
+        for refused in range(REFUSALS):
+            inputs, generator = self._fresh(), torch.Generator().manual_seed(secret_seed())
+            plain = pack(inputs) if name == NOT_FINITE and asked.picks else None
+            try:
+                if name == NOT_FINITE:
+                    asked.plant(inputs, self._plantable(model, asked, refused), generator)
+                else:
+                    asked.change(name, inputs, generator, refused)
+                expectation = self.runs.expect(model, inputs, self.scales)
+                if plain is not None or asked.orders:
+                    expectation = with_free_places(model, expectation, plain)
+            except (OriginalFailed, RuntimeError, IndexError, ValueError):
+                continue
+            sound = name == NOT_FINITE or _non_finite_share(expectation) <= _non_finite_share(given)
+            judged = _judged_share(expectation)
+            if name == NOT_FINITE and not asked.compares:
+                judged += _nan_share(expectation)
+            if sound and judged >= SHARE_JUDGED * _judged_share(given):
+                cases.append(self._case_of(expectation, name, self.modes[0], version=version))
+                return
+
+    def _plantable(self, model: torch.nn.Module, asked: Directed, refused: int) -> list[float]:
+        """NaN, and those infinities that the reference does not turn into NaN, which depends on its formula.
+
+        NaN has no place in an order, and an infinity need not survive a sum.
+        """
+        nan, infinities = [] if asked.orders else [math.nan], []
+        for value in () if asked.sums or refused == REFUSALS - 1 else (math.inf, -math.inf):
+            inputs = self._fresh()
+            asked.plant(inputs, [value], torch.Generator().manual_seed(secret_seed()))
+            outputs = self.runs.behaviour(model, pack(inputs)).outputs
+            if not any(bool(torch.isnan(output).any()) for output in outputs if output.is_floating_point()):
+                infinities.append(value)
+        return [*nan, *infinities]
+
+    def _try_layout(self, cases: list[Case], name: str, version: int) -> None:
+        inputs = relaid(name, self._fresh())
+        if inputs is None:
+            return
+        with contextlib.suppress(OriginalFailed, RuntimeError):
+            model = self.models[version].train(self.modes[0])
+            expectation = self.runs.expect(model, inputs, self.scales)
+            if self._goes_by_order:
+                expectation = with_free_places(model, expectation)
+            if _non_finite_share(expectation) <= _non_finite_share(cases[0].expectation):
+                cases.append(self._case_of(expectation, name, self.modes[0], version=version))
+
+    def holding(self, numbers: Numbers) -> tuple[tuple[Case, Payload | None], ...]:
+        """Cases whose inputs and parameters hold these numbers, each with a state of its own where it has one.
+
+        Made when the first candidate asks for them; most candidates for a problem name the same numbers.
+        """
+        with self._one_at_a_time:
+            if numbers not in self._holding:
+                largest = max((float(it.abs().max()) for it in _floats(self.last)), default=1.0)
+                made = [self._case_holding(group, numbers) for group in groups(numbers, largest or 1.0)]
+                self._holding[numbers] = tuple(case for case in made if case is not None)
+            return self._holding[numbers]
+
+    def _case_holding(self, floats: tuple[float, ...], numbers: Numbers) -> tuple[Case, Payload | None] | None:
+        """In inputs and parameters; if the reference refuses these, in inputs; then only values in their range.
+
+        Casts to whole numbers take only values in the range of the inputs: what becomes of others is undefined.
+        """
+        generator = torch.Generator().manual_seed(secret_seed())
+        model, version = copy.deepcopy(self.models[-1]).train(self.modes[0]), len(self.models)
+        small = sum(value.nbytes for value in state_of(model).values()) <= ALONE_BYTES_AT_MOST
+        names = {bare_name(node.operator) for node in self._graph.nodes} if self._graph is not None else set(ORDERING)
+        rows = self._graph is not None and not names & NORMS  # of equal elements a norm shows nothing but roundings
+        anywhere = self._graph is not None and names <= WHOLE_OPERATORS
+        for refused in range(REFUSALS):
+            inputs = self._fresh()
+            if share_memory(inputs):
+                return None
+            ceiling = min((HUGE.get(it.dtype, 1e15) for it in _floats(inputs)), default=math.inf)
+            summed = self._graph is None or bool(names & SUMMING)
+            chosen = tuple(number for number in floats if abs(number) <= ceiling or not summed)
+            if refused == REFUSALS - 1 or self._casts_to_whole():
+                within = [(float(it.min()), float(it.max())) for it in _floats(inputs)]
+                chosen = tuple(number for number in chosen if all(low <= number <= high for low, high in within))
+            if refused:
+                model, version = self.models[-1].train(self.modes[0]), len(self.models) - 1
+            try:
+                with torch.no_grad():
+                    told = list(nested_tensors(inputs))
+                    plant(told, chosen, numbers, generator, rows=rows, anywhere=anywhere and not refused)
+                    if not refused and small:
+                        own = [it.data for it in model.parameters() if it.dim()]
+                        plant(own, chosen, numbers, generator, rows=False, anywhere=False)
+                expectation = self.runs.expect(model, inputs, self.scales)
+                if names & set(ORDERING):
+                    expectation = with_free_places(model, expectation)
+            except (OriginalFailed, RuntimeError, IndexError, ValueError):
+                continue
+            if _non_finite_share(expectation) <= _non_finite_share(self._given):
+                case = self._case_of(expectation, NUMBERS_NAMED, self.modes[0])
+                case = dataclasses.replace(case, version=version)
+                return case, None if refused else pack(state_of(model))
+        return None
+
+    def _casts_to_whole(self) -> bool:
+        """Return whether the reference turns floats into whole numbers."""
+        return self._graph is not None and any(
+            "quantize" in node.operator
+            or (bare_name(node.operator) == "_to_copy" and not any("float" in it.dtype for it in node.outputs))
+            for node in self._graph.nodes
+        )
+
+    def _call_after_others(self, cases: list[Case]) -> None:
+        """If calls change buffers, add a case that starts from the buffers after the reference's first calls."""
+        stateful = next((case for case in cases if case.expectation.state_after), None)
+        if stateful is None:
+            return
+        model = copy.deepcopy(self.models[-1]).train(stateful.train)
+        with contextlib.suppress(OriginalFailed, RuntimeError):
+            for _ in range(CALLS_BEFORE):
+                self.reference.call(model, self._fresh())
+            expectation = self.runs.expect(model, self._fresh(), self.scales)
+            self.models.append(model)
+            version = len(self.models) - 1
+            case = self._case_of(expectation, AFTER_OTHERS, stateful.train, version=version)
+            cases.append(dataclasses.replace(case, stale=None))  # what is new there is a state, not a parameter
+
+    def _fresh(self) -> list[Any]:
+        """Inputs as given that nobody else holds; large ones are copied from a kept draw."""
+        if self._bases:
+            return [map_tensors(value, _copied) for value in self._bases[-1]]
+        return self._moved(self.reference.make_inputs_on(self.settings.device, secret_seed()))
+
+    def _tells(self, distribution: str, given: Case) -> bool:
+        """Return whether a distribution tells anything here. A blank sample is all ties if positions come out."""
+        if distribution == BLANK:
+            floats = all(output.yard.original.is_floating_point() for output in given.expectation.outputs)
+            return floats and not self._goes_by_order
+        if distribution == WHOLE:
+            return has_positions_or_lengths(self.last)
+        return distribution != FLAGS or has_flags(self.last)
+
+    @functools.cached_property
+    def _goes_by_order(self) -> bool:
+        """True if the reference sorts elements and uses their positions.
+
+        That takes a run, which is spared if the file mentions no such operator.
+        """
+        if not _MENTIONED.search(self.reference.spec.source().text):
+            return False
+        with contextlib.suppress(ProblemError, NotImplementedError, RuntimeError, TypeError):
+            graph = extract(self.models[0], self.last)
+            used = {name for node in graph.nodes for name in node.references()} | set(graph.outputs)
+            orders = (node for node in graph.nodes if node.operator.removeprefix("aten.") in ORDERING)
+            return any(node.output_name(1) in used for node in orders)
+        return False
+
+    def variant_cases(self) -> list[Case]:
+        cases = [self._first_case()]
+        if self.settings.remedies:
+            self._try(cases, EXTREMES, self.modes[0 if self.modes_agree else -1])
+        return cases
+
+    def looks(self, count: int, cases: Sequence[Case]) -> list[Case]:
+        """Cases for timed calls; none if a call depends on the calls before it.
+
+        Drawing large inputs takes long, so shuffled ones serve if the reference accepts them in any order.
+        """
+        if cases[0].expectation.state_after:
+            return []
+        changed = len(self._bases) == LARGE_BASES and any(case.distribution == SHUFFLED for case in cases)
+        more = list(cases[:1])
+        for _ in range(count):
+            self._try(more, SHUFFLED if changed else AS_GIVEN, self.modes[0])
+        return more[1:]
+
+    def _try(self, cases: list[Case], distribution: str, train: bool, *, version: int = 0) -> None:
+        """Add a case, or a note that says why the reference cannot serve in it."""
+        try:
+            case = self._case(distribution, train, version=version)
+        except OriginalFailed as error:
+            self.notes.append(f"distribution {distribution!r} was not used: {error}")
+            return
+        if _non_finite_share(case.expectation) > _non_finite_share(cases[0].expectation):
+            self.notes.append(f"distribution {distribution!r} was not used: the reference overflows or gives NaN there")
+            return
+        cases.append(case)
+
+    def _case(self, distribution: str, train: bool, *, version: int = 0) -> Case:
+        model = self.models[version].train(train)
+        expectation = self._expected(model, distribution)
+        return self._case_of(expectation, distribution, train, version=version)
+
+    def _case_of(self, expectation: Expectation, distribution: str, train: bool, *, version: int = 0) -> Case:
+        if not expectation.lifted:
+            self.notes.append("the reference does not run in float64; its own outputs serve as the truth")
+        packed, stale = expectation.packed_inputs, None
+        if version:
+            stale = self.runs.when_asked(self.models[version - 1], packed, self.scales, train=train)
+        return Case(
+            name=f"{self.variant} / {distribution}" + (" / train" if train else ""),
+            variant=self.variant,
+            distribution=distribution,
+            train=train,
+            version=version,
+            expectation=expectation,
+            stale=stale,
+        )
+
+    def _expected(self, model: torch.nn.Module, distribution: str) -> Expectation:
+        """Run the reference on drawn inputs; draw again if elements tie by chance and positions come out."""
+        for left in reversed(range(DRAWS_AT_MOST)):
+            bases = len(self._bases)
+            expectation = self.runs.expect(model, self._draw(distribution), self.scales)
+            if not left or not self._goes_by_order or not self.runs.hinges_on_ties(model, expectation):
+                break
+            del self._bases[bases:]
+        return expectation
+
+    def _draw(self, distribution: str) -> list[Any]:
+        if distribution == ONE_CHANGED:
+            generator = torch.Generator().manual_seed(secret_seed())
+            return [map_tensors(v, lambda tensor: _one_changed(tensor, generator)) for v in own_copy(self.last)]
+        seed = secret_seed()
+        if len(self._bases) == LARGE_BASES and distribution != AS_GIVEN:
+            self._bases.reverse()
+            self.last = [map_tensors(value, _copied) for value in self._bases[0]]
+            put_under(distribution, self.last, seed)
+            return self.last
+        inputs = self.reference.make_inputs_on(self.settings.device, seed)
+        if share_memory(inputs):  # to be changed before they are moved, one by one
+            put_under(distribution, inputs, seed)
+            self.last = self._moved(inputs)
+        else:
+            self.last = self._moved(inputs)
+            self._remember(self.last)
+            put_under(distribution, self.last, seed)
+        return self.last
+
+    def _moved(self, inputs: list[Any]) -> list[Any]:
+        """Move inputs to the candidate's device. On a GPU they are copied, which packs them densely."""
+        device, copied = self.settings.device, self.settings.device != "cpu"
+        return [map_tensors(value, lambda tensor: tensor.to(device, copy=copied)) for value in inputs]
+
+    def _remember(self, inputs: list[Any]) -> None:
+        """Keep two draws of large inputs, which take a CPU a second each, for all cases that change them."""
+        size_bytes = sum(tensor.nbytes for tensor in nested_tensors(inputs))
+        if LARGE_BYTES <= size_bytes <= TOO_LARGE_BYTES and len(self._bases) < LARGE_BASES:
+            self._bases.append([map_tensors(value, _copied) for value in inputs])
+
+
+def _copied(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+
+
+def _one_changed(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Multiply one random element by -1.5; integers and flags stay.
+
+    The change is made in place, so that strides stay. An expanded tensor is copied first.
+    """
+    if any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape)):
+        tensor = tensor.clone()
+    if tensor.is_floating_point() and tensor.numel() and tensor.dim():
+        where = _off_the_diagonal(tensor.shape, generator)
+        with torch.no_grad():
+            tensor[where] = torch.where(tensor[where] == 0, 1.0, tensor[where] * -1.5)
+    return tensor
+
+
+def _off_the_diagonal(shape: Sequence[int], generator: torch.Generator) -> tuple[int, ...]:
+    """A random index whose components differ if they can, so that confused axes show."""
+    where: list[int] = []
+    for size in shape:
+        index = int(torch.randint(size, (1,), generator=generator))
+        for _ in range(size):
+            if index not in where:
+                break
+            index = (index + 1) % size
+        where.append(index)
+    return tuple(where)
+
+
+def _floats(inputs: list[Any]) -> list[torch.Tensor]:
+    return [tensor for tensor in nested_tensors(inputs) if tensor.is_floating_point() and tensor.numel()]
+
+
+def _judged_share(expectation: Expectation) -> float:
+    """Share of the elements of all outputs that an answer is compared in."""
+    yards = [output.yard for output in expectation.outputs]
+    total = sum(yard.truth.numel() for yard in yards)
+    return sum(yard.judged_share * yard.truth.numel() for yard in yards) / total if total else 1.0
+
+
+def _nan_share(expectation: Expectation) -> float:
+    """Share of the elements of all outputs that have to be NaN."""
+    yards = [output.yard for output in expectation.outputs if output.yard.original.is_floating_point()]
+    total = sum(output.yard.truth.numel() for output in expectation.outputs)
+    return sum(int((yard.original.isnan() & yard.truth.isnan()).sum()) for yard in yards) / total if total else 0.0
+
+
+def _non_finite_share(expectation: Expectation) -> float:
+    tensors = [output.yard.original for output in expectation.outputs if output.yard.original.is_floating_point()]
+    tensors += [output.yard.truth.to(output.yard.original.dtype) for output in expectation.outputs]
+    total = sum(tensor.numel() for tensor in tensors)
+    return sum(int((~torch.isfinite(tensor)).sum()) for tensor in tensors) / total if total else 0.0

@@ -1,0 +1,515 @@
+"""Inputs directed by the operators: the values at which the reference's own operators are special.
+
+Inputs drawn by chance hold no NaN, no two equal elements, nothing half-way between two whole numbers. The reference's
+graph says which of these matter. One table, `RULES`, says what is to be asked of which operators. An input is asked it
+where it reaches such an operator through views, copies and simple scaling; where none can be traced, all inputs of a
+fitting kind are. Rules that change different elements share a case, so that a problem has five such cases at most.
+
+Each case is tried on the reference first and kept only where that stays defined and most elements can be judged.
+Not covered: what reaches an operator through other arithmetic is not solved for, and parameters are left as they are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from triton_agent.tools.graph.graph import Node, OperatorGraph
+from triton_agent.tools.graph.operators import bare_name
+from triton_agent.tools.graph.values import Reference, references_in
+from triton_agent.tools.reference.input_tensors import is_plain, tensors_in
+from triton_agent.tools.truth.distributions import share_memory
+from triton_agent.tools.truth.jumps import COMPARING, ROUNDING, WHOLE
+
+NOT_FINITE = "NaN and infinities"
+TIES = "ties and half-way values"
+NUMBERS = "whole numbers at their limits"
+OFFSET = "far from zero"
+LIMITS = "rows at their limits"
+DIRECTED = (NOT_FINITE, TIES, NUMBERS, OFFSET, LIMITS)
+"""In the order they are asked."""
+
+SHARE_JUDGED = 0.5
+"""Of a case's elements; less, and it says little."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+ORDERING = _words("sort topk kthvalue median nanmedian mode")
+FIRST = _words("argmax argmin max min max_pool1d max_pool2d max_pool3d adaptive_max_pool2d")
+FIRST |= _words("max_pool2d_with_indices max_pool3d_with_indices unique_dim _unique2 cummax cummin")
+NORMS = _words("native_layer_norm layer_norm native_group_norm group_norm native_batch_norm _native_batch_norm_legit")
+NORMS |= _words("_native_batch_norm_legit_no_training batch_norm instance_norm cudnn_batch_norm var std var_mean")
+NORMS |= _words("std_mean _batch_norm_with_update _batch_norm_no_update")
+PEAKED = _words("_softmax softmax _log_softmax log_softmax logsumexp _safe_softmax logcumsumexp cross_entropy_loss")
+PEAKED |= _words("cross_entropy")
+SCALED = _words(
+    "rms_norm _fused_rms_norm linalg_vector_norm norm rsqrt sqrt mean sum exp log log1p div reciprocal square"
+)
+SCALED |= _words("pow normalize cosine_similarity softplus sigmoid tanh logaddexp amax cumsum")
+PERIODIC = _words("sin cos tan sinc polar")
+DIVIDING = _words(
+    "floor_divide remainder fmod div bitwise_right_shift bitwise_left_shift __rshift__ __lshift__ abs neg"
+)
+LOOKING_UP = _words(
+    "index index_select gather embedding take take_along_dim embedding_bag _embedding_bag nll_loss_forward"
+)
+LOOKING_UP |= _words("_embedding_bag_forward_only index_add scatter_add bincount")
+COUNTED_FROM_THE_END = _words("index take")
+WHOLE_ARITHMETIC = _words(
+    "add sub rsub mul neg abs sum cumsum bitwise_and bitwise_or bitwise_xor maximum minimum clamp"
+)
+WHOLE_ARITHMETIC |= _words("floor_divide remainder fmod max min amax amin relu where eq ne lt le gt ge sign")
+MASKING = _words("masked_fill where mul logical_not bitwise_not logical_and bitwise_and any all sum")
+PASSED_THROUGH = _words("clone contiguous _to_copy clamp clamp_min clamp_max relu to type_as detach float double")
+SUMMING = _words("sum mean var std var_mean std_mean cumsum norm linalg_vector_norm logsumexp prod nansum") | NORMS
+"""Where an honest order of adding up may meet the difference of two infinities, and a compensated sum always does."""
+PRODUCTS = _words(
+    "mm addmm bmm baddbmm addbmm mv addmv dot matmul linear convolution conv1d conv2d conv3d _convolution"
+)
+SUMMING |= PRODUCTS
+NAN_DROPPED = _words("relu hardtanh leaky_relu clamp clamp_min clamp_max maximum minimum hardswish") | FIRST | ORDERING
+NAN_DROPPED |= _words("amax amin")
+"""Comparisons, which by habit drop NaN in an epilogue or at the end of a reduction."""
+MASKED_OUT = NAN_DROPPED | _words("where masked_fill softmax _softmax _safe_softmax tril triu index gather mul")
+"""What NaN need not come through beside a product; for the sake of a mask a kernel leaves parts of the product out."""
+PASSING_NAN = PRODUCTS | _words(
+    """
+    add sub rsub mul div true_divide neg abs exp exp2 expm1 log log1p log2 log10 sqrt rsqrt reciprocal square
+    pow sin cos tan tanh sigmoid erf relu gelu silu elu selu celu softplus mish leaky_relu hardtanh hardswish
+    prelu _prelu_kernel log_sigmoid_forward maximum minimum clamp clamp_min clamp_max where masked_fill gt ge lt
+    le eq ne isnan isinf isfinite logical_not logical_and logical_or bitwise_not bitwise_and bitwise_or amax
+    amin max min argmax argmin any all sum mean cumsum var std var_mean std_mean norm linalg_vector_norm softmax
+    _softmax _safe_softmax log_softmax _log_softmax logsumexp native_layer_norm layer_norm native_group_norm
+    group_norm rms_norm _fused_rms_norm batch_norm native_batch_norm _native_batch_norm_legit
+    _native_batch_norm_legit_no_training cudnn_batch_norm max_pool1d max_pool2d max_pool3d
+    max_pool2d_with_indices max_pool3d_with_indices avg_pool1d avg_pool2d avg_pool3d addcmul addcdiv lerp
+    _to_copy to round floor ceil trunc index_select embedding sort topk kthvalue scalar_tensor glu
+    mse_loss l1_loss smooth_l1_loss huber_loss soft_margin_loss binary_cross_entropy_with_logits nll_loss_forward
+    """
+)
+"""Operators that pass NaN on wherever they meet it. Other losses, samplers of images and rounding to a grid have ways
+of their own, which differ from one device to another; binary_cross_entropy ends the GPU's context over it."""
+BOUNDARIES = {"bucketize": 1, "searchsorted": 0}
+STILL = ("view", "movement", "allocation", "metadata")
+IGNORED = -100
+"""What torch ignores among labels unless told another number."""
+
+LARGE = (1 << 31) + 5
+"""Beyond the numbers of 32 bits, by more than one."""
+SPREADS_AWAY = {torch.float16: 30.0, torch.bfloat16: 4.0}
+"""Standard deviations between the mean and zero; 1000 in float32, where a difference of squares loses 20 of 24 bits."""
+BEYOND_EXP = 120.0
+"""exp of it is more than float32 holds, and exp of less than minus that is zero."""
+HUGE = {torch.float16: 3e3}
+"""Its square can still be added up; 1e15 elsewhere."""
+TINY = {torch.float16: 1e-6}
+"""Denormal numbers in float16; in others their squares are no longer told from zero."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Feed:
+    """One input and an operator that works on it: on `scale * input + shift`, where that is known."""
+
+    position: int
+    node: Node
+    scale: float | None = None
+    shift: float = 0.0
+    exists_beside: frozenset[str] = frozenset()
+    """All operators of the graph."""
+    cast_to_whole: bool = False
+    """True if floats become whole numbers somewhere, which hold no huge ones."""
+    picked: bool = False
+    """True if an operator that picks elements works on this input as well."""
+    boundaries: torch.Tensor | None = None
+
+
+Change = Callable[[torch.Tensor, Feed, torch.Generator, int], None]
+"""Changes a tensor in place. The number is how often the reference has refused what was asked: ask for less."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What is asked of inputs of a kind that reach one of these operators."""
+
+    case: str
+    operators: frozenset[str] | None
+    """None: any operator that computes."""
+    kind: str
+    """`float`, `whole` or `flag`."""
+    change: Change
+    traced_only: bool = False
+    """True if inputs of which it is not known that they reach the operator are left alone."""
+
+
+def _quantise_half(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Every second sample gets few different values, the largest and the smallest many times."""
+    part = _every_second(tensor, 0)
+    if tensor.is_floating_point():
+        values = part.float()
+        step = float(values.std()) / 2 if values.numel() > 1 else 0.0
+        if step > 0 and math.isfinite(step):
+            middle = float(values.mean())
+            part.copy_(((values - middle) / step).round().clamp(-3, 3) * step + middle)
+    elif part.numel():
+        ordered = part.reshape(-1).sort().values
+        part.clamp_(int(ordered[len(ordered) // 4]), int(ordered[3 * len(ordered) // 4]))
+
+
+def _half_way(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Whole numbers, halves, and their neighbours, for what the operator rounds."""
+    part = _every_second(tensor, 1) if feed.picked else tensor
+    if not part.numel():
+        return
+    if feed.boundaries is not None:
+        at = torch.randint(feed.boundaries.numel(), part.shape, generator=generator).to(part.device)
+        part.copy_(_nudged_by_a_unit(feed.boundaries.reshape(-1).to(part)[at], generator))
+        return
+    if feed.scale is None:  # a scale taken from the largest of 127 is one
+        halves = torch.randint(-253, 254, part.shape, generator=generator).to(part) / 2
+        part.copy_(halves)
+        if part.dim():
+            part.select(-1, 0).fill_(127.0)
+        return
+    whole = (part.double() * feed.scale + feed.shift).floor().clamp(-(2.0**20), 2.0**20)
+    added = torch.randint(0, 2, part.shape, generator=generator).to(part.device) / 2
+    part.copy_(_nudged_by_a_unit(((whole + added - feed.shift) / feed.scale).to(part.dtype), generator))
+
+
+def _nudged_by_a_unit(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """A third as they are, the others the next number up or down."""
+    way = torch.randint(-1, 2, values.shape, generator=generator).to(values.device)
+    moved = torch.nextafter(values, torch.where(way > 0, math.inf, -math.inf).to(values))
+    return torch.where(way == 0, values, moved)
+
+
+def _set_whole_offset(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """The mean far from zero, the spread as it was."""
+    spread = float(tensor.float().std()) if tensor.numel() > 1 else 0.0
+    away = SPREADS_AWAY.get(tensor.dtype, 1000.0) / (1, 8, 64)[min(refused, 2)]
+    tensor.add_(away * (spread or 1.0))
+
+
+def _set_rows_off(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Rows whose exponentials overflow, and rows whose exponentials are all zero, unless a peak is taken off first."""
+    rows = tensor.select(-1, 0).numel() if tensor.dim() else 1
+    signs = 1 - 2 * (torch.arange(rows) % 2)
+    if bool((tensor >= 0).all()):
+        signs = signs.abs()
+    tensor.add_((BEYOND_EXP * signs).reshape((*tensor.shape[:-1], 1) if tensor.dim() else ()).to(tensor))
+
+
+def _limit_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """A row of zeros, one of equal elements, a huge one and a tiny one; all the others stay."""
+    if tensor.dim() == 0 or tensor.numel() == tensor.shape[-1]:
+        return
+    outer = tensor.shape[:-1]
+    rows = math.prod(outer)
+    asked = ["zero", "equal", "huge", "tiny"]
+    if feed.exists_beside & PERIODIC or feed.cast_to_whole:
+        asked.remove("huge")
+    if feed.exists_beside & NORMS:  # one rounding of the mean, many times larger, is the whole answer there
+        asked.remove("equal")
+    asked = asked[: max(1, len(asked) - refused)][: max(1, rows // 2)]
+    chosen = torch.randperm(rows, generator=generator)[: len(asked)].tolist()
+    for what, row in zip(asked, chosen):
+        place = tuple(int(i) for i in torch.unravel_index(torch.tensor(row), outer))
+        values = tensor[place]
+        if what == "zero":
+            values.zero_()
+        elif what == "equal":
+            values.fill_(float(values.reshape(-1)[0]))
+        elif what == "huge":
+            values.mul_(HUGE.get(tensor.dtype, 1e15) / max(1.0, float(values.abs().max())))
+        else:
+            values.mul_(TINY.get(tensor.dtype, 1e-30))
+
+
+def _negate_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """A third of the operands of a division, which is rounded down or toward zero."""
+    if tensor.dtype is torch.uint8:
+        return
+    name = bare_name(feed.node.operator)
+    shifted = "shift" in name and _inputs_of(feed.node)[:1] != [feed.position]
+    if not shifted:
+        tensor.copy_(torch.where(_some(tensor, generator, 1 / 3), -tensor, tensor))
+
+
+def _enlarge_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """A fifth of them beyond 32 bits, of either sign, where numbers have 64 and are computed with alone."""
+    if tensor.dtype is not torch.int64 or feed.exists_beside - WHOLE_ARITHMETIC - _QUIET:
+        return
+    signs = torch.where(_some(tensor, generator, 0.5), 1, -1)
+    tensor.copy_(torch.where(_some(tensor, generator, 0.2), tensor + signs * LARGE, tensor))
+
+
+def _repeat_and_count_back(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Indices that occur many times, from the end where the operator counts from there, labels that are ignored."""
+    first = tensor.reshape(-1)[:1].clone()
+    tensor.copy_(torch.where(_some(tensor, generator, 0.25), first, tensor))
+    name = bare_name(feed.node.operator)
+    if name == "nll_loss_forward" or "cross_entropy" in name:
+        ignored = feed.node.argument("ignore_index", IGNORED)
+        if isinstance(ignored, int) and refused < 2:
+            tensor.copy_(torch.where(_some(tensor, generator, 0.25), ignored, tensor))
+    elif name in COUNTED_FROM_THE_END and not refused and bool((tensor >= 0).all()):
+        tensor.copy_(torch.where(_some(tensor, generator, 0.25), -1, tensor))
+
+
+def _mask_rows(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """One row with all flags set, another with none; only one of them where the reference refuses both."""
+    if tensor.dim() == 0 or tensor.numel() == tensor.shape[-1]:
+        return
+    outer = tensor.shape[:-1]
+    chosen = torch.randperm(math.prod(outer), generator=generator)[:2].tolist()
+    for row, flag in zip(chosen, (True, False)):
+        if (refused == 1 and flag) or (refused == 2 and not flag):
+            continue
+        tensor[tuple(int(i) for i in torch.unravel_index(torch.tensor(row), outer))] = flag
+
+
+def _uneven_offsets(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Boundaries of segments, drawn anew between the first and the last: some are empty, none as long as another."""
+    if tensor.dim() != 1 or tensor.numel() < 4 or int(tensor[0]) != 0 or bool((tensor.diff() < 0).any()):
+        return
+    last = int(tensor[-1])
+    inner = torch.randint(0, last + 1, (tensor.numel() - 2,), generator=generator).sort().values
+    inner[1] = inner[0] if not refused else inner[1]
+    tensor[1:-1] = inner.to(tensor)
+
+
+def _special(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refused: int) -> None:
+    """Replaced by `plant`: which values may be planted, only runs of the reference tell."""
+
+
+_QUIET = _words(
+    "view _unsafe_view reshape transpose t permute expand slice select squeeze unsqueeze alias detach clone contiguous "
+    "split unbind cat stack flatten unflatten lift_fresh scalar_tensor full zeros ones zeros_like empty _to_copy copy"
+)
+
+SHIFTS = _words("bitwise_right_shift bitwise_left_shift __rshift__ __lshift__")
+WHOLE_OPERATORS = (WHOLE_ARITHMETIC | _QUIET | SHIFTS) - _words("floor_divide remainder fmod")
+"""Operators that take whole numbers of any size, but that a shift takes few places."""
+
+RULES: tuple[Rule, ...] = (
+    Rule(case=NOT_FINITE, operators=None, kind="float", change=_special),
+    Rule(case=TIES, operators=ORDERING | FIRST, kind="float", change=_quantise_half),
+    Rule(case=TIES, operators=ORDERING | FIRST, kind="whole", change=_quantise_half, traced_only=True),
+    Rule(case=TIES, operators=ROUNDING | {"div", "_to_copy"}, kind="float", change=_half_way),
+    Rule(case=NUMBERS, operators=DIVIDING, kind="whole", change=_negate_some, traced_only=True),
+    Rule(case=NUMBERS, operators=WHOLE_ARITHMETIC, kind="whole", change=_enlarge_some, traced_only=True),
+    Rule(case=NUMBERS, operators=LOOKING_UP, kind="whole", change=_repeat_and_count_back, traced_only=True),
+    Rule(case=NUMBERS, operators=MASKING, kind="flag", change=_mask_rows),
+    Rule(case=NUMBERS, operators=None, kind="whole", change=_uneven_offsets),
+    Rule(case=OFFSET, operators=PEAKED, kind="float", change=_set_rows_off),
+    Rule(case=OFFSET, operators=NORMS, kind="float", change=_set_whole_offset),
+    Rule(case=LIMITS, operators=NORMS | PEAKED | SCALED, kind="float", change=_limit_rows),
+)
+"""What to ask. Of two rules that would change one input in one case the first is followed, but for ties and halves."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Directed:
+    """The directed cases that one problem gets."""
+
+    feeds: dict[str, tuple[tuple[Rule, Feed], ...]]
+    """Rules with the inputs they change, for each directed case."""
+    picks: bool
+    """True if the places of equal elements may come out, which torch does not promise for all operators."""
+    orders: bool
+    """True if elements are put in order, of which NaN has no place."""
+    sums: bool
+    """True if elements are added up, where an infinity may become NaN on the way."""
+    compares: bool = False
+    """True if NaN meets a comparison."""
+
+    def change(self, case: str, inputs: list[Any], generator: torch.Generator, refused: int) -> None:
+        """Change inputs in place."""
+        tensors = list(tensors_in(inputs))
+        with torch.no_grad():
+            for rule, feed in self.feeds[case]:
+                rule.change(tensors[feed.position], feed, generator, refused)
+
+    def plant(self, inputs: list[Any], values: Sequence[float], generator: torch.Generator) -> None:
+        """These values, each once in each floating input, no two of them in one row or column."""
+        tensors = list(tensors_in(inputs))
+        with torch.no_grad():
+            for _, feed in self.feeds[NOT_FINITE]:
+                tensor = tensors[feed.position]
+                orders = [torch.randperm(size, generator=generator).tolist() for size in tensor.shape]
+                for k, value in enumerate(values):
+                    tensor[tuple(order[k % len(order)] for order in orders)] = value
+
+
+def directed(graph: OperatorGraph, inputs: list[Any], known: dict[str, torch.Tensor]) -> Directed:
+    """What to ask of a problem by the graph of one of its calls; `known` are parameters and buffers by name."""
+    tensors = list(tensors_in(inputs))
+    names = frozenset(bare_name(node.operator) for node in graph.nodes)
+    orders = bool(names & ORDERING)
+    picks = orders or bool(names & FIRST)
+    casts = any(_makes_whole(node, graph) for node in graph.nodes)
+    compares = bool(names & NAN_DROPPED)
+    found: dict[str, tuple[tuple[Rule, Feed], ...]] = {}
+    if share_memory(inputs) or len(tensors) != len(graph.inputs):
+        return Directed(feeds=found, picks=picks, orders=orders, sums=bool(names & SUMMING), compares=compares)
+    for case in DIRECTED:
+        if case == NOT_FINITE and not _passes_nan_on(graph):
+            continue
+        feeds: dict[int, tuple[Rule, Feed]] = {}
+        halves: dict[int, tuple[Rule, Feed]] = {}
+        for rule in (rule for rule in RULES if rule.case == case):
+            for feed in _feeds(graph, rule, tensors, known):
+                feed = dataclasses.replace(
+                    feed, exists_beside=names, cast_to_whole=casts, picked=feed.position in feeds
+                )
+                taken = halves if rule.change is _half_way else feeds
+                if case == NUMBERS and feed.position in feeds:  # each leaves most elements to the others
+                    taken = halves
+                taken.setdefault(feed.position, (rule, feed))
+        if feeds or halves:
+            found[case] = (*feeds.values(), *halves.values())
+    return Directed(feeds=found, picks=picks, orders=orders, sums=bool(names & SUMMING), compares=compares)
+
+
+def _passes_nan_on(graph: OperatorGraph) -> bool:
+    """Not through masked products, of which a kernel may skip parts, and not into whole numbers."""
+    whole = any(_makes_whole(node, graph) for node in graph.nodes)
+    heavy = any(node.kind in ("heavy", "random") and bare_name(node.operator) not in PRODUCTS for node in graph.nodes)
+    computing = {bare_name(node.operator) for node in graph.nodes if node.kind not in STILL}
+    masked = bool(computing & PRODUCTS and computing & MASKED_OUT)
+    return not (
+        whole or heavy or masked or graph.data_dependent or computing - PASSING_NAN or _goes_on_with_places(graph)
+    )
+
+
+def _goes_on_with_places(graph: OperatorGraph) -> bool:
+    """Return whether the place of a maximum is used: among several NaN, and without one that counts, it may be any."""
+    used = {name for node in graph.nodes for name in node.references()}
+    for node in graph.nodes:
+        name = bare_name(node.operator)
+        if (name in ("argmax", "argmin") and node.output_name() in used) or (
+            name in ("max", "min") and len(node.outputs) > 1 and node.output_name(1) in used
+        ):
+            return True
+    return False
+
+
+def _makes_whole(node: Node, graph: OperatorGraph) -> bool:
+    values = graph.values()
+    taken = [values[name] for name in node.references() if name in values]
+    cast = bare_name(node.operator) in ("_to_copy", "to", "copy")
+    return cast and any("float" in meta.dtype for meta in taken) and any("int" in meta.dtype for meta in node.outputs)
+
+
+def _kind(tensor: torch.Tensor) -> str:
+    if tensor.is_floating_point():
+        return "float"
+    return {torch.bool: "flag"}.get(tensor.dtype, "whole" if tensor.dtype in WHOLE else "")
+
+
+def _feeds(
+    graph: OperatorGraph, rule: Rule, tensors: Sequence[torch.Tensor], known: dict[str, torch.Tensor]
+) -> Iterator[Feed]:
+    """The inputs that this rule is for."""
+    fitting = [i for i, tensor in enumerate(tensors) if _fits(tensor, rule.kind)]
+    if not graph.nodes or not fitting:
+        return
+    if rule.operators is None:
+        yield from (Feed(position=i, node=graph.nodes[0]) for i in fitting)
+        return
+    untraced: Node | None = None
+    traced: set[int] = set()
+    for node in graph.nodes:
+        if not _is_asked(node, rule, graph):
+            continue
+        before = len(traced)
+        for name in dict.fromkeys(references_in(node.arguments)):
+            for position, scale, shift in _traced(graph, name, 1.0, 0.0):
+                if position in fitting:
+                    traced.add(position)
+                    boundaries = _boundaries(node, tensors, known)
+                    yield Feed(position=position, node=node, scale=scale, shift=shift, boundaries=boundaries)
+        untraced = node if len(traced) == before else untraced
+    if untraced is not None and not traced and not rule.traced_only:
+        yield from (Feed(position=i, node=untraced) for i in fitting)
+
+
+def _fits(tensor: torch.Tensor, kind: str) -> bool:
+    return bool(_kind(tensor) == kind and is_plain(tensor) and tensor.numel())
+
+
+def _is_asked(node: Node, rule: Rule, graph: OperatorGraph) -> bool:
+    name = bare_name(node.operator)
+    if rule.operators is None or name not in rule.operators:
+        return False
+    if rule.change is _half_way and name == "div":
+        return node.argument("rounding_mode") is not None
+    if rule.change is _half_way and name == "_to_copy":
+        return _makes_whole(node, graph)
+    if name == "div" and rule.change is _negate_some:
+        return node.argument("rounding_mode") is not None
+    return True
+
+
+def _traced(graph: OperatorGraph, name: str, scale: float, shift: float) -> Iterator[tuple[int, float, float]]:
+    """The inputs this value shows, and by which factor and how far they are moved on the way."""
+    if name in graph.inputs:
+        yield int(name.removeprefix("x")), scale, shift
+        return
+    node = graph.producers().get(name)
+    if node is None:
+        return
+    operator = bare_name(node.operator)
+    references = list(references_in(node.arguments))
+    if node.kind in ("view", "movement") or operator in PASSED_THROUGH:
+        for other in references[:1] if operator in PASSED_THROUGH else references:
+            yield from _traced(graph, other, scale, shift)
+        return
+    number = next((arg for arg in node.arguments if isinstance(arg, (int, float)) and not isinstance(arg, bool)), None)
+    if operator == "neg" and references:
+        yield from _traced(graph, references[0], -scale, shift)
+    if number is None or len(references) != 1 or not isinstance(node.arguments[0], Reference):
+        return
+    if operator == "mul" and number:
+        yield from _traced(graph, references[0], scale * number, shift)
+    elif operator in ("div", "true_divide") and number and node.argument("rounding_mode") is None:
+        yield from _traced(graph, references[0], scale / number, shift)
+    elif operator in ("add", "sub") and len(node.arguments) == 2:
+        yield from _traced(graph, references[0], scale, shift + scale * (number if operator == "add" else -number))
+
+
+def _boundaries(node: Node, tensors: Sequence[torch.Tensor], known: dict[str, torch.Tensor]) -> torch.Tensor | None:
+    """What values are sorted between."""
+    position = BOUNDARIES.get(bare_name(node.operator))
+    argument = node.arguments[position] if position is not None and len(node.arguments) > position else None
+    if not isinstance(argument, Reference):
+        return None
+    if argument.name.startswith("x"):
+        return tensors[int(argument.name.removeprefix("x"))]
+    return known.get(argument.name.partition(":")[2])
+
+
+def _inputs_of(node: Node) -> list[int]:
+    names = [name for name in references_in(node.arguments) if name.startswith("x")]
+    return [int(name.removeprefix("x")) for name in names]
+
+
+def _every_second(tensor: torch.Tensor, start: int) -> torch.Tensor:
+    """A view of every second index along the first dimension that has several."""
+    axis = next((i for i, size in enumerate(tensor.shape) if size > 1), None)
+    if axis is None:
+        return tensor if start == 0 else tensor.reshape(-1)[:0]
+    return tensor[(slice(None),) * axis + (slice(start, None, 2),)]
+
+
+def _some(tensor: torch.Tensor, generator: torch.Generator, share: float) -> torch.Tensor:
+    return (torch.rand(tensor.shape, generator=generator) < share).to(tensor.device)
+
+
+__all__ = ["COMPARING", "DIRECTED", "NOT_FINITE", "TIES", "Directed", "directed"]

@@ -1,0 +1,289 @@
+"""Input distributions and randomised parameters: the remedies against kernels that pass by luck.
+
+A file's own inputs ("as given") are often tame: normal, positive, all alike. Other magnitudes, signs, outliers and
+orders expose a kernel that skips a step. Parameters at their defaults (a norm's weight of one, a bias of zero) hide as
+much. Both remedies can be left out, so that an audit can measure what they add. Booleans may be flipped, since either
+value is valid. Other integers are only drawn anew by the seed, since only the file knows which values are valid, with
+two exceptions: consecutive numbers (positions) may be reordered, and equal numbers (full lengths) may be lowered. If
+the reference refuses that, the distribution is not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+from triton_agent.tools.reference.input_tensors import is_plain, tensors_in, whole_memory
+from triton_agent.tools.reference.reference import Reference
+
+AS_GIVEN = "as given"
+
+OUTLIERS = 8
+"""Outliers planted at random in each tensor, beside those in its corners and at the ends of one row."""
+
+OUTLIER_SPREADS = 100.0
+"""An outlier's magnitude in standard deviations: far beyond any sample, and small enough to stay finite."""
+
+OVERFLOW_MARGIN = 8
+"""Outliers stay this factor below the dtype's largest value; float16 ends at 65504."""
+
+BLANK, FLAGS, WHOLE = "one sample zero", "flags flipped", "positions and lengths changed"
+FAINT = 1e-2
+"""Constant parameters below this are scales that switch a branch off at first (1e-4 to 1e-6 are usual). At their own
+size nothing would show whether the branch is computed."""
+FLIPPED_SHARE = 0.3
+"""Share of boolean inputs: enough to break a mask of ones, too few to mask a whole row."""
+
+_COMPUTE = {torch.float64: torch.float64, torch.complex64: torch.complex64, torch.complex128: torch.complex128}
+
+_Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
+"""New values for a tensor's values, in a dtype wide enough to compute in."""
+
+
+def _plant(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Plant large values at random places and at both ends of the tensor and of one row; negate the last sample.
+
+    No two are equally large, since the order of equal elements is undefined where they are sorted. In a negative sample
+    a maximum shows what the space beyond the end of a row was filled with. Data of one sign (probabilities, variances)
+    keeps it: the other sign may be outside of the module's domain.
+    """
+    count = values.numel()
+    width = values.shape[-1] if values.dim() else 1
+    row = int(torch.randint(count // width, (1,), generator=generator)) * width
+    scattered = torch.randint(count, (OUTLIERS,), generator=generator).tolist()
+    places = torch.tensor([0, count - 1, row, row + width - 1, *scattered])
+    signs = torch.randint(0, 2, (len(places),), generator=generator) * 2 - 1
+    sizes = signs * (1 - torch.randperm(len(places), generator=generator) / (2 * len(places)))
+    if not values.is_complex() and bool((values >= 0).all()):
+        sizes = sizes.abs()
+    elif not values.is_complex() and bool((values <= 0).all()):
+        sizes = -sizes.abs()
+    sound = values[torch.isfinite(values)]
+    spread = float(sound.std()) if sound.numel() > 1 else 0.0
+    largest = float(sound.abs().max()) if sound.numel() else 0.0
+    planted = values.reshape(-1).clone()
+    planted[places.to(values.device)] = (OUTLIER_SPREADS * (spread or largest or 1.0) * sizes).to(values)
+    planted = planted.reshape(values.shape)
+    axis = _first_with_several(planted)
+    if axis is None or not _has_both_signs(planted):
+        return planted
+    size = planted.shape[axis]
+    return torch.cat([planted.narrow(axis, 0, size - 1), -planted.narrow(axis, size - 1, 1).abs()], axis)
+
+
+def _one_sign(values: torch.Tensor, _: torch.Generator) -> torch.Tensor:
+    """Make all values negative, or negate them if they have one sign already."""
+    return -values.abs() if _has_both_signs(values) else -values
+
+
+def _has_both_signs(values: torch.Tensor) -> bool:
+    return not values.is_complex() and bool((values > 0).any() and (values < 0).any())
+
+
+def _first_with_several(values: torch.Tensor) -> int | None:
+    """Return the first dimension with several elements, which is that of the samples."""
+    return next((i for i, size in enumerate(values.shape) if size > 1), None)
+
+
+def _shuffle(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    here = torch.Generator(values.device).manual_seed(int(torch.randint(1 << 62, (1,), generator=generator)))
+    order = torch.randperm(values.numel(), generator=here, device=values.device)
+    return values.reshape(-1)[order].reshape(values.shape)
+
+
+def _blank(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Set one sample to zero: this is what padding looks like, and what an epsilon is for."""
+    axis = _first_with_several(values)
+    if axis is None:
+        return values
+    where = torch.randint(values.shape[axis], (1,), generator=generator).to(values.device)
+    return values.index_fill(axis, where, 0)
+
+
+def _flip(flags: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return flags ^ (torch.rand(flags.shape, generator=generator) < FLIPPED_SHARE).to(flags.device)
+
+
+def _reorder_or_lower(numbers: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Reorder consecutive numbers; replace equal ones by numbers from one up to that."""
+    if _are_consecutive(numbers):
+        order = torch.randperm(numbers.shape[-1], generator=generator).to(numbers.device)
+        return numbers.index_select(-1, order)
+    most = int(numbers.reshape(-1)[0])
+    return torch.randint(1, most + 1, numbers.shape, generator=generator).to(numbers)
+
+
+def _are_consecutive(numbers: torch.Tensor) -> bool:
+    """Return whether each number along the last dimension is one more than the one before, as positions are."""
+    return numbers.dim() > 0 and numbers.shape[-1] > 2 and bool((numbers.diff(dim=-1) == 1).all())
+
+
+_CHANGES: dict[str, _Change | None] = {
+    AS_GIVEN: None,
+    "x3": lambda values, _: values * 3,
+    "x0.01": lambda values, _: values * 0.01,
+    "one sign": _one_sign,
+    "extremes": _plant,
+    "shuffled": _shuffle,
+    BLANK: _blank,
+    FLAGS: _flip,
+    WHOLE: _reorder_or_lower,
+}
+
+DISTRIBUTIONS: tuple[str, ...] = tuple(_CHANGES)
+"""In the order in which they are tried; the first changes nothing."""
+
+
+def draw(reference: Reference, name: str, seed: int) -> list[Any]:
+    """Draw the reference's inputs for this seed under a distribution; strides and shared memory stay as given."""
+    inputs = reference.make_inputs(seed)
+    put_under(name, inputs, seed)
+    return inputs
+
+
+def put_under(name: str, inputs: list[Any], seed: int) -> None:
+    """Change inputs as given to a distribution, in place and on their device."""
+    change = _CHANGES[name]
+    if change is None:
+        return
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        if name == FLAGS:
+            for tensor in {id(tensor): tensor for tensor in tensors_in(inputs)}.values():
+                if tensor.dtype is torch.bool and is_plain(tensor) and not _overlaps(tensor):
+                    tensor.copy_(change(tensor, generator))
+        elif name == WHOLE:
+            for numbers in _positions_and_lengths(inputs):
+                numbers.copy_(change(numbers, generator))
+        else:
+            for values in _real_valued(inputs):
+                _rewrite(values, change, generator)
+
+
+def share_memory(inputs: list[Any]) -> bool:
+    """Return whether tensors overlap or occur twice, so that copying them one by one would separate them."""
+    tensors = list(tensors_in(inputs))
+    plain = [tensor for tensor in tensors if is_plain(tensor)]
+    return len({_memory_of(tensor) for tensor in plain}) < len(tensors) or any(map(_overlaps, plain))
+
+
+def has_flags(inputs: Any) -> bool:
+    """Return whether there are booleans to flip."""
+    return any(tensor.dtype is torch.bool and tensor.numel() for tensor in tensors_in(inputs))
+
+
+def has_positions_or_lengths(inputs: Any) -> bool:
+    """Return whether there are whole numbers of the two kinds that can be changed."""
+    return any(True for _ in _positions_and_lengths(inputs))
+
+
+def _positions_and_lengths(inputs: Any) -> Iterator[torch.Tensor]:
+    """Yield views of what holds positions or lengths, each piece of memory once, reaching no element twice."""
+    by_memory: dict[object, torch.Tensor] = {}
+    for tensor in tensors_in(inputs):
+        if tensor.dtype in (torch.int32, torch.int64) and is_plain(tensor) and tensor.numel():
+            by_memory.setdefault(_memory_of(tensor), tensor)
+    for tensor in by_memory.values():
+        numbers = _written_once([tensor])
+        first = numbers.reshape(-1)[:1]
+        are_equal = numbers.numel() > 1 and bool((numbers == first).all()) and bool((first > 1).all())
+        if are_equal or _are_consecutive(numbers):
+            yield numbers
+
+
+def _real_valued(inputs: list[Any]) -> Iterator[torch.Tensor]:
+    """Yield views of real and complex inputs, each piece of memory once, so that shared memory stays shared."""
+    by_memory: dict[object, list[torch.Tensor]] = {}
+    for tensor in {id(tensor): tensor for tensor in tensors_in(inputs)}.values():
+        if _is_real_valued(tensor) and tensor.numel():
+            by_memory.setdefault(_memory_of(tensor), []).append(tensor.detach())
+    yield from map(_written_once, by_memory.values())
+
+
+def _is_real_valued(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _memory_of(tensor: torch.Tensor) -> object:
+    return tensor.untyped_storage().data_ptr() if is_plain(tensor) else id(tensor)
+
+
+def _written_once(sharing: list[torch.Tensor]) -> torch.Tensor:
+    """Return a view that covers the tensors' memory and reaches no element twice."""
+    first = sharing[0]
+    if not is_plain(first):
+        return first.coalesce().values() if first.is_sparse else first
+    single = first
+    if first.dim():
+        single = first[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in first.stride())]
+    if len(sharing) == 1 and not _overlaps(single):
+        return single
+    return whole_memory(first)
+
+
+def _overlaps(tensor: torch.Tensor) -> bool:
+    """Return whether two indices may reach the same element; may be True although none do."""
+    reach = 0
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
+        if size > 1:
+            if stride <= reach:
+                return True
+            reach += stride * (size - 1)
+    return False
+
+
+def _rewrite(tensor: torch.Tensor, change: _Change, generator: torch.Generator) -> None:
+    values = tensor.to(_COMPUTE.get(tensor.dtype, torch.float32), copy=True)
+    changed = change(values, generator)
+    if not changed.is_complex():  # no overflow that the data did not have: small dtypes end soon
+        largest = torch.finfo(tensor.dtype).max / (OVERFLOW_MARGIN if change is _plant else 1)
+        most = max(largest, float(values.abs().nan_to_num_(0.0, 0.0, 0.0).max()))
+        changed = torch.where(torch.isfinite(changed), changed.clamp(-most, most), changed)
+    tensor.copy_(changed)
+
+
+def randomise(model: nn.Module, seed: int) -> tuple[str, ...]:
+    """Give parameters whose elements are all equal (ones, zeros, a layer scale) different values, in place.
+
+    A constant c becomes c times a number between 0.5 and 1.5, so that its sign and magnitude stay in the module's
+    domain. Zeros become small numbers, and constants below `FAINT` become as large as these, with their own sign. Fresh
+    running statistics of norms are changed too. Parameters that were drawn at random keep their values. Return the
+    names of what was changed.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    changed = []
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if _is_constant(parameter):
+                parameter.copy_(_around(parameter, generator))
+                changed.append(name)
+        for name, buffer in model.named_buffers():
+            statistic = name.rpartition(".")[2]
+            if statistic in ("running_mean", "running_var") and _is_constant(buffer):
+                if statistic == "running_mean":
+                    buffer.copy_(0.3 * torch.randn(buffer.shape, generator=generator))
+                else:
+                    buffer.copy_(0.5 + torch.rand(buffer.shape, generator=generator))
+                changed.append(name)
+    return tuple(changed)
+
+
+def _is_constant(tensor: torch.Tensor) -> bool:
+    usable = not is_lazy(tensor) and is_plain(tensor) and _is_real_valued(tensor) and tensor.numel() > 0
+    if not usable or _overlaps(tensor):
+        return False
+    values = tensor.detach().to(_COMPUTE.get(tensor.dtype, torch.float32))
+    first = values.reshape(-1)[0]
+    return bool(torch.isfinite(first)) and bool((values == first).all())
+
+
+def _around(constant: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    value = constant.detach().reshape(-1)[0].to(_COMPUTE.get(constant.dtype, torch.float32)).cpu()
+    if float(value.abs()) < FAINT:
+        small = (0.25 * torch.randn(constant.shape, generator=generator)).clamp(-0.75, 0.75)
+        return small if bool(value == 0) else small.abs() * value.sgn()
+    return value * (0.5 + torch.rand(constant.shape, generator=generator))

@@ -1,0 +1,543 @@
+"""Run the reference in one case: its outputs, the truth behind them, and what it leaves behind.
+
+Computed once per problem and shared by all candidates. A case is a variant, a distribution, a version of the parameters
+and a mode (train or eval). Nothing of this ever enters a candidate's process but the packed inputs and parameters.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import copy
+import dataclasses
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from triton_agent.tools.processes.payloads import Payload, pack
+from triton_agent.tools.processes.tensors import Foreign, aliases, flatten, is_expanded, leaves, nested_tensors
+from triton_agent.tools.reference.index_bounds import WildIndex, refusing_on_gpu
+from triton_agent.tools.reference.tensor_cores import Around
+from triton_agent.tools.truth.jumps import (
+    AtJumps,
+    Operands,
+    Span,
+    anything_where,
+    decided_calls,
+    joined,
+    margins,
+    span_between,
+)
+from triton_agent.tools.truth.near import near
+from triton_agent.tools.truth.random_rounding import DoublesSeen, Moved, Nudge, TieBreak
+from triton_agent.tools.truth.truth import run_lifted
+from triton_agent.tools.truth.yardstick import RARE_FLIPS, Yardstick, left_to_chance
+
+NUDGE = 2.0**-24
+"""Half a unit in the last place of float32, the precision in which kernels compute."""
+NUDGE_DOUBLE = 2.0**-53
+NUDGES = 8
+"""Draws, where one tells little. All of eight are a quarter of their usual size or less in two cases of
+a million."""
+
+PACKED_BESIDE_BYTES = 4 << 20
+"""Of inputs; less is packed sooner than a thread is begun."""
+
+FEW_PLACES = 8
+"""More than that, and more than a hundredth of an output, are no accident."""
+TIE_BREAKS = 5
+"""Draws, each of which makes either of two equal elements the larger."""
+
+
+class OriginalFailed(Exception):
+    """The reference cannot serve in this case; the text says why, the rest where in the user's files and what to do."""
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
+        super().__init__(what)
+        self.where = where
+        self.remedy = remedy
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """One tensor among the outputs (or buffers afterwards) and its yardstick."""
+
+    name: str
+    yard: Yardstick
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """The reference's behaviour in one case."""
+
+    packed_inputs: Payload
+    tree: Any
+    """The outputs' nesting as `tensors.flatten` gives it."""
+    outputs: tuple[Output, ...]
+    inputs_after: tuple[torch.Tensor, ...]
+    """The tensors among the inputs as the reference leaves them."""
+    state_before: dict[str, torch.Tensor]
+    state_after: tuple[Output, ...]
+    """Buffers that the call changed."""
+    aliases: frozenset[tuple[int, str]]
+    """Outputs of the reference that share memory with something; a candidate may do the same."""
+    lifted: bool
+    """True if the truth is float64; else it is the reference in its own precision."""
+    expanded: frozenset[int] = frozenset()
+    """Outputs of the reference several elements of which are one in memory."""
+
+    @property
+    def answer_bytes(self) -> int:
+        """Outputs and inputs afterwards, as the reference leaves them."""
+        return _bytes_of([*self.inputs_after, *(output.yard.original for output in self.outputs)])
+
+    @property
+    def inputs_bytes(self) -> list[int]:
+        """Of each tensor among the inputs."""
+        return [_bytes_of([tensor]) for tensor in self.inputs_after]
+
+    @property
+    def elements(self) -> int:
+        """Of inputs and outputs."""
+        tensors = [*self.inputs_after, *(output.yard.original for output in self.outputs)]
+        return sum(tensor.numel() for tensor in tensors)
+
+    @property
+    def state_bytes(self) -> int:
+        """Parameters and buffers."""
+        return _bytes_of(self.state_before.values())
+
+
+def _bytes_of(tensors: Iterable[torch.Tensor]) -> int:
+    """Return the size of dense copies, as an answer holds them."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def expect(
+    model: torch.nn.Module,
+    args: list[Any] | Payload,
+    *,
+    scales: dict[str, float] | None = None,
+    around: Around = contextlib.nullcontext,
+    coarse: Around | None = None,
+) -> Expectation:
+    """Run the reference on one set of inputs, packed or not; `model` itself is left as it was.
+
+    `around` are the surroundings that the user runs it in; `coarse` others that are right there, too, and err more.
+    """
+    with contextlib.closing(Given(args)) as given:
+        doubles, operands = _computes_in_double(model, given, around)
+        seen = _observed(model, given, around)
+        names = [name for name, leaf in leaves(seen.tree) if "tensor" in leaf]
+        jumps = _Jumps(operands)
+        exact = _lifted(model, given.values, seen, jumps.watch())
+        nudged = _nudged(model, given.values, seen, exact, jumps, doubles=doubles) if exact else []
+        yards, of_state = _yardsticks(names, seen, exact, nudged, scales or {})
+        if exact is not None and jumps.margins(doubles=doubles):
+            sides = [_lifted(model, given.values, seen, jumps.moved(sign)) for sign in (1.0, -1.0)]
+            yards, of_state = _with_sides(yards, of_state, [side for side in sides if side is not None])
+        if coarse is not None:
+            yards, of_state = _with_coarse(yards, of_state, model, given, coarse)
+        kept = list(nested_tensors(seen.args))
+        return Expectation(
+            packed_inputs=given.packed(),
+            tree=seen.tree,
+            outputs=tuple(Output(name=name, yard=yard.brought_near()) for name, yard in zip(names, yards)),
+            inputs_after=tuple(near(tensor.detach().clone()) for tensor in kept),
+            state_before={name: near(value) for name, value in seen.before.items()},
+            state_after=tuple(Output(name=name, yard=yard.brought_near()) for name, yard in of_state.items()),
+            aliases=frozenset((i, name) for i, name in aliases(seen.tensors, kept, seen.subject)),
+            lifted=exact is not None,
+            expanded=frozenset(
+                i
+                for i, it in enumerate(seen.tensors)
+                if it.layout is torch.strided and is_expanded(it.shape, it.stride())
+            ),
+        )
+
+
+class Given:
+    """The inputs of one case as they are sent to candidates, for several runs of the reference on copies of its own.
+
+    Plain ones that were just made are packed beside these runs, and serve as they are; all others come out of their
+    package, so that nothing in them is anybody else's.
+    """
+
+    def __init__(self, args: list[Any] | Payload) -> None:
+        self._packing: concurrent.futures.Future[Payload] = concurrent.futures.Future()
+        self.values: list[Any]
+        """Nobody writes into these."""
+        if isinstance(args, Payload) or not _is_plain(args):
+            self._packing.set_result(args if isinstance(args, Payload) else pack(args))
+            self.values = self.packed().unpack()
+        else:
+            self.values = args
+            if _bytes_of(nested_tensors(args)) < PACKED_BESIDE_BYTES:
+                self._packing.set_result(pack(args))
+            else:
+                threading.Thread(target=_pack_into, args=(self._packing, args), name="packing").start()
+
+    def packed(self) -> Payload:
+        return self._packing.result()
+
+    def close(self) -> None:
+        """Waits until nothing of it is at work on the GPU."""
+        concurrent.futures.wait([self._packing])
+
+    def copies(self) -> list[Any]:
+        """With their strides and their sharing, made where they are: to unpack anew is to bring them there anew."""
+        try:
+            return copy.deepcopy(self.values)
+        except NotImplementedError:  # some sparse and nested tensors
+            return list(self.packed().unpack())
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether runs on copies, or in float64, leave the value as it is."""
+    if type(value) in (list, tuple):
+        return all(map(_is_plain, value))
+    if type(value) is dict:
+        return all(map(_is_plain, value.values()))
+    if type(value) is torch.Tensor:
+        return value.is_leaf
+    return isinstance(value, (int, float, complex, str, bytes, torch.dtype, torch.device)) or value is None
+
+
+def _pack_into(packing: concurrent.futures.Future[Payload], args: list[Any]) -> None:
+    try:
+        packing.set_result(pack(args))
+    except BaseException as error:
+        packing.set_exception(error)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Behaviour:
+    """What the reference gave and changed in a call, without what is needed to judge others by it."""
+
+    outputs: tuple[torch.Tensor, ...]
+    changed: dict[str, torch.Tensor]
+    """Buffers that are other than before."""
+
+    @classmethod
+    def of(cls, expectation: Expectation) -> Behaviour:
+        return cls(
+            outputs=tuple(output.yard.original for output in expectation.outputs),
+            changed={output.name: output.yard.original for output in expectation.state_after},
+        )
+
+    def agrees(self, other: Behaviour) -> bool:
+        """To the bit."""
+        if len(self.outputs) != len(other.outputs) or len(self.changed) != len(other.changed):
+            return False
+        pairs = zip((*self.outputs, *self.changed.values()), (*other.outputs, *other.changed.values()))
+        return all(torch.equal(one.nan_to_num(), two.nan_to_num().to(one.device)) for one, two in pairs)
+
+
+def behaviour(model: torch.nn.Module, packed: Payload, around: Around = contextlib.nullcontext) -> Behaviour:
+    """Run the reference as `expect` does, and no more than that; raises `OriginalFailed` where that does."""
+    given = Given(packed)
+    _computes_in_double(model, given, around)
+    seen = _observed(model, given, around)
+    return Behaviour(
+        outputs=tuple(seen.tensors), changed={f"buffer {name}": value for name, value in seen.changed.items()}
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Observed:
+    """One run of the reference that counts."""
+
+    subject: torch.nn.Module
+    args: list[Any]
+    """Afterwards."""
+    tensors: list[torch.Tensor]
+    tree: Any
+    before: dict[str, torch.Tensor]
+    changed: dict[str, torch.Tensor]
+
+
+def _observed(model: torch.nn.Module, given: Given, around: Around) -> _Observed:
+    subject = copy.deepcopy(model)
+    before = state_of(subject)
+    args = given.copies()
+    with around():
+        outputs = _run(subject, args)
+    tensors, tree = tensors_of(outputs)
+    after = state_of(subject)
+    changed = {name: value for name, value in after.items() if not torch.equal(value, before[name])}
+    # Once more with the same module, unless it keeps a state that can be seen: then with another like it.
+    if not _same_again(copy.deepcopy(model) if changed else subject, given, outputs, around):
+        raise OriginalFailed(
+            "the reference gives another answer each time (dropout, sampling, or a state in plain attributes)",
+            remedy="let random numbers come in as an input; let dropout ask self.training; keep a state in buffers",
+        )
+    return _Observed(subject=subject, args=args, tensors=tensors, tree=tree, before=before, changed=changed)
+
+
+def _run(model: torch.nn.Module, args: list[Any]) -> Any:
+    try:
+        with torch.no_grad():
+            return model(*args)
+    except Exception as error:
+        raise OriginalFailed(f"the reference raises {type(error).__name__}: {error}") from error
+
+
+def _same_again(model: torch.nn.Module, given: Given, outputs: Any, around: Around) -> bool:
+    """Return whether another run, with other random numbers, agrees (nearly: atomics may reorder sums)."""
+    torch.manual_seed(torch.seed() % 2**63)
+    with around():
+        again = _run(model, given.copies())
+    first, second = list(nested_tensors(outputs)), list(nested_tensors(again))
+
+    def near_enough(a: torch.Tensor, b: torch.Tensor) -> bool:
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return False
+        if a.is_floating_point() or a.is_complex():
+            return torch.allclose(a, b, rtol=1e-2, atol=1e-6, equal_nan=True)
+        return torch.equal(a, b)
+
+    return len(first) == len(second) and all(map(near_enough, first, second))
+
+
+def tensors_of(outputs: Any) -> tuple[list[torch.Tensor], Any]:
+    tensors: list[torch.Tensor] = []
+
+    def keep(tensor: torch.Tensor) -> int:
+        tensors.append(tensor.detach())
+        return len(tensors) - 1
+
+    try:
+        tree = flatten(outputs, keep)
+    except Foreign as error:
+        raise OriginalFailed(f"the reference returns {error}, which cannot be compared") from error
+    if not tensors:
+        remedy = "let forward return a tensor, or several in a tuple, a list or a dict"
+        raise OriginalFailed("the reference returns no tensor", remedy=remedy)
+    return tensors, tree
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Lifted:
+    """What a run in float64 gave, exact or with its numbers moved."""
+
+    outputs: list[torch.Tensor]
+    changed: dict[str, torch.Tensor]
+    """The buffers that the reference changes."""
+
+    def all(self) -> list[torch.Tensor]:
+        return [*self.outputs, *self.changed.values()]
+
+
+class _Jumps:
+    """What decides where the reference's answer jumps, gathered over the runs of one case."""
+
+    def __init__(self, original: list[torch.Tensor]) -> None:
+        self._original = original
+        self._watched: list[AtJumps] = []
+        self._margins: dict[int, torch.Tensor] = {}
+
+    def watch(self, inner: Moved | None = None) -> Moved | None:
+        """Surroundings for a run in float64, moved by `inner`; the first run is the exact one."""
+        if not self._original:
+            return inner
+        decided = decided_calls(self._original, self._watched[0].seen) if self._watched else {}
+        self._watched.append(AtJumps(inner=inner or Moved(), decided=decided))
+        return self._watched[-1]
+
+    def margins(self, *, doubles: bool) -> dict[int, torch.Tensor]:
+        """By call, how far an honest kernel's operand may be off; empty where all of them are decided."""
+        if self._watched:
+            exact, *others = [run.seen for run in self._watched]
+            decided = decided_calls(self._original, exact)
+            self._margins = margins(exact, [self._original, *others], decided, NUDGE_DOUBLE if doubles else NUDGE)
+        return self._margins
+
+    def moved(self, sign: float) -> Moved:
+        """All operands that are not decided moved by as much; those computed from them follow."""
+        return AtJumps(shifts={call: sign * margin for call, margin in self._margins.items()})
+
+
+def _with_sides(
+    outputs: list[Yardstick], buffers: dict[str, Yardstick], sides: list[_Lifted]
+) -> tuple[list[Yardstick], dict[str, Yardstick]]:
+    """Leave open, element by element, what lies between these runs."""
+
+    def beside(yard: Yardstick, others: list[torch.Tensor]) -> Yardstick:
+        if yard.original.is_complex() or any(other.shape != yard.truth.shape for other in others):
+            return yard
+        span = span_between(yard.truth, others, yard.original.dtype)
+        moved = () if span is not None else tuple(other.clone() for other in others)
+        return dataclasses.replace(yard, span=span, nudged=(*yard.nudged, *moved))
+
+    return (
+        [beside(yard, [side.outputs[i] for side in sides]) for i, yard in enumerate(outputs)],
+        {
+            name: beside(yard, [side.changed[name.removeprefix("buffer ")] for side in sides])
+            for name, yard in buffers.items()
+        },
+    )
+
+
+def _lifted(model: torch.nn.Module, args: list[Any], seen: _Observed, nudge: Moved | None = None) -> _Lifted | None:
+    run = run_lifted(model, args, nudge=nudge)
+    if run is None:
+        return None
+    state = state_of(run[1])
+    return _Lifted(outputs=nested_tensors(run[0]), changed={name: state[name] for name in seen.changed})
+
+
+def _nudged(
+    model: torch.nn.Module, args: list[Any], seen: _Observed, exact: _Lifted, jumps: _Jumps, *, doubles: bool
+) -> list[_Lifted]:
+    """Run the reference in arithmetic that rounds at random: twice, and more often where two runs leave much to chance.
+
+    Where it computes in float64 itself, only inputs are rounded: whoever asks for that precision gets it.
+    """
+    wide = all(t.dtype in (torch.float64, torch.complex128) for t in seen.tensors if t.is_floating_point())
+    relative = NUDGE_DOUBLE if wide else NUDGE
+
+    def run(draw: int) -> _Lifted | None:
+        moved = None
+        if not doubles:
+            moved = _lifted(model, args, seen, jumps.watch(Nudge(relative=relative, draw=draw, everywhere=True)))
+        if moved is None:
+            moved = _lifted(model, args, seen, jumps.watch(Nudge(relative=relative, draw=draw, everywhere=False)))
+        return moved
+
+    runs = [moved for moved in map(run, range(2)) if moved is not None]
+    originals, truth = [*seen.tensors, *seen.changed.values()], exact.all()
+    rows = [run.all() for run in runs]
+    if any(
+        true.is_floating_point()
+        and original.is_floating_point()
+        and left_to_chance(true, [row[i] for row in rows if row[i].shape == true.shape], original.dtype)
+        for i, (true, original) in enumerate(zip(truth, originals))
+    ):
+        runs += [moved for moved in map(run, range(2, NUDGES)) if moved is not None]
+    return runs
+
+
+def _computes_in_double(model: torch.nn.Module, given: Given, around: Around) -> tuple[bool, list[torch.Tensor]]:
+    """Return whether anything is computed in float64, or cannot be watched; and the operands at which it jumps.
+
+    This is the first run of all: on a GPU it meets an index past its table, and raises `OriginalFailed`.
+    """
+    seen, operands, args = DoublesSeen(), Operands({}, {}), given.copies()
+    try:
+        with around(), refusing_on_gpu(args), seen, operands:
+            _run(copy.deepcopy(model), args)
+    except OriginalFailed as error:
+        if isinstance(error.__cause__, WildIndex):
+            raise
+        return True, []
+    return seen.any, operands.seen
+
+
+def _yardsticks(
+    names: list[str], seen: _Observed, exact: _Lifted | None, nudged: list[_Lifted], scales: dict[str, float]
+) -> tuple[list[Yardstick], dict[str, Yardstick]]:
+    """Of the outputs, and of the buffers that were changed."""
+    truths = exact or _Lifted(outputs=seen.tensors, changed=seen.changed)
+    outputs = [
+        _yardstick(original, truth, [run.outputs[i] for run in nudged], scales.get(name, 0.0))
+        for i, (name, original, truth) in enumerate(zip(names, seen.tensors, truths.outputs))
+    ]
+    buffers = {
+        f"buffer {name}": _yardstick(
+            value, truths.changed[name], [run.changed[name] for run in nudged], scales.get(f"buffer {name}", 0.0)
+        )
+        for name, value in seen.changed.items()
+    }
+    return outputs, buffers
+
+
+def _yardstick(original: torch.Tensor, truth: torch.Tensor, nudged: list[torch.Tensor], scale: float) -> Yardstick:
+    if truth.shape != original.shape:
+        truth, nudged = original, []  # data-dependent shapes that flip with precision
+    same_shape = tuple(other.clone() for other in nudged if other.shape == truth.shape)
+    return Yardstick(truth=truth.clone(), original=original.clone(), nudged=same_shape, scale=scale)
+
+
+def _with_coarse(
+    outputs: list[Yardstick], buffers: dict[str, Yardstick], model: torch.nn.Module, given: Given, coarse: Around
+) -> tuple[list[Yardstick], dict[str, Yardstick]]:
+    subject = copy.deepcopy(model)
+    with coarse():
+        coarser = nested_tensors(_run(subject, given.copies()))
+    state = {f"buffer {name}": value for name, value in state_of(subject).items()}
+
+    def beside(yard: Yardstick, other: torch.Tensor) -> Yardstick:
+        return dataclasses.replace(yard, coarse=(other,) if other.shape == yard.truth.shape else ())
+
+    return list(map(beside, outputs, coarser)), {name: beside(yard, state[name]) for name, yard in buffers.items()}
+
+
+def hinges_on_ties(model: torch.nn.Module, expectation: Expectation) -> bool:
+    """Return whether a few integer outputs depend on which of two equal elements was met first."""
+    given = Given(expectation.packed_inputs)
+    runs = [run_lifted(model, given.values, nudge=TieBreak(draw=draw)) for draw in range(TIE_BREAKS)]
+    return any(
+        0
+        < int((other.to(output.yard.truth.device) != output.yard.truth).sum())
+        <= max(FEW_PLACES, RARE_FLIPS * other.numel())
+        for run in runs
+        if run is not None
+        for output, other in zip(expectation.outputs, nested_tensors(run[0]))
+        if not output.yard.truth.is_floating_point() and other.shape == output.yard.truth.shape
+    )
+
+
+def with_free_places(
+    model: torch.nn.Module, expectation: Expectation, inputs: list[Any] | Payload | None = None
+) -> Expectation:
+    """Leave open what depends on which of equal elements was met first.
+
+    With `inputs`, integers that differ for those inputs are left open, too.
+    """
+    given = Given(expectation.packed_inputs)
+    runs = [run_lifted(model, given.values, nudge=TieBreak(draw=draw)) for draw in range(TIE_BREAKS)]
+    others = [nested_tensors(run[0]) for run in runs if run is not None]
+    plain = run_lifted(model, Given(inputs).values) if inputs is not None else None
+    elsewhere = nested_tensors(plain[0]) if plain is not None else []
+
+    def opened(i: int, output: Output) -> Output:
+        yard = output.yard
+        truth, apart = yard.truth, torch.zeros_like(yard.truth, dtype=torch.bool)
+        if truth.is_complex():
+            return output
+        for other in [run[i] for run in others if len(run) > i and run[i].shape == truth.shape]:
+            apart |= _are_apart(near(other), truth)
+        if not truth.is_floating_point() and len(elsewhere) > i and elsewhere[i].shape == truth.shape:
+            apart |= near(elsewhere[i]) != truth
+        span: Span | None = joined(yard.span, anything_where(apart, truth))
+        return dataclasses.replace(output, yard=dataclasses.replace(yard, span=span))
+
+    outputs = tuple(opened(i, output) for i, output in enumerate(expectation.outputs))
+    return dataclasses.replace(expectation, outputs=outputs)
+
+
+def _are_apart(other: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
+    """By more than next to nothing."""
+    if not truth.is_floating_point():
+        return other != truth
+    rms = truth.nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt()
+    return (other - truth).abs() > 1e-6 * (truth.abs() + rms)
+
+
+def scales_of(expectation: Expectation) -> dict[str, float]:
+    """Root mean square of each floating output and changed buffer, for `expect` on this variant otherwise drawn."""
+    scales = {}
+    for output in (*expectation.outputs, *expectation.state_after):
+        truth = output.yard.truth
+        if truth.is_floating_point() and truth.numel():
+            finite = truth.double().nan_to_num(posinf=0.0, neginf=0.0)
+            scales[output.name] = float(finite.square().mean().sqrt())
+    return scales
+
+
+def state_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Return copies of all parameters and buffers, under every name of a tied one."""
+    named = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}
+    return {name: value.detach().clone() for name, value in named.items()}

@@ -1,0 +1,82 @@
+"""Inputs with the same values in other memory layouts, which a kernel that ignores strides gets wrong.
+
+    transposed   dense, with the dimensions in reverse order
+    stepped      every second element of a row twice as wide, from the second on
+    expanded     one sample seen many times, with a stride of zero; its values change with that
+    one twice    the same tensor for two inputs of one shape and dtype
+
+Inputs take turns, so that three cases hold all layouts. A layout that the reference refuses is left out. Not covered:
+overlapping gaps. Torch has no negative strides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from triton_agent.tools.reference.input_tensors import is_plain, map_tensors, tensors_in
+from triton_agent.tools.truth.distributions import share_memory
+
+TRANSPOSED, STEPPED, SHARED = "transposed in memory", "every second element of memory", "one memory for many elements"
+LAYOUTS = (TRANSPOSED, STEPPED, SHARED)
+
+
+def relaid(name: str, inputs: list[Any]) -> list[Any] | None:
+    """These inputs in another layout; None where it changes nothing, or they already share memory."""
+    tensors = list(tensors_in(inputs))
+    if share_memory(inputs) or not all(map(is_plain, tensors)):
+        return None
+    instead = _shared(tensors) if name == SHARED else _by_turns(tensors, 0 if name == TRANSPOSED else 1)
+    if all(_lies_as(new, old) for new, old in zip(instead, tensors)) and len(set(map(id, instead))) == len(tensors):
+        return None
+    by_identity = {id(old): new for old, new in zip(tensors, instead)}
+    return [map_tensors(value, lambda tensor: by_identity[id(tensor)]) for value in inputs]
+
+
+def _by_turns(tensors: Sequence[torch.Tensor], first: int) -> list[torch.Tensor]:
+    ways: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (_transposed, _stepped)
+    return [ways[(first + i) % 2](tensor) for i, tensor in enumerate(tensors)]
+
+
+def _shared(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The first of two alike for both; where no two are alike, the last floating one expanded."""
+    for i, one in enumerate(tensors):
+        for k in range(i + 1, len(tensors)):
+            if (tensors[k].shape, tensors[k].dtype) == (one.shape, one.dtype) and one.numel():
+                return [one if j == k else tensor for j, tensor in enumerate(tensors)]
+    floats = [i for i, tensor in enumerate(tensors) if tensor.is_floating_point()]
+    return [_expanded(tensor) if i in floats[-1:] else tensor for i, tensor in enumerate(tensors)]
+
+
+def _transposed(tensor: torch.Tensor) -> torch.Tensor:
+    """Its dimensions of more than one element lie in memory in reverse order."""
+    wide = [i for i, size in enumerate(tensor.shape) if size > 1]
+    if len(wide) < 2:
+        return tensor
+    order = list(range(tensor.dim()))
+    for one, other in zip(wide, reversed(wide)):
+        order[one] = other
+    moved = tensor.detach().permute(order).clone(memory_format=torch.contiguous_format)
+    return moved.permute(order).requires_grad_(tensor.requires_grad)
+
+
+def _stepped(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.dim() == 0 or not tensor.numel():
+        return tensor
+    plain = tensor.detach()
+    wide = torch.stack((torch.roll(plain, 1, -1), plain), dim=-1).reshape(*plain.shape[:-1], 2 * plain.shape[-1])
+    return wide[..., 1::2].requires_grad_(tensor.requires_grad)
+
+
+def _expanded(tensor: torch.Tensor) -> torch.Tensor:
+    axis = next((i for i, size in enumerate(tensor.shape) if size > 1), None)
+    if axis is None:
+        return tensor
+    one = tensor.detach().narrow(axis, 0, 1).clone()
+    return one.expand(tensor.shape).requires_grad_(tensor.requires_grad)
+
+
+def _lies_as(new: torch.Tensor, old: torch.Tensor) -> bool:
+    return new.stride() == old.stride()

@@ -1,0 +1,280 @@
+"""The numbers that a candidate's kernels name, and inputs that hold them.
+
+Inputs drawn at random never hold one certain number, so a kernel that treats 1.2345678 otherwise than its neighbours
+looks right on all of them. But the kernel has to name the number: in its text, in a global, as an argument of a launch,
+or in a constant on the tape. `numbers_on` collects these; `plant` writes them, and what simple arithmetic makes of
+them, into inputs. Not covered: numbers that a kernel finds by longer arithmetic, and conditions on intermediate values.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import dataclasses
+import itertools
+import math
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from triton_agent.tools.kernels.kernel import JitFunction, KernelSet
+from triton_agent.tools.kernels.values import bare, calculated
+from triton_agent.tools.parsing import parse
+from triton_agent.tools.processes.tensors import DTYPES
+from triton_agent.tools.reference.input_tensors import is_plain
+from triton_agent.tools.tape.tape import Constant, Constexpr, Launch, Tape, View, views_in
+
+TAME = frozenset({0.0, 1.0, 2.0, 0.5, 3.0, 4.0})
+"""Named by nearly every kernel; nothing is derived from these, and no row is filled with them."""
+PAIRED = 8
+"""Numbers at most whose sums, products and quotients are tried as well."""
+NUMBERS_AT_MOST = 400
+ROWS = 4
+"""Rows that are filled with one number each, for conditions on a whole row."""
+RELATED = 8
+"""Equal elements of two inputs, and as many opposite ones."""
+CONSTANT_VALUES = 64
+"""Elements at the start of each constant that are read."""
+MATHEMATICS: Mapping[str, Callable[[float], float]] = {
+    **{name: getattr(math, name) for name in ("exp", "exp2", "log", "log2", "sqrt", "sin", "cos", "tanh", "erf")},
+    **{name: getattr(math, name) for name in ("floor", "ceil")},
+    "abs": abs,
+    "rsqrt": lambda it: 1.0 / math.sqrt(it),
+    "sigmoid": lambda it: 1.0 / (1.0 + math.exp(-it)),
+}
+"""Functions of the language by their last name; what others are given is taken for what they return."""
+ORDINARY, FAR = 10.0, 1e6
+"""Numbers up to so many times the largest input share a case; what lies further away would hide them."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """What a candidate's kernels name."""
+
+    in_text: frozenset[int | float] = frozenset()
+    """In the kernels' texts and the globals they use."""
+    given: frozenset[int | float] = frozenset()
+    """Arguments of launches and values of constants."""
+
+    def floats(self) -> tuple[float, ...]:
+        """All of them, then what arithmetic and casts make of them, of either sign."""
+        named = [number for number in sorted(self.in_text | self.given) if _is_float32(number)]
+        unusual = [float(number) for number in named if abs(number) not in TAME]
+        found = {float(number): None for number in named}
+        found |= {value: None for number in sorted(self.in_text | self.given) for value in _as_bits(number)}
+        for number in unusual:
+            found |= dict.fromkeys(_derived(number))
+        for one, other in itertools.product(unusual[:PAIRED], list(map(float, named))[: 2 * PAIRED]):
+            if other:
+                found |= dict.fromkeys((one / other, other / one, one + other, one - other, one * other))
+        signed = {sign * number: None for number in found for sign in (1.0, -1.0)}
+        return tuple(number for number in signed if _is_float32(number))[:NUMBERS_AT_MOST]
+
+    def row_values(self) -> tuple[float, ...]:
+        """Numbers that rows are filled with."""
+        unusual = [float(number) for number in sorted(self.in_text) if _is_float32(number) and abs(number) not in TAME]
+        return tuple(unusual[:ROWS])
+
+    def wholes(self) -> tuple[int, ...]:
+        """Whole numbers and their neighbours."""
+        named = {int(number) for number in self.in_text | self.given if _is_float32(number) and number == int(number)}
+        return tuple(sorted({number + step for number in named for step in (-1, 0, 1)}))
+
+
+def numbers_on(tape: Tape, kernels: KernelSet) -> Numbers:
+    """The numbers that the kernels of a tape name."""
+    bound: dict[str, dict[str, Any]] = {identity: {} for identity in kernels.functions}
+    given: set[int | float] = set()
+    views: dict[int, View] = {}
+    for step in (*tape.prologue, *tape.steps):
+        if isinstance(step, Launch):
+            for name, value in step.choices[0].arguments:
+                numbers = list(_plain_numbers(value.value if isinstance(value, Constexpr) else value))
+                given |= set(numbers)
+                views |= {view.buffer: view for view in views_in(value)}
+                if len(numbers) == 1:
+                    bound[step.choices[0].kernel][name] = numbers[0]
+    for step in (*tape.prologue, *tape.steps):
+        if isinstance(step, Constant) and step.buffer in views and not step.relocations:
+            dtype = DTYPES[views[step.buffer].dtype]
+            data = step.data[: CONSTANT_VALUES * dtype.itemsize]
+            whole = bytearray(data[: len(data) - len(data) % dtype.itemsize])
+            if whole and not dtype.is_complex:
+                given |= set(_plain_numbers(torch.frombuffer(whole, dtype=dtype).tolist()))
+    functions = kernels.functions.items()
+    in_text = {number for identity, function in functions for number in _in_function(function, bound[identity])}
+    return Numbers(in_text=frozenset(in_text - given), given=frozenset(given))
+
+
+def _in_function(function: JitFunction, bound: Mapping[str, Any]) -> Iterator[int | float]:
+    """Literals, globals and defaults, and what operators and functions of the language make of them.
+
+    `bound` are arguments of its launch.
+    """
+    known: dict[str, Any] = {name: bare(value) for name, value in function.globals} | dict(bound)
+
+    def value_of(node: ast.AST) -> int | float | None:
+        value: object = None
+        if isinstance(node, ast.Constant):
+            value = node.value
+        elif isinstance(node, (ast.Name, ast.Attribute)):
+            value = known.get(ast.unparse(node))
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            operand = value_of(node.operand)
+            value = None if operand is None else -operand
+        elif isinstance(node, ast.BinOp):
+            left, right = value_of(node.left), value_of(node.right)
+            value = None if left is None or right is None else calculated(node.op, left, right)
+        elif isinstance(node, ast.Call) and len(node.args) == 1:
+            argument = value_of(node.args[0])
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            with contextlib.suppress(ArithmeticError, ValueError):
+                value = argument if argument is None else _applied(name, argument)
+        return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+    tree = parse(function.source)
+    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and len(node.targets) == 1]
+    for node in 2 * assigned:  # twice: the walk goes by depth, and not as the lines run
+        target, value = node.targets[0], value_of(node.value)
+        if isinstance(target, ast.Name) and value is not None:
+            known[target.id] = value
+    negated = {id(node.operand) for node in ast.walk(tree) if isinstance(node, ast.UnaryOp)}
+    values = (value_of(node) for node in ast.walk(tree) if id(node) not in negated)
+    yield from (value for value in values if value is not None)
+    yield from _plain_numbers(list(known.values()))
+    yield from _plain_numbers([bare(parameter.default) for parameter in function.parameters])
+
+
+def _applied(name: str, argument: float) -> float:
+    function = MATHEMATICS.get(name)
+    return argument if function is None else function(argument)
+
+
+def _plain_numbers(value: Any) -> Iterator[int | float]:
+    """Numbers in nested plain data; floats may be written as text, as `kernels.value_to_json` does."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _plain_numbers(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _plain_numbers(float(item) if key == "float" else item)
+
+
+def _is_float32(number: float) -> bool:
+    return math.isfinite(number) and abs(number) <= 3e38
+
+
+def _as_bits(number: float) -> Iterator[float]:
+    """The float32 with the bits of a whole number, in all of it or in either half."""
+    if not isinstance(number, int) or not 256 <= abs(number) < 1 << 32:
+        return
+    small = number < 1 << 16
+    for bits in (number << 16, 0x3FC00000 | number) if small else (number % (1 << 32),):
+        value = struct.unpack("<f", struct.pack("<I", bits % (1 << 32)))[0]
+        if math.isfinite(value):
+            yield value
+
+
+def _derived(number: float) -> Iterator[float]:
+    """Values whose square, root, logarithm, exponential or reciprocal is this number."""
+    ways: tuple[Callable[[float], float], ...] = (
+        lambda it: math.sqrt(abs(it)),
+        lambda it: it * it,
+        lambda it: math.log(abs(it)),
+        lambda it: math.log2(abs(it)),
+        lambda it: math.exp(min(it, 80.0)),
+        lambda it: math.exp2(min(it, 120.0)),
+        lambda it: 1.0 / it,
+    )
+    for way in ways:
+        try:
+            yield way(number)
+        except (ValueError, ZeroDivisionError):
+            continue
+
+
+def groups(numbers: Numbers, largest: float) -> list[tuple[float, ...]]:
+    """The numbers as floats, those of like size together: a huge one hides what is wrong with small ones."""
+    bounds = (0.0, ORDINARY * largest, FAR * largest, math.inf)
+    found = numbers.floats()
+    split = [tuple(it for it in found if low <= abs(it) < high) for low, high in itertools.pairwise(bounds)]
+    return [group for group in split if group]
+
+
+def plant(
+    tensors: Sequence[torch.Tensor],
+    floats: tuple[float, ...],
+    numbers: Numbers,
+    generator: torch.Generator,
+    *,
+    rows: bool,
+    anywhere: bool,
+) -> None:
+    """Write the numbers, and their neighbours in its dtype, at random places of each tensor.
+
+    `rows`: some rows are filled with one number, one is put in order, one in reverse. Tensors of one shape get equal
+    and opposite elements here and there. Whole numbers go where others like them are: within the range of a tensor
+    whose elements are in no order; `anywhere`: beyond, too, and to the ends of the dtype.
+    """
+    ready = [it for it in tensors if is_plain(it) and it.numel() and 0 not in it.stride()]
+    free = [torch.ones(it.numel(), dtype=torch.bool) for it in ready]  # nothing that is planted is overwritten
+    real = [i for i, it in enumerate(ready) if it.is_floating_point()]
+    for i in real if rows else ():
+        _plant_rows(ready[i], free[i], [value for value in numbers.row_values() if value in floats], generator)
+    for i, j in itertools.combinations(real, 2):
+        one, other = ready[i], ready[j]
+        if one.shape == other.shape:
+            index = _places(one, free[i] & free[j], 2 * RELATED, generator)
+            signs = 1.0 - 2.0 * (torch.arange(len(index[0])) % 2)
+            other[index] = (one[index] * signs.to(one.device)).to(other.dtype)
+            for taken in (free[i], free[j]):
+                taken.view(one.shape)[tuple(at.cpu() for at in index)] = False
+    for tensor, left in zip(ready, free):
+        if tensor.is_floating_point():
+            wanted = torch.tensor(floats, dtype=torch.float64).to(tensor.dtype)
+            down, up = (torch.nextafter(wanted, torch.full_like(wanted, way)) for way in (-math.inf, math.inf))
+            _scatter(tensor, left, torch.stack([wanted, up, down]).reshape(-1), generator)
+        elif tensor.dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
+            flat, ends = tensor.reshape(-1), torch.iinfo(tensor.dtype)
+            low, high = (ends.min, ends.max) if anywhere else (int(flat.min()), int(flat.max()))
+            if bool((flat.diff() < 0).any()):  # in order they are offsets or positions
+                wholes = [*((ends.min, ends.max) if anywhere else ()), *numbers.wholes()]
+                chosen = [number for number in wholes if low <= number <= high]
+                _scatter(tensor, left, torch.tensor(chosen, dtype=tensor.dtype), generator)
+
+
+def _plant_rows(tensor: torch.Tensor, free: torch.Tensor, filled: list[float], generator: torch.Generator) -> None:
+    """One of its own elements, and these numbers, fill a row each; two rows are put in order, two equal others."""
+    if tensor.dim() < 2 or tensor.shape[0] < 2 * (len(filled) + 3):
+        return
+    tensor[1].copy_(tensor[0])
+    tensor[-1].copy_(tensor[-2])
+    inner = torch.randperm(tensor.shape[0] - 4, generator=generator) + 2  # not those that were made equal
+    chosen = inner[: len(filled) + 3].tolist()
+    lines = [tensor[(row, *(0 for _ in tensor.shape[1:-1]))] for row in chosen]
+    if len(lines) < 3:
+        return
+    lines[0].copy_(lines[0].sort().values)
+    lines[1].copy_(lines[1].sort(descending=True).values)
+    for line, value in zip(lines[2:], [float(lines[2][0]), *filled]):
+        line.fill_(value)
+    free.view(tensor.shape[0], -1)[[0, 1, *chosen, -2, -1]] = False
+
+
+def _scatter(tensor: torch.Tensor, free: torch.Tensor, wanted: torch.Tensor, generator: torch.Generator) -> None:
+    """At random free places, at most half of them; the first of `wanted` first."""
+    wanted = wanted[torch.isfinite(wanted.double())][: max(1, tensor.numel() // 2)]
+    index = _places(tensor, free, len(wanted), generator)
+    tensor[index] = wanted[: len(index[0])].to(tensor.device)
+
+
+def _places(
+    tensor: torch.Tensor, free: torch.Tensor, count: int, generator: torch.Generator
+) -> tuple[torch.Tensor, ...]:
+    left = free.nonzero().flatten()
+    chosen = left[torch.randperm(len(left), generator=generator)[:count]]
+    return tuple(index.to(tensor.device) for index in torch.unravel_index(chosen, tensor.shape))

@@ -1,0 +1,120 @@
+"""The float64 truth: the reference run with every float lifted to float64.
+
+`.double()` is not enough: a module may cast inside (`x.float()`), or make float32 constants. A dispatch mode lifts
+those, too. Where an operator has no float64 version, or a module looks at bits, `run_lifted` returns None. Then the
+reference in its own precision has to serve, and the caller has to say so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from triton_agent.tools.dispatch_modes import UncompiledMode
+from triton_agent.tools.graph.module_attributes import beside_classes
+from triton_agent.tools.reference.index_bounds import refusing_on_gpu
+from triton_agent.tools.truth.random_rounding import Moved
+
+LIFTED = {
+    **dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64),
+    **dict.fromkeys((torch.complex64, torch.complex32), torch.complex128),
+}
+"""What stands for each lower dtype; a complex number is two floats."""
+
+
+class Lift(UncompiledMode):  # type: ignore[no-untyped-call]
+    """Turn every request for a lower float into one for float64."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if kwargs.get("dtype") in LIFTED:
+            kwargs["dtype"] = LIFTED[kwargs["dtype"]]
+        args = tuple(LIFTED.get(arg, arg) if isinstance(arg, torch.dtype) else arg for arg in args)
+        if func is torch.ops.aten.lift_fresh.default and args[0].dtype in LIFTED:
+            return func(_lift(args[0]))
+        return func(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def lifting() -> Iterator[None]:
+    """Make floats float64 inside, defaults included."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with Lift(), torch.no_grad():  # type: ignore[no-untyped-call]
+            yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def lift_value(value: Any, seen: dict[int, torch.Tensor] | None = None) -> Any:
+    """Return a float64 copy of nested inputs; one tensor that is there twice stays one tensor."""
+    seen = {} if seen is None else seen
+    if isinstance(value, torch.Tensor):
+        if id(value) not in seen:
+            seen[id(value)] = _double(value.detach())
+        return seen[id(value)]
+    if isinstance(value, (list, tuple)):
+        return type(value)(lift_value(item, seen) for item in value)
+    if isinstance(value, dict):
+        return {key: lift_value(item, seen) for key, item in value.items()}
+    return value
+
+
+def _double(tensor: torch.Tensor) -> torch.Tensor:
+    return _lift(tensor).clone()
+
+
+def _lift(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.is_complex():
+        return tensor.to(torch.complex128)
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def _lift_attributes(model: torch.nn.Module) -> None:
+    """Lift tensors that modules hold as plain attributes, which `double` leaves alone."""
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if isinstance(value, torch.Tensor) and value.dtype in LIFTED:
+                vars(module)[name] = _lift(value)
+
+
+@contextlib.contextmanager
+def _beside_lifted(model: torch.nn.Module) -> Iterator[None]:
+    """Make tensors at the top level of the problem's file float64 inside."""
+    before = [(space, name, space[name]) for space, name in beside_classes(model)]
+    try:
+        for space, name, value in before:
+            space[name] = _double(value.detach())
+        yield
+    finally:
+        for space, name, value in before:
+            space[name] = value
+
+
+def run_lifted(
+    model: torch.nn.Module, args: list[Any], *, nudge: Moved | None = None
+) -> tuple[Any, torch.nn.Module] | None:
+    """Return the outputs in float64 and the lifted module after the call; None where it cannot be lifted."""
+    try:
+        with lifting():
+            # `double` leaves complex parameters alone.
+            exact = copy.deepcopy(model)._apply(_lift)  # type: ignore[no-untyped-call]
+            _lift_attributes(exact)
+            inputs = lift_value(args)
+            if nudge is not None:
+                inputs = nudge(inputs)
+                for parameter in exact.parameters():
+                    parameter.copy_(nudge(parameter.detach()))
+            with (
+                _beside_lifted(exact),
+                refusing_on_gpu(inputs),
+                nudge.arithmetic() if nudge is not None else contextlib.nullcontext(),
+            ):
+                return exact(*inputs), exact
+    except (RuntimeError, TypeError, ValueError, AssertionError, AttributeError, LookupError):
+        return None
