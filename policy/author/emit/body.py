@@ -20,7 +20,7 @@ from triton_agent.policy.author.ir.sizes import Size, is_constant, product, time
 from triton_agent.policy.author.plan.indexing import Axis, Index, Lookup, Piece
 from triton_agent.policy.author.plan.kernel_graph import Guard, Node
 from triton_agent.policy.author.plan.kernel_plan import Kernel
-from triton_agent.policy.author.plan.skipped_loads import TOGETHER, Coarse, Sparing, beside
+from triton_agent.policy.author.plan.skipped_loads import TOGETHER, GroupCondition, SkippedLoads, beside
 from triton_agent.policy.author.plan.tiling import Dimension, depends_on
 
 INDENT = "    "
@@ -96,7 +96,7 @@ class Body:
         self._dtype_of = dtypes
         self._dimension_of = {axis: dimension for dimension in dimensions for axis in dimension.axes}
         self._uses = self._count_uses()
-        self._sparing = Sparing(kernel)
+        self._skipped_loads = SkippedLoads(kernel)
         self.helpers: set[str] = set()
         self.raw = False
         """True if loads keep the dtype that is stored, as the matrix unit wants them."""
@@ -415,7 +415,7 @@ class Body:
         pointer = self.pointers.get(node) or self.arguments.pointer(found.tensor, self._tensor_name(found.tensor))
         at = self.index(found.index, self._tensor_name(found.tensor))
         address = pointer if at.text == "0" else f"{pointer} + {at.text}"
-        mask = self._joined([self.mask(self.along(node), found.guards), *self._spared(node)])
+        mask = self._joined([self.mask(self.along(node), found.guards), *self._needed_where(node)])
         if found.guards and not found.index.lookups():
             # A mask has the shape of the addresses, also along dimensions that only a guard varies along.
             for name in sorted(self.along(node) - self._names_of(found.index.axes())):
@@ -431,20 +431,20 @@ class Body:
         stored = self._dtype_of(found.tensor)
         return made if stored == found.dtype or self.raw else _cast(made, found.dtype)
 
-    def _spared(self, load: int) -> list[str]:
+    def _needed_where(self, load: int) -> list[str]:
         """Conditions without which nobody asks for what is loaded."""
         if self.kernel.kind == "product":
             return []
         axis, found = beside(self.kernel, load), []
-        for condition, wanted in self._sparing.conditions(load):
+        for condition, wanted in self._skipped_loads.conditions(load):
             if axis is None or axis not in self.varies[condition]:
                 found.append(f"{'' if wanted else '~'}{self.named(condition)}")
             elif self._dimension_of[axis].axes == (axis,):
-                found.append(self._coarse(axis).text(condition, wanted) or "")
+                found.append(self._group_condition(axis).text(condition, wanted) or "")
         return found
 
-    def _coarse(self, axis: Axis) -> Coarse:
-        return Coarse(
+    def _group_condition(self, axis: Axis) -> GroupCondition:
+        return GroupCondition(
             self.kernel,
             axis,
             lambda: self._group(axis),

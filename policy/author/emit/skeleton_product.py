@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.emit.arguments import Arguments
 from triton_agent.policy.author.emit.body import INDENT, Place, Text
 from triton_agent.policy.author.emit.skeleton import (
@@ -23,7 +24,8 @@ from triton_agent.policy.author.emit.skeleton import (
     BlockSize,
     GridEntry,
     KernelText,
-    Setting,
+    body_of,
+    needs_int64,
     program_id,
     store,
     stores,
@@ -47,15 +49,15 @@ _OWN_WORDS = (
 """Variables of the skeleton, which nothing else in a kernel may be called."""
 
 
-def write(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> KernelText:
-    return _Product(kernel, setting, name, comment).text()
+def write(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> KernelText:
+    return _Product(kernel, drafting, name, comment).text()
 
 
 class _Product:
-    def __init__(self, kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> None:
-        self.kernel, self.setting, self.name, self.comment = kernel, setting, name, comment
-        self.width = setting.program.width
-        self.facts = facts = ProductFacts(kernel, setting)
+    def __init__(self, kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> None:
+        self.kernel, self.drafting, self.name, self.comment = kernel, drafting, name, comment
+        self.width = drafting.width
+        self.facts = facts = ProductFacts(kernel, drafting)
         self.tiles = facts.tiles
         self.m, self.n, self.k, self.batch = facts.m, facts.n, facts.k, facts.batch
         self.first_batch = bool(kernel.batch) and max(self.batch.size(self.width)) > MOST_ASIDE
@@ -68,7 +70,7 @@ class _Product:
         if kernel.part is not None:
             self.arguments.names.new("part")
             dimensions = (*dimensions, Dimension(name="part", plural="parts", axes=(kernel.part,)))
-        self.body = setting.body(kernel, self.arguments, dimensions)
+        self.body = body_of(drafting, kernel, self.arguments, dimensions)
         self.body.fillers = {i: 0.0 for i, node in enumerate(kernel.nodes) if node.kind == "load"}
 
     # -- text ------------------------------------------------------------------------------------------------------
@@ -146,14 +148,16 @@ class _Product:
         loop = f"for {count} in tl.range(tl.program_id(0), {last}, tl.num_programs(0), flatten=DESCRIBED):"
         with body.loop(loop, "m", "n", "batch"):
             if self.kernel.batch:
-                body.line(f"batch = program // tiles{'.to(tl.int64)' if self.setting.needs_int64(self.kernel) else ''}")
+                body.line(
+                    f"batch = program // tiles{'.to(tl.int64)' if needs_int64(self.drafting, self.kernel) else ''}"
+                )
                 body.line("tile = program % tiles")
             self._tile_position("tile")
             self._inner_loop()
             self._results_stored(results)
 
     def _tile_position(self, tile: str) -> None:
-        body, wide = self.body, self.setting.needs_int64(self.kernel)
+        body, wide = self.body, needs_int64(self.drafting, self.kernel)
         if self._is_grouped():
             body.comment(
                 f"Tiles are taken in groups of {GROUP} rows of tiles, so that neighbours share what they read."
@@ -239,7 +243,7 @@ class _Product:
 
     def _given(self, matrix: Matrix) -> str:
         """The argument that is its descriptor or points to it."""
-        return self.arguments.matrix(matrix, self.setting.tensor_name(matrix.value))
+        return self.arguments.matrix(matrix, self.drafting.host.tensor_name(matrix.value))
 
     def _corner(self, matrix: Matrix) -> str:
         """Where its tile begins."""
@@ -255,10 +259,10 @@ class _Product:
         body.replaced |= {dot: Text(name) for dot, name in zip(self.facts.dots, ACCUMULATORS)}
         for position, root in enumerate(self.kernel.roots):
             if position not in described:
-                stores(body, self.setting, [position])
+                stores(body, self.drafting, [position])
                 continue
             matrix, made = described[position], body.named(root.node)
-            by_pointers = store(body, root, self.setting.tensor_name(root.value), self._given(matrix), made)
+            by_pointers = store(body, root, self.drafting.host.tensor_name(root.value), self._given(matrix), made)
             body.line("if DESCRIBED:")
             tile = made if matrix.batch is None else f"{made}.reshape({', '.join(['1', *matrix.block])})"
             body.line(f"{INDENT}{self._given(matrix)}.store([{self._corner(matrix)}], {tile})")
@@ -285,9 +289,9 @@ class _Product:
     def _precision(self) -> str:
         if self.facts.half:
             return ""
-        if self.setting.allow_tf32:
+        if self.drafting.brief.allow_tf32:
             return ', input_precision="tf32"'
-        return f', input_precision="{self.setting.float32_products}"'
+        return f', input_precision="{self.drafting.float32_products}"'
 
     def _mask(self, dimensions: frozenset[str]) -> str:
         suffixes = self.body.place.suffixes

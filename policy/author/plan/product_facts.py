@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from triton_agent.policy.author.emit.skeleton import Setting
+from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.ir.program import HALF, ITEM_BYTES, Number
 from triton_agent.policy.author.ir.sizes import power_of_two
 from triton_agent.policy.author.plan.choice import Tiles
@@ -27,9 +27,9 @@ _BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 class ProductFacts:
     """Of one kernel."""
 
-    def __init__(self, kernel: Kernel, setting: Setting) -> None:
-        self.kernel, self.setting = kernel, setting
-        self.width = setting.program.width
+    def __init__(self, kernel: Kernel, drafting: Drafting) -> None:
+        self.kernel, self.drafting = kernel, drafting
+        self.width = drafting.width
         self.dots = [i for i in sorted(kernel.live()) if kernel.nodes[i].kind == "dot"]
         """One, or two of the same rows."""
         self.dot = self.dots[0]
@@ -54,7 +54,7 @@ class ProductFacts:
         while isinstance(argument, int):
             node = self.kernel.nodes[argument]
             if node.kind == "load":
-                return self.setting.dtype_of(node.tensor)
+                return self.drafting.dtype_of(node.tensor)
             if node.kind != "choose" and not (node.kind == "point" and node.function == "cast"):
                 return None
             argument = node.arguments[0]
@@ -62,7 +62,7 @@ class ProductFacts:
 
     def _tiles(self) -> Tiles:
         """As wanted; else the most promising ones, which the others stay beside as alternatives."""
-        wanted = self.setting.tiles
+        wanted = self.drafting.tiles
         best = self.alternatives[0]
         return Tiles(
             rows=wanted.rows or best.rows,
@@ -86,22 +86,22 @@ class ProductFacts:
     def _ranked(self, twins: int) -> list[Tiles]:
         m, n, k = (d.size(self.width)[0] for d in (self.m, self.n, self.k))
         copies = self.batch.size(self.width)[0] * (1 if self.kernel.part is None else self.kernel.part.size[0])
-        setting = self.setting
+        drafting = self.drafting
         return ranked(
             m,
             n * twins,
             k,
             copies,
             half=self.half,
-            on_cuda=setting.on_cuda,
-            warpgroups=setting.warpgroups,
+            on_cuda=drafting.on_cuda,
+            warpgroups=drafting.warpgroups,
             scattered=self._is_scattered(),
-            shared_limit_bytes=setting.shared_bytes,
+            shared_limit_bytes=drafting.brief.hardware.shared_bytes,
             item_bytes=self._item_bytes(),
             follow_up=self._follow_up(),
-            describable=bool(self.operands) and setting.warpgroups,
+            describable=bool(self.operands) and drafting.warpgroups,
             # In the interpreter a program takes as long whatever its tile.
-            processors=1 if setting.interpreted else setting.processors,
+            processors=1 if drafting.interpreted else drafting.brief.hardware.processors,
         )
 
     def _item_bytes(self) -> tuple[int, int]:
@@ -123,7 +123,7 @@ class ProductFacts:
             waiting += node.inputs
             axes = node.index.axes() if node.kind == "load" and node.index is not None else set()
             if axes & reduced and axes - reduced:
-                total += ITEM_BYTES[self.setting.dtype_of(node.tensor)]
+                total += ITEM_BYTES[self.drafting.dtype_of(node.tensor)]
         return max(least, total)
 
     def _operands(self) -> dict[int, Matrix]:
@@ -149,7 +149,7 @@ class ProductFacts:
         node = self.kernel.nodes[self.source(argument)]
         if node.kind != "load" or node.index is None or node.guards:
             return None
-        item_bytes = _BYTES[self.setting.dtype_of(node.tensor)]
+        item_bytes = _BYTES[self.drafting.dtype_of(node.tensor)]
         return matrix_of(node.tensor, node.index, own, self.k, item_bytes, self.batch)
 
     def results(self) -> dict[int, Matrix]:
@@ -161,8 +161,8 @@ class ProductFacts:
             side = max(SMALLEST, power_of_two(self.side.size(self.width)[0]))
             room -= shared_bytes(replace(tiles, inner=side, stages=1))
         for position, root in enumerate(self.kernel.roots):
-            item_bytes = _BYTES.get(self.setting.dtype_of(root.value))
-            if not tiles.described or item_bytes is None or root.value in self.setting.in_place:
+            item_bytes = _BYTES.get(self.drafting.dtype_of(root.value))
+            if not tiles.described or item_bytes is None or root.value in self.drafting.host.in_place:
                 continue
             matrix = matrix_of(root.value, root.index, self.m, self.n, item_bytes, self.batch)
             room -= tiles.rows * tiles.columns * item_bytes

@@ -40,13 +40,19 @@ from triton_agent.tools.graph.graph import Reference, TensorMeta
 Rule = Callable[["Builder", "Call"], "str | Sequence[str | None]"]
 
 RULES: dict[str, Rule] = {}
+COMPLEX_RULES: dict[str, Rule] = {}
+"""For operators whose complex form has a rule beside the one for real numbers."""
 
 
-def lowers(*operators: str) -> Callable[[Rule], Rule]:
-    """Register a rule for operators, named without `aten.`."""
+def lowers(*operators: str, when_complex: bool = False) -> Callable[[Rule], Rule]:
+    """Register the rule for operators, named without `aten.`, or the one for their complex form."""
+    table = COMPLEX_RULES if when_complex else RULES
 
     def register(rule: Rule) -> Rule:
-        RULES.update({f"aten.{operator}": rule for operator in operators})
+        for name in (f"aten.{operator}" for operator in operators):
+            if name in table:
+                raise ValueError(f"{name} has two rules: {table[name].__module__} and {rule.__module__}")
+            table[name] = rule
         return rule
 
     return register

@@ -1,11 +1,18 @@
-"""Kernels that differ in names only, written once: the layers of a stack, the steps of a loop."""
+"""What the methods of one file share: the model's text, names of kernels, kernels already written, constants.
+
+Kernels that differ in names only are written once: the layers of a stack, the steps of a loop.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 
+from triton_agent.policy.author.emit.arguments import Names
+from triton_agent.policy.author.emit.constructor import ModelText
 from triton_agent.policy.author.emit.kernel_text import KernelText
+from triton_agent.policy.author.plan.descriptors import HOST_FUNCTIONS
 
 _ASSIGNED = re.compile(r"^\s*(\w+)(?: [-+*]?)?= |^\s*for (\w+) in ", re.MULTILINE)
 _WORD = re.compile(r"(?<![\w.\"])[A-Za-z_]\w*")
@@ -35,7 +42,7 @@ def anonymous(kernel: KernelText) -> tuple[str, ...]:
     return (body, *order, *map(str, counts), *kernel.functions)
 
 
-class Written:
+class WrittenKernels:
     """The kernels of a file so far."""
 
     def __init__(self) -> None:
@@ -55,3 +62,43 @@ class Written:
             return kernel
         blocks = {name: kernel.blocks[own] for name, own in zip(first.blocks, kernel.blocks)}
         return dataclasses.replace(kernel, name=first.name, lines=first.lines, blocks=blocks, repeats=True)
+
+
+class Constants:
+    """Tensors of a few known numbers, by what makes them; those of all methods together."""
+
+    def __init__(self, source: str) -> None:
+        """`source`: the reference's text, whose names stay free."""
+        self._source = source
+        self.made: dict[str, str] = {}
+        """Text that makes one -> the attribute that holds it."""
+
+    def name_of(self, made: str) -> str:
+        if made not in self.made:
+            names = (f"constant{i or ''}" for i in itertools.count())
+            self.made[made] = next(n for n in names if n not in self.made.values() and f".{n}" not in self._source)
+        return self.made[made]
+
+    def statements(self) -> list[str]:
+        return [f"self.register_buffer({n!r}, {made}, persistent=False)" for made, n in self.made.items()]
+
+
+class FileParts:
+    """One file while it is being written."""
+
+    def __init__(self, model: ModelText, source: str) -> None:
+        """`source`: the reference's text."""
+        self.model = model
+        self.names = Names({"ModelNew", "nn", *HOST_FUNCTIONS})
+        """Of kernels."""
+        self.kernels = WrittenKernels()
+        self.constants = Constants(source)
+
+    def state(self) -> tuple[frozenset[str], dict[tuple[str, ...], KernelText]]:
+        return self.names.state(), self.kernels.state()
+
+    def back_to(self, state: tuple[frozenset[str], dict[tuple[str, ...], KernelText]]) -> None:
+        """Forget the names and kernels of an attempt that failed."""
+        names, kernels = state
+        self.names.back_to(names)
+        self.kernels.back_to(kernels)
