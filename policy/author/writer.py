@@ -13,7 +13,7 @@ from triton_agent.policy.author.brief import Answer, BeyondAuthor, Brief
 from triton_agent.policy.author.drafting import Drafting, HostNames
 from triton_agent.policy.author.emit import skeleton_points, skeleton_product, skeleton_rows
 from triton_agent.policy.author.emit.constructor import ModelText, tree_of_parameters
-from triton_agent.policy.author.emit.file_parts import FileParts
+from triton_agent.policy.author.emit.file_parts import LAID_OUT, LAYING_OUT, FileParts
 from triton_agent.policy.author.emit.forward import Forward
 from triton_agent.policy.author.emit.kernel_text import KernelText
 from triton_agent.policy.author.emit.line_breaking import formatted, wrapped
@@ -194,7 +194,7 @@ def _drafted(drafting: Drafting, file: FileParts, method: str) -> Draft:
         kernels=tuple(written),
         lines=tuple(forward.text(method, outputs, contiguous)),
         limits=tuple(dict.fromkeys([*program.limits, *forward.limits, *guessed])),
-        statements=tuple(file.constants.statements()),
+        statements=tuple(file.statements()),
         of_the_file=tuple(forward.of_the_file),
     )
 
@@ -370,6 +370,8 @@ def _file(brief: Brief, model: ModelText, drafts: Sequence[Draft]) -> str:
     if any(kernel.arguments.matrices for kernel in kernels):
         for function_lines in HOST_FUNCTIONS.values():
             lines += ["", *function_lines, ""]
+    if any(line.endswith(f"{LAID_OUT} = {{}}") for line in more):
+        lines += ["", *LAYING_OUT, ""]
     for helper in helpers:
         lines += ["", *helper.splitlines(), ""]
     lines += ["", header, *constructor]

@@ -12,6 +12,7 @@ import re
 from triton_agent.policy.author.emit.arguments import Names
 from triton_agent.policy.author.emit.constructor import ModelText
 from triton_agent.policy.author.emit.kernel_text import KernelText
+from triton_agent.policy.author.ir.torch_calls import BY_TAPS
 from triton_agent.policy.author.plan.descriptors import HOST_FUNCTIONS
 
 _ASSIGNED = re.compile(r"^\s*(\w+)(?: [-+*]?)?= |^\s*for (\w+) in ", re.MULTILINE)
@@ -83,16 +84,36 @@ class Constants:
         return [f"self.register_buffer({n!r}, {made}, persistent=False)" for made, n in self.made.items()]
 
 
+LAID_OUT = "laid_out_weights"
+LAYING_OUT = (
+    f"def {BY_TAPS}(module, name, weight):",
+    '    """Return a convolution\'s weight as [out, *taps, in]; it is laid out again when the parameter changes."""',
+    "    made_of = (weight.data_ptr(), weight._version, weight.device, weight.dtype)",
+    f"    known = module.{LAID_OUT}.get(name)",
+    "    if known is None or known[0] != made_of:",
+    "        order = (0, *range(2, weight.dim()), 1)",
+    f"        known = module.{LAID_OUT}[name] = (made_of, weight.detach().permute(order).contiguous())",
+    "    return known[1]",
+)
+"""What a file defines on the host where convolutions read weights in another order than torch keeps them."""
+
+
 class FileParts:
     """One file while it is being written."""
 
     def __init__(self, model: ModelText, source: str) -> None:
         """`source`: the reference's text."""
         self.model = model
-        self.names = Names({"ModelNew", "nn", *HOST_FUNCTIONS})
+        self.names = Names({"ModelNew", "nn", BY_TAPS, *HOST_FUNCTIONS})
         """Of kernels."""
         self.kernels = WrittenKernels()
         self.constants = Constants(source)
+        self.lays_out = False
+        """True if a method lays out weights once for all calls."""
+
+    def statements(self) -> list[str]:
+        """Return what the constructor has to do beside what the reference's does."""
+        return [*self.constants.statements(), *([f"self.{LAID_OUT} = {{}}"] if self.lays_out else [])]
 
     def state(self) -> tuple[frozenset[str], dict[tuple[str, ...], KernelText]]:
         return self.names.state(), self.kernels.state()

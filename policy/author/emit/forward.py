@@ -21,7 +21,7 @@ from triton_agent.policy.author.ir.sizes import (
     is_constant,
     number_expression,
 )
-from triton_agent.policy.author.ir.torch_calls import TorchCall
+from triton_agent.policy.author.ir.torch_calls import BY_TAPS, TorchCall
 from triton_agent.policy.author.plan.descriptors import DESCRIBED, PROCESSORS
 from triton_agent.tools.graph.module_attributes import OF_THE_FILE, HeldTensor
 
@@ -51,6 +51,7 @@ class Forward:
     """Writes one method. Names of tensors and sizes are decided first, since the kernels use them too."""
 
     def __init__(self, drafting: Drafting, file: FileParts) -> None:
+        self.file = file
         self.graph, self.program, self.constants = drafting.graph, drafting.program, file.constants
         self.names = Names({"self", "nn", "out", "grid"})
         self.host = drafting.host
@@ -379,6 +380,9 @@ class Forward:
 
     def call_torch(self, value: Value) -> None:
         """An operator that stays an operator of torch."""
+        if value.function == BY_TAPS:
+            self._lay_out_weight(value)
+            return
         call: TorchCall = value.detail
         operands = [self.view_text(operand) for operand in value.inputs]
         for place in call.overwritten:
@@ -407,6 +411,12 @@ class Forward:
         results = [f"{name}[{k}]" if call.listed else name for k in range(own)]
         self._results[value.name] = [*results, *(operands[place] for place in call.overwritten)]
         self._take_result(value, value, 0)
+
+    def _lay_out_weight(self, value: Value) -> None:
+        name, own = self.names.new(value.hint), self.texts[value.inputs[0]]
+        self.file.lays_out = True
+        self.line(f'{name} = {BY_TAPS}(self, "{own.removeprefix("self.")}", {own})')
+        self.texts[value.name] = name
 
     def torch_output(self, value: Value) -> None:
         """A further output of an operator that has several."""

@@ -43,8 +43,8 @@ GROUP = 8
 """Rows of tiles that are worked through together."""
 ACCUMULATORS = ("accumulator", "accumulator2")
 _OWN_WORDS = (
-    *("program", "start", *ACCUMULATORS, "span", "last", "tile", "tiles", "tiles_n", "tile_m", "tile_n"),
-    *("first_tile", "group_rows", "DESCRIBED"),
+    *("program", "start", "step", "tap", "taps", "blocks", *ACCUMULATORS, "span", "last"),
+    *("tile", "tiles", "tiles_n", "tile_m", "tile_n", "first_tile", "group_rows", "DESCRIBED"),
 )
 """Variables of the skeleton, which nothing else in a kernel may be called."""
 
@@ -66,11 +66,14 @@ class _Product:
         for word in ("m", "n", "k", "side", "batch", *_OWN_WORDS):
             self.arguments.names.new(word)
         dimensions = (self.m, self.n, self.k, *((self.batch,) if kernel.batch else ()))
+        dimensions += (facts.taps,) if facts.by_taps else ()
         dimensions += (facts.side,) if kernel.side else ()
         if kernel.part is not None:
             self.arguments.names.new("part")
             dimensions = (*dimensions, Dimension(name="part", plural="parts", axes=(kernel.part,)))
         self.body = body_of(drafting, kernel, self.arguments, dimensions)
+        if facts.by_taps:
+            self.body.apart = ("m", "n", "tap")
         self.body.fillers = {i: 0.0 for i, node in enumerate(kernel.nodes) if node.kind == "load"}
 
     # -- text ------------------------------------------------------------------------------------------------------
@@ -185,14 +188,21 @@ class _Product:
         body, sums = self.body, dict(zip(self.facts.dots, ACCUMULATORS))
         for name in sums.values():
             body.line(f"{name} = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)")
-        begin, end = "0", self.limits["k"]
+        begin, end, step = "0", self.limits["k"], "BLOCK_K"
+        if self.facts.by_taps:
+            # One loop over all steps of all taps: the loads of the next tap begin while this one is multiplied.
+            body.line(f"blocks = tl.cdiv({end}, BLOCK_K)")
+            end, step = f"{body.size(self.facts.taps.size(self.width), 'taps')} * blocks", "1"
         if self.kernel.part is not None:
             body.line("part = tl.program_id(2)")
-            body.line(f"span = tl.cdiv({end}, {self.kernel.part.size[0]} * BLOCK_K) * BLOCK_K")
+            body.line(f"span = tl.cdiv({end}, {self.kernel.part.size[0]} * {step}) * {step}".removesuffix(" * 1"))
             body.line(f"last = tl.minimum((part + 1) * span, {end})")
             begin, end = "part * span", "last"
-        dimensions = () if self.tiles.described else ("k",)
-        with body.loop(f"for start in range({begin}, {end}, BLOCK_K):", *dimensions):
+        dimensions: tuple[str, ...] = () if self.tiles.described else ("k",)
+        header = f"for start in range({begin}, {end}, BLOCK_K):"
+        if self.facts.by_taps:
+            header, dimensions = f"for step in range({begin}, {end}):", ("k", "tap")
+        with body.loop(header, *dimensions):
             operands = self._described_or_not() if self.tiles.described else self._pointed_at()
             for dot, name in sums.items():
                 left, right = operands[dot]
@@ -215,7 +225,11 @@ class _Product:
 
     def _pointed_at(self) -> dict[int, tuple[str, str]]:
         """The operands of each product, loaded element by element."""
-        self.body.line("k = start + tl.arange(0, BLOCK_K)")
+        if self.facts.by_taps:
+            self.body.line("tap = step // blocks")
+            self.body.line("k = step % blocks * BLOCK_K + tl.arange(0, BLOCK_K)")
+        else:
+            self.body.line("k = start + tl.arange(0, BLOCK_K)")
         found = {}
         for dot in self.facts.dots:
             left, right = self.kernel.nodes[dot].arguments[:2]
@@ -289,7 +303,7 @@ class _Product:
     def _precision(self) -> str:
         if self.facts.half:
             return ""
-        if self.drafting.brief.allow_tf32:
+        if self.facts.tf32:
             return ', input_precision="tf32"'
         return f', input_precision="{self.drafting.float32_products}"'
 

@@ -160,8 +160,9 @@ class KernelGraph:
     def _point(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
         arguments = tuple(self._operand(operand, value.shape, at, guards) for operand in value.operands)
         dtype = register_dtype(value.dtype)
-        if value.function == "cast" and isinstance(arguments[0], int) and self.nodes[arguments[0]].dtype == dtype:
-            return arguments[0]
+        source = arguments[0]
+        if value.function in ("cast", "copy") and isinstance(source, int) and self.nodes[source].dtype == dtype:
+            return source
         return self.add(Node(kind="point", function=value.function, arguments=arguments, dtype=dtype, hint=value.hint))
 
     def _operand(self, operand: Operand, onto: Shape, at: Indices, guards: tuple[Guard, ...]) -> int | Number:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from triton_agent.policy.author.drafting import Drafting
-from triton_agent.policy.author.ir.program import HALF, ITEM_BYTES, Number
-from triton_agent.policy.author.ir.sizes import power_of_two
+from triton_agent.policy.author.ir.program import CONVOLUTION, HALF, ITEM_BYTES, Number
+from triton_agent.policy.author.ir.sizes import is_constant, power_of_two
 from triton_agent.policy.author.plan.choice import Tiles
 from triton_agent.policy.author.plan.descriptors import Matrix, matrix_of
 from triton_agent.policy.author.plan.kernel_plan import Kernel
@@ -35,7 +35,11 @@ class ProductFacts:
         self.dot = self.dots[0]
         self.m = Dimension(name="m", plural="rows", axes=kernel.rows)
         self.n = Dimension(name="n", plural="columns", axes=kernel.columns)
-        self.k = Dimension(name="k", plural="inner", axes=kernel.reduced)
+        self.by_taps = self._is_by_taps()
+        """True if the innermost reduced axis is walked through in blocks, once for each place of the others."""
+        taps, inner = (kernel.reduced[:-1], kernel.reduced[-1:]) if self.by_taps else ((), kernel.reduced)
+        self.k = Dimension(name="k", plural="inner", axes=inner)
+        self.taps = Dimension(name="tap", plural="taps", axes=taps)
         self.side = Dimension(name="side", plural="sides", axes=kernel.side)
         self.batch = Dimension(name="batch", plural="batches", axes=kernel.batch)
         self.half = self.operand_dtype() in HALF
@@ -59,6 +63,25 @@ class ProductFacts:
                 return None
             argument = node.arguments[0]
         return None
+
+    def _is_by_taps(self) -> bool:
+        """Return whether both operands lie contiguously along the innermost of several reduced axes."""
+        if len(self.kernel.reduced) < 2 or self.kernel.side:
+            return False
+        inner = self.kernel.reduced[-1]
+        read = [node.index for node, _ in along_reduced(self.kernel) if node.index is not None]
+        along = [index for index in read if index.axes() & {inner}]
+        beside = all(is_constant(index.coefficient(inner), 1) and not index.lookups() for index in along)
+        return inner.size[0] >= SMALLEST and beside and len(along) == len(read)
+
+    @property
+    def tf32(self) -> bool:
+        """True if float32 is multiplied as TF32: where it is allowed, and where torch does so, too."""
+        drafting = self.drafting
+        values = (drafting.program.values[name] for name in self.kernel.covers)
+        of_convolution = any(value.detail == (CONVOLUTION,) for value in values)
+        by_default = of_convolution and drafting.on_cuda and not drafting.interpreted and not drafting.choice.exact
+        return drafting.brief.allow_tf32 or by_default
 
     def _tiles(self) -> Tiles:
         """As wanted; else the most promising ones, which the others stay beside as alternatives."""
@@ -84,7 +107,7 @@ class ProductFacts:
         return list(dict.fromkeys(found))
 
     def _ranked(self, twins: int) -> list[Tiles]:
-        m, n, k = (d.size(self.width)[0] for d in (self.m, self.n, self.k))
+        m, n, k, taps = (d.size(self.width)[0] for d in (self.m, self.n, self.k, self.taps))
         copies = self.batch.size(self.width)[0] * (1 if self.kernel.part is None else self.kernel.part.size[0])
         drafting = self.drafting
         return ranked(
@@ -92,7 +115,9 @@ class ProductFacts:
             n * twins,
             k,
             copies,
+            taps=taps,
             half=self.half,
+            tf32=self.tf32,
             on_cuda=drafting.on_cuda,
             warpgroups=drafting.warpgroups,
             scattered=self._is_scattered(),
@@ -127,7 +152,7 @@ class ProductFacts:
         return max(least, total)
 
     def _operands(self) -> dict[int, Matrix]:
-        if not self.half or self.kernel.part is not None:
+        if not self.half or self.kernel.part is not None or self.by_taps:
             return {}
         found: dict[int, Matrix | None] = {}
         for dot in self.dots:
@@ -182,6 +207,8 @@ class ProductFacts:
 
     def _is_scattered(self) -> bool:
         """Whether operands are read one by one, as a convolution reads its windows: their addresses take registers."""
+        if self.by_taps:
+            return False
         reduced = set(self.kernel.reduced)
         for node, _ in along_reduced(self.kernel):
             assert node.index is not None

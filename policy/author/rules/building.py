@@ -28,13 +28,14 @@ from triton_agent.policy.author.ir.sizes import (
     Size,
     at_most,
     constant,
+    contiguous_strides,
     is_constant,
     is_spread,
     minus,
     plus,
     product,
 )
-from triton_agent.policy.author.ir.torch_calls import TorchCall
+from triton_agent.policy.author.ir.torch_calls import BY_TAPS, TorchCall
 from triton_agent.tools.graph.graph import Reference, TensorMeta
 
 Rule = Callable[["Builder", "Call"], "str | Sequence[str | None]"]
@@ -262,6 +263,37 @@ class Builder:
         detail = (which,) if which else ()
         return self.emit(
             "point", name, shape=value.shape, dtype=value.dtype, function="cast", detail=detail, hint=value.hint
+        )
+
+    def laid_out(self, name: str, order: Sequence[int]) -> str:
+        """Return a copy that lies in memory with its dimensions in this order, the last one contiguous."""
+        value = self.get(name)
+        if value.dtype not in DTYPES:
+            raise BeyondAuthor(f"no kernels for {value.dtype}")
+        made = self.emit(
+            "point",
+            name,
+            shape=value.shape,
+            dtype=value.dtype,
+            function="copy",
+            detail=tuple(order),
+            hint=value.hint or "laid_out",
+        )
+        strides = contiguous_strides(tuple(value.shape[dim] for dim in order), self.width)
+        self.program.strides[made] = tuple(strides[order.index(dim)] for dim in range(len(order)))
+        self.program.results.add(made)  # stored as it is, not as it is computed
+        return made
+
+    def prepared_by_taps(self, weight: str) -> str:
+        """Return a convolution's weight as [out, *taps, in], which the host lays out once for each parameter."""
+        shape = self.shape(weight)
+        return self.emit(
+            "torch",
+            weight,
+            shape=(shape[0], *shape[2:], shape[1]),
+            dtype=self.get(weight).dtype,
+            function=BY_TAPS,
+            hint="weight",
         )
 
     def full(self, number: Any, shape: Shape, dtype: str) -> str:

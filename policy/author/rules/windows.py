@@ -10,7 +10,7 @@ import dataclasses
 import math
 
 from triton_agent.policy.author.brief import BeyondAuthor
-from triton_agent.policy.author.ir.program import FLOATS, Operand
+from triton_agent.policy.author.ir.program import FLOATS, HALF, VIEWS, Operand
 from triton_agent.policy.author.ir.sizes import (
     Shape,
     Size,
@@ -27,6 +27,8 @@ from triton_agent.policy.author.rules.movement import pad, take
 from triton_agent.policy.author.rules.products import multiply
 from triton_agent.policy.author.rules.upsampling import nearest
 
+FEW_CHANNELS = 16
+"""Below this many channels a tap does not fill a step of the matrix unit, and a step takes several taps."""
 _WORDS = {1: ("length",), 2: ("height", "width"), 3: ("depth", "height", "width")}
 
 
@@ -338,18 +340,21 @@ def _convolution(builder: Builder, call: Call) -> str:
         amounts=spatial(builder, call, "padding", rank),
         counts=call.shape[2:],
     )
+    own = quotient(shape[1], groups)
+    per_channel = is_constant(own, 1) and not is_constant(groups, 1) and call.shape[1] == shape[1]
+    by_taps = not per_channel and own[0] >= FEW_CHANNELS
+    single = all(is_constant(size, 1) for size in (*over.taps, *over.steps))
+    if by_taps and not (single and call.dtype in HALF):
+        name = _channels_last(builder, name, rank)
     if call.plain("transposed", False):
         if builder.library:
             raise BeyondAuthor("a transposed convolution")
         name, weight, over = _turned_round(builder, name, weight, over, groups)
-        taps = builder.shape(weight)
     seen = windows(builder, padded(builder, name, over, builder.number(0.0)), over)
-    if is_constant(groups, 1):
-        made = _as_product(builder, seen, weight, rank, call)
-    elif is_constant(taps[1], 1) and taps[0] == shape[1]:
+    if per_channel:
         made = _per_channel(builder, seen, weight, rank, call)
     else:
-        made = _per_group(builder, seen, weight, rank, groups, call)
+        made = _as_product(builder, seen, weight, rank, groups, call, by_taps=by_taps)
     if call.has("bias"):
         channels = (builder.shape(call.tensor("bias"))[0], *(builder.one() for _ in range(rank)))
         made = builder.point("add", made, builder.reshape(call.tensor("bias"), channels), dtype=call.dtype)
@@ -398,29 +403,46 @@ def _spread_out(builder: Builder, name: str, dim: int, step: Size) -> str:
     return builder.reshape(filled, (*shape[:dim], product((shape[dim], step), builder.width), *shape[dim + 1 :]))
 
 
-def _as_product(builder: Builder, seen: str, weight: str, rank: int, call: Call) -> str:
-    shape, taps = builder.shape(seen), builder.shape(weight)
-    positions, tap_dims = range(2, 2 + rank), range(2 + rank, 2 + 2 * rank)
-    rows = builder.permute(seen, (0, *positions, 1, *tap_dims))
-    inner = product(taps[1:], builder.width)
-    rows = builder.reshape(rows, (product((shape[0], *call.shape[2:]), builder.width), inner))
-    columns = builder.swap(builder.reshape(weight, (taps[0], inner)), 0, 1)
-    made = multiply(builder, rows, columns, call.dtype)
-    made = builder.reshape(made, (shape[0], *call.shape[2:], taps[0]))
-    return builder.permute(made, (0, rank + 1, *range(1, rank + 1)))
+def _channels_last(builder: Builder, name: str, rank: int) -> str:
+    """Return an input of the model with its channels innermost in memory; what kernels store, the planner lays out.
+
+    A matrix unit reads what lies side by side along the inner dimension; where channels do, so does every tap of a
+    window, without a division or a mask for each element. Half precision reads a single tap as well along the pixels.
+    """
+    base = builder.get(name)
+    while base.operation in VIEWS:
+        base = builder.get(base.inputs[0])
+    return builder.laid_out(name, (0, *range(2, rank + 2), 1)) if base.operation in ("source", "torch") else name
 
 
-def _per_group(builder: Builder, seen: str, weight: str, rank: int, groups: Size, call: Call) -> str:
-    """A product for each group of channels."""
+def _weight_by_taps(builder: Builder, weight: str, rank: int) -> str:
+    """Return the weight as [out, *taps, in] in memory: of a parameter it is made once."""
+    value, order = builder.get(weight), (0, *range(2, rank + 2), 1)
+    if all(is_constant(size, 1) for size in value.shape[2:]):
+        return builder.permute(weight, order)
+    if value.operation == "source" and value.function.startswith("p:") and weight not in builder.program.strides:
+        return builder.prepared_by_taps(weight)
+    return builder.permute(builder.laid_out(weight, order), order)
+
+
+def _as_product(builder: Builder, seen: str, weight: str, rank: int, groups: Size, call: Call, *, by_taps: bool) -> str:
+    """One matrix product, or one for each group of channels: pixels by what a window holds, times the weight.
+
+    `by_taps`: tap by tap with the channels of each side by side; else channel by channel, for a few channels.
+    """
     shape, taps = builder.shape(seen), builder.shape(weight)
-    own, made_by = taps[1], quotient(taps[0], groups)
+    own, made_by, inner = taps[1], quotient(taps[0], groups), product(taps[1:], builder.width)
+    pixels = product((shape[0], *call.shape[2:]), builder.width)
     apart = builder.reshape(seen, (shape[0], groups, own, *shape[2:]))
     positions, tap_dims = range(3, 3 + rank), range(3 + rank, 3 + 2 * rank)
-    rows = builder.permute(apart, (1, 0, *positions, 2, *tap_dims))
-    inner = product(taps[1:], builder.width)
-    rows = builder.reshape(rows, (groups, product((shape[0], *call.shape[2:]), builder.width), inner))
-    columns = builder.swap(builder.reshape(weight, (groups, made_by, inner)), 1, 2)
-    made = builder.reshape(multiply(builder, rows, columns, call.dtype), (groups, shape[0], *call.shape[2:], made_by))
+    rows = builder.permute(apart, (1, 0, *positions, *((*tap_dims, 2) if by_taps else (2, *tap_dims))))
+    if by_taps:
+        weight = _weight_by_taps(builder, weight, rank)
+    lead = () if is_constant(groups, 1) else (groups,)
+    rows = builder.reshape(rows, (*lead, pixels, inner))
+    columns = builder.swap(builder.reshape(weight, (*lead, made_by, inner)), -2, -1)
+    made = multiply(builder, rows, columns, call.dtype, of_convolution=True)
+    made = builder.reshape(made, (groups, shape[0], *call.shape[2:], made_by))
     return builder.reshape(builder.permute(made, (1, 0, rank + 2, *range(2, rank + 2))), call.shape)
 
 
