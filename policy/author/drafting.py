@@ -50,6 +50,11 @@ def last_word(text: str) -> str:
     return words[-1] if words else "value"
 
 
+def tf32_convolutions(brief: Brief, choice: Choice) -> bool:
+    """Return whether convolutions of float32 are TF32: as cuDNN's are by default, while a CPU's are exact."""
+    return brief.target.startswith("cuda") and brief.device != "cpu" and not choice.exact
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Drafting:
     """One program on its way to kernels."""
@@ -80,6 +85,10 @@ class Drafting:
     def float32_products(self) -> str:
         """`ieee` or `tf32x3`."""
         return "ieee" if self.choice.exact or not self.on_cuda else "tf32x3"
+
+    @property
+    def tf32_convolutions(self) -> bool:
+        return tf32_convolutions(self.brief, self.choice)
 
     @property
     def interpreted(self) -> bool:

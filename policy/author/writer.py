@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from triton_agent.policy.author.brief import Answer, BeyondAuthor, Brief
-from triton_agent.policy.author.drafting import Drafting, HostNames
+from triton_agent.policy.author.drafting import Drafting, HostNames, tf32_convolutions
 from triton_agent.policy.author.emit import skeleton_points, skeleton_product, skeleton_rows
 from triton_agent.policy.author.emit.constructor import ModelText, tree_of_parameters
 from triton_agent.policy.author.emit.file_parts import LAID_OUT, LAYING_OUT, FileParts
@@ -113,7 +113,14 @@ def _attempted(
     before = file.state()
     for _ in range(len(aligned.nodes) + 2):
         file.back_to(before)
-        program = lower(aligned, left, exact=choice.exact, on_cpu=brief.device == "cpu", library=library)
+        program = lower(
+            aligned,
+            left,
+            exact=choice.exact,
+            on_cpu=brief.device == "cpu",
+            library=library,
+            tf32_convolutions=tf32_convolutions(brief, choice),
+        )
         drafting = Drafting(brief=brief, choice=choice, graph=aligned, program=program, host=HostNames(program))
         try:
             return _drafted(drafting, file, method)

@@ -86,13 +86,16 @@ class Constants:
 
 LAID_OUT = "laid_out_weights"
 LAYING_OUT = (
-    f"def {BY_TAPS}(module, name, weight):",
+    f"def {BY_TAPS}(module, name, weight, tf32=False):",
     '    """Return a convolution\'s weight as [out, *taps, in]; it is laid out again when the parameter changes."""',
     "    made_of = (weight.data_ptr(), weight._version, weight.device, weight.dtype)",
     f"    known = module.{LAID_OUT}.get(name)",
     "    if known is None or known[0] != made_of:",
-    "        order = (0, *range(2, weight.dim()), 1)",
-    f"        known = module.{LAID_OUT}[name] = (made_of, weight.detach().permute(order).contiguous())",
+    "        made = weight.detach().permute(0, *range(2, weight.dim()), 1).contiguous()",
+    "        if tf32:  # to the nearest: the matrix unit cuts off what is left",
+    "            nearest = ((made.view(torch.int32) + 4096) & -8192).view(torch.float32)",
+    "            made = torch.where(made.abs() < 3e38, nearest, made)",
+    f"        known = module.{LAID_OUT}[name] = (made_of, made)",
     "    return known[1]",
 )
 """What a file defines on the host where convolutions read weights in another order than torch keeps them."""

@@ -415,7 +415,8 @@ class Forward:
     def _lay_out_weight(self, value: Value) -> None:
         name, own = self.names.new(value.hint), self.texts[value.inputs[0]]
         self.file.lays_out = True
-        self.line(f'{name} = {BY_TAPS}(self, "{own.removeprefix("self.")}", {own})')
+        rounded = ", tf32=True" if value.detail else ""
+        self.line(f'{name} = {BY_TAPS}(self, "{own.removeprefix("self.")}", {own}{rounded})')
         self.texts[value.name] = name
 
     def torch_output(self, value: Value) -> None:

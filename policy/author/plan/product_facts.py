@@ -80,8 +80,7 @@ class ProductFacts:
         drafting = self.drafting
         values = (drafting.program.values[name] for name in self.kernel.covers)
         of_convolution = any(value.detail == (CONVOLUTION,) for value in values)
-        by_default = of_convolution and drafting.on_cuda and not drafting.interpreted and not drafting.choice.exact
-        return drafting.brief.allow_tf32 or by_default
+        return drafting.brief.allow_tf32 or (of_convolution and drafting.tf32_convolutions)
 
     def _tiles(self) -> Tiles:
         """As wanted; else the most promising ones, which the others stay beside as alternatives."""

@@ -28,14 +28,15 @@ def lower(
     exact: bool = False,
     on_cpu: bool = False,
     library: bool = False,
+    tf32_convolutions: bool = False,
 ) -> Program:
     """The whole call; operators at the given places in the graph stay what they are, for the reasons given.
 
     `exact`: what is computed inside of an operator is not rounded to half precision for the matrix unit. `on_cpu`: the
     reference runs there, so that what torch leaves open is decided as on a CPU. `library`: what torch does far better
-    than any kernel of the author's is left to it.
+    than any kernel of the author's is left to it. `tf32_convolutions`: convolutions of float32 are multiplied as TF32.
     """
-    builder = Builder(graph, exact=exact, on_cpu=on_cpu, library=library)
+    builder = Builder(graph, exact=exact, on_cpu=on_cpu, library=library, tf32_convolutions=tf32_convolutions)
     for node in graph.nodes:
         _lower_node(builder, node, left_to_torch)
     program = builder.program

@@ -29,6 +29,9 @@ from triton_agent.policy.author.rules.upsampling import nearest
 
 FEW_CHANNELS = 16
 """Below this many channels a tap does not fill a step of the matrix unit, and a step takes several taps."""
+COPY_PADS = True
+FEW_RESULTS = 128
+"""Channels up to which a convolution of a single tap in float32 is limited by memory."""
 _WORDS = {1: ("length",), 2: ("height", "width"), 3: ("depth", "height", "width")}
 
 
@@ -343,21 +346,88 @@ def _convolution(builder: Builder, call: Call) -> str:
     own = quotient(shape[1], groups)
     per_channel = is_constant(own, 1) and not is_constant(groups, 1) and call.shape[1] == shape[1]
     by_taps = not per_channel and own[0] >= FEW_CHANNELS
-    single = all(is_constant(size, 1) for size in (*over.taps, *over.steps))
-    if by_taps and not (single and call.dtype in HALF):
-        name = _channels_last(builder, name, rank)
     if call.plain("transposed", False):
         if builder.library:
             raise BeyondAuthor("a transposed convolution")
+        made = _by_remainders(builder, name, weight, over, groups, call)
+        if made is not None:
+            return _biased(builder, made, rank, call)
         name, weight, over = _turned_round(builder, name, weight, over, groups)
-    seen = windows(builder, padded(builder, name, over, builder.number(0.0)), over)
+    lays = by_taps and not _reads_pixels(over, call)
+    if lays and not COPY_PADS:
+        name = _channels_last(builder, name, rank)
+    name = padded(builder, name, over, builder.number(0.0))
+    if lays and COPY_PADS:
+        name = _channels_last(builder, name, rank)
+    seen = windows(builder, name, over)
     if per_channel:
         made = _per_channel(builder, seen, weight, rank, call)
     else:
-        made = _as_product(builder, seen, weight, rank, groups, call, by_taps=by_taps)
-    if call.has("bias"):
-        channels = (builder.shape(call.tensor("bias"))[0], *(builder.one() for _ in range(rank)))
-        made = builder.point("add", made, builder.reshape(call.tensor("bias"), channels), dtype=call.dtype)
+        made = _as_product(builder, seen, weight, rank, groups, by_taps=by_taps, dtype=call.dtype)
+    return _biased(builder, made, rank, call)
+
+
+def _biased(builder: Builder, made: str, rank: int, call: Call) -> str:
+    if not call.has("bias"):
+        return made
+    channels = (builder.shape(call.tensor("bias"))[0], *(builder.one() for _ in range(rank)))
+    return builder.point("add", made, builder.reshape(call.tensor("bias"), channels), dtype=call.dtype)
+
+
+def _reads_pixels(over: Windows, call: Call) -> bool:
+    """Return whether a single tap is read as it lies, with pixels side by side, and not copied before.
+
+    The matrix unit takes half precision either way. In float32 a tile is turned on its way, which takes longer than the
+    copy where there are many channels to compute.
+    """
+    single = all(is_constant(size, 1) for size in (*over.taps, *over.steps))
+    return single and (call.dtype in HALF or call.shape[1][0] <= FEW_RESULTS)
+
+
+def _by_remainders(builder: Builder, name: str, weight: str, over: Windows, groups: Size, call: Call) -> str | None:
+    """A transposed convolution as a plain one with step 1 that makes all remainders of a step as channels.
+
+    Results whose place has the same remainder by the step are made of the same taps, as many as go into a step. So
+    nothing is multiplied that is not needed, unless the taps are no multiple of the step.
+    """
+    shape, rank = builder.shape(name), len(over.taps)
+    fixed = all(is_constant(size) for size in (*over.taps, *over.steps, *over.spread, *over.amounts))
+    if not fixed or not is_constant(groups, 1) or not all(is_constant(gap, 1) for gap in over.spread):
+        return None
+    zero, one = constant(0, builder.width), builder.one()
+    taps = tuple(tuple(-(-t // s) for t, s in zip(*pair)) for pair in zip(over.taps, over.steps))
+    counts = tuple(plus(size, minus(t, one)) for size, t in zip(shape[2:], taps))
+    reach = zip(over.amounts, call.shape[2:], counts, over.steps)
+    if any(a + out > count * s for entry in reach for a, out, count, s in zip(*entry)):
+        return None  # results beyond the last tap
+    for size, count, t, word in zip(shape[2:], counts, taps, _WORDS.get(rank, ())):
+        if t[0] > 1:
+            builder.formula(count, f"{{0}} + {t[0] - 1}", size, name=f"coarse_{word}")
+    # [in, out, *taps] -> [*steps * out, in, *taps of one remainder, the last first]
+    whole = tuple(product(pair, builder.width) for pair in zip(taps, over.steps))
+    behind = tuple(n for w, t in reversed([*zip(whole, over.taps)]) for n in (zero, minus(w, t)))
+    if whole != over.taps:
+        weight = pad(builder, weight, behind, builder.number(0.0), (*builder.shape(weight)[:2], *whole))
+    taken, out = builder.shape(weight)[:2]
+    apart = builder.reshape(weight, (taken, out, *(n for pair in zip(taps, over.steps) for n in pair)))
+    for dim, t in enumerate(taps):
+        apart = builder.slice(apart, 2 + 2 * dim, minus(t, one), t, -1) if t[0] > 1 else apart
+    steps_first = (*range(3, 3 + 2 * rank, 2), 1, 0, *range(2, 2 + 2 * rank, 2))
+    results = product((*over.steps, out), builder.width)
+    turned = builder.reshape(builder.permute(apart, steps_first), (results, taken, *taps))
+    ones = tuple(one for _ in range(rank))
+    flat = Windows(taps=taps, steps=ones, spread=ones, amounts=tuple(minus(t, one) for t in taps), counts=counts)
+    by_taps = shape[1][0] >= FEW_CHANNELS
+    name = padded(builder, name, flat, builder.number(0.0))
+    name = _channels_last(builder, name, rank) if by_taps else name
+    seen = windows(builder, name, flat)
+    made = _as_product(builder, seen, turned, rank, groups, by_taps=by_taps, dtype=call.dtype)
+    made = builder.reshape(made, (shape[0], *over.steps, out, *counts))
+    order = (0, rank + 1, *(n for dim in range(rank) for n in (rank + 2 + dim, 1 + dim)))
+    fine = tuple(product(pair, builder.width) for pair in zip(counts, over.steps))
+    made = builder.reshape(builder.permute(made, order), (shape[0], out, *fine))
+    for dim, (amount, size) in enumerate(zip(over.amounts, call.shape[2:]), 2):
+        made = builder.slice(made, dim, amount, size)
     return made
 
 
@@ -407,10 +477,10 @@ def _channels_last(builder: Builder, name: str, rank: int) -> str:
     """Return an input of the model with its channels innermost in memory; what kernels store, the planner lays out.
 
     A matrix unit reads what lies side by side along the inner dimension; where channels do, so does every tap of a
-    window, without a division or a mask for each element. Half precision reads a single tap as well along the pixels.
+    window, without a division or a mask for each element.
     """
     base = builder.get(name)
-    while base.operation in VIEWS:
+    while base.operation in (*VIEWS, "pad"):
         base = builder.get(base.inputs[0])
     return builder.laid_out(name, (0, *range(2, rank + 2), 1)) if base.operation in ("source", "torch") else name
 
@@ -418,21 +488,23 @@ def _channels_last(builder: Builder, name: str, rank: int) -> str:
 def _weight_by_taps(builder: Builder, weight: str, rank: int) -> str:
     """Return the weight as [out, *taps, in] in memory: of a parameter it is made once."""
     value, order = builder.get(weight), (0, *range(2, rank + 2), 1)
-    if all(is_constant(size, 1) for size in value.shape[2:]):
+    single = all(is_constant(size, 1) for size in value.shape[2:])
+    if single and not builder.rounds_to_tf32(value.dtype):
         return builder.permute(weight, order)
     if value.operation == "source" and value.function.startswith("p:") and weight not in builder.program.strides:
         return builder.prepared_by_taps(weight)
     return builder.permute(builder.laid_out(weight, order), order)
 
 
-def _as_product(builder: Builder, seen: str, weight: str, rank: int, groups: Size, call: Call, *, by_taps: bool) -> str:
+def _as_product(builder: Builder, seen: str, weight: str, rank: int, groups: Size, *, by_taps: bool, dtype: str) -> str:
     """One matrix product, or one for each group of channels: pixels by what a window holds, times the weight.
 
     `by_taps`: tap by tap with the channels of each side by side; else channel by channel, for a few channels.
     """
     shape, taps = builder.shape(seen), builder.shape(weight)
     own, made_by, inner = taps[1], quotient(taps[0], groups), product(taps[1:], builder.width)
-    pixels = product((shape[0], *call.shape[2:]), builder.width)
+    counts = shape[2 : 2 + rank]
+    pixels = product((shape[0], *counts), builder.width)
     apart = builder.reshape(seen, (shape[0], groups, own, *shape[2:]))
     positions, tap_dims = range(3, 3 + rank), range(3 + rank, 3 + 2 * rank)
     rows = builder.permute(apart, (1, 0, *positions, *((*tap_dims, 2) if by_taps else (2, *tap_dims))))
@@ -441,9 +513,9 @@ def _as_product(builder: Builder, seen: str, weight: str, rank: int, groups: Siz
     lead = () if is_constant(groups, 1) else (groups,)
     rows = builder.reshape(rows, (*lead, pixels, inner))
     columns = builder.swap(builder.reshape(weight, (*lead, made_by, inner)), -2, -1)
-    made = multiply(builder, rows, columns, call.dtype, of_convolution=True)
-    made = builder.reshape(made, (groups, shape[0], *call.shape[2:], made_by))
-    return builder.reshape(builder.permute(made, (1, 0, rank + 2, *range(2, rank + 2))), call.shape)
+    made = multiply(builder, rows, columns, dtype, of_convolution=True)
+    made = builder.reshape(made, (groups, shape[0], *counts, made_by))
+    return builder.reshape(builder.permute(made, (1, 0, rank + 2, *range(2, rank + 2))), (shape[0], taps[0], *counts))
 
 
 def _per_channel(builder: Builder, seen: str, weight: str, rank: int, call: Call) -> str:
