@@ -191,6 +191,8 @@ class _Product:
         begin, end, step = "0", self.limits["k"], "BLOCK_K"
         if self.facts.by_taps:
             # One loop over all steps of all taps: the loads of the next tap begin while this one is multiplied.
+            if end in self.arguments.sizes:  # told to the compiler, who divides by it
+                self.arguments.divisors.add(end)
             body.line(f"blocks = tl.cdiv({end}, BLOCK_K)")
             end, step = f"{body.size(self.facts.taps.size(self.width), 'taps')} * blocks", "1"
         if self.kernel.part is not None:
@@ -309,7 +311,9 @@ class _Product:
 
     def _mask(self, dimensions: frozenset[str]) -> str:
         suffixes = self.body.place.suffixes
-        parts = [
-            f"{d}{suffixes[d]} < {self.limits[d]}" for d in ("m", "n", "k", "side") if d in dimensions and d in suffixes
-        ]
+        used = [d for d in ("m", "n", "k", "side") if d in dimensions and d in suffixes]
+        parts = [f"{d}{suffixes[d]} < {self.limits[d]}" for d in used]
+        if self.facts.by_taps and "k" in used:  # known when it is compiled: then nothing is compared in a step
+            place = used.index("k")
+            parts[place] = f"({parts[place]}) | ({self.limits['k']} % BLOCK_K == 0)"
         return f"({') & ('.join(parts)})" if len(parts) > 1 else "".join(parts)

@@ -117,6 +117,7 @@ class ProductFacts:
             taps=taps,
             half=self.half,
             tf32=self.tf32,
+            across=self._is_across(),
             on_cuda=drafting.on_cuda,
             warpgroups=drafting.warpgroups,
             scattered=self._is_scattered(),
@@ -203,6 +204,15 @@ class ProductFacts:
         axes = [node.index.axes() for node in nodes if node.kind == "load" and node.index is not None]
         full = sum(1 for found in axes if found & rows and found & columns and not found & reduced)
         return full + sum(LONG_FUNCTIONS.get(node.function, 0) for node in nodes if node.kind == "point")
+
+    def _is_across(self) -> bool:
+        """Return whether an operand has its neighbours along another dimension than the innermost reduced axis."""
+        inner, read = self.k.axes[-1:], along_reduced(self.kernel)
+        return any(
+            node.index is not None and not is_constant(node.index.coefficient(axis), 1)
+            for axis in inner
+            for node, _ in read
+        )
 
     def _is_scattered(self) -> bool:
         """Whether operands are read one by one, as a convolution reads its windows: their addresses take registers."""

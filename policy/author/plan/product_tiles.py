@@ -134,9 +134,11 @@ SINGLE = (
 """float32, in full precision or as three products of TF32."""
 TF32_WARPGROUPS = (
     Known(256, 128, 32, 8, 3, 1.02),
+    Known(128, 256, 32, 8, 4, 1.01),
     Known(128, 256, 32, 8, 3, 1.00),
+    Known(256, 128, 32, 8, 4, 1.01),
     Known(128, 128, 32, 4, 4, 0.92),
-    Known(128, 128, 32, 8, 4, 0.86),
+    Known(128, 128, 64, 8, 3, 0.86),
     Known(64, 128, 32, 4, 4, 0.80),
     Known(128, 64, 32, 4, 4, 0.78),
     Known(256, 64, 32, 8, 4, 0.76),
@@ -150,7 +152,20 @@ TF32_WARPGROUPS = (
     Known(16, 64, 64, 4, 4, 0.15),
     Known(16, 16, 64, 4, 4, 0.06),
 )
-"""float32 as one product of TF32 where four warps share it."""
+"""float32 as one product of TF32 where four warps share it, and both operands lie along the inner dimension."""
+TF32_ACROSS = (
+    Known(32, 64, 64, 4, 4, 1.00),
+    Known(32, 128, 32, 4, 4, 1.00),
+    Known(32, 128, 64, 4, 3, 0.98),
+    Known(32, 64, 32, 4, 5, 0.95),
+    Known(16, 64, 64, 4, 4, 0.60),
+    Known(64, 64, 32, 4, 5, 0.50),
+    Known(128, 64, 32, 4, 4, 0.48),
+    Known(32, 32, 64, 4, 4, 0.45),
+    Known(32, 16, 64, 4, 4, 0.25),
+    Known(16, 16, 64, 4, 4, 0.15),
+)
+"""The same where one does not: what four warps share is turned on its way there, small tiles are not."""
 
 
 def ranked(
@@ -170,18 +185,22 @@ def ranked(
     describable: bool = False,
     taps: int = 1,
     tf32: bool = False,
+    across: bool = False,
 ) -> list[Tiles]:
     """Tiles for `copies` products of m by k and k by n, the most promising first.
 
     `item_bytes`: what an element of the left and of the right operand takes of shared memory. `follow_up`: how much is
     loaded and computed for each element once the product is there. `describable`: whether tensor descriptors can load
-    the operands. They are for products that give every processor a tile, and every tile a few steps.
-    `taps`: how often the inner dimension is walked through. `tf32`: whether float32 is one product of TF32.
+    the operands. They are for products that give every processor a tile, and every tile a few steps. `taps`: how often
+    the inner dimension is walked through. `tf32`: whether float32 is one product of TF32. `across`: whether an operand
+    has its neighbours along another dimension than the inner one.
     """
     if half:
         table = HALF_WARPGROUPS if warpgroups and not scattered else HALF
     else:
-        table = TF32_WARPGROUPS if tf32 and warpgroups and not scattered else SINGLE
+        table = SINGLE
+        if tf32 and warpgroups and not scattered:
+            table = TF32_ACROSS if across else TF32_WARPGROUPS
     if scattered:
         table = tuple(known for known in table if known.rows * known.columns <= 128 * 128)
     if scattered or not (half or warpgroups):  # float32 takes twice the registers; only the newest GPUs hold it

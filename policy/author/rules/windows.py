@@ -29,7 +29,6 @@ from triton_agent.policy.author.rules.upsampling import nearest
 
 FEW_CHANNELS = 16
 """Below this many channels a tap does not fill a step of the matrix unit, and a step takes several taps."""
-COPY_PADS = True
 FEW_RESULTS = 128
 """Channels up to which a convolution of a single tap in float32 is limited by memory."""
 _WORDS = {1: ("length",), 2: ("height", "width"), 3: ("depth", "height", "width")}
@@ -346,6 +345,9 @@ def _convolution(builder: Builder, call: Call) -> str:
     own = quotient(shape[1], groups)
     per_channel = is_constant(own, 1) and not is_constant(groups, 1) and call.shape[1] == shape[1]
     by_taps = not per_channel and own[0] >= FEW_CHANNELS
+    if _takes_rows_of_taps(builder, name, over, own, groups, call):
+        name, weight = (_with_channels_in_fours(builder, operand) for operand in (name, weight))
+        by_taps = True
     if call.plain("transposed", False):
         if builder.library:
             raise BeyondAuthor("a transposed convolution")
@@ -354,10 +356,8 @@ def _convolution(builder: Builder, call: Call) -> str:
             return _biased(builder, made, rank, call)
         name, weight, over = _turned_round(builder, name, weight, over, groups)
     lays = by_taps and not _reads_pixels(over, call)
-    if lays and not COPY_PADS:
-        name = _channels_last(builder, name, rank)
     name = padded(builder, name, over, builder.number(0.0))
-    if lays and COPY_PADS:
+    if lays:
         name = _channels_last(builder, name, rank)
     seen = windows(builder, name, over)
     if per_channel:
@@ -365,6 +365,30 @@ def _convolution(builder: Builder, call: Call) -> str:
     else:
         made = _as_product(builder, seen, weight, rank, groups, by_taps=by_taps, dtype=call.dtype)
     return _biased(builder, made, rank, call)
+
+
+def _takes_rows_of_taps(builder: Builder, name: str, over: Windows, own: Size, groups: Size, call: Call) -> bool:
+    """Return whether a few channels of neighbouring taps, which a copy puts side by side, fill a step together."""
+    if call.plain("transposed", False) or not is_constant(groups, 1) or not 1 < own[0] < FEW_CHANNELS:
+        return False
+    beside = is_constant(over.spread[-1], 1) and is_constant(over.taps[-1]) and is_constant(own)
+    return beside and over.taps[-1][0] * own[0] >= FEW_CHANNELS and _is_given(builder, name)
+
+
+def _with_channels_in_fours(builder: Builder, name: str) -> str:
+    """Return the tensor with zeros behind its channels, so that every place begins at 16 bytes of float32."""
+    shape, none = builder.shape(name), constant(0, builder.width)
+    wide = tuple(-(-size // 4) * 4 for size in shape[1])
+    behind = (*(none for _ in range(2 * (len(shape) - 2) + 1)), minus(wide, shape[1]))
+    return name if wide == shape[1] else pad(builder, name, behind, builder.number(0.0), (shape[0], wide, *shape[2:]))
+
+
+def _is_given(builder: Builder, name: str) -> bool:
+    """Return whether a value lies in memory before the first kernel, up to views and padding."""
+    base = builder.get(name)
+    while base.operation in (*VIEWS, "pad"):
+        base = builder.get(base.inputs[0])
+    return base.operation in ("source", "torch")
 
 
 def _biased(builder: Builder, made: str, rank: int, call: Call) -> str:
@@ -479,10 +503,7 @@ def _channels_last(builder: Builder, name: str, rank: int) -> str:
     A matrix unit reads what lies side by side along the inner dimension; where channels do, so does every tap of a
     window, without a division or a mask for each element.
     """
-    base = builder.get(name)
-    while base.operation in (*VIEWS, "pad"):
-        base = builder.get(base.inputs[0])
-    return builder.laid_out(name, (0, *range(2, rank + 2), 1)) if base.operation in ("source", "torch") else name
+    return builder.laid_out(name, (0, *range(2, rank + 2), 1)) if _is_given(builder, name) else name
 
 
 def _weight_by_taps(builder: Builder, weight: str, rank: int) -> str:
