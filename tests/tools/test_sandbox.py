@@ -38,7 +38,7 @@ ALL_LAYERS, NO_NAMESPACES = {(ALL_LAYERS, NO_NAMESPACES)!r}
 """
 DRIVER += """
 import importlib, json, os, select, signal, sys, time
-from triton_agent.tools.isolate import namespaces, privileges, sandbox
+from triton_agent.tools.sandbox import namespaces, privileges, sandbox
 
 settings = json.load(sys.stdin)
 if settings["machine"] != ALL_LAYERS:
@@ -430,7 +430,7 @@ def test_a_worker_dies_with_the_zygote_that_forked_it(scratch: Path, machine: st
 
 FILTER_ALONE = """
 import os, sys, threading, signal
-from triton_agent.tools.isolate import privileges, seccomp
+from triton_agent.tools.sandbox import privileges, seccomp
 privileges.forbid_new_privileges()
 seccomp.install(seccomp.rules(signals_confined=False, ipc_private=False, truncation_confined=False, gpu=False))
 
