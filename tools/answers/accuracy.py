@@ -70,24 +70,20 @@ def judge(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
     if candidate.is_complex():
         return judge(torch.view_as_real(candidate), yard.as_real)
     if candidate.is_floating_point():
-        return _judge_floats(candidate, yard)
+        got, truth, limits = yard.decided(candidate.double()), yard.truth.double(), yard.limits
+        if limits is not None and limits.whole:
+            *errors, finite = limits.measure(got, truth).tolist()
+            if finite:
+                return _verdict(errors, limits, got, truth)
+        odd = _non_finite_fault(got, yard.original.double(), truth.to(candidate.dtype).double())
+        if odd is not None:
+            return odd
+        if limits is None:
+            return NOTHING_TO_MEASURE
+        settled = yard.settled()
+        *errors, _ = limits.measure(got[settled], truth[settled]).tolist()
+        return _verdict(errors, limits, got, truth)
     return _judge_exact(candidate, yard)
-
-
-def _judge_floats(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
-    got, truth, limits = yard.decided(candidate.double()), yard.truth.double(), yard.limits
-    if limits is not None and limits.whole:
-        *errors, finite = limits.measure(got, truth).tolist()
-        if finite:
-            return _verdict(errors, limits, got, truth)
-    odd = _non_finite_fault(got, yard.original.double(), truth.to(candidate.dtype).double())
-    if odd is not None:
-        return odd
-    if limits is None:
-        return NOTHING_TO_MEASURE
-    settled = yard.settled()
-    *errors, _ = limits.measure(got[settled], truth[settled]).tolist()
-    return _verdict(errors, limits, got, truth)
 
 
 def _verdict(errors: list[float], limits: Limits, got: torch.Tensor, truth: torch.Tensor) -> Judgement:

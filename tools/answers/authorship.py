@@ -125,7 +125,9 @@ def makes_whole(source: torch.dtype, result: torch.dtype) -> bool:
 
 def work_of(tape: Tape, *, with_prologue: bool = False) -> Work:
     """What torch does in a call, and in the prologue if the results depend on nothing else."""
-    prepared_only = with_prologue or not _depends_on_inputs(tape)
+    prepared_only = with_prologue or not any(
+        tape.buffers[number].place is Place.INPUT for step in tape.steps for number in _touched(step)
+    )
     steps: Sequence[Step] = (*tape.prologue, *tape.steps) if prepared_only else tape.steps
     operators = [step for step in steps if isinstance(step, Operate)]
     prepared = [step for step in tape.prologue if isinstance(step, Operate)]
@@ -151,10 +153,6 @@ def work_of(tape: Tape, *, with_prologue: bool = False) -> Work:
         moved_bytes=sum(map(_bytes_of, moving)),
         rounded_elements=sum(map(_rounded, moving)),
     )
-
-
-def _depends_on_inputs(tape: Tape) -> bool:
-    return any(tape.buffers[number].place is Place.INPUT for step in tape.steps for number in _touched(step))
 
 
 def _touched(step: Step) -> set[int]:
@@ -187,12 +185,9 @@ def _views(step: Operate) -> list[View]:
 
 
 def _largest(step: Operate, narrowest: Mapping[int, int]) -> int:
-    return max((_elements(view, narrowest[view.buffer]) for view in _views(step)), default=0)
-
-
-def _elements(view: View, item_bytes: int) -> int:
-    """As many as the memory holds for whoever sees it in its narrowest type: several may be packed into one number."""
-    return view.elements * (DTYPES[view.dtype].itemsize // item_bytes)
+    return max(
+        (view.elements * (DTYPES[view.dtype].itemsize // narrowest[view.buffer]) for view in _views(step)), default=0
+    )
 
 
 def _narrowest(tape: Tape) -> dict[int, int]:

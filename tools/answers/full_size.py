@@ -29,7 +29,7 @@ import torch
 
 from triton_agent.tools.answers.accuracy import Judgement, judge
 from triton_agent.tools.answers.checks import mutated_inputs
-from triton_agent.tools.processes.payloads import Payload, pack
+from triton_agent.tools.processes.payloads import pack
 from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference.footprint import RUN_ON_GPU, Limits, TooLarge, prove
 from triton_agent.tools.reference.input_tensors import leading_size, map_tensors
@@ -211,7 +211,10 @@ def _expect(reference: Reference, model: torch.nn.Module, settings: PlanSettings
     with around(), torch.no_grad():
         made = reference.call(model, inputs)
     outputs, tree = tensors_of(made)
-    _require_unchanged(inputs, packed, device)
+    for now, before in zip(nested_tensors(inputs), nested_tensors(packed.unpack("cpu"))):
+        pieces = _pieces(now, before.contiguous(), device)
+        if not all(torch.equal(one.view(torch.uint8), other.view(torch.uint8)) for _, one, other in pieces):
+            raise OriginalFailed("the reference writes into its inputs at its own sizes, and not at a reduced one")
     scale = {output.name: output.yard for output in reduced.outputs}
     names = [output.name for output in reduced.outputs]
     rounds = any(tensor.is_floating_point() for tensor in nested_tensors(inputs))
@@ -260,13 +263,6 @@ def _yardstick(
     return PiecewiseYardstick(
         truth=held, original=held, nudged=(), scale=0.0, slices=slices, reach=reach, loose=loose, device=device
     )
-
-
-def _require_unchanged(inputs: list[Any], packed: Payload, device: str) -> None:
-    for now, before in zip(nested_tensors(inputs), nested_tensors(packed.unpack("cpu"))):
-        pieces = _pieces(now, before.contiguous(), device)
-        if not all(torch.equal(one.view(torch.uint8), other.view(torch.uint8)) for _, one, other in pieces):
-            raise OriginalFailed("the reference writes into its inputs at its own sizes, and not at a reduced one")
 
 
 def _slices(

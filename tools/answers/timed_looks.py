@@ -85,7 +85,15 @@ class Looks:
         self._asked += 1
         if not due:
             return list(session.ask("time", turns=[turn])[0]["samples"])
-        self.taken.append(_look(session, turn, self._cases.pop(), self._due[number]))
+        case = self._cases.pop()
+        reply, rows = session.ask(
+            "time",
+            [case.expectation.packed_inputs],
+            expected_bytes=case.expectation.answer_bytes,
+            turns=[turn],
+            later=self._due[number],
+        )
+        self.taken.append(Look(case=case, reply=reply, rows=rows))
         return list(self.taken[-1].reply["samples"])
 
     def judge(self, tree: Any, device: str) -> None:
@@ -95,17 +103,6 @@ class Looks:
             if failure is not None:
                 what = f"right whenever it is checked, and wrong while the clock runs: {failure.message}"
                 raise Failed(Finding.FALSE_CLOCK, what)
-
-
-def _look(session: Session, turn: int, case: Case, kind: int) -> Look:
-    reply, rows = session.ask(
-        "time",
-        [case.expectation.packed_inputs],
-        expected_bytes=case.expectation.answer_bytes,
-        turns=[turn],
-        later=kind,
-    )
-    return Look(case=case, reply=reply, rows=rows)
 
 
 def _failure(look: Look, tree: Any, device: str) -> Failed | None:

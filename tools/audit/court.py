@@ -52,7 +52,10 @@ class Bench:
     ) -> Run:
         """The reference as it is in this case, under a mode, or on other inputs."""
         subject = copy.deepcopy(self.original).train(case.train)
-        _set_state(subject, case.expectation.state_before)
+        named = {**dict(subject.named_parameters(remove_duplicate=False)), **dict(subject.named_buffers())}
+        with torch.no_grad():
+            for name, tensor in named.items():
+                tensor.copy_(case.expectation.state_before[name])
         args = case.expectation.packed_inputs.unpack() if inputs is None else inputs
         with self.reference.running("forward"), torch.no_grad(), mode or contextlib.nullcontext():
             outputs = subject(*args)
@@ -66,13 +69,6 @@ class Bench:
         except ProblemError:
             return None
         return [tensor.detach().clone() for tensor in nested_tensors(run.outputs)]
-
-
-def _set_state(model: torch.nn.Module, state: dict[str, torch.Tensor]) -> None:
-    named = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}
-    with torch.no_grad():
-        for name, tensor in named.items():
-            tensor.copy_(state[name])
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,17 +27,13 @@ def structure_of(source: str) -> str:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
-    _drop_docstrings(tree)
-    _Renamer(_bound_names(tree)).visit(tree)
-    return hashlib.sha256(ast.dump(tree).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _drop_docstrings(tree: ast.Module) -> None:
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(
             node, clean=False
         ):
             node.body = node.body[1:] or [ast.Pass()]
+    _Renamer(_bound_names(tree)).visit(tree)
+    return hashlib.sha256(ast.dump(tree).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _bound_names(tree: ast.Module) -> frozenset[str]:

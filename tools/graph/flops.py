@@ -72,7 +72,15 @@ def flops_of(node: Node, metas: Metas) -> tuple[UnitFlops, ...]:
     if name in _PRODUCTS:
         parts = [("matmul", _PRODUCTS[name](node, metas)), ("vector", _beside_product(name, node, metas))]
     elif name.removesuffix("_cell") in _RECURRENT:
-        parts = _recurrent(name.removesuffix("_cell"), node, metas)
+        # Each weight matrix multiplies each row of the sequence once; the gates count per element of the hidden
+        # state.
+        gates, per_element = _RECURRENT[name.removesuffix("_cell")]
+        rows = math.prod(metas[next(node.references())].shape[:-1])
+        given = node.argument("params") or (node.argument("w_ih"), node.argument("w_hh"))
+        shapes = [metas[reference].shape for reference in references_in(given)]
+        matrices = [shape for shape in shapes if len(shape) == 2]
+        hidden = sum(shape[0] // gates for shape in matrices) // 2  # two matrices per layer and direction
+        parts = [("matmul", 2 * rows * sum(map(math.prod, matrices))), ("vector", rows * hidden * per_element)]
     elif node.kind == "heavy":
         parts = [_other_heavy(name, node, taken[0])]
     else:
@@ -178,17 +186,6 @@ def _beside_product(name: str, node: Node, metas: Metas) -> int:
         return SOFTMAX_FLOPS * math.prod(query[:-2]) * _pairs(node, query[-2], key[-2])
     biased = name in ("addmm", "baddbmm", "addmv") or isinstance(node.argument("bias"), Reference)
     return node.outputs[0].numel if biased else 0
-
-
-def _recurrent(name: str, node: Node, metas: Metas) -> list[tuple[str, int]]:
-    """Each weight matrix multiplies each row of the sequence once; the gates count per element of the hidden state."""
-    gates, per_element = _RECURRENT[name]
-    rows = math.prod(metas[next(node.references())].shape[:-1])
-    given = node.argument("params") or (node.argument("w_ih"), node.argument("w_hh"))
-    shapes = [metas[reference].shape for reference in references_in(given)]
-    matrices = [shape for shape in shapes if len(shape) == 2]
-    hidden = sum(shape[0] // gates for shape in matrices) // 2  # two matrices per layer and direction
-    return [("matmul", 2 * rows * sum(map(math.prod, matrices))), ("vector", rows * hidden * per_element)]
 
 
 def _other_heavy(name: str, node: Node, taken: TensorMeta) -> tuple[str, int]:

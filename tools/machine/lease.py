@@ -83,7 +83,13 @@ def lease(
             if first and waiting.enter_context(_locked(folder / f"{name}.gate", Mode.EXCLUSIVE, deadline_s)):
                 inside = held.enter_context(_locked(folder / f"{name}.lock", mode, deadline_s))
         if not inside:
-            raise _still_held(key, wait_s, folder)
+            found = holders(key, folder)
+            who = "; ".join(str(holder) for holder in found) or "someone who left no note, or others waiting too"
+            raise InstrumentError(
+                f"the lease was not free within {wait_s:g} s; held by {who}",
+                where=key,
+                remedy="let that work end, or allow a longer wait",
+            )
         held.enter_context(_note(folder, name, what, mode))
         yield
 
@@ -230,16 +236,6 @@ def _read_note(descriptor: int) -> Holder | None:
         return Holder(**{**facts, "mode": Mode(facts["mode"])})
     except (ValueError, TypeError, KeyError):
         return None
-
-
-def _still_held(key: str, wait_s: float, folder: Path) -> InstrumentError:
-    found = holders(key, folder)
-    who = "; ".join(str(holder) for holder in found) or "someone who left no note, or others waiting too"
-    return InstrumentError(
-        f"the lease was not free within {wait_s:g} s; held by {who}",
-        where=key,
-        remedy="let that work end, or allow a longer wait",
-    )
 
 
 def make_folder(folder: Path = FOLDER) -> None:

@@ -75,7 +75,11 @@ def replace_environment(environment: Mapping[str, str]) -> None:
     environment = dict(environment)
     os.environ.clear()
     syscalls.call("clearenv")
-    _blank_initial_environment()
+    with open("/proc/self/stat") as text:
+        after_name = text.read().rpartition(")")[2].split()  # the name may hold spaces; it is the second field
+    start, end = (int(value) for value in after_name[STAT_ENVIRONMENT_START - 3 :][:2])
+    if 0 < start < end:
+        ctypes.memset(start, 0, end - start)
     os.environ.update(environment)
 
 
@@ -91,14 +95,6 @@ def close_descriptors(keep: Collection[int]) -> None:
 
 def _is_kept(name: str) -> bool:
     return name in KEPT or name.startswith(KEPT_PREFIXES) or name.endswith(KEPT_SUFFIXES)
-
-
-def _blank_initial_environment() -> None:
-    with open("/proc/self/stat") as text:
-        after_name = text.read().rpartition(")")[2].split()  # the name may hold spaces; it is the second field
-    start, end = (int(value) for value in after_name[STAT_ENVIRONMENT_START - 3 :][:2])
-    if 0 < start < end:
-        ctypes.memset(start, 0, end - start)
 
 
 def _close_range(first: int, last: int) -> None:

@@ -109,16 +109,6 @@ def enter(confinement: Confinement) -> tuple[str, ...]:
     """
     available = frozenset(layer.name for layer in probe() if layer.available)
     readable = (*library_paths(), *confinement.read_only)  # found while everything can still be looked at
-    _leave_the_caller(confinement)
-    in_force = [
-        *_enter_namespaces(confinement, available),
-        *_set_limits(confinement, available),
-        *_give_up_rights(confinement, available, readable),
-    ]
-    return tuple(dict.fromkeys([layers.ENVIRONMENT, *in_force]))
-
-
-def _leave_the_caller(confinement: Confinement) -> None:
     parent = os.getppid()
     privileges.set_dumpable(True)  # a zygote may have turned it off, and /proc/self must be writable until the end
     privileges.die_with_parent()
@@ -133,6 +123,12 @@ def _leave_the_caller(confinement: Confinement) -> None:
             group.write("0")
     inheritance.replace_environment(scrubbed_environment(confinement.scratch, os.environ))
     tempfile.tempdir = None  # it remembers the caller's
+    in_force = [
+        *_enter_namespaces(confinement, available),
+        *_set_limits(confinement, available),
+        *_give_up_rights(confinement, available, readable),
+    ]
+    return tuple(dict.fromkeys([layers.ENVIRONMENT, *in_force]))
 
 
 def _enter_namespaces(confinement: Confinement, available: frozenset[str]) -> Iterator[str]:
@@ -145,7 +141,14 @@ def _enter_namespaces(confinement: Confinement, available: frozenset[str]) -> It
         namespaces.mount_proc()
         yield from _bound_process_count(confinement.limits)
     if "mount" in kinds:
-        yield from _arrange_mounts(confinement, available)
+        # With a GPU, /proc stays writable: CUDA needs it. PyTorch's CUDA IPC would need the checker's /dev/shm, too.
+        if os.path.isdir(reach.SHARED_MEMORY):
+            namespaces.mount_shared_memory(confinement.limits.memory_bytes)
+        if layers.READ_ONLY in available:
+            writable = [confinement.scratch, *confinement.writable, *filter(os.path.isdir, [reach.SHARED_MEMORY])]
+            writable += ["/proc"] if confinement.gpu else []
+            namespaces.make_read_only(writable, guard_proc=confinement.gpu)
+            yield layers.READ_ONLY
     os.chdir(confinement.scratch)
 
 
@@ -155,17 +158,6 @@ def _bound_process_count(limits: Limits) -> Iterator[str]:
     except OSError:
         return  # an older kernel, or a container that keeps its settings to itself
     yield layers.PROCESS_LIMIT
-
-
-def _arrange_mounts(confinement: Confinement, available: frozenset[str]) -> Iterator[str]:
-    """With a GPU, /proc stays writable: CUDA needs it. PyTorch's CUDA IPC would need the checker's /dev/shm, too."""
-    if os.path.isdir(reach.SHARED_MEMORY):
-        namespaces.mount_shared_memory(confinement.limits.memory_bytes)
-    if layers.READ_ONLY in available:
-        writable = [confinement.scratch, *confinement.writable, *filter(os.path.isdir, [reach.SHARED_MEMORY])]
-        writable += ["/proc"] if confinement.gpu else []
-        namespaces.make_read_only(writable, guard_proc=confinement.gpu)
-        yield layers.READ_ONLY
 
 
 def _set_limits(confinement: Confinement, available: frozenset[str]) -> Iterator[str]:
@@ -202,18 +194,16 @@ def _give_up_rights(confinement: Confinement, available: frozenset[str], readabl
     if not confinement.gpu:
         privileges.set_dumpable(False)
     if layers.SECCOMP in available:
-        seccomp.install(_refused_calls(confinement, available))
+        version = landlock.abi() if layers.LANDLOCK in available else 0
+        seccomp.install(
+            seccomp.rules(
+                signals_confined=layers.NAMESPACES["pid"] in available or version >= landlock.SCOPE_ABI,
+                ipc_private=layers.NAMESPACES["ipc"] in available,
+                truncation_confined=layers.READ_ONLY in available or version >= landlock.TRUNCATE_ABI,
+                gpu=confinement.gpu,
+            )
+        )
         yield layers.SECCOMP
-
-
-def _refused_calls(confinement: Confinement, available: frozenset[str]) -> tuple[seccomp.Rule, ...]:
-    version = landlock.abi() if layers.LANDLOCK in available else 0
-    return seccomp.rules(
-        signals_confined=layers.NAMESPACES["pid"] in available or version >= landlock.SCOPE_ABI,
-        ipc_private=layers.NAMESPACES["ipc"] in available,
-        truncation_confined=layers.READ_ONLY in available or version >= landlock.TRUNCATE_ABI,
-        gpu=confinement.gpu,
-    )
 
 
 def _lower(kind: int, value: int) -> None:

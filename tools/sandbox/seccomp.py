@@ -207,26 +207,21 @@ def assemble(refused: Iterable[Rule], machine: str) -> bytes:
     for rule in refused:
         number = NUMBERS[rule.call][column]
         if number is not None:
-            program += _rule(rule, number)
+            body: list[bytes] = []
+            for test in reversed(rule.tests):  # fall through where the test holds, else jump over the rest of the body
+                jump = JUMP_ANY_BIT if test.relation == "any bit" else JUMP_EQUAL
+                skip = len(body) + 1
+                holds, fails = (skip, 0) if test.relation == "differs" else (0, skip)
+                body = [
+                    _instruction(LOAD, OFFSET_ARGUMENTS + 8 * test.argument),
+                    _instruction(AND, test.mask),
+                    _instruction(jump, test.value, if_true=holds, if_false=fails),
+                    *body,
+                ]
+            body.append(_instruction(RETURN, FAIL | rule.error))
+            program += [_instruction(LOAD, OFFSET_NUMBER), _instruction(JUMP_EQUAL, number, if_false=len(body)), *body]
     program.append(_instruction(RETURN, ALLOW))
     return b"".join(program)
-
-
-def _rule(rule: Rule, number: int) -> list[bytes]:
-    """Return the instructions that fail the call if all tests hold."""
-    body: list[bytes] = []
-    for test in reversed(rule.tests):  # fall through where the test holds, else jump over the rest of the body
-        jump = JUMP_ANY_BIT if test.relation == "any bit" else JUMP_EQUAL
-        skip = len(body) + 1
-        holds, fails = (skip, 0) if test.relation == "differs" else (0, skip)
-        body = [
-            _instruction(LOAD, OFFSET_ARGUMENTS + 8 * test.argument),
-            _instruction(AND, test.mask),
-            _instruction(jump, test.value, if_true=holds, if_false=fails),
-            *body,
-        ]
-    body.append(_instruction(RETURN, FAIL | rule.error))
-    return [_instruction(LOAD, OFFSET_NUMBER), _instruction(JUMP_EQUAL, number, if_false=len(body)), *body]
 
 
 def _instruction(code: int, operand: int, *, if_true: int = 0, if_false: int = 0) -> bytes:

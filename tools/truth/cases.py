@@ -127,7 +127,13 @@ def _versions(reference: Reference, build_seed: int, settings: PlanSettings, *, 
             randomise(model, seed)
     if len(models) > 1:
         generator = torch.Generator().manual_seed(secret_seed())
-        _change_one_of_each(models[-1], generator)
+        # Of each parameter of the last version one element changes: a cache that samples the content misses it.
+        last = models[-1]
+        for parameter in last.parameters():
+            if parameter.is_floating_point() and parameter.numel() and parameter.dim():
+                where = _off_the_diagonal(parameter.shape, generator)
+                value = parameter.detach()[where]
+                parameter.data[where] = torch.where(value == 0, 0.25, value * 1.5)
         models += _changed_alone(models[-1], generator)
     return models
 
@@ -153,15 +159,6 @@ def _changed_alone(model: torch.nn.Module, generator: torch.Generator) -> list[t
         alike = name in stored_tables  # what a table repeats stays repeated, and a kernel may know that it does
         value.data.mul_((0.5 + torch.rand(() if alike else value.shape, generator=generator)).to(value))
     return found[1:]
-
-
-def _change_one_of_each(model: torch.nn.Module, generator: torch.Generator) -> None:
-    """Multiply a random element of each parameter by 1.5, or set a zero to 0.25. A cache that samples misses it."""
-    for parameter in model.parameters():
-        if parameter.is_floating_point() and parameter.numel() and parameter.dim():
-            where = _off_the_diagonal(parameter.shape, generator)
-            value = parameter.detach()[where]
-            parameter.data[where] = torch.where(value == 0, 0.25, value * 1.5)
 
 
 def make_verifier_trial(reference: Reference, name: str) -> Trial:
@@ -473,7 +470,9 @@ class _CaseMaker:
     def _try(self, cases: list[Case], distribution: str, train: bool, *, version: int = 0) -> None:
         """Add a case, or a note that says why the reference cannot serve in it."""
         try:
-            case = self._case(distribution, train, version=version)
+            model = self.models[version].train(train)
+            expectation = self._expected(model, distribution)
+            case = self._case_of(expectation, distribution, train, version=version)
         except OriginalFailed as error:
             self.notes.append(f"distribution {distribution!r} was not used: {error}")
             return
@@ -481,11 +480,6 @@ class _CaseMaker:
             self.notes.append(f"distribution {distribution!r} was not used: the reference overflows or gives NaN there")
             return
         cases.append(case)
-
-    def _case(self, distribution: str, train: bool, *, version: int = 0) -> Case:
-        model = self.models[version].train(train)
-        expectation = self._expected(model, distribution)
-        return self._case_of(expectation, distribution, train, version=version)
 
     def _case_of(self, expectation: Expectation, distribution: str, train: bool, *, version: int = 0) -> Case:
         if not expectation.lifted:
@@ -529,7 +523,11 @@ class _CaseMaker:
             self.last = self._moved(inputs)
         else:
             self.last = self._moved(inputs)
-            self._remember(self.last)
+            # Two draws of large inputs, which take a CPU a second each, serve all cases that change them.
+            drawn = self.last
+            size_bytes = sum(tensor.nbytes for tensor in nested_tensors(drawn))
+            if LARGE_BYTES <= size_bytes <= TOO_LARGE_BYTES and len(self._bases) < LARGE_BASES:
+                self._bases.append([map_tensors(value, _copied) for value in drawn])
             put_under(distribution, self.last, seed)
         return self.last
 
@@ -537,12 +535,6 @@ class _CaseMaker:
         """Move inputs to the candidate's device. On a GPU they are copied, which packs them densely."""
         device, copied = self.settings.device, self.settings.device != "cpu"
         return [map_tensors(value, lambda tensor: tensor.to(device, copy=copied)) for value in inputs]
-
-    def _remember(self, inputs: list[Any]) -> None:
-        """Keep two draws of large inputs, which take a CPU a second each, for all cases that change them."""
-        size_bytes = sum(tensor.nbytes for tensor in nested_tensors(inputs))
-        if LARGE_BYTES <= size_bytes <= TOO_LARGE_BYTES and len(self._bases) < LARGE_BASES:
-            self._bases.append([map_tensors(value, _copied) for value in inputs])
 
 
 def _copied(tensor: torch.Tensor) -> torch.Tensor:

@@ -157,16 +157,13 @@ def margins(
             followed = worst > OUTLIER * unit * (size + size.square().mean().sqrt())
             found[k] = REACH * worst.masked_fill(followed, 0.0)
         else:
-            errors = errors.clamp(max=OUTLIER * _median(worst))
+            sample = worst.reshape(-1)[:: max(1, worst.numel() // SAMPLED)]
+            errors = errors.clamp(
+                max=OUTLIER * (float(sample[sample > 0].median()) if bool((sample > 0).any()) else float(worst.max()))
+            )
             usual = errors.square().mean().sqrt()
             found[k] = REACH * errors.amax(0) + USUAL_REACH * usual + UNITS * unit * size
     return found
-
-
-def _median(worst: torch.Tensor) -> float:
-    """Return the median of the errors that are not zero."""
-    sample = worst.reshape(-1)[:: max(1, worst.numel() // SAMPLED)]
-    return float(sample[sample > 0].median()) if bool((sample > 0).any()) else float(worst.max())
 
 
 Span = tuple[torch.Tensor, torch.Tensor]

@@ -29,7 +29,9 @@ def relaid(name: str, inputs: list[Any]) -> list[Any] | None:
     if share_memory(inputs) or not all(map(is_plain, tensors)):
         return None
     instead = _shared(tensors) if name == SHARED else _by_turns(tensors, 0 if name == TRANSPOSED else 1)
-    if all(_lies_as(new, old) for new, old in zip(instead, tensors)) and len(set(map(id, instead))) == len(tensors):
+    if all(new.stride() == old.stride() for new, old in zip(instead, tensors)) and len(set(map(id, instead))) == len(
+        tensors
+    ):
         return None
     by_identity = {id(old): new for old, new in zip(tensors, instead)}
     return [map_tensors(value, lambda tensor: by_identity[id(tensor)]) for value in inputs]
@@ -76,7 +78,3 @@ def _expanded(tensor: torch.Tensor) -> torch.Tensor:
         return tensor
     one = tensor.detach().narrow(axis, 0, 1).clone()
     return one.expand(tensor.shape).requires_grad_(tensor.requires_grad)
-
-
-def _lies_as(new: torch.Tensor, old: torch.Tensor) -> bool:
-    return new.stride() == old.stride()

@@ -47,7 +47,7 @@ def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
     A compiler may compute the scores once for the sum and once more for the numerators, in another order or with the
     subtraction of the peak fused in. Then exp(score - peak) is not 1 where the score is the peak.
     """
-    peak = _peak(x, dim)
+    peak = x.amax(dim, keepdim=True) if x.numel() else x
     power = torch.exp(x - peak)
     off = torch.addcmul(-(peak * LOG2_E), peak, torch.full_like(peak, LOG2_E)).clamp(-MOST_OFF, MOST_OFF)
     return power * torch.exp2(off) / power.sum(dim, keepdim=True)
@@ -56,10 +56,6 @@ def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
 def _log_softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
     """By way of the logarithm of the sum, which many kernels store: it is rounded at the size of the peak."""
     return x - _logsumexp(x, [dim], keepdim=True)
-
-
-def _peak(x: torch.Tensor, dim: int) -> torch.Tensor:
-    return x.amax(dim, keepdim=True) if x.numel() else x
 
 
 def _logsumexp(x: torch.Tensor, dim: list[int], keepdim: bool = False) -> torch.Tensor:

@@ -75,14 +75,6 @@ def _lift(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.double() if tensor.is_floating_point() else tensor
 
 
-def _lift_attributes(model: torch.nn.Module) -> None:
-    """Lift tensors that modules hold as plain attributes, which `double` leaves alone."""
-    for module in model.modules():
-        for name, value in vars(module).items():
-            if isinstance(value, torch.Tensor) and value.dtype in LIFTED:
-                vars(module)[name] = _lift(value)
-
-
 @contextlib.contextmanager
 def _beside_lifted(model: torch.nn.Module) -> Iterator[None]:
     """Make tensors at the top level of the problem's file float64 inside."""
@@ -104,7 +96,11 @@ def run_lifted(
         with lifting():
             # `double` leaves complex parameters alone.
             exact = copy.deepcopy(model)._apply(_lift)  # type: ignore[no-untyped-call]
-            _lift_attributes(exact)
+            # `double` leaves alone the tensors that modules hold as plain attributes.
+            for module in exact.modules():
+                for name, value in vars(module).items():
+                    if isinstance(value, torch.Tensor) and value.dtype in LIFTED:
+                        vars(module)[name] = _lift(value)
             inputs = lift_value(args)
             if nudge is not None:
                 inputs = nudge(inputs)
