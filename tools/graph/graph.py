@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from triton_agent.tools.graph import fingerprint as graph_fingerprint
@@ -24,8 +24,8 @@ from triton_agent.tools.graph.values import (
     TensorMeta,
     argument_from_json,
     argument_text,
-    argument_to_json,
     references_in,
+    to_json,
 )
 
 if TYPE_CHECKING:
@@ -135,61 +135,34 @@ class OperatorGraph:
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            **{group: {name: meta.to_json() for name, meta in getattr(self, group).items()} for group in _GROUPS},
-            "nodes": [
-                {
-                    "index": node.index,
-                    "operator": node.operator,
-                    "overload": node.overload,
-                    "arguments": [argument_to_json(argument) for argument in node.arguments],
-                    "argument_names": list(node.argument_names),
-                    "keywords": {name: argument_to_json(argument) for name, argument in node.keywords.items()},
-                    "outputs": [meta.to_json() for meta in node.outputs],
-                    "view_of": node.view_of,
-                    "writes": list(node.writes),
-                }
-                for node in self.nodes
-            ],
-            "outputs": list(self.outputs),
-            "output_structure": self.output_structure,
-            "updates": dict(self.updates),
-            "shared": dict(self.shared),
-            "held": dict(self.held),
-            "contents": {name: argument_to_json(elements) for name, elements in self.contents.items()},
-            "data_dependent": self.data_dependent,
-        }
+        return {field.name: to_json(getattr(self, field.name)) for field in fields(self)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> OperatorGraph:
-        groups = {group: {name: TensorMeta.from_json(meta) for name, meta in data[group].items()} for group in _GROUPS}
-        return cls(
-            **groups,
-            nodes=tuple(
-                Node(
-                    index=node["index"],
-                    operator=node["operator"],
-                    overload=node["overload"],
-                    arguments=tuple(argument_from_json(argument) for argument in node["arguments"]),
-                    argument_names=tuple(node["argument_names"]),
-                    keywords={name: argument_from_json(argument) for name, argument in node["keywords"].items()},
-                    outputs=tuple(TensorMeta.from_json(meta) for meta in node["outputs"]),
-                    view_of=node["view_of"],
-                    writes=tuple(node["writes"]),
-                )
-                for node in data["nodes"]
-            ),
-            outputs=tuple(data["outputs"]),
-            output_structure=data["output_structure"],
-            updates=dict(data["updates"]),
-            shared=dict(data["shared"]),
-            held=dict(data.get("held", {})),  # this and `contents` are missing in graphs of earlier versions
-            contents={name: tuple(map(argument_from_json, items)) for name, items in data.get("contents", {}).items()},
-            data_dependent=data["data_dependent"],
+        groups = ("inputs", "parameters", "buffers", "constants")
+        nodes = (
+            Node(
+                **{
+                    **node,
+                    "arguments": argument_from_json(node["arguments"]),
+                    "argument_names": tuple(node["argument_names"]),
+                    "keywords": {name: argument_from_json(argument) for name, argument in node["keywords"].items()},
+                    "outputs": tuple(map(TensorMeta.from_json, node["outputs"])),
+                    "writes": tuple(node["writes"]),
+                }
+            )
+            for node in data["nodes"]
         )
-
-
-_GROUPS = ("inputs", "parameters", "buffers", "constants")
+        return cls(
+            **{
+                **data,
+                **{group: {name: TensorMeta.from_json(meta) for name, meta in data[group].items()} for group in groups},
+                "nodes": tuple(nodes),
+                "outputs": tuple(data["outputs"]),
+                # missing in graphs of earlier versions
+                "contents": {name: argument_from_json(items) for name, items in data.get("contents", {}).items()},
+            }
+        )
 
 
 def extract(model: nn.Module, inputs: Sequence[object], *, kwargs: Mapping[str, object] | None = None) -> OperatorGraph:

@@ -19,20 +19,9 @@ from collections.abc import Iterator
 from triton_agent.tools.sandbox import landlock
 
 SYSTEM_PATHS = (
-    "/usr",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/etc/alternatives",
-    "/etc/ld.so.cache",
-    "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d",
-    "/etc/ld.so.preload",
-    "/etc/localtime",
-    "/etc/nsswitch.conf",
-    "/etc/passwd",
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/alternatives", "/etc/ld.so.cache"),
+    *("/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/localtime", "/etc/nsswitch.conf"),
+    *("/etc/passwd",),
 )
 """Programs, shared libraries, and what the C library looks up; the compilers Triton calls are among them."""
 
