@@ -242,33 +242,18 @@ def overlap(one: View, other: View) -> bool:
     if one.buffer != other.buffer:
         return False
     if DTYPES[one.dtype].itemsize != DTYPES[other.dtype].itemsize:
-        (start, end), (low, high) = map(_bytes_of, (one, other))
-        return start < high and low < end
+        return one.begin_bytes < other.end_bytes and other.begin_bytes < one.end_bytes
     parts = [Part(layout=_layout(it)) for it in (one, other)]
     return touched(parts) < touched(parts[:1]) + touched(parts[1:])
 
 
 def _overlaps_itself(view: View) -> bool:
     """Return whether several elements are one in memory: expanded, or windows that slide by less than their width."""
-    if is_expanded(view.shape, view.strides):
-        return True
-    steps = sorted((stride, size) for size, stride in zip(view.shape, view.strides) if size > 1)
-    reach = 1
-    for stride, size in steps:
-        if stride < reach:  # dimensions that interlock need not overlap, so it takes counting
-            return distinct(_layout(view)) < view.elements
-        reach += stride * (size - 1)
-    return False
+    return is_expanded(view.shape, view.strides) or distinct(_layout(view)) < view.elements
 
 
 def _layout(view: View) -> TensorMeta:
     return TensorMeta(dtype=view.dtype, shape=view.shape, strides=view.strides, offset=view.offset)
-
-
-def _bytes_of(view: View) -> tuple[int, int]:
-    last = sum((size - 1) * stride for size, stride in zip(view.shape, view.strides))
-    item_bytes = DTYPES[view.dtype].itemsize
-    return view.offset * item_bytes, (view.offset + last + 1) * item_bytes
 
 
 def same_bytes(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> bool:

@@ -88,7 +88,7 @@ class PiecewiseYardstick(Yardstick):
 
     def judge(self, got: torch.Tensor) -> Judgement:
         """Judge the slices, then the whole piece by piece; the first failure ends it."""
-        closest = Judgement(metric="l2", error=0.0, original_error=0.0, limit=1.0, finding=None, detail="")
+        closest = Judgement(metric="l2", limit=1.0)
         for part in self.slices:
             judgement = judge(got[part.start : part.stop].to(self.device), part.yard)
             if not judgement.ok:
@@ -108,7 +108,10 @@ class PiecewiseYardstick(Yardstick):
                 far = got.dtype is not torch.bool and bool(((mine.double() - theirs.double()).abs() > 1).any())
                 if far or wrong > self.loose:
                     detail = f"{wrong} elements or more; the first piece with one too many begins at flat index {at}"
-                    return _failed(Finding.VALUES, "mismatches", float(wrong), float(self.loose), detail)
+                    limit = float(self.loose)
+                    return Judgement(
+                        metric="mismatches", error=float(wrong), limit=limit, finding=Finding.VALUES, detail=detail
+                    )
         return closest
 
     def _fault(self, at: int, mine: torch.Tensor, theirs: torch.Tensor) -> Judgement | None:
@@ -116,18 +119,16 @@ class PiecewiseYardstick(Yardstick):
         error = torch.where(same, 0.0, (mine - theirs).abs())
         if not bool(torch.isfinite(error).all()):
             where = at + int((~torch.isfinite(error)).to(torch.uint8).argmax())
-            return _failed(Finding.NON_FINITE, "max", math.inf, 0.0, f"first at flat index {where}")
+            detail = f"first at flat index {where}"
+            return Judgement(metric="max", error=math.inf, finding=Finding.NON_FINITE, detail=detail)
         measured = {"max": float(error.max()), "l2": float(error.square().mean().sqrt())}
         metric = max(measured, key=lambda name: measured[name] / self.reach[name])
         if measured[metric] <= self.reach[metric]:
             return None
         worst = int(error.argmax())
         detail = f"worst at flat index {at + worst}: got {mine[worst]:.7g}, expected {theirs[worst]:.7g}"
-        return _failed(Finding.VALUES, metric, measured[metric], self.reach[metric], detail)
-
-
-def _failed(finding: Finding, metric: str, error: float, limit: float, detail: str) -> Judgement:
-    return Judgement(metric=metric, error=error, original_error=0.0, limit=limit, finding=finding, detail=detail)
+        limit = self.reach[metric]
+        return Judgement(metric=metric, error=measured[metric], limit=limit, finding=Finding.VALUES, detail=detail)
 
 
 def _pieces(
@@ -181,7 +182,6 @@ def make_full_trial(
             variant=name,
             distribution=AS_GIVEN,
             train=reduced.cases[0].train,
-            version=0,
             expectation=_expect(reference, model, settings, reduced.cases[0].expectation),
         )
 
@@ -230,8 +230,6 @@ def _expect(reference: Reference, model: torch.nn.Module, settings: PlanSettings
         outputs=tuple(kept),
         inputs_after=tuple(torch.empty_like(tensor, device="meta") for tensor in given),
         state_before=state_of(model),
-        state_after=(),
-        aliases=frozenset(),
         lifted=bool(slices) and all(found.lifted for _, _, found in slices),
     )
 

@@ -130,13 +130,9 @@ class Spots:
                 for i, it in enumerate(tensors)
             ),
             inputs_after=tuple(nested_tensors(inputs)),
-            state_before={},
-            state_after=(),
-            aliases=frozenset(),
-            lifted=False,
         )
         name = "full size" if variant == AS_GIVEN else variant.name
-        case = Case(name=name, variant=name, distribution="", train=False, version=0, expectation=expectation)
+        case = Case(name=name, variant=name, distribution="", expectation=expectation)
         trial = Trial(
             variant=name,
             packed_init=pack(reference.told_arguments()),

@@ -32,6 +32,14 @@ class Target:
     def name(self) -> str:
         return f"cuda:{self.arch}" if self.backend == "cuda" else str(self.arch)
 
+    @property
+    def capability(self) -> tuple[int, int]:
+        """(9, 0) for `cuda:90`; for AMD the first two numbers of the architecture, as PyTorch has it."""
+        if isinstance(self.arch, int):
+            return divmod(self.arch, 10)
+        digits = self.arch.removeprefix("gfx")
+        return int(digits[:-2]), int(digits[-2], 16)
+
     def gpu_target(self) -> Any:
         """The same as a `triton.backends.compiler.GPUTarget`."""
         from triton.backends.compiler import GPUTarget

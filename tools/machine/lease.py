@@ -74,7 +74,7 @@ def lease(
     Raises InstrumentError, naming who is in the way, after `wait_s`.
     """
     deadline_s = time.monotonic() + wait_s
-    _shared_folder(folder)
+    make_folder(folder)
     name = _file_name(key)
     with contextlib.ExitStack() as held:
         inside = False
@@ -102,7 +102,7 @@ class SharedDoor:
     """
 
     def __init__(self, key: str, folder: Path = FOLDER) -> None:
-        _shared_folder(folder)
+        make_folder(folder)
         name = _file_name(key)
         self._gate = _open_any_owner(folder / f"{name}.gate")
         self._lock = _open_any_owner(folder / f"{name}.lock")
@@ -239,12 +239,10 @@ def _read_note(descriptor: int) -> Holder | None:
 
 
 def make_folder(folder: Path = FOLDER) -> None:
-    """Make the folder for a process that cannot do so once it is confined."""
-    _shared_folder(folder)
+    """Make the folder open to all users of the machine, with the sticky bit: nobody can remove another's lock.
 
-
-def _shared_folder(folder: Path) -> None:
-    """Made open to all users of the machine, with the sticky bit, so that nobody can remove another's lock."""
+    A process that is to be confined calls this before, since it cannot do so afterwards.
+    """
     try:
         folder.mkdir(parents=True)
         folder.chmod(0o1777)

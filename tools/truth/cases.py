@@ -68,7 +68,6 @@ from triton_agent.tools.truth.plan import (
     Case,
     PlanSettings,
     Trial,
-    Verify,
     secret_seed,
 )
 
@@ -167,35 +166,19 @@ def make_verifier_trial(reference: Reference, name: str) -> Trial:
     def verify(packed_inputs: Payload, outputs: Any) -> bool:
         return reference.verify(packed_inputs.unpack(), outputs)
 
+    cases = []
+    for number in range(1, 4):
+        inputs = draw(reference, AS_GIVEN, secret_seed())
+        after = tuple(tensor.clone() for tensor in nested_tensors(inputs))
+        expectation = Expectation(packed_inputs=pack(inputs), inputs_after=after)
+        title = f"{name} / draw {number}"
+        cases.append(Case(name=title, variant=name, distribution=AS_GIVEN, expectation=expectation, verify=verify))
     return Trial(
         variant=name,
         packed_init=pack(reference.told_arguments()),
         build_seed=secret_seed(),
         states=(pack({}),),
-        cases=tuple(_verifier_case(reference, name, draw_number, verify) for draw_number in range(3)),
-    )
-
-
-def _verifier_case(reference: Reference, name: str, number: int, verify: Verify) -> Case:
-    inputs = draw(reference, AS_GIVEN, secret_seed())
-    expectation = Expectation(
-        packed_inputs=pack(inputs),
-        tree=None,
-        outputs=(),
-        inputs_after=tuple(tensor.clone() for tensor in nested_tensors(inputs)),
-        state_before={},
-        state_after=(),
-        aliases=frozenset(),
-        lifted=False,
-    )
-    return Case(
-        name=f"{name} / draw {number + 1}",
-        variant=name,
-        distribution=AS_GIVEN,
-        train=False,
-        version=0,
-        expectation=expectation,
-        verify=verify,
+        cases=tuple(cases),
     )
 
 

@@ -35,10 +35,10 @@ class Case:
     name: str
     variant: str
     distribution: str
-    train: bool
-    version: int
-    """Index into the trial's versions of the parameters."""
     expectation: Expectation
+    train: bool = False
+    version: int = 0
+    """Index into the trial's versions of the parameters."""
     stale: Callable[[], Expectation | None] | None = None
     """The expectation for the previous version of the parameters, to recognise outputs that still use it."""
     verify: Verify | None = None

@@ -26,6 +26,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.dispatch_modes import UncompiledMode
+from triton_agent.tools.reference.input_tensors import map_tensors
 
 LOW_BITS = 29
 """What the mantissa of float64 has beyond that of float32."""
@@ -148,13 +149,7 @@ class Moved:
         return contextlib.nullcontext()
 
     def __call__(self, value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return self._moved(value) if value.is_floating_point() and value.numel() else value
-        if isinstance(value, (list, tuple)):
-            return type(value)(self(item) for item in value)
-        if isinstance(value, dict):
-            return {key: self(item) for key, item in value.items()}
-        return value
+        return map_tensors(value, lambda it: self._moved(it) if it.is_floating_point() and it.numel() else it)
 
     def _moved(self, value: torch.Tensor) -> torch.Tensor:
         raise NotImplementedError
