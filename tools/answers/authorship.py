@@ -166,7 +166,6 @@ def _touched(step: Step) -> set[int]:
 
 
 def moves(name: str, kind: str) -> bool:
-    """Return whether an operator copies values from one place to another."""
     return kind == "movement" and functional_name(bare_name(name)) not in FILLS
 
 
@@ -175,7 +174,6 @@ def _is_heavy(operator: str) -> bool:
 
 
 def _plain_name(operator: str) -> str:
-    """Without its overload."""
     return operator.rpartition(".")[0]
 
 
@@ -234,7 +232,7 @@ def foreign_kernels(kernels: KernelSet, source: str) -> list[str]:
 
 
 def check_kernels(kernels: KernelSet, source: str, *, allow_library: bool) -> None:
-    """In own-kernels mode every kernel is written in the candidate's file."""
+    """Refuse kernels that are not written in the candidate's file, in own-kernels mode."""
     names = [] if allow_library else foreign_kernels(kernels, source)
     if names:
         raise Failed(
@@ -245,14 +243,14 @@ def check_kernels(kernels: KernelSet, source: str, *, allow_library: bool) -> No
 
 
 def check_launches(tape: Tape, *, empty_outputs: bool) -> None:
-    """At least one kernel runs for the results, unless there is nothing to compute."""
+    """Require a kernel that runs for the results, unless there is nothing to compute."""
     if not any(tape.launches()) and not empty_outputs:
         dead = "no Triton kernel runs whose results forward returns"
         raise Failed(Finding.NO_LAUNCH, dead)
 
 
 def check_library(work: Work, original: OriginalWork, *, allow_library: bool) -> None:
-    """In own-kernels mode torch must not do the kernels' work, measured against the reference's."""
+    """Refuse torch operators that do the kernels' work, measured in elements of the reference's, in own-kernels mode."""
     if allow_library:
         return
     if work.heavy:
@@ -276,7 +274,7 @@ def check_library(work: Work, original: OriginalWork, *, allow_library: bool) ->
 
 
 def check_bytes(work: Work, kernel_bytes: int, original: OriginalWork, *, allow_library: bool) -> None:
-    """In own-kernels mode torch must not move more than a share of what the kernels move."""
+    """Refuse torch operators that move more than a share of the kernels' bytes, in own-kernels mode."""
     if allow_library:
         return
     rounding = max(0, work.rounded_elements - original.rounded)
@@ -305,7 +303,7 @@ def bytes_of_arguments(tape: Tape) -> int:
 
 
 def check_alive(still_right: Sequence[str], outputs: int, *, allow_library: bool) -> None:
-    """With launches left out no output may still be right (with libraries allowed: not all of them)."""
+    """Refuse outputs that are right with launches left out; with libraries allowed, only if all of them are."""
     if still_right and (not allow_library or len(still_right) == outputs):
         raise Failed(
             Finding.DEAD_KERNEL,

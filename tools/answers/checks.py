@@ -97,7 +97,6 @@ def check_structure(case: Case, answer: Answer) -> None:
 
 
 def check_form(case: Case, answer: Answer) -> None:
-    """Require the reference's shapes and dtypes."""
     for output, got in zip(case.expectation.outputs, answer.tensors):
         want = output.yard.original
         if tuple(want.shape) != tuple(got.shape):
@@ -195,7 +194,6 @@ def check_inputs(case: Case, answer: Answer) -> None:
 
 @functools.lru_cache(maxsize=512)
 def mutated_inputs(case: Case) -> frozenset[int]:
-    """Return the numbers of the inputs that the reference writes into."""
     if any(tensor.is_meta for tensor in case.expectation.inputs_after):  # full size; found when the case was made
         return frozenset()
     before = nested_tensors(case.expectation.packed_inputs.unpack())
@@ -257,7 +255,6 @@ def _layout(view: View) -> TensorMeta:
 
 
 def same_bytes(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> bool:
-    """Return whether two answers are equal to the bit."""
     return len(a) == len(b) and all(_same_row(one, other) for one, other in zip(a, b))
 
 

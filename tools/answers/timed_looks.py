@@ -71,7 +71,7 @@ class Looks:
         self._asked = 0
 
     def ask(self, session: Session, turns: Sequence[int]) -> list[Any]:
-        """A sample for each, as it came."""
+        """Return a sample for each turn."""
         if not any(self._is_due(self._asked + number) for number in range(len(turns))):
             self._asked += len(turns)
             return list(session.ask("time", turns=list(turns))[0]["samples"])

@@ -121,7 +121,7 @@ def convene(spec: ProblemSpec, variants: list[Variant], settings: PlanSettings) 
 
 
 def refusal(case: Case, run: Run) -> Failed | None:
-    """Why the evaluator would refuse this; None where it would pass."""
+    """Return why the evaluator would refuse this run; None if it would pass."""
     tensors: list[torch.Tensor] = []
 
     def keep(tensor: torch.Tensor) -> int:
@@ -143,7 +143,6 @@ def refusal(case: Case, run: Run) -> Failed | None:
 
 
 def outputs_refused(case: Case, outputs: list[torch.Tensor]) -> bool:
-    """Return True if these outputs would be refused by their form or values."""
     if len(outputs) != len(case.expectation.outputs):
         return True
     answer = _answer(case.expectation.tree, outputs, list(case.expectation.inputs_after))

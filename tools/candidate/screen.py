@@ -96,7 +96,6 @@ def _objection(finding: Finding, line: int, message: str) -> Objection:
 
 
 def _aliases(tree: ast.Module) -> dict[str, str]:
-    """Return the dotted path of each imported name."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -217,7 +217,6 @@ _PACKED_COMPOSITES = {
 def composite_of(
     function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> Composite | None:
-    """The composite that this call of a Python function is, if it is one."""
     name = getattr(function, "__name__", "")
     own = isinstance(function, types.BuiltinFunctionType) or function is getattr(torch.nn.functional, name, None)
     if not own or name not in _COMPOSITES or keywords.get("inplace") or (name == "dropout" and len(arguments) > 3):

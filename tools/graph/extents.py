@@ -40,7 +40,6 @@ def distinct(layout: TensorMeta) -> int:
 
 
 def touched(parts: Sequence[Part]) -> int:
-    """Distinct elements in all parts together."""
     counted = max((part.count for part in parts if part.count is not None), default=0)
     known = list(dict.fromkeys(part for part in parts if part.count is None and part.layout.numel))
     return max(counted, _union(known))

@@ -120,7 +120,6 @@ def _vector(name: str, node: Node, taken: list[TensorMeta]) -> int:
 
 
 def _window(node: Node) -> int:
-    """Elements under the window of a pool."""
     size = node.argument("kernel_size")
     spatial = 3 if "3d" in node.operator else 2 if "2d" in node.operator else 1
     if isinstance(size, int):

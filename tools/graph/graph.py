@@ -68,7 +68,6 @@ class Node:
         return f"n{self.index}.{position}" if position else f"n{self.index}"
 
     def references(self) -> Iterator[str]:
-        """Names of the values that the node takes, in order and with repetitions."""
         yield from references_in(self.arguments)
         yield from references_in(tuple(self.keywords.values()))
 
@@ -98,11 +97,11 @@ class OperatorGraph:
     """Python read values (`.item()`, a boolean mask, `nonzero`), so another input may run another graph."""
 
     def sources(self) -> dict[str, TensorMeta]:
-        """Every value that existed before the call."""
+        """Return every value that existed before the call."""
         return {**self.inputs, **self.parameters, **self.buffers, **self.constants}
 
     def values(self) -> dict[str, TensorMeta]:
-        """Every source and every output of a node."""
+        """Return every source and every output of a node."""
         made = {node.output_name(k): meta for node in self.nodes for k, meta in enumerate(node.outputs)}
         return {**self.sources(), **made}
 

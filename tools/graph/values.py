@@ -55,7 +55,6 @@ Argument: TypeAlias = bool | int | float | complex | str | Reference | tuple["Ar
 
 
 def references_in(argument: Argument) -> Iterator[str]:
-    """Names of the values in an argument, in order."""
     if isinstance(argument, Reference):
         yield argument.name
     elif isinstance(argument, tuple):

@@ -44,7 +44,6 @@ class Capture:
         self._in_progress: list[object] = []
 
     def kernels(self) -> KernelSet:
-        """Return all that was captured."""
         return KernelSet(functions=dict(self._functions))
 
     def capture(self, function: Any) -> str:

@@ -66,7 +66,7 @@ def load(kernels: KernelSet, folder: Path) -> dict[str, Any]:
 
 
 def execute(module: KernelModule, folder: Path) -> dict[str, Any]:
-    """Do the same for a module that was built before."""
+    """Execute a module that was built before; see `load`."""
     name = f"kernels_{hashlib.sha256(module.text.encode()).hexdigest()[:16]}"
     path = folder / f"{name}.py"
     path.write_text(module.text, encoding="utf-8")

@@ -122,7 +122,6 @@ class SharedDoor:
 
 
 def holders(key: str, folder: Path = FOLDER) -> tuple[Holder, ...]:
-    """Return the present holders of the lease on `key`."""
     found = []
     for path in sorted(folder.glob(f"{_file_name(key)}.*.note")):
         # A note may go, or belong to another user, while we look at it.

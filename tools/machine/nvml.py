@@ -66,7 +66,6 @@ class Look:
 
 
 def available() -> bool:
-    """Return whether the library loads and answers."""
     return _library(os.getpid()) is not None
 
 

@@ -41,7 +41,6 @@ def confinement_for(spec: ProblemSpec, scratch: Path, *, gpu: bool) -> Confineme
 
 
 def require_layers() -> None:
-    """Raise if an essential layer of the sandbox is missing."""
     missing = [layer for layer in probe() if layer.name in ESSENTIAL and not layer.available]
     if missing:
         said = "; ".join(f"{layer.name}: {layer.why}" for layer in missing)

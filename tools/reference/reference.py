@@ -117,7 +117,6 @@ class Reference:
         return model
 
     def forward_parameters(self) -> tuple[str, ...]:
-        """Return the names of `forward`'s parameters in order."""
         if self._model_class is None:
             return ()
         return tuple(inspect.signature(self._model_class.forward).parameters)[1:]
@@ -180,7 +179,6 @@ class Reference:
         return self._user.running(action, remedy="the reference has to run on its own inputs")
 
     def verify(self, inputs: list[Any], outputs: Any) -> bool:
-        """Return what the user's `verify` says of the outputs."""
         check = self._function("verify")
         with self._user.running("verify(inputs, outputs)"), seeded(_INIT_SEED), torch.no_grad():
             answer = check(inputs, outputs)

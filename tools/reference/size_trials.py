@@ -134,5 +134,4 @@ class Trials:
 
 
 def reference_for(spec: ProblemSpec, variant: Variant) -> Reference:
-    """The problem loaded at a variant."""
     return load(spec, variant.constants, batch=variant.batch)

@@ -105,7 +105,6 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
     # -- memory ----------------------------------------------------------------------------------------------------
 
     def add_storage(self, storage: torch.UntypedStorage, place: Place) -> int:
-        """Return the number of a new buffer for a storage."""
         if storage.nbytes() > BUFFER_BYTES_AT_MOST:
             raise torch.OutOfMemoryError(f"out of memory: a tensor of {storage.nbytes():,} bytes")
         number = len(self.buffers)
@@ -126,7 +125,6 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
         return rows
 
     def view_of(self, tensor: torch.Tensor) -> View:
-        """Return the tensor as a part of a buffer."""
         with torch._C.DisableTorchFunction():
             if tensor.layout is not torch.strided or tensor.is_quantized:
                 raise OutOfRecord(f"a {tensor.layout} tensor; use plain strided tensors")
@@ -221,7 +219,6 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
             self._add(entry.step)
 
     def launched(self, choices: Sequence[Choice]) -> None:
-        """Record a launch of a kernel in one of these configurations."""
         self._add(Launch(choices=tuple(choices), line=self.line()))
 
     def line(self) -> int:
@@ -304,7 +301,6 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
 
     @contextlib.contextmanager
     def during(self, phase: str) -> Iterator[None]:
-        """Record under the name of a phase."""
         self.phase, self._thread = phase, threading.get_ident()
         with self.fake, self:
             yield

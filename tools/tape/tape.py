@@ -63,7 +63,6 @@ class View:
 
     @property
     def begin_bytes(self) -> int:
-        """Place of its first byte in the buffer."""
         return self.offset * DTYPES[self.dtype].itemsize
 
     @property
@@ -189,14 +188,12 @@ class Tape:
         return (step for step in self.steps if isinstance(step, Launch))
 
     def kernels(self) -> Iterator[str]:
-        """Yield the identities of all kernels that are launched."""
         for step in (*self.prologue, *self.steps):
             if isinstance(step, Launch):
                 yield from (choice.kernel for choice in step.choices)
 
 
 def views_in(argument: Any) -> Iterator[View]:
-    """Yield all tensors in an argument."""
     if isinstance(argument, View):
         yield argument
     elif isinstance(argument, Descriptor):
@@ -207,7 +204,6 @@ def views_in(argument: Any) -> Iterator[View]:
 
 
 def buffers_in(argument: Any) -> Iterator[int]:
-    """Yield all buffers that an argument refers to."""
     if isinstance(argument, Address):
         yield argument.buffer
     elif isinstance(argument, tuple):
@@ -228,7 +224,6 @@ _ITEMS_AT_MOST = 2_000_000
 
 
 def encode(value: Any) -> Any:
-    """Return JSON for a tape or any part of one."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return {"is": type(value).__name__, **fields}

@@ -379,7 +379,6 @@ class _CaseMaker:
         return None
 
     def _casts_to_whole(self) -> bool:
-        """Return whether the reference turns floats into whole numbers."""
         return self._graph is not None and any(
             "quantize" in node.operator
             or (bare_name(node.operator) == "_to_copy" and not any("float" in it.dtype for it in node.outputs))

@@ -330,7 +330,6 @@ class Directed:
     """True if NaN meets a comparison."""
 
     def change(self, case: str, inputs: list[Any], generator: torch.Generator, refused: int) -> None:
-        """Change inputs in place."""
         tensors = list(tensors_in(inputs))
         with torch.no_grad():
             for rule, feed in self.feeds[case]:
@@ -416,7 +415,6 @@ def _kind(tensor: torch.Tensor) -> str:
 def _feeds(
     graph: OperatorGraph, rule: Rule, tensors: Sequence[torch.Tensor], known: dict[str, torch.Tensor]
 ) -> Iterator[Feed]:
-    """The inputs that this rule is for."""
     fitting = [i for i, tensor in enumerate(tensors) if _fits(tensor, rule.kind)]
     if not graph.nodes or not fitting:
         return
@@ -485,7 +483,6 @@ def _traced(graph: OperatorGraph, name: str, scale: float, shift: float) -> Iter
 
 
 def _boundaries(node: Node, tensors: Sequence[torch.Tensor], known: dict[str, torch.Tensor]) -> torch.Tensor | None:
-    """What values are sorted between."""
     position = BOUNDARIES.get(bare_name(node.operator))
     argument = node.arguments[position] if position is not None and len(node.arguments) > position else None
     if not isinstance(argument, Reference):

@@ -172,7 +172,6 @@ def share_memory(inputs: list[Any]) -> bool:
 
 
 def has_flags(inputs: Any) -> bool:
-    """Return whether there are booleans to flip."""
     return any(tensor.dtype is torch.bool and tensor.numel() for tensor in tensors_in(inputs))
 
 

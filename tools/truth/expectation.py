@@ -94,7 +94,6 @@ class Expectation:
 
     @property
     def state_bytes(self) -> int:
-        """Parameters and buffers."""
         return _bytes_of(self.state_before.values())
 
 
@@ -225,7 +224,7 @@ class Behaviour:
         )
 
     def agrees(self, other: Behaviour) -> bool:
-        """To the bit."""
+        """Return whether both are equal to the bit."""
         if len(self.outputs) != len(other.outputs) or len(self.changed) != len(other.changed):
             return False
         pairs = zip((*self.outputs, *self.changed.values()), (*other.outputs, *other.changed.values()))
@@ -469,7 +468,7 @@ def with_free_places(
 
 
 def _are_apart(other: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-    """By more than next to nothing."""
+    """Return where two outputs differ by more than next to nothing."""
     if not truth.is_floating_point():
         return other != truth
     rms = truth.nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt()

@@ -194,7 +194,7 @@ def span_between(truth: torch.Tensor, sides: Sequence[torch.Tensor], dtype: torc
 
 
 def anything_where(differs: torch.Tensor, truth: torch.Tensor) -> Span | None:
-    """Every value will do at these places."""
+    """Return a span that leaves these places open."""
     if not bool(differs.any()):
         return None
     exact, inf = truth.double(), float("inf")
@@ -202,7 +202,7 @@ def anything_where(differs: torch.Tensor, truth: torch.Tensor) -> Span | None:
 
 
 def joined(one: Span | None, other: Span | None) -> Span | None:
-    """What either of them leaves open."""
+    """Return a span that leaves open what either of them does."""
     if one is None or other is None:
         return one or other
     return torch.minimum(one[0], other[0]), torch.maximum(one[1], other[1])

@@ -75,18 +75,15 @@ class Numbers:
         return tuple(number for number in signed if _is_float32(number))[:NUMBERS_AT_MOST]
 
     def row_values(self) -> tuple[float, ...]:
-        """Numbers that rows are filled with."""
         unusual = [float(number) for number in sorted(self.in_text) if _is_float32(number) and abs(number) not in TAME]
         return tuple(unusual[:ROWS])
 
     def wholes(self) -> tuple[int, ...]:
-        """Whole numbers and their neighbours."""
         named = {int(number) for number in self.in_text | self.given if _is_float32(number) and number == int(number)}
         return tuple(sorted({number + step for number in named for step in (-1, 0, 1)}))
 
 
 def numbers_on(tape: Tape, kernels: KernelSet) -> Numbers:
-    """The numbers that the kernels of a tape name."""
     bound: dict[str, dict[str, Any]] = {identity: {} for identity in kernels.functions}
     given: set[int | float] = set()
     views: dict[int, View] = {}

@@ -63,7 +63,6 @@ class Trial:
 
     @property
     def order_is_free(self) -> bool:
-        """True if the reference also runs on inputs whose elements are shuffled."""
         return self.free_order or any(case.distribution == SHUFFLED for case in self.cases)
 
 

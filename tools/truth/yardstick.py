@@ -132,7 +132,7 @@ class Yardstick:
         return dataclasses.replace(found, whole=bool(settled.all()))
 
     def decided(self, values: torch.Tensor) -> torch.Tensor:
-        """Return these float64 values with the truth in place of those that lie within a span."""
+        """Put the truth in place of the float64 values that lie within a span."""
         return values if self.span is None else torch.where(self.may_stand(values), self.truth.double(), values)
 
     def may_stand(self, values: torch.Tensor) -> torch.Tensor:
@@ -162,7 +162,6 @@ class Yardstick:
 
     @functools.cached_property
     def flips(self) -> Flips:
-        """Flips of an integer or boolean output."""
         truth = self.truth.to(self.original.dtype)
         others = self.alternatives()
         differ = torch.stack([other != truth for other in others])
