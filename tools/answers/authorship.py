@@ -250,7 +250,7 @@ def check_launches(tape: Tape, *, empty_outputs: bool) -> None:
 
 
 def check_library(work: Work, original: OriginalWork, *, allow_library: bool) -> None:
-    """Refuse torch operators that do the kernels' work, measured in elements of the reference's, in own-kernels mode."""
+    """Refuse torch operators that do a large part of the reference's work, by elements, in own-kernels mode."""
     if allow_library:
         return
     if work.heavy:

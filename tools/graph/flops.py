@@ -35,19 +35,11 @@ _RECURRENT = {"lstm": (4, 21), "gru": (3, 17), "rnn_tanh": (1, 4), "rnn_relu": (
 addition, a GRU 3 activations, 3 products and 2 additions, a plain network 1 activation."""
 
 _PER_ELEMENT = {
-    "_softmax": SOFTMAX_FLOPS,
-    "_log_softmax": SOFTMAX_FLOPS,
-    "_safe_softmax": SOFTMAX_FLOPS,
-    "_masked_softmax": SOFTMAX_FLOPS,
+    **dict.fromkeys(("_softmax", "_log_softmax", "_safe_softmax", "_masked_softmax"), SOFTMAX_FLOPS),
     "logsumexp": SOFTMAX_FLOPS - 1,
-    "native_layer_norm": NORM_FLOPS,
-    "native_group_norm": NORM_FLOPS,
-    "rms_norm": RMS_NORM_FLOPS,
-    "_fused_rms_norm": RMS_NORM_FLOPS,
-    "var": 4,
-    "std": 4,
-    "var_mean": 4,
-    "std_mean": 4,
+    **dict.fromkeys(("native_layer_norm", "native_group_norm"), NORM_FLOPS),
+    **dict.fromkeys(("rms_norm", "_fused_rms_norm"), RMS_NORM_FLOPS),
+    **dict.fromkeys(("var", "std", "var_mean", "std_mean"), 4),
     "mse_loss": 3,
     "linalg_vector_norm": 2,
 }

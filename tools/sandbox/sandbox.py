@@ -12,6 +12,7 @@ files and system calls, each of which takes away what setting up the one before 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import glob
 import os
@@ -139,7 +140,9 @@ def _enter_namespaces(confinement: Confinement, available: frozenset[str]) -> It
         yield from (layers.NAMESPACES[kind] for kind in kinds)
     if "pid" in kinds:
         namespaces.mount_proc()
-        yield from _bound_process_count(confinement.limits)
+        with contextlib.suppress(OSError):  # an older kernel, or a container that keeps its settings to itself
+            namespaces.bound_process_count(confinement.limits.processes)
+            yield layers.PROCESS_LIMIT
     if "mount" in kinds:
         # With a GPU, /proc stays writable: CUDA needs it. PyTorch's CUDA IPC would need the checker's /dev/shm, too.
         if os.path.isdir(reach.SHARED_MEMORY):
@@ -150,14 +153,6 @@ def _enter_namespaces(confinement: Confinement, available: frozenset[str]) -> It
             namespaces.make_read_only(writable, guard_proc=confinement.gpu)
             yield layers.READ_ONLY
     os.chdir(confinement.scratch)
-
-
-def _bound_process_count(limits: Limits) -> Iterator[str]:
-    try:
-        namespaces.bound_process_count(limits.processes)
-    except OSError:
-        return  # an older kernel, or a container that keeps its settings to itself
-    yield layers.PROCESS_LIMIT
 
 
 def _set_limits(confinement: Confinement, available: frozenset[str]) -> Iterator[str]:

@@ -267,37 +267,35 @@ class _CaseMaker:
         return self._graph is None or any(node.kind not in MOVING for node in self._graph.nodes)
 
     def _ask_where_operators_are_special(self, cases: list[Case], version: int) -> None:
-        """Add cases directed by the reference's operators, as far as the reference stays defined in them."""
+        """Add cases directed by the reference's operators.
+
+        Of each, the first form is added that the reference accepts and in which most of the answer can be judged.
+        """
         if self._graph is None:
             return
-        asked = directed(self._graph, self._fresh(), state_of(self.models[version]))
-        for name in DIRECTED:
-            if name in asked.feeds:
-                self._try_directed(cases, asked, name, version)
-
-    def _try_directed(self, cases: list[Case], asked: Directed, name: str, version: int) -> None:
-        """Add the first form of the case that the reference accepts and in which most of the answer can be judged."""
         model, given = self.models[version].train(self.modes[0]), cases[0].expectation
-        for refused in range(REFUSALS):
-            inputs, generator = self._fresh(), torch.Generator().manual_seed(secret_seed())
-            plain = pack(inputs) if name == NOT_FINITE and asked.picks else None
-            try:
-                if name == NOT_FINITE:
-                    asked.plant(inputs, self._plantable(model, asked, refused), generator)
-                else:
-                    asked.change(name, inputs, generator, refused)
-                expectation = self.runs.expect(model, inputs, self.scales)
-                if plain is not None or asked.orders:
-                    expectation = with_free_places(model, expectation, plain)
-            except (OriginalFailed, RuntimeError, IndexError, ValueError):
-                continue
-            sound = name == NOT_FINITE or _non_finite_share(expectation) <= _non_finite_share(given)
-            judged = _judged_share(expectation)
-            if name == NOT_FINITE and not asked.compares:
-                judged += _nan_share(expectation)
-            if sound and judged >= SHARE_JUDGED * _judged_share(given):
-                cases.append(self._case_of(expectation, name, self.modes[0], version=version))
-                return
+        asked = directed(self._graph, self._fresh(), state_of(model))
+        for name in (name for name in DIRECTED if name in asked.feeds):
+            for refused in range(REFUSALS):
+                inputs, generator = self._fresh(), torch.Generator().manual_seed(secret_seed())
+                plain = pack(inputs) if name == NOT_FINITE and asked.picks else None
+                try:
+                    if name == NOT_FINITE:
+                        asked.plant(inputs, self._plantable(model, asked, refused), generator)
+                    else:
+                        asked.change(name, inputs, generator, refused)
+                    expectation = self.runs.expect(model, inputs, self.scales)
+                    if plain is not None or asked.orders:
+                        expectation = with_free_places(model, expectation, plain)
+                except (OriginalFailed, RuntimeError, IndexError, ValueError):
+                    continue
+                sound = name == NOT_FINITE or _non_finite_share(expectation) <= _non_finite_share(given)
+                judged = _judged_share(expectation)
+                if name == NOT_FINITE and not asked.compares:
+                    judged += _nan_share(expectation)
+                if sound and judged >= SHARE_JUDGED * _judged_share(given):
+                    cases.append(self._case_of(expectation, name, self.modes[0], version=version))
+                    break
 
     def _plantable(self, model: torch.nn.Module, asked: Directed, refused: int) -> list[float]:
         """NaN, and those infinities that the reference does not turn into NaN, which depends on its formula.

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.graph.graph import Node, OperatorGraph
-from triton_agent.tools.graph.operators import bare_name
+from triton_agent.tools.graph.operators import bare_name, words
 from triton_agent.tools.graph.values import Reference, references_in
 from triton_agent.tools.reference.input_tensors import is_plain, tensors_in
 from triton_agent.tools.truth.distributions import share_memory
@@ -37,49 +37,39 @@ SHARE_JUDGED = 0.5
 """Of a case's elements; less, and it says little."""
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-ORDERING = _words("sort topk kthvalue median nanmedian mode")
-FIRST = _words("argmax argmin max min max_pool1d max_pool2d max_pool3d adaptive_max_pool2d")
-FIRST |= _words("max_pool2d_with_indices max_pool3d_with_indices unique_dim _unique2 cummax cummin")
-NORMS = _words("native_layer_norm layer_norm native_group_norm group_norm native_batch_norm _native_batch_norm_legit")
-NORMS |= _words("_native_batch_norm_legit_no_training batch_norm instance_norm cudnn_batch_norm var std var_mean")
-NORMS |= _words("std_mean _batch_norm_with_update _batch_norm_no_update")
-PEAKED = _words("_softmax softmax _log_softmax log_softmax logsumexp _safe_softmax logcumsumexp cross_entropy_loss")
-PEAKED |= _words("cross_entropy")
-SCALED = _words(
+ORDERING = words("sort topk kthvalue median nanmedian mode")
+FIRST = words("argmax argmin max min max_pool1d max_pool2d max_pool3d adaptive_max_pool2d")
+FIRST |= words("max_pool2d_with_indices max_pool3d_with_indices unique_dim _unique2 cummax cummin")
+NORMS = words("native_layer_norm layer_norm native_group_norm group_norm native_batch_norm _native_batch_norm_legit")
+NORMS |= words("_native_batch_norm_legit_no_training batch_norm instance_norm cudnn_batch_norm var std var_mean")
+NORMS |= words("std_mean _batch_norm_with_update _batch_norm_no_update")
+PEAKED = words("_softmax softmax _log_softmax log_softmax logsumexp _safe_softmax logcumsumexp cross_entropy_loss")
+PEAKED |= words("cross_entropy")
+SCALED = words(
     "rms_norm _fused_rms_norm linalg_vector_norm norm rsqrt sqrt mean sum exp log log1p div reciprocal square"
 )
-SCALED |= _words("pow normalize cosine_similarity softplus sigmoid tanh logaddexp amax cumsum")
-PERIODIC = _words("sin cos tan sinc polar")
-DIVIDING = _words(
-    "floor_divide remainder fmod div bitwise_right_shift bitwise_left_shift __rshift__ __lshift__ abs neg"
-)
-LOOKING_UP = _words(
+SCALED |= words("pow normalize cosine_similarity softplus sigmoid tanh logaddexp amax cumsum")
+PERIODIC = words("sin cos tan sinc polar")
+DIVIDING = words("floor_divide remainder fmod div bitwise_right_shift bitwise_left_shift __rshift__ __lshift__ abs neg")
+LOOKING_UP = words(
     "index index_select gather embedding take take_along_dim embedding_bag _embedding_bag nll_loss_forward"
 )
-LOOKING_UP |= _words("_embedding_bag_forward_only index_add scatter_add bincount")
-COUNTED_FROM_THE_END = _words("index take")
-WHOLE_ARITHMETIC = _words(
-    "add sub rsub mul neg abs sum cumsum bitwise_and bitwise_or bitwise_xor maximum minimum clamp"
-)
-WHOLE_ARITHMETIC |= _words("floor_divide remainder fmod max min amax amin relu where eq ne lt le gt ge sign")
-MASKING = _words("masked_fill where mul logical_not bitwise_not logical_and bitwise_and any all sum")
-PASSED_THROUGH = _words("clone contiguous _to_copy clamp clamp_min clamp_max relu to type_as detach float double")
-SUMMING = _words("sum mean var std var_mean std_mean cumsum norm linalg_vector_norm logsumexp prod nansum") | NORMS
+LOOKING_UP |= words("_embedding_bag_forward_only index_add scatter_add bincount")
+COUNTED_FROM_THE_END = words("index take")
+WHOLE_ARITHMETIC = words("add sub rsub mul neg abs sum cumsum bitwise_and bitwise_or bitwise_xor maximum minimum clamp")
+WHOLE_ARITHMETIC |= words("floor_divide remainder fmod max min amax amin relu where eq ne lt le gt ge sign")
+MASKING = words("masked_fill where mul logical_not bitwise_not logical_and bitwise_and any all sum")
+PASSED_THROUGH = words("clone contiguous _to_copy clamp clamp_min clamp_max relu to type_as detach float double")
+SUMMING = words("sum mean var std var_mean std_mean cumsum norm linalg_vector_norm logsumexp prod nansum") | NORMS
 """Where an honest order of adding up may meet the difference of two infinities, and a compensated sum always does."""
-PRODUCTS = _words(
-    "mm addmm bmm baddbmm addbmm mv addmv dot matmul linear convolution conv1d conv2d conv3d _convolution"
-)
+PRODUCTS = words("mm addmm bmm baddbmm addbmm mv addmv dot matmul linear convolution conv1d conv2d conv3d _convolution")
 SUMMING |= PRODUCTS
-NAN_DROPPED = _words("relu hardtanh leaky_relu clamp clamp_min clamp_max maximum minimum hardswish") | FIRST | ORDERING
-NAN_DROPPED |= _words("amax amin")
+NAN_DROPPED = words("relu hardtanh leaky_relu clamp clamp_min clamp_max maximum minimum hardswish") | FIRST | ORDERING
+NAN_DROPPED |= words("amax amin")
 """Comparisons, which by habit drop NaN in an epilogue or at the end of a reduction."""
-MASKED_OUT = NAN_DROPPED | _words("where masked_fill softmax _softmax _safe_softmax tril triu index gather mul")
+MASKED_OUT = NAN_DROPPED | words("where masked_fill softmax _softmax _safe_softmax tril triu index gather mul")
 """What NaN need not come through beside a product; for the sake of a mask a kernel leaves parts of the product out."""
-PASSING_NAN = PRODUCTS | _words(
+PASSING_NAN = PRODUCTS | words(
     """
     add sub rsub mul div true_divide neg abs exp exp2 expm1 log log1p log2 log10 sqrt rsqrt reciprocal square
     pow sin cos tan tanh sigmoid erf relu gelu silu elu selu celu softplus mish leaky_relu hardtanh hardswish
@@ -288,13 +278,13 @@ def _special(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refus
     """Replaced by `plant`: which values may be planted, only runs of the reference tell."""
 
 
-_QUIET = _words(
+_QUIET = words(
     "view _unsafe_view reshape transpose t permute expand slice select squeeze unsqueeze alias detach clone contiguous "
     "split unbind cat stack flatten unflatten lift_fresh scalar_tensor full zeros ones zeros_like empty _to_copy copy"
 )
 
-SHIFTS = _words("bitwise_right_shift bitwise_left_shift __rshift__ __lshift__")
-WHOLE_OPERATORS = (WHOLE_ARITHMETIC | _QUIET | SHIFTS) - _words("floor_divide remainder fmod")
+SHIFTS = words("bitwise_right_shift bitwise_left_shift __rshift__ __lshift__")
+WHOLE_OPERATORS = (WHOLE_ARITHMETIC | _QUIET | SHIFTS) - words("floor_divide remainder fmod")
 """Operators that take whole numbers of any size, but that a shift takes few places."""
 
 RULES: tuple[Rule, ...] = (
