@@ -13,7 +13,7 @@ import triton_agent
 from triton_agent.tools.errors import UsageError
 
 TORCH_OLDEST, TORCH_NEWEST_TESTED = (2, 11), (2, 15)
-TRITON_OLDEST, TRITON_BELOW = (3, 6), (3, 10)
+TRITON_OLDEST, TRITON_NEWEST_TESTED, TRITON_BELOW = (3, 6), (3, 7), (3, 10)
 """3.5 and older have other entry points for compilation. 3.9 has no block pointers; kernels with them fail there."""
 TRITON_OF_TORCH = (((2, 15), "3.9.0"), ((2, 14), "3.8.0"), ((2, 12), "3.7.1"), (TORCH_OLDEST, "3.6.0"))
 """From this torch on, its triton."""
@@ -44,8 +44,15 @@ def require_supported() -> list[str]:
         raise UsageError(f"torch {torch} is too old; 2.11 to 2.15 are tested", remedy="pip install 'torch>=2.11,<2.16'")
     if not TRITON_OLDEST <= numbers(triton) < TRITON_BELOW:
         raise UsageError(f"triton {triton} does not fit; 3.6 to 3.9 do", remedy=_triton_remedy(torch))
-    newer = numbers(torch) > TORCH_NEWEST_TESTED
-    return [f"torch {torch} is newer than the tested versions (2.11 to 2.15)"] if newer else []
+    warnings = []
+    if numbers(torch) > TORCH_NEWEST_TESTED:
+        warnings.append(f"torch {torch} is newer than the tested versions (2.11 to 2.15)")
+    if numbers(triton) > TRITON_NEWEST_TESTED:
+        warnings.append(
+            f"triton {triton} is newer than the tested versions (3.6 and 3.7): its maxima with positions, small products "
+            "and 64-bit histograms differ, and so may verdicts without a GPU"
+        )
+    return warnings
 
 
 @functools.cache
