@@ -49,8 +49,8 @@ def require_supported() -> list[str]:
         warnings.append(f"torch {torch} is newer than the tested versions (2.11 to 2.15)")
     if numbers(triton) > TRITON_NEWEST_TESTED:
         warnings.append(
-            f"triton {triton} is newer than the tested versions (3.6 and 3.7): its maxima with positions, small products "
-            "and 64-bit histograms differ, and so may verdicts without a GPU"
+            f"triton {triton} is newer than the tested versions (3.6 and 3.7): its maxima with positions, small "
+            "products and 64-bit histograms differ, and so may verdicts without a GPU"
         )
     return warnings
 
