@@ -143,7 +143,8 @@ def work_of(tape: Tape, *, with_prologue: bool = False) -> Work:
         if moves(step.operator, kind) or (kind == "movement" and _takes(step, FILLS, slice(1, None)))
     ]
     narrowest = _narrowest(tape)
-    heavy = [step.operator for step in (*operators, *prepared) if _is_heavy(step.operator)]
+    called = [step.operator for step in (*operators, *prepared)]
+    heavy = [name for name in called if kind_of(name) == "heavy" or name.startswith(SUSPECT)]
     return Work(
         heavy=tuple(dict.fromkeys(map(_plain_name, heavy))),
         light=tuple(dict.fromkeys(_plain_name(step.operator) for step in light)),
@@ -167,10 +168,6 @@ def _touched(step: Step) -> set[int]:
 
 def moves(name: str, kind: str) -> bool:
     return kind == "movement" and functional_name(bare_name(name)) not in FILLS
-
-
-def _is_heavy(operator: str) -> bool:
-    return kind_of(operator) == "heavy" or operator.startswith(SUSPECT)
 
 
 def _plain_name(operator: str) -> str:

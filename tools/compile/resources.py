@@ -101,10 +101,11 @@ def read_cubin(cubin: bytes, kernel: str) -> tuple[int | None, int | None]:
 
         names = body(headers[names_index])
         sections = {_text_at(names, header[0]): body(header) for header in headers}
+        symbols, strings = sections[".symtab"], sections[".strtab"]
         numbers = {
             attribute: value
             for attribute, symbol, value in _attributes(sections[".nv.info"])
-            if _symbol_name(sections, symbol) == kernel
+            if _text_at(strings, struct.unpack_from("<I", symbols, symbol * _SYMBOL_SIZE)[0]) == kernel
         }
     except (KeyError, ValueError, struct.error):
         return None, None  # an ELF layout that this reader does not know
@@ -124,11 +125,6 @@ def _attributes(info: bytes) -> Iterator[tuple[int, int, int]]:
             symbol, value = struct.unpack_from("<II", info, at)
             yield attribute, symbol, value
         at += size
-
-
-def _symbol_name(sections: dict[str, bytes], index: int) -> str:
-    (name_at,) = struct.unpack_from("<I", sections[".symtab"], index * _SYMBOL_SIZE)
-    return _text_at(sections[".strtab"], name_at)
 
 
 def _text_at(strings: bytes, offset: int) -> str:

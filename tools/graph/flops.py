@@ -137,11 +137,6 @@ def _shapes(argument: Argument, metas: Metas) -> object:
     return [_shapes(item, metas) for item in argument] if isinstance(argument, tuple) else argument
 
 
-def _per_output(node: Node, metas: Metas) -> int:
-    """A multiplication and an addition for each element of the largest argument."""
-    return 2 * max(metas[name].numel for name in node.references())
-
-
 def _attention(node: Node, metas: Metas) -> int:
     """torch's formula without the pairs that a causal mask excludes."""
     query, key, value = (metas[name].shape for name in list(node.references())[:3])
@@ -163,7 +158,10 @@ def _pairs(node: Node, queries: int, keys: int) -> int:
 
 _PRODUCTS: dict[str, Callable[[Node, Metas], int]] = {
     **{name: _registered(name) for name in ("mm", "addmm", "bmm", "baddbmm", "convolution", "_scaled_mm")},
-    **dict.fromkeys(("mv", "addmv", "dot", "vdot"), _per_output),
+    # a multiplication and an addition for each element of the largest argument
+    **dict.fromkeys(
+        ("mv", "addmv", "dot", "vdot"), lambda node, metas: 2 * max(metas[name].numel for name in node.references())
+    ),
     "_int_mm": _registered("mm"),
     "scaled_dot_product_attention": _attention,
 }

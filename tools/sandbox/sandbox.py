@@ -163,7 +163,9 @@ def _set_limits(confinement: Confinement, available: frozenset[str]) -> Iterator
     _lower(resource.RLIMIT_NOFILE, limits.open_files)
     yield layers.LIMITS
     if not confinement.gpu:
-        _lower(resource.RLIMIT_DATA, _data_bytes() + limits.memory_bytes + limits.mapped_bytes)
+        with open("/proc/self/statm") as text:
+            counted_now = int(text.read().split()[5]) * resource.getpagesize()
+        _lower(resource.RLIMIT_DATA, counted_now + limits.memory_bytes + limits.mapped_bytes)
     if confinement.cgroup:
         yield layers.CGROUP
     if confinement.cgroup or not confinement.gpu:
@@ -206,12 +208,6 @@ def _lower(kind: int, value: int) -> None:
     _, hard = resource.getrlimit(kind)
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(kind, (value, value))
-
-
-def _data_bytes() -> int:
-    """What RLIMIT_DATA counts of this process now."""
-    with open("/proc/self/statm") as text:
-        return int(text.read().split()[5]) * resource.getpagesize()
 
 
 def _tasks_of_user() -> int:

@@ -32,7 +32,9 @@ from triton_agent.tools.truth.directed import (
     HUGE,
     NORMS,
     NOT_FINITE,
+    ORDERING,
     SHARE_JUDGED,
+    STILL,
     SUMMING,
     WHOLE_OPERATORS,
     Directed,
@@ -71,8 +73,6 @@ from triton_agent.tools.truth.plan import (
     secret_seed,
 )
 
-ORDERING = ("sort", "topk", "kthvalue", "median", "nanmedian", "mode")
-"""Operators whose second result holds positions. Of equal elements it may name any."""
 _MENTIONED = re.compile(rf"\b(arg)?({'|'.join(ORDERING)})\b")
 DRAWS_AT_MOST = 4
 """Draws of inputs until none of them has a tie. After so many, ties are in the nature of the inputs."""
@@ -86,7 +86,6 @@ ALONE_BYTES_AT_MOST = 64 << 20
 """Of parameters and buffers together, since each version of them is kept and sent."""
 REFUSALS = 3
 """Attempts at a case, each of which asks for less, before it is given up."""
-MOVING = ("view", "movement", "allocation", "metadata")
 AFTER_OTHERS = "as given, after other calls"
 NUMBERS_NAMED = "numbers that the kernels name"
 CALLS_BEFORE = 2
@@ -244,7 +243,9 @@ class _CaseMaker:
             self._try(cases, name, self.modes[0], version=version)
         if self.settings.remedies:
             self._ask_where_operators_are_special(cases, last_version)
-            for layout in LAYOUTS if self._computes() else ():
+            # If the reference only moves elements, a candidate may leave other layouts to `contiguous()`.
+            computes = self._graph is None or any(node.kind not in STILL for node in self._graph.nodes)
+            for layout in LAYOUTS if computes else ():
                 self._try_layout(cases, layout, last_version)
         for train in self.modes[1:]:  # the last, since buffers that a call changes stay changed
             self._try(cases, AS_GIVEN, train)  # where the reference's modes agree, a candidate's have to as well
@@ -261,10 +262,6 @@ class _CaseMaker:
         with contextlib.suppress(*refused), self.reference.running("forward"):
             return extract(self.models[0].train(self.modes[0]), self._fresh())
         return None
-
-    def _computes(self) -> bool:
-        """Whether the reference computes. If it only moves elements, a candidate may leave that to `contiguous()`."""
-        return self._graph is None or any(node.kind not in MOVING for node in self._graph.nodes)
 
     def _ask_where_operators_are_special(self, cases: list[Case], version: int) -> None:
         """Add cases directed by the reference's operators.
@@ -343,7 +340,7 @@ class _CaseMaker:
         generator = torch.Generator().manual_seed(secret_seed())
         model, version = copy.deepcopy(self.models[-1]).train(self.modes[0]), len(self.models)
         small = sum(value.nbytes for value in state_of(model).values()) <= ALONE_BYTES_AT_MOST
-        names = {bare_name(node.operator) for node in self._graph.nodes} if self._graph is not None else set(ORDERING)
+        names = {bare_name(node.operator) for node in self._graph.nodes} if self._graph is not None else ORDERING
         rows = self._graph is not None and not names & NORMS  # of equal elements a norm shows nothing but roundings
         anywhere = self._graph is not None and names <= WHOLE_OPERATORS
         for refused in range(REFUSALS):
@@ -366,7 +363,7 @@ class _CaseMaker:
                         own = [it.data for it in model.parameters() if it.dim()]
                         plant(own, chosen, numbers, generator, rows=False, anywhere=False)
                 expectation = self.runs.expect(model, inputs, self.scales)
-                if names & set(ORDERING):
+                if names & ORDERING:
                     expectation = with_free_places(model, expectation)
             except (OriginalFailed, RuntimeError, IndexError, ValueError):
                 continue

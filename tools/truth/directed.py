@@ -38,6 +38,7 @@ SHARE_JUDGED = 0.5
 
 
 ORDERING = words("sort topk kthvalue median nanmedian mode")
+"""Their second result holds positions. Of equal elements it may name any."""
 FIRST = words("argmax argmin max min max_pool1d max_pool2d max_pool3d adaptive_max_pool2d")
 FIRST |= words("max_pool2d_with_indices max_pool3d_with_indices unique_dim _unique2 cummax cummin")
 NORMS = words("native_layer_norm layer_norm native_group_norm group_norm native_batch_norm _native_batch_norm_legit")

@@ -130,7 +130,7 @@ def _in_function(function: JitFunction, bound: Mapping[str, Any]) -> Iterator[in
             argument = value_of(node.args[0])
             name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
             with contextlib.suppress(ArithmeticError, ValueError):
-                value = argument if argument is None else _applied(name, argument)
+                value = MATHEMATICS[name](argument) if argument is not None and name in MATHEMATICS else argument
         return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
     tree = parse(function.source)
@@ -144,11 +144,6 @@ def _in_function(function: JitFunction, bound: Mapping[str, Any]) -> Iterator[in
     yield from (value for value in values if value is not None)
     yield from _plain_numbers(list(known.values()))
     yield from _plain_numbers([bare(parameter.default) for parameter in function.parameters])
-
-
-def _applied(name: str, argument: float) -> float:
-    function = MATHEMATICS.get(name)
-    return argument if function is None else function(argument)
 
 
 def _plain_numbers(value: Any) -> Iterator[int | float]:

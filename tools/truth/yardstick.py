@@ -232,24 +232,20 @@ def _limits(truth: torch.Tensor, fields: list[torch.Tensor], nudged: int, scale:
     for metric, (its, *others) in zip(METRICS, measured):
         moved, coarser = others[:nudged], others[nudged:]
         limits.of_original[metric] = its
+        # How many elements share one rounding is not known; the scatter of errors between draws tells. So an honest
+        # error may by chance be once its usual size for many parts, and five times for one.
+        shared = 0.0
+        if len(moved) > 2 and max(moved) > 0:
+            shared = statistics.stdev(moved) / statistics.fmean(moved) / ONE_PART
         limits.allowed[metric] = max(
             allowance.factor[metric] * its,
-            allowance.factor[metric] * _chance(count, moved) * max(moved, default=0.0),
+            allowance.factor[metric]
+            * (1.0 + BY_CHANCE * max(1.0 / math.sqrt(count), min(1.0, shared)))
+            * max(moved, default=0.0),
             COARSE[metric] * max(coarser, default=0.0),
             allowance.units[metric] * unit * stretch[metric],
         )
     return limits
-
-
-def _chance(count: float, errors: list[float]) -> float:
-    """Return how many times its usual size an honest error may have by chance: once for many parts, five times for one.
-
-    How many elements share one rounding is not known; the scatter of errors between draws tells.
-    """
-    shared = 0.0
-    if len(errors) > 2 and max(errors) > 0:
-        shared = statistics.stdev(errors) / statistics.fmean(errors) / ONE_PART
-    return 1.0 + BY_CHANCE * max(1.0 / math.sqrt(count), min(1.0, shared))
 
 
 def left_to_chance(truth: torch.Tensor, nudged: list[torch.Tensor], dtype: torch.dtype) -> bool:
