@@ -8,7 +8,6 @@ out which of them is fastest.
 from __future__ import annotations
 
 import inspect
-import operator
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,7 +20,7 @@ from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from triton_agent.tools.compile.driver import TargetDriver
-from triton_agent.tools.compile.targets import Target
+from triton_agent.tools.compile.targets import Target, resolve_grid
 from triton_agent.tools.kernels.capture import Capture
 from triton_agent.tools.kernels.kernel import value_to_json
 from triton_agent.tools.tape.recorder import OutOfRecord, Recorder
@@ -94,7 +93,7 @@ def _choice(
     options = tuple(
         (name, recorder.argument(value)) for name, value in kwargs.items() if name not in signature.parameters
     )
-    return Choice(kernel=capture.capture(kernel), grid=_grid(grid, host), arguments=arguments, options=options)
+    return Choice(kernel=capture.capture(kernel), grid=resolve_grid(grid, host), arguments=arguments, options=options)
 
 
 def _constant(value: Any, capture: Capture) -> Constexpr:
@@ -132,21 +131,6 @@ def _torch_dtype(kind: Any) -> torch.dtype:
     if not isinstance(found, torch.dtype):
         raise OutOfRecord(f"a tensor reinterpreted as {kind}")
     return found
-
-
-def _grid(grid: Any, host: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Return the grid as three numbers; raise where a GPU would refuse them."""
-    if callable(grid):
-        grid = grid(dict(host))
-    if isinstance(grid, int):
-        grid = (grid,)
-    if not 1 <= len(grid) <= 3:
-        raise ValueError(f"a grid has one to three dimensions, not {len(grid)}: {grid!r}")
-    x, y, z = (*(operator.index(size) for size in grid), 1, 1)[:3]
-    for axis, size, largest in zip("xyz", (x, y, z), (2**31 - 1, 65535, 65535)):
-        if not 0 <= size <= largest:
-            raise ValueError(f"the grid's {axis} is {size}, outside 0 to {largest}, so a GPU refuses the launch")
-    return x, y, z
 
 
 class LaunchedKernel:
