@@ -37,14 +37,7 @@ from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.reference.tensor_cores import as_the_user_runs_it
 from triton_agent.tools.results import Finding
 from triton_agent.tools.truth.distributions import AS_GIVEN, randomise
-from triton_agent.tools.truth.expectation import (
-    Expectation,
-    OriginalFailed,
-    Output,
-    expect,
-    state_of,
-    tensors_of,
-)
+from triton_agent.tools.truth.expectation import Expectation, OriginalFailed, Output, expect, state_of, tensors_of
 from triton_agent.tools.truth.plan import SHUFFLED, Case, PlanSettings, Trial, secret_seed
 from triton_agent.tools.truth.yardstick import Yardstick
 
@@ -264,11 +257,7 @@ def _yardstick(
 
 
 def _slices(
-    reference: Reference,
-    model: torch.nn.Module,
-    inputs: list[Any],
-    outputs: list[torch.Tensor],
-    settings: PlanSettings,
+    reference: Reference, model: torch.nn.Module, inputs: list[Any], outputs: list[torch.Tensor], settings: PlanSettings
 ) -> list[tuple[int, int, Expectation]]:
     """Slices with their expectations; none where the reference does not work slice by slice.
 

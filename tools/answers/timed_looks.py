@@ -99,18 +99,14 @@ class Looks:
     def judge(self, tree: Any, device: str) -> None:
         """Judge every look; raise `Failed` for the first whose answer differs from the reference's."""
         for look in self.taken:
-            failure = _failure(look, tree, device)
+            said: dict[str, Any] = {**look.reply, "inputs": [], "changed": []}
+            try:
+                answer = checks.read_answer(tree, Reply(said), look.rows, device)
+                checks.check_structure(look.case, answer)
+                checks.check_form(look.case, answer)
+                failure = checks.measure(look.case, answer)[1]
+            except Failed as failed:
+                failure = failed
             if failure is not None:
                 what = f"right whenever it is checked, and wrong while the clock runs: {failure.message}"
                 raise Failed(Finding.FALSE_CLOCK, what)
-
-
-def _failure(look: Look, tree: Any, device: str) -> Failed | None:
-    said: dict[str, Any] = {**look.reply, "inputs": [], "changed": []}
-    try:
-        answer = checks.read_answer(tree, Reply(said), look.rows, device)
-        checks.check_structure(look.case, answer)
-        checks.check_form(look.case, answer)
-    except Failed as failed:
-        return failed
-    return checks.measure(look.case, answer)[1]

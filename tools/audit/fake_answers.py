@@ -59,7 +59,20 @@ class FakeAnswer:
 
 def fake_answers_for(question: Question) -> list[FakeAnswer]:
     """Return the fake answers that fit outputs like these."""
-    return [*_BLIND, *_returned_inputs(question), *_damaged(question), *_partial(question)]
+
+    def returned(index: int) -> Callable[[Question], Outputs]:
+        def answer(question: Question) -> Outputs:
+            given = nested_tensors(question.expectation.packed_inputs.unpack())[index]
+            return [given.to(tensor.dtype).clone() for tensor in question.right if tensor.shape == given.shape]
+
+        return answer
+
+    inputs = nested_tensors(question.expectation.packed_inputs.unpack())
+    shapes = {tensor.shape for tensor in question.right}
+    alike = [i for i, tensor in enumerate(inputs) if shapes == {tensor.shape}][:MOST_INPUTS_RETURNED]
+    meaning = "the reference changes nothing on such inputs"
+    copies = [FakeAnswer(what=f"input {i} returned as it is", answer=returned(i), meaning=meaning) for i in alike]
+    return [*_BLIND, *copies, *_damaged(question), *_partial(question)]
 
 
 # -- without the inputs ------------------------------------------------------------------------------------------------
@@ -113,21 +126,6 @@ _BLIND = tuple(
         ("noise of the right mean and spread", _noise, "the values are not checked"),
     )
 )
-
-
-def _returned_inputs(question: Question) -> Iterator[FakeAnswer]:
-    def returned(index: int) -> Callable[[Question], Outputs]:
-        def answer(question: Question) -> Outputs:
-            given = nested_tensors(question.expectation.packed_inputs.unpack())[index]
-            return [given.to(tensor.dtype).clone() for tensor in question.right if tensor.shape == given.shape]
-
-        return answer
-
-    inputs = nested_tensors(question.expectation.packed_inputs.unpack())
-    shapes = {tensor.shape for tensor in question.right}
-    for i in [i for i, tensor in enumerate(inputs) if shapes == {tensor.shape}][:MOST_INPUTS_RETURNED]:
-        meaning = "the reference changes nothing on such inputs"
-        yield FakeAnswer(what=f"input {i} returned as it is", answer=returned(i), meaning=meaning)
 
 
 # -- right outputs damaged ---------------------------------------------------------------------------------------------

@@ -77,14 +77,10 @@ def flops_of(node: Node, metas: Metas) -> tuple[UnitFlops, ...]:
         parts = [_other_heavy(name, node, taken[0])]
     else:
         parts = [("vector", _vector(name, node, taken))]
-    dtype = _working_dtype(taken[0], node.outputs[0])
+    # The narrower dtype counts: an 8-bit product may have a wide result, and autocast narrows the arguments.
+    numeric = [meta.dtype for meta in (taken[0], node.outputs[0]) if meta.dtype != "bool"] or [taken[0].dtype]
+    dtype = min(numeric, key=itemsize)
     return tuple(UnitFlops(unit=f"{unit} {dtype}", flops=flops) for unit, flops in parts if flops)
-
-
-def _working_dtype(taken: TensorMeta, made: TensorMeta) -> str:
-    """The narrower dtype: an 8-bit product may have a wide result, and autocast narrows the arguments."""
-    numeric = [meta.dtype for meta in (taken, made) if meta.dtype != "bool"] or [taken.dtype]
-    return min(numeric, key=itemsize)
 
 
 def itemsize(dtype: str) -> int:

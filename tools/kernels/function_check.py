@@ -6,13 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
-from triton_agent.tools.kernels.expression_check import (
-    UNKNOWN,
-    Builtin,
-    ExpressionCheck,
-    FunctionParameter,
-    words_for,
-)
+from triton_agent.tools.kernels.expression_check import UNKNOWN, Builtin, ExpressionCheck, FunctionParameter, words_for
 from triton_agent.tools.kernels.kernel import DType, FunctionReference, LanguageName, dotted_name
 from triton_agent.tools.kernels.language_names import (
     BUILTINS,

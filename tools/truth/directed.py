@@ -226,8 +226,8 @@ def _negate_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, r
     """A third of the operands of a division, which is rounded down or toward zero."""
     if tensor.dtype is torch.uint8:
         return
-    name = bare_name(feed.node.operator)
-    shifted = "shift" in name and _inputs_of(feed.node)[:1] != [feed.position]
+    inputs = [name for name in references_in(feed.node.arguments) if name.startswith("x")]
+    shifted = "shift" in bare_name(feed.node.operator) and inputs[:1] != [f"x{feed.position}"]
     if not shifted:
         tensor.copy_(torch.where(_some(tensor, generator, 1 / 3), -tensor, tensor))
 
@@ -397,12 +397,6 @@ def _makes_whole(node: Node, graph: OperatorGraph) -> bool:
     return cast and any("float" in meta.dtype for meta in taken) and any("int" in meta.dtype for meta in node.outputs)
 
 
-def _kind(tensor: torch.Tensor) -> str:
-    if tensor.is_floating_point():
-        return "float"
-    return {torch.bool: "flag"}.get(tensor.dtype, "whole" if tensor.dtype in WHOLE else "")
-
-
 def _feeds(
     graph: OperatorGraph, rule: Rule, tensors: Sequence[torch.Tensor], known: dict[str, torch.Tensor]
 ) -> Iterator[Feed]:
@@ -430,7 +424,8 @@ def _feeds(
 
 
 def _fits(tensor: torch.Tensor, kind: str) -> bool:
-    return bool(_kind(tensor) == kind and is_plain(tensor) and tensor.numel())
+    own = "float" if tensor.is_floating_point() else "flag" if tensor.dtype is torch.bool else "whole"
+    return own == kind and is_plain(tensor) and tensor.numel() > 0 and (kind != "whole" or tensor.dtype in WHOLE)
 
 
 def _is_asked(node: Node, rule: Rule, graph: OperatorGraph) -> bool:
@@ -481,11 +476,6 @@ def _boundaries(node: Node, tensors: Sequence[torch.Tensor], known: dict[str, to
     if argument.name.startswith("x"):
         return tensors[int(argument.name.removeprefix("x"))]
     return known.get(argument.name.partition(":")[2])
-
-
-def _inputs_of(node: Node) -> list[int]:
-    names = [name for name in references_in(node.arguments) if name.startswith("x")]
-    return [int(name.removeprefix("x")) for name in names]
 
 
 def _every_second(tensor: torch.Tensor, start: int) -> torch.Tensor:

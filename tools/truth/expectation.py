@@ -366,13 +366,7 @@ def _lifted(
 
 
 def _nudged(
-    model: torch.nn.Module,
-    args: list[Any],
-    seen: _Observed,
-    exact: list[torch.Tensor],
-    jumps: _Jumps,
-    *,
-    doubles: bool,
+    model: torch.nn.Module, args: list[Any], seen: _Observed, exact: list[torch.Tensor], jumps: _Jumps, *, doubles: bool
 ) -> list[list[torch.Tensor]]:
     """Run the reference in arithmetic that rounds at random: twice, and more often where two runs leave much to chance.
 

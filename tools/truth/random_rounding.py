@@ -210,7 +210,9 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
             with self:  # only parts of something else come here whole
                 return func.decompose(*args, **kwargs)
         if func in self._products and args[0].dtype is torch.float64 and args[0].shape[-1]:
-            return self._product(func, *args)
+            a, b = args
+            count = min(TERMS, a.shape[-1])
+            return self._added(func(x, y) for x, y in zip(a.tensor_split(count, -1), b.tensor_split(count, -2)))
         if func in self._sums and args[0].dtype is torch.float64 and args[0].numel() and args[0].dim():
             return self._sum(*args, **kwargs, mean=func in self._means)
         result = func(*args, **kwargs)
@@ -218,10 +220,6 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
             for tensor in _doubles(result if isinstance(result, (list, tuple)) else [result]):
                 round_in_place(tensor, self._draw)
         return result
-
-    def _product(self, func: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        count = min(TERMS, a.shape[-1])
-        return self._added(func(x, y) for x, y in zip(a.tensor_split(count, -1), b.tensor_split(count, -2)))
 
     def _sum(
         self,
