@@ -6,17 +6,16 @@ Python took during this call, and `data_dependent` is set where that path depend
 tensors except constants: those of one element are plain numbers, those of a few elements are in `contents`.
 
 Values are named `x0` (inputs), `p:weight` (parameters), `b:running_mean` (buffers), `c0` (other tensors), `n3` (the
-first output of node 3) and `n3.1` (its second output). Only `extract` needs torch.
+first output of node 3) and `n3.1` (its second output). Nothing here needs torch.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from triton_agent.tools.graph import fingerprint as graph_fingerprint
 from triton_agent.tools.graph.operators import Kind, kind_of
 from triton_agent.tools.graph.values import (
     Argument,
@@ -28,10 +27,7 @@ from triton_agent.tools.graph.values import (
     to_json,
 )
 
-if TYPE_CHECKING:
-    from torch import nn
-
-__all__ = ["Argument", "Kind", "Node", "OperatorGraph", "Reference", "TensorMeta", "extract", "kind_of"]
+__all__ = ["Argument", "Kind", "Node", "OperatorGraph", "Reference", "TensorMeta", "kind_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,18 +105,6 @@ class OperatorGraph:
         """The node that made each value, except sources."""
         return {node.output_name(k): node for node in self.nodes for k in range(len(node.outputs))}
 
-    def fingerprint(self) -> str:
-        """A hash that is equal for graphs of the same structure.
-
-        It depends on operators, wiring, constants, dtypes and ranks, but not on sizes, strides, names of parameters or
-        the order of independent nodes. A constant computed from a size (`x / math.sqrt(d)`) is a constant.
-        """
-        return graph_fingerprint.fingerprint(self, exact=False)
-
-    def signature(self) -> str:
-        """A hash that is equal for graphs of the same structure, shapes and strides."""
-        return graph_fingerprint.fingerprint(self, exact=True)
-
     def dump(self) -> str:
         """Text for people and prompts: the sources that are used, then one line for each node."""
         used = {name for node in self.nodes for name in node.references()} | {*self.outputs, *self.updates}
@@ -162,16 +146,6 @@ class OperatorGraph:
                 "contents": {name: argument_from_json(items) for name, items in data.get("contents", {}).items()},
             }
         )
-
-
-def extract(model: nn.Module, inputs: Sequence[object], *, kwargs: Mapping[str, object] | None = None) -> OperatorGraph:
-    """Run `model(*inputs, **kwargs)` once on real tensors and return the graph of the call.
-
-    The model, the inputs and the random states are restored afterwards.
-    """
-    from triton_agent.tools.graph.recorder import record
-
-    return record(model, inputs, kwargs or {})
 
 
 def _line(node: Node) -> str:

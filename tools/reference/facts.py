@@ -14,9 +14,10 @@ import torch
 
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph.call import structure_of
+from triton_agent.tools.graph.fingerprint import fingerprint, signature
 from triton_agent.tools.graph.floor import floor_of
-from triton_agent.tools.graph.graph import extract
 from triton_agent.tools.graph.module_attributes import numbers_of, tensors_of
+from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.reference.index_bounds import refusing_on_gpu
 from triton_agent.tools.reference.input_tensors import own_copy, with_leading
@@ -45,7 +46,7 @@ class ReferenceCall:
     @property
     def differs_in_training(self) -> bool:
         """True if it runs other operators in training mode; False if that was not asked for."""
-        return self.train_graph is not None and self.train_graph.signature() != self.graph.signature()
+        return self.train_graph is not None and signature(self.train_graph) != signature(self.graph)
 
 
 def calls_of(
@@ -80,8 +81,8 @@ def facts_of(calls: Sequence[ReferenceCall], *, smallest: int) -> dict[str, Any]
     trained = [call.train_graph for call in calls if call.train_graph is not None]
     floor, floor_main = floor_of(calls[smallest].graph), floor_of(main)
     return {
-        "fingerprint": main.fingerprint(),
-        "signature": main.signature(),
+        "fingerprint": fingerprint(main),
+        "signature": signature(main),
         "graphs": [call.graph.to_json() for call in calls],
         "train_graphs": [graph.to_json() for graph in trained] if calls[0].differs_in_training else [],
         "numbers": [numbers_of(call.original) for call in calls],
