@@ -32,9 +32,8 @@ from triton_agent.tools.processes.tensors import (
 from triton_agent.tools.results import CaseAccuracy, Finding
 from triton_agent.tools.tape.tape import Tape, View
 from triton_agent.tools.truth.expectation import Expectation
-from triton_agent.tools.truth.near import near
 from triton_agent.tools.truth.plan import Case, Verify
-from triton_agent.tools.truth.yardstick import Yardstick
+from triton_agent.tools.truth.yardstick import Yardstick, near
 
 WIDE_HINT = (
     "\nlikely cause: a value rounded to half precision on the way, or a float32 tl.dot left at its default, "

@@ -176,6 +176,9 @@ INDEXED_WRITES = {
 ADDING = words("index_add scatter_add scatter_reduce index_reduce")
 """Indexed writes that compute, and read the elements that they overwrite."""
 
+ORDERING = words("sort topk kthvalue median nanmedian mode")
+"""Their second result holds positions. Of equal elements it may name any."""
+
 REPLACING = words("copy fill zero bernoulli normal uniform exponential cauchy log_normal random")
 """Operators that in place do not read what they overwrite."""
 

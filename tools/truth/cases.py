@@ -21,7 +21,7 @@ import torch
 from triton_agent.tools.answers.timed_looks import LOOKS
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph.graph import OperatorGraph
-from triton_agent.tools.graph.operators import bare_name
+from triton_agent.tools.graph.operators import ORDERING, bare_name
 from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.processes.payloads import Payload, pack
 from triton_agent.tools.processes.tensors import nested_tensors
@@ -33,7 +33,6 @@ from triton_agent.tools.truth.directed import (
     HUGE,
     NORMS,
     NOT_FINITE,
-    ORDERING,
     SHARE_JUDGED,
     STILL,
     SUMMING,

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.graph.graph import Node, OperatorGraph
-from triton_agent.tools.graph.operators import bare_name, words
+from triton_agent.tools.graph.operators import ORDERING, bare_name, words
 from triton_agent.tools.graph.values import Reference, references_in
 from triton_agent.tools.reference.input_tensors import is_plain, tensors_in
 from triton_agent.tools.truth.distributions import share_memory
@@ -37,8 +37,6 @@ SHARE_JUDGED = 0.5
 """Of a case's elements; less, and it says little."""
 
 
-ORDERING = words("sort topk kthvalue median nanmedian mode")
-"""Their second result holds positions. Of equal elements it may name any."""
 FIRST = words("argmax argmin max min max_pool1d max_pool2d max_pool3d adaptive_max_pool2d")
 FIRST |= words("max_pool2d_with_indices max_pool3d_with_indices unique_dim _unique2 cummax cummin")
 NORMS = words("native_layer_norm layer_norm native_group_norm group_norm native_batch_norm _native_batch_norm_legit")

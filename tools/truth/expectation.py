@@ -29,10 +29,9 @@ from triton_agent.tools.truth.jumps import (
     margins,
     span_between,
 )
-from triton_agent.tools.truth.near import near
 from triton_agent.tools.truth.random_rounding import DoublesSeen, Moved, Nudge, TieBreak
 from triton_agent.tools.truth.truth import run_lifted
-from triton_agent.tools.truth.yardstick import RARE_FLIPS, Yardstick, left_to_chance
+from triton_agent.tools.truth.yardstick import RARE_FLIPS, Yardstick, left_to_chance, near
 
 NUDGE = 2.0**-24
 """Half a unit in the last place of float32, the precision in which kernels compute."""

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.dispatch_modes import UncompiledMode
-from triton_agent.tools.graph.operators import bare_name, functional_name
+from triton_agent.tools.graph.operators import ORDERING, bare_name, functional_name
 from triton_agent.tools.truth.random_rounding import Moved
 
 ROUNDING = frozenset(
@@ -33,7 +33,7 @@ ROUNDING = frozenset(
     | {"_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", "quantize_per_tensor", "quantize_per_channel"}
 )
 COMPARING = frozenset({"gt", "ge", "lt", "le"})
-PICKING = frozenset({"argmax", "argmin", "max", "min", "sort", "topk", "kthvalue", "median", "nanmedian", "mode"})
+PICKING = ORDERING | {"argmax", "argmin", "max", "min"}
 """A place among other elements is all that jumps; their operand is moved up and down by turns."""
 WHOLE = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64})
 

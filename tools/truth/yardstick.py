@@ -14,8 +14,6 @@ from collections.abc import Callable
 
 import torch
 
-from triton_agent.tools.truth.near import near
-
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
@@ -72,8 +70,21 @@ ONE_PART = 0.75
 FEW_ELEMENTS = 64
 """In smaller outputs nothing tells an imprecise element from a wrong one."""
 
-
 METRICS = ("l2", "max", "small")
+
+SMALL = 1 << 16
+"""Elements of an answer up to which it is judged on the CPU. On the GPU each of the dozen operators of a comparison
+waits for the other processes that share it: with many candidates at work that takes milliseconds, where a CPU takes a
+tenth of one."""
+LARGE = 1 << 27
+"""Elements from which an answer stays on the host, and comes to the GPU in pieces (see `full_size.py`)."""
+
+
+def near(tensor: torch.Tensor, device: str | torch.device | None = None) -> torch.Tensor:
+    """Return the tensor on the CPU if it is small, else on `device`, or where it is."""
+    if tensor.numel() <= SMALL:
+        return tensor.cpu()
+    return tensor if device is None or tensor.numel() > LARGE else tensor.to(device)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
