@@ -96,16 +96,8 @@ def facts_of(calls: Sequence[ReferenceCall], *, smallest: int) -> dict[str, Any]
 
 
 NOTHING: dict[str, Any] = {
-    "fingerprint": "",
-    "signature": "",
-    "graphs": [],
-    "train_graphs": [],
-    "numbers": [],
-    "tensors": [],
-    "input_structure": "",
-    "floor_bytes": 0,
-    "floor_flops": 0,
-    "floor_bytes_main": 0,
-    "floor_flops_main": 0,
+    **dict.fromkeys(("fingerprint", "signature", "input_structure"), ""),
+    **{name: [] for name in ("graphs", "train_graphs", "numbers", "tensors")},
+    **dict.fromkeys(("floor_bytes", "floor_flops", "floor_bytes_main", "floor_flops_main"), 0),
 }
 """The facts about a problem that has only a verifier."""

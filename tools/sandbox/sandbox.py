@@ -22,23 +22,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from triton_agent.tools.sandbox import inheritance, landlock, layers, namespaces, privileges, reach, seccomp, syscalls
-from triton_agent.tools.sandbox.inheritance import close_descriptors, scrubbed_environment
-from triton_agent.tools.sandbox.layers import ESSENTIAL, Layer, probe
+from triton_agent.tools.sandbox.inheritance import scrubbed_environment
+from triton_agent.tools.sandbox.layers import probe
 from triton_agent.tools.sandbox.reach import library_paths
-
-__all__ = [
-    "ESSENTIAL",
-    "Confinement",
-    "Layer",
-    "Limits",
-    "close_descriptors",
-    "confinement_from_json",
-    "enter",
-    "library_paths",
-    "prepare",
-    "probe",
-    "scrubbed_environment",
-]
 
 GIB = 1 << 30
 
