@@ -19,7 +19,7 @@ from tests.verdicts import around, timing
 from triton_agent.tools.answers.timed_looks import LOOKS, Looks
 from triton_agent.tools.checker import clock_stages
 from triton_agent.tools.checker.clock_stages import race_compiled, race_original
-from triton_agent.tools.checker.job import Job, JudgeSettings
+from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.checker.tracing import Programs
 from triton_agent.tools.machine.lease import Mode
@@ -28,6 +28,7 @@ from triton_agent.tools.processes.wire import Channel
 from triton_agent.tools.race.clock_room import ClockRoom, Place
 from triton_agent.tools.race.late_value import LateClock
 from triton_agent.tools.results import Finding, Timing
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.plan import Case, Plan, Trial
 
 
@@ -150,7 +151,7 @@ def job_at(clock: LateClock[Any], gpu: Gpu) -> Iterator[tuple[Job, list[str]]]:
             Job(
                 source="",
                 plan=plan,
-                settings=JudgeSettings(),
+                settings=EvaluatorSettings(),
                 programs=Programs("", {}, runner),
                 runner=runner,
                 compiler=None,
@@ -329,7 +330,7 @@ def test_a_baseline_that_is_given_up_is_waited_for_no_more() -> None:
 def test_a_bound_on_memory_holds_what_was_measured_against_the_candidate(peak_bytes: int, breach: bool) -> None:
     gpu = Gpu()
     with job_at(LateClock(lambda: PlayedClock(gpu)), gpu) as (job, _):
-        job.settings = JudgeSettings(max_memory_ratio=2.0)
+        job.settings = EvaluatorSettings(max_memory_ratio=2.0)
         job.peak_bytes, job.original_peak_bytes = peak_bytes, 1 << 20
         with pytest.raises(Failed) if breach else contextlib.nullcontext() as failed:
             clock_stages._check_device_memory(job)

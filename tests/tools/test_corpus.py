@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 from tests.grading import corpus, grade, spoken
 
-from triton_agent.tools.evaluate.evaluator import EvaluatorSettings
 from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.settings import EvaluatorSettings
 
 QUICK = frozenset(
     {

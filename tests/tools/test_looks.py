@@ -21,8 +21,9 @@ from triton_agent.tools.processes.payloads import received
 from triton_agent.tools.processes.wire import Channel, ChannelClosed
 from triton_agent.tools.race.renewal import renew
 from triton_agent.tools.results import Finding
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.tape.outline import tensors_in
-from triton_agent.tools.truth.plan import Case, PlanSettings
+from triton_agent.tools.truth.plan import Case
 
 RELU = Path(__file__).parents[1] / "cheats" / "problems" / "relu.py"
 TREE = {"tensor": 0}
@@ -31,7 +32,7 @@ TREE = {"tensor": 0}
 
 @pytest.fixture(scope="module")
 def cases() -> Iterator[tuple[Case, ...]]:
-    plan = prepare_plan(parse_problem(str(RELU)), PlanSettings(modes=("eval",), family=False))
+    plan = prepare_plan(parse_problem(str(RELU)), EvaluatorSettings(modes=("eval",), shapes="given"))
     yield plan.trials[plan.main].cases[:3]
 
 

@@ -19,7 +19,7 @@ from tests.tools.tape.tapes import Writing
 
 from triton_agent.tools.answers import checks
 from triton_agent.tools.checker.session import Failed, Session
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.evaluate.worker_pool import INTERPRETER, PoolSettings, Worker
 from triton_agent.tools.kernels.kernel import KernelSet
 from triton_agent.tools.problem.problem import parse_problem
@@ -31,6 +31,7 @@ from triton_agent.tools.processes.torch_switches import DEFAULT
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Finding, Status
 from triton_agent.tools.sandbox import cgroup
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.tape.tape import Tape, encode
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this system has no files in memory")
@@ -307,15 +308,15 @@ def judged(nursery: Nursery, folder: Path, candidates: int) -> tuple[list[Findin
     settings = EvaluatorSettings(target=None, shapes="given", modes=("eval",))
     findings, counts = [], []
     with Evaluator(parse_problem(str(folder / "problem.py")), settings, nursery=nursery) as evaluator:
-        assert evaluator._referee.lent, "nothing was large enough to travel in a file"
-        assert evaluator._referee._child is not None
+        assert evaluator._checker.lent, "nothing was large enough to travel in a file"
+        assert evaluator._checker._child is not None
         for number in range(candidates):
             verdict = evaluator.evaluate(
                 KERNEL.format(value="x + x" if number % 2 == 0 else "x + x + x") + f"#{number}"
             )
             assert verdict.status is not Status.CHEATED, verdict.message
             findings.append(verdict.finding)
-            counts.append(len(os.listdir(f"/proc/{evaluator._referee._child.pid}/fd")))
+            counts.append(len(os.listdir(f"/proc/{evaluator._checker._child.pid}/fd")))
     return findings, counts
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from triton_agent.tools.errors import WorkerLost
 from triton_agent.tools.machine.lease import Mode, lease
 from triton_agent.tools.processes.holdings import MAPPINGS_AT_ONCE
+from triton_agent.tools.processes.protocol import HandedOver, WorkerState
 from triton_agent.tools.processes.watchdog import Lent, Watch, nothing, watchdog
 from triton_agent.tools.processes.wire import Channel
 from triton_agent.tools.processes.zygotes import Child, Zygote
@@ -70,9 +71,9 @@ class Team:
     def descriptors(self) -> tuple[int, ...]:
         return tuple(worker.channel.fileno() for worker in self.workers)
 
-    def roles(self) -> list[dict[str, object]]:
-        """Return the kind of each process, in the order of their descriptors."""
-        return [{"kind": worker.kind, "warm": worker.is_warm} for worker in self.workers]
+    def handed_over(self) -> tuple[HandedOver, ...]:
+        """Return what the checker is told of each process, in the order of their descriptors."""
+        return tuple(HandedOver(kind=worker.kind, is_warm=worker.is_warm) for worker in self.workers)
 
     def let_go(self) -> None:
         """Close the sockets that now belong to the checker."""
@@ -80,11 +81,11 @@ class Team:
             if worker.kind not in REUSED:
                 worker.channel.sock.close()
 
-    def keep(self, kept: Sequence[str]) -> None:
-        """Mark which processes may serve another candidate (`new` or `warm`)."""
-        for worker, state in zip(self.workers, kept):
-            worker.is_sound = bool(state)
-            worker.is_warm = worker.is_warm or state == "warm"
+    def keep(self, states: Sequence[WorkerState]) -> None:
+        """Note which processes may serve another candidate."""
+        for worker, state in zip(self.workers, states):
+            worker.is_sound = state is not WorkerState.ENDED
+            worker.is_warm = worker.is_warm or state is WorkerState.WARM
 
 
 class WorkerPool:
