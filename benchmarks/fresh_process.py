@@ -62,12 +62,12 @@ def judge(options: argparse.Namespace, scratch: str, children: list[int]) -> dic
 
     from triton_agent.tools.checker.checker import Checker
     from triton_agent.tools.processes.codec import from_plain, to_plain
-    from triton_agent.tools.processes.protocol import AtStage, HandedOver, JobAnswer, Judge, Prepared
+    from triton_agent.tools.processes.protocol import AtStage, HandedOver, JobAnswer, Judge, ProblemLoaded
 
     ours, theirs = Channel.pair()
     checker = Checker(theirs, parse_problem(str(options.problem)), settings)
     prepared = checker.prepare()
-    if not isinstance(prepared, Prepared):
+    if not isinstance(prepared, ProblemLoaded):
         sys.exit(f"the problem could not be prepared: {prepared}")
     cache = os.path.join(scratch, "kernels") if options.device == "cuda" else ""
     for channel, _ in forked:

@@ -24,6 +24,7 @@ from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.checker.tracing import Programs
 from triton_agent.tools.machine.lease import Mode
 from triton_agent.tools.processes.payloads import Payload
+from triton_agent.tools.processes.torch_switches import DEFAULT
 from triton_agent.tools.processes.wire import Channel
 from triton_agent.tools.race.clock_room import ClockRoom, Place
 from triton_agent.tools.race.late_value import LateClock
@@ -152,7 +153,7 @@ def job_at(clock: LateClock[Any], gpu: Gpu) -> Iterator[tuple[Job, list[str]]]:
                 source="",
                 plan=plan,
                 settings=EvaluatorSettings(),
-                programs=Programs("", {}, runner),
+                programs=Programs("", DEFAULT, runner),
                 runner=runner,
                 compiler=None,
                 on_stage=said.append,

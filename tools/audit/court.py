@@ -19,6 +19,7 @@ from triton_agent.tools.answers import checks
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.processes.protocol import State
 from triton_agent.tools.processes.tensors import describe, flatten, nested_tensors, row
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.sizes import Variant
@@ -141,7 +142,7 @@ def refusal(case: Case, run: Run) -> Failed | None:
         checks.check_form(case, answer)
         failure = checks.measure(case, answer)[1]
         checks.check_inputs(case, answer)
-        checks.check_state(case, {"state": state}, [row(tensor) for tensor in run.state_after.values()])
+        checks.check_state(case, State(tensors=state), [row(tensor) for tensor in run.state_after.values()])
     except Failed as failed:
         return failed
     return failure

@@ -48,11 +48,13 @@ from triton_agent.tools.processes.protocol import (
     AuditStep,
     Bug,
     CheckerSettings,
+    Done,
+    Forget,
     JobAnswer,
     Judge,
     Judged,
-    Prepare,
-    Prepared,
+    LoadProblem,
+    ProblemLoaded,
     Refused,
     Sketched,
     Taped,
@@ -85,11 +87,11 @@ def main(channel: Channel, plain: dict[str, Any]) -> None:
     checker = Checker(channel, told.problem, told.settings)
     while True:
         asked, _, fds = channel.receive_with_fds()
-        request = from_plain(Prepare | Judge | Audit, asked)
+        request = from_plain(LoadProblem | Judge | Audit, asked)
         if isinstance(request, Judge):
             threading.Thread(target=checker.judge, args=(request, fds), daemon=True).start()
         else:
-            checker.reply(checker.prepare() if isinstance(request, Prepare) else checker.audit())
+            checker.reply(checker.prepare() if isinstance(request, LoadProblem) else checker.audit())
 
 
 FORGET_TIMEOUT_S = 10.0
@@ -117,7 +119,7 @@ class Checker:
         with self._sending:
             self.channel.send(plain)
 
-    def prepare(self) -> Prepared | Refused | Bug:
+    def prepare(self) -> ProblemLoaded | Refused | Bug:
         """Load the problem, make the plan; answer with the facts people want to see."""
         on_gpu = self.settings.device == "cuda"
         beforehand = self._compile_beforehand()
@@ -141,7 +143,7 @@ class Checker:
             target=_target(self.settings.device),
         )
         lent = [payload.identity() for payload in self.plan.payloads() if payload.file is not None]
-        return Prepared(facts=self.facts, card=self._card_facts(), lent=tuple(lent))
+        return ProblemLoaded(facts=self.facts, card=self._card_facts(), lent=tuple(lent))
 
     def _card_facts(self) -> dict[str, Any]:
         """Properties of the GPU that host code is given."""
@@ -247,7 +249,7 @@ class Checker:
             source=request.source,
             plan=as_given(self.plan) if request.as_given else self.plan,
             settings=self.settings,
-            programs=Programs(request.source, dataclasses.asdict(self.settings.conditions), tracer),
+            programs=Programs(request.source, self.settings.conditions, tracer),
             runner=runner,
             file=request.file,
             compiler=compilers[0] if compilers and not on_gpu else None,
@@ -301,12 +303,12 @@ class Checker:
 def let_go(kind: str, session: Session) -> WorkerState:
     """Return whether the process may serve another candidate; if not, its connection is ended."""
     if kind in REUSED and session.is_sound:
-        if session.phase == "start":  # it was not asked, and may not be ready yet
+        if not session.is_ready:  # it was not asked, and may not be ready yet
             session.channel.let_go()
             return WorkerState.NEW
         try:
             if kind == GPU:
-                session.ask("forget", timeout_s=FORGET_TIMEOUT_S)
+                session.ask(Forget(), Done, timeout_s=FORGET_TIMEOUT_S)
             session.channel.let_go()
             return WorkerState.WARM
         except (Failed, InstrumentError):

@@ -34,8 +34,8 @@ from triton_agent.tools.processes.protocol import (
     CheckerSettings,
     JobAnswer,
     Judge,
-    Prepare,
-    Prepared,
+    LoadProblem,
+    ProblemLoaded,
     Refused,
     Wanted,
 )
@@ -84,14 +84,14 @@ class CheckerProcess:
         channel, theirs = Channel.pair()
         self._child = self._nursery.for_checkers().fork("checker", theirs, encode(self._settings))
         self._channel = channel
-        channel.send(to_plain(Prepare()))
+        channel.send(to_plain(LoadProblem()))
 
-    def facts(self) -> Prepared:
+    def facts(self) -> ProblemLoaded:
         """Wait until the checker has loaded the problem and return what it found out about it."""
         assert self._channel is not None
         with _deaths_reported(self._nursery, "while it loaded the problem"):
             plain, _ = self._channel.receive(SILENCE_S)
-        prepared = _required(Prepared, _understood(Prepared | Refused | Bug, plain))
+        prepared = _required(ProblemLoaded, _understood(ProblemLoaded | Refused | Bug, plain))
         self.lent = {(device, number): size for device, number, size in prepared.lent}
         with self._lock:
             self._lost = ""

@@ -100,7 +100,7 @@ class Evaluator:
             executor=kinds[1],
             compiles=compiles,
             target=target,
-            facts=prepared.card,
+            card=prepared.card,
             folder=self._folder,
             memory_bytes=self.settings.memory_bytes,
             copies_bytes=COPIES_IN_A_WORKER * self.facts.floor_bytes_main,

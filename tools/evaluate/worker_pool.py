@@ -19,12 +19,13 @@ from pathlib import Path
 
 from triton_agent.tools.errors import WorkerLost
 from triton_agent.tools.machine.lease import Mode, lease
+from triton_agent.tools.processes.codec import encode
 from triton_agent.tools.processes.holdings import MAPPINGS_AT_ONCE
-from triton_agent.tools.processes.protocol import HandedOver, WorkerState
+from triton_agent.tools.processes.protocol import HandedOver, WorkerSettings, WorkerState
 from triton_agent.tools.processes.watchdog import Lent, Watch, nothing, watchdog
 from triton_agent.tools.processes.wire import Channel
 from triton_agent.tools.processes.zygotes import Child, Zygote
-from triton_agent.tools.results import Finding, to_json
+from triton_agent.tools.results import Finding
 from triton_agent.tools.sandbox.cgroup import CgroupBox, delegated_group
 from triton_agent.tools.sandbox.sandbox import Confinement, Limits
 
@@ -47,7 +48,7 @@ class PoolSettings:
     compiles: bool
     """True if kernels are compiled in processes of their own."""
     target: str
-    facts: dict[str, object]
+    card: dict[str, object]
     """Properties of the GPU that host code is given."""
     folder: Path
     memory_bytes: int
@@ -178,7 +179,7 @@ class Worker:
             self.box = _box(settings, stack)
             self.channel, theirs = Channel.pair()
             stack.callback(self.channel.sock.close)
-            self.child: Child | None = zygote.fork(ROLES[kind], theirs, self._told(settings, lent))
+            self.child: Child | None = zygote.fork(ROLES[kind], theirs, encode(self._told(settings, lent)))
             stack.callback(self._reap)
             if self.box is None:
                 limit = settings.memory_bytes + settings.copies_bytes
@@ -186,7 +187,7 @@ class Worker:
                 self.watch = stack.enter_context(watching)
             self._stack = stack.pop_all()
 
-    def _told(self, settings: PoolSettings, lent: Lent) -> dict[str, object]:
+    def _told(self, settings: PoolSettings, lent: Lent) -> WorkerSettings:
         mapped = MAPPINGS_AT_ONCE * sum(lent().values())
         cache = str(settings.folder / "kernels") if settings.gpu and self.kind in REUSED else ""
         if cache:
@@ -199,15 +200,15 @@ class Worker:
             limits=Limits(memory_bytes=settings.memory_bytes, mapped_bytes=mapped, cpu_s=cpu_s),
             cgroup=str(self.box.path) if self.box else "",
         )
-        return {
-            "scratch": self.scratch,
-            "mode": self.kind,
-            "target": settings.target,
-            "facts": settings.facts,
-            "cache": cache,
-            "gpu": settings.gpu if self.kind == GPU else "",
-            "confinement": to_json(confinement) if settings.confine else None,
-        }
+        return WorkerSettings(
+            kind=self.kind,
+            scratch=self.scratch,
+            target=settings.target,
+            card=settings.card,
+            cache=cache,
+            gpu=settings.gpu if self.kind == GPU else "",
+            confinement=confinement if settings.confine else None,
+        )
 
     def end(self, gently: bool = False) -> None:
         """Reap the process and remove what it left; nothing happens the second time.
