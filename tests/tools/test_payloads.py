@@ -261,7 +261,7 @@ def test_three_hundred_megabytes_cost_a_worker_nothing_until_it_writes_to_them(
         assert call(session, payload).tensors[0].tolist() == [0, 74_999_999]  # mapped anew
         time.sleep(0.3)  # several looks of the watchdog
         session.ask(GetState(name="m"), State)
-    assert not worker.out_of_memory
+    assert worker.exit is not None and not worker.exit.out_of_memory
     greedy = Writing()
     x = greedy.input(payload.unpack()[0])
     y = greedy.operate("aten.clone.default", x)
@@ -271,7 +271,7 @@ def test_three_hundred_megabytes_cost_a_worker_nothing_until_it_writes_to_them(
     with working_greedily as (worker, session), pytest.raises(Failed) as failed:
         call(session, payload)
     assert failed.value.worker_died
-    assert worker.out_of_memory
+    assert worker.exit is not None and worker.exit.out_of_memory
 
 
 # -- whole verdicts ------------------------------------------------------------------------------------------------

@@ -279,9 +279,8 @@ class Checker:
         if request.as_given:  # its traffic is counted at the main sizes
             facts = dataclasses.replace(facts, floor_bytes=facts.floor_bytes_main, floor_flops=facts.floor_flops_main)
         evaluation = evaluation_of(job, facts, self._environment(tracer.layers))
-        return Judged(
-            job=request.job, evaluation=evaluation, process_died=failure is not None and failure.worker_died
-        ), failure
+        ending = failure.ending if failure is not None and failure.worker_died else None
+        return Judged(job=request.job, evaluation=evaluation, ending=ending), failure
 
     def _environment(self, layers: tuple[str, ...]) -> Environment:
         assert self.facts is not None

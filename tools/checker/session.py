@@ -17,6 +17,7 @@ from triton_agent.tools.candidate.failure_text import condense
 from triton_agent.tools.errors import NotJudgeableHere, WorkerNeverReady
 from triton_agent.tools.processes.answers import collect
 from triton_agent.tools.processes.codec import from_plain
+from triton_agent.tools.processes.deaths import Ending, Sign, cause_of
 from triton_agent.tools.processes.payloads import Payload, send_request
 from triton_agent.tools.processes.protocol import Load, Raised, Ready, Trace, WorkerRequest
 from triton_agent.tools.processes.wire import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
@@ -40,6 +41,11 @@ ENDINGS = {
     "kernel": (Finding.KERNEL_LANGUAGE, "a kernel uses something that is not part of Triton's language"),
 }
 """Reasons why a candidate has no tape: the finding, and advice for the author."""
+SIGNS: dict[type[Exception], Sign] = {
+    ChannelClosed: Sign.ENDED,
+    ChannelTimeout: Sign.SILENT,
+    ChannelGarbled: Sign.GARBLED,
+}
 READY_TIMEOUT_S = 60.0
 """A zygote forks in milliseconds; a minute means a machine in trouble."""
 
@@ -47,13 +53,18 @@ READY_TIMEOUT_S = 60.0
 class Failed(Exception):
     """The candidate failed: `finding` and a message for its author. Data in flight, caught at the pipeline's edge."""
 
-    def __init__(self, finding: Finding, message: str, *, worker_died: bool = False, measured: bool = False) -> None:
+    def __init__(self, finding: Finding, message: str, *, ending: Ending | None = None, measured: bool = False) -> None:
         """`measured`: from what it was measured to take, and not from what it could not get."""
         super().__init__(message)
         self.finding = finding
         self.message = message
-        self.worker_died = worker_died
+        self.ending = ending
+        """Set if a worker gave no answer."""
         self.measured = measured
+
+    @property
+    def worker_died(self) -> bool:
+        return self.ending is not None and self.ending.sign is Sign.ENDED
 
 
 Answer = TypeVar("Answer")
@@ -88,10 +99,9 @@ class Session:
         try:
             plain, _ = self.channel.receive(READY_TIMEOUT_S)
             self.layers = from_plain(Ready, plain).layers
-        except (ChannelClosed, ChannelTimeout, ChannelGarbled) as error:
-            raise WorkerNeverReady(
-                f"a candidate worker ended before it was ready ({error})", remedy="run `triton-agent doctor`"
-            ) from error
+        except tuple(SIGNS) as error:
+            cause = cause_of(Ending(sign=SIGNS[type(error)], detail=str(error)))
+            raise WorkerNeverReady(cause.message, remedy="run `triton-agent doctor`") from error
         self.is_ready = True
 
     def ask(
@@ -116,12 +126,11 @@ class Session:
             left_s = max(0.05, limit_s - (time.monotonic() - began))
             rows = collect(self.channel, plain, data, expected_bytes=expected_bytes, timeout_s=left_s)
             reply: Raised | Answer = from_plain(Raised | answer, plain)
-        except ChannelClosed as error:
-            raise Failed(Finding.CRASHED, f"the process ended during {request.does}", worker_died=True) from error
-        except ChannelTimeout as error:
-            raise Failed(Finding.TOO_SLOW, f"{request.does} took longer than {limit_s:.0f} s") from error
-        except ChannelGarbled as error:
-            raise Failed(Finding.TAMPERED, f"the verdict channel was written to ({error})") from error
+        except tuple(SIGNS) as error:
+            ending = Ending(sign=SIGNS[type(error)], doing=request.does, limit_s=limit_s, detail=str(error))
+            cause = cause_of(ending)
+            assert cause.finding is not None
+            raise Failed(cause.finding, cause.message, ending=ending) from error
         self.is_sound = True
         if isinstance(reply, Raised):
             # In the process that answers these, the candidate's own Python runs; its reply may say anything.

@@ -26,13 +26,13 @@ from triton_agent.tools.evaluate.worker_pool import (
     INTERPRETER,
     TRACER,
     PoolSettings,
-    Worker,
     WorkerPool,
-    how_it_died,
+    exits_of,
 )
 from triton_agent.tools.problem.confinement import confinement_for, require_layers
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.processes.child import CORES_LEFT
+from triton_agent.tools.processes.deaths import cause_of
 from triton_agent.tools.processes.protocol import CheckerSettings, Judged, Sketched, Taped, Tapes, Wanted
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import DECISIONS, Evaluation, Sketch
@@ -156,18 +156,17 @@ class Evaluator:
                     Judged, source, team, Wanted.VERDICT, as_given=as_given, file=file, on_stage=on_stage
                 )
             except WorkerNeverReady as error:
-                raise _in_its_own_words(error, team.workers) from error
+                ends = [f"status {end.status}: {end.last_words.strip()[-500:]}" for end in exits_of(team.workers)]
+                raise WorkerNeverReady("\n".join([error.what, *ends]), remedy=error.remedy) from error
             evaluation = judged.evaluation
             if evaluation.finding is not None:
                 workspace.require_room(self._folder)
-            if judged.process_died:
-                dead = [worker for worker in team.workers if not worker.is_sound]
-                for worker in dead:
-                    worker.end(gently=True)
-                finding, message = how_it_died(evaluation.message, dead)
-                status = DECISIONS[finding].status
-                evaluation = dataclasses.replace(evaluation, status=status, finding=finding, message=message)
-            return evaluation
+            if judged.ending is None:
+                return evaluation
+            cause = cause_of(judged.ending, exits_of(worker for worker in team.workers if not worker.is_sound))
+            assert cause.finding is not None
+            status = DECISIONS[cause.finding].status
+            return dataclasses.replace(evaluation, status=status, finding=cause.finding, message=cause.message)
 
     @property
     def sketches(self) -> bool:
@@ -192,10 +191,3 @@ class Evaluator:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0))
-
-
-def _in_its_own_words(error: WorkerNeverReady, workers: list[Worker]) -> WorkerNeverReady:
-    for worker in workers:
-        worker.end(gently=True)
-    ends = [f"status {worker.status}: {worker.last_words.strip()[-500:]}" for worker in workers]
-    return WorkerNeverReady("\n".join([error.what, *ends]), remedy=error.remedy)

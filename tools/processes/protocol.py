@@ -15,6 +15,7 @@ from triton_agent.tools.errors import TritonAgentError
 from triton_agent.tools.kernel_profile import ProfileRow
 from triton_agent.tools.problem.facts import ProblemFacts
 from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.processes.deaths import Ending
 from triton_agent.tools.processes.torch_switches import Conditions
 from triton_agent.tools.race.readings import Calibration, Sample
 from triton_agent.tools.results import Evaluation, KernelResources, Sketch
@@ -119,8 +120,8 @@ class Judged:
     job: int
     workers: tuple[WorkerState, ...] = ()
     evaluation: Evaluation
-    process_died: bool
-    """True if a worker of the candidate ended; the driver then finds out how, see `deaths.py`."""
+    ending: Ending | None = None
+    """Set if a process of the candidate ended; the driver then finds out how, see `deaths.py`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
