@@ -2,7 +2,7 @@
 
 A file's docstring says what is expected: `expect: passed`, `expect: wrong_values/precision`, or several with bars
 between; `problem:` and `where:` (cpu, gpu, both), `mode: allow-library` where they differ from the folder's default;
-`needs:` a module without which it cannot even begin.
+`needs:` a module, or a part of one, without which it cannot even begin.
 """
 
 from __future__ import annotations

@@ -431,7 +431,7 @@ def test_a_worker_dies_with_the_zygote_that_forked_it(scratch: Path, machine: st
 
 FILTER_ALONE = """
 import os, sys, threading, signal
-from triton_agent.tools.isolate import privileges, seccomp
+from triton_agent.tools.sandbox import privileges, seccomp
 privileges.forbid_new_privileges()
 seccomp.install(seccomp.rules(signals_confined=False, ipc_private=False, truncation_confined=False, gpu=False))
 

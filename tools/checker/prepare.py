@@ -16,6 +16,7 @@ from triton_agent.tools.answers.spot_checks import Spots
 from triton_agent.tools.errors import NotJudgeableHere, ProblemError
 from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.processes.payloads import Payload, pack
+from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference.facts import (
     NOT_ALONE,
     NOTHING,
@@ -38,6 +39,8 @@ from triton_agent.tools.truth.plan import Plan, Trial, secret_seed
 AtGpu = Callable[[], contextlib.AbstractContextManager[None]]
 TIMING_SETS = 3
 """Sets of inputs that timed calls rotate through: with one, what the last call left in memory could look like speed."""
+LARGE_SET_BYTES = 1 << 30
+"""Of sets larger than this there is one: no cache keeps so much from one call to the next."""
 LOOKS_AT_FULL_SIZE = 1
 
 _Made = tuple[Trial, torch.nn.Module | None, Reference]
@@ -114,7 +117,13 @@ def _timing_sets(spec: ProblemSpec, settings: EvaluatorSettings) -> tuple[Payloa
     if settings.device != "cuda" or spec.kind is ProblemKind.VERIFIER:
         return ()
     reference = load(spec)
-    return tuple(pack(reference.make_inputs_on(settings.device, secret_seed())) for _ in range(TIMING_SETS))
+    sets: list[Payload] = []
+    set_bytes = 0
+    while not sets or (len(sets) < TIMING_SETS and set_bytes <= LARGE_SET_BYTES):
+        inputs = reference.make_inputs_on(settings.device, secret_seed())
+        set_bytes = sum(tensor.nbytes for tensor in nested_tensors(inputs))
+        sets.append(pack(inputs))
+    return tuple(sets)
 
 
 def _main(spec: ProblemSpec, settings: EvaluatorSettings) -> tuple[Variant, str]:
