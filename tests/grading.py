@@ -18,10 +18,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from triton_agent.tools.errors import TritonAgentError
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Evaluation
+from triton_agent.tools.settings import EvaluatorSettings
 
 HERE = Path(__file__).parent
 

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.grading import Specimen, cheats, corpus, grade, habits, honest, spoken
-from triton_agent.tools.evaluate.evaluator import EvaluatorSettings
+from triton_agent.tools.settings import EvaluatorSettings
 
 CALL_TIMEOUT_S, TOTAL_TIMEOUT_S = 10.0, 60.0
 GPU_CALL_TIMEOUT_S = 8.0

@@ -9,8 +9,8 @@ import pytest
 from tests.grading import corpus, grade, spoken
 from tests.scoreboard import missing
 
-from triton_agent.tools.evaluate.evaluator import EvaluatorSettings
 from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.settings import EvaluatorSettings
 
 QUICK = frozenset(
     {

@@ -6,8 +6,8 @@ import pytest
 from tests.grading import grade, habits, spoken
 from tests.scoreboard import missing
 
-from triton_agent.tools.evaluate.evaluator import EvaluatorSettings
 from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.settings import EvaluatorSettings
 
 SETTINGS = EvaluatorSettings(total_timeout_s=300.0)
 SPECIMENS = [item for item in habits() if item.where != "gpu"]

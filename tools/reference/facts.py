@@ -6,7 +6,6 @@ They are for authors and for memory. Nothing here decides about a candidate.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -83,10 +82,10 @@ def facts_of(calls: Sequence[ReferenceCall], *, smallest: int) -> dict[str, Any]
     return {
         "fingerprint": fingerprint(main),
         "signature": signature(main),
-        "graphs": [call.graph.to_json() for call in calls],
-        "train_graphs": [graph.to_json() for graph in trained] if calls[0].differs_in_training else [],
-        "numbers": [numbers_of(call.original) for call in calls],
-        "tensors": [dataclasses.asdict(held) for held in tensors_of(calls[0].original)],
+        "graphs": tuple(call.graph.to_json() for call in calls),
+        "train_graphs": tuple(graph.to_json() for graph in trained) if calls[0].differs_in_training else (),
+        "numbers": tuple(numbers_of(call.original) for call in calls),
+        "tensors": tensors_of(calls[0].original),
         "input_structure": structure_of(calls[0].inputs),
         "floor_bytes": floor.bytes_moved,
         "floor_flops": floor.flops,
@@ -97,7 +96,7 @@ def facts_of(calls: Sequence[ReferenceCall], *, smallest: int) -> dict[str, Any]
 
 NOTHING: dict[str, Any] = {
     **dict.fromkeys(("fingerprint", "signature", "input_structure"), ""),
-    **{name: [] for name in ("graphs", "train_graphs", "numbers", "tensors")},
+    **dict.fromkeys(("graphs", "train_graphs", "numbers", "tensors"), ()),
     **dict.fromkeys(("floor_bytes", "floor_flops", "floor_bytes_main", "floor_flops_main"), 0),
 }
 """The facts about a problem that has only a verifier."""
