@@ -17,7 +17,7 @@ import torch
 
 from triton_agent.tools.graph.floor import floor_of
 from triton_agent.tools.graph.flops import UnitFlops
-from triton_agent.tools.graph.graph import extract
+from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.kernel_profile import (
     Multiprocessor,
     Profile,
