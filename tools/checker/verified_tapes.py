@@ -48,7 +48,7 @@ def tapes_of(job: Job, spec: ProblemSpec) -> list[dict[str, Any]]:
 
 
 def _as_checked(job: Job, spec: ProblemSpec, trial: Trial) -> dict[str, Any]:
-    """The calls that a verdict is about."""
+    """Return the module with the calls that a verdict is about."""
     programs = {job.programs.of(trial, case).name: (job.programs.of(trial, case), case) for case in trial.cases}
     forms = []
     for program, case in programs.values():
@@ -59,7 +59,7 @@ def _as_checked(job: Job, spec: ProblemSpec, trial: Trial) -> dict[str, Any]:
 
 
 def _as_given(job: Job, spec: ProblemSpec, trial: Trial) -> dict[str, Any]:
-    """The same at the sizes as given, without memory behind the tensors."""
+    """Return the module traced at the sizes as given, without memory behind the tensors."""
     try:
         reference = load(spec)
         constructor = outline(reference.told_arguments())
@@ -82,7 +82,7 @@ def _as_given(job: Job, spec: ProblemSpec, trial: Trial) -> dict[str, Any]:
 
 
 def _chosen(job: Job, trial: Trial, program: Program, case: Case) -> dict[str, int]:
-    """The configuration of each autotuned launch, found by running the tape once with the GPU held alone."""
+    """Find the configuration of each autotuned launch, by running the tape once with the GPU held alone."""
     steps = (*program.tape.prologue, *program.tape.steps)
     if not any(isinstance(step, Launch) and len(step.choices) > 1 for step in steps):
         return {}

@@ -10,14 +10,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from triton_agent.tools.errors import UsageError
+from triton_agent.tools.problem.facts import ProblemFacts
 from triton_agent.tools.problem.input_spec import InputSet
 from triton_agent.tools.results import Determinism, Diagnosis, Evaluation, Interval, Sketch, StageTime, Timing
-
-if TYPE_CHECKING:
-    from triton_agent.tools.problem.facts import ProblemFacts
 
 MEAN = "weighted geometric mean over the sets of inputs"
 Item = TypeVar("Item")

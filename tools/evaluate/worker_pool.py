@@ -18,7 +18,6 @@ from pathlib import Path
 
 from triton_agent.tools.errors import WorkerLost
 from triton_agent.tools.machine.lease import Mode, lease
-from triton_agent.tools.processes.codec import encode
 from triton_agent.tools.processes.deaths import Exit
 from triton_agent.tools.processes.holdings import MAPPINGS_AT_ONCE
 from triton_agent.tools.processes.protocol import HandedOver, WorkerSettings, WorkerState
@@ -176,7 +175,7 @@ class Worker:
             self.box = _box(settings, stack)
             self.channel, theirs = Channel.pair()
             stack.callback(self.channel.sock.close)
-            self.child: Child | None = zygote.fork(ROLES[kind], theirs, encode(self._told(settings, lent)))
+            self.child: Child | None = zygote.fork(ROLES[kind], theirs, self._told(settings, lent))
             stack.callback(self._reap)
             if self.box is None:
                 limit = settings.memory_bytes + settings.copies_bytes

@@ -1,4 +1,4 @@
-"""How much of the host's memory one candidate holds: its processes, and the files that it made.
+"""Measure the host memory that one candidate holds: its processes, and the files that it made.
 
 Read from outside, by whoever started it, so that nothing inside has to be believed. Counted are anonymous pages beyond
 those that came with the fork, shared and in-memory pages, files in the scratch folder (what is written stays in memory
@@ -42,7 +42,7 @@ class Family:
         self._members = {pid: started(pid)}
 
     def members(self) -> list[int]:
-        """Those that live; a number that has come to mean another process is left out."""
+        """Return the living members; a number that has come to mean another process is left out."""
         waiting = list(self._members)
         seen: dict[int, int] = {}
         while waiting:
@@ -66,7 +66,7 @@ class Family:
         return private, shared
 
     def lent_bytes(self, files: Mapping[File, int]) -> int:
-        """How much of the shared bytes are pages of these files, which others made and pay for.
+        """Return how many of the shared bytes are pages of these files, which others made and pay for.
 
         Where the kernel does not show it, the most that it can be.
         """
@@ -126,7 +126,7 @@ def _resident_of(pid: int, files: Container[File]) -> int:
 
 
 def folder_bytes(folder: str) -> int:
-    """What the files in a folder take up, each once, as far as so many entries show."""
+    """Return the bytes of the files in a folder, each counted once, as far as `ENTRIES_AT_MOST` entries show."""
     sizes: dict[int, int] = {}
     left, waiting = ENTRIES_AT_MOST, [folder]
     while waiting and left > 0:

@@ -22,6 +22,50 @@ from triton_agent.tools.results import Evaluation, KernelResources, Sketch
 from triton_agent.tools.sandbox.sandbox import Confinement
 from triton_agent.tools.settings import EvaluatorSettings
 
+# -- the driver asks a zygote -----------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ZygoteReady:
+    """The first message of a zygote: its imports are done."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """Fork a process of this role; its end of a channel comes with the message. Answered by `Forked`."""
+
+    role: str
+    settings: Any
+    """`CheckerSettings` or `WorkerSettings`, encoded: the process decodes what it needs."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ForkZygote:
+    """Fork a zygote of this mode; its end of a channel comes with the message. Answered by `Forked`."""
+
+    mode: str
+    target: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Reap:
+    """End a process, by force once `grace_s` is over. Answered by `Reaped`."""
+
+    pid: int
+    grace_s: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Forked:
+    pid: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Reaped:
+    status: int
+    """Exit status, or the negative number of a signal."""
+
+
 # -- the driver asks the checker --------------------------------------------------------------------------------------
 
 

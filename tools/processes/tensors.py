@@ -41,7 +41,7 @@ UNREADABLE = (Foreign, RuntimeError, NotImplementedError, TypeError, AttributeEr
 
 
 def own_view(tensor: torch.Tensor) -> torch.Tensor:
-    """The same memory as a tensor that no candidate holds: an attribute set on a tensor hides a method of its class."""
+    """Return a tensor over the same memory that no candidate holds: an attribute of a tensor hides a method."""
     return torch.Tensor.detach(tensor)
 
 
@@ -56,7 +56,7 @@ def is_expanded(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def row(tensor: torch.Tensor) -> torch.Tensor:
-    """The values as bytes, row-major, where they lie; no copy unless another order or a lazy sign asks for one."""
+    """Return the values as bytes, row-major, where they lie; copied only for another order or a lazy sign."""
     if tensor.layout is not torch.strided or tensor.device.type == "meta" or tensor.is_quantized:
         raise Foreign(f"a {tensor.layout} tensor on {tensor.device}")
     flat = own_view(tensor).resolve_conj().resolve_neg().contiguous().reshape(-1)
@@ -110,7 +110,7 @@ def _key(key: Any) -> str:
 
 
 def _field(value: Any, name: str) -> Any:
-    """What an object holds under this name; what it would make up when asked is nobody's answer."""
+    """Return what an object holds under this name, and not what it would make up when asked."""
     place = next((kind.__dict__[name] for kind in type(value).__mro__ if name in kind.__dict__), None)
     if isinstance(place, types.MemberDescriptorType):
         return place.__get__(value)
