@@ -58,6 +58,7 @@ from triton_agent.tools.processes.protocol import (
     Refused,
     Sketched,
     Taped,
+    TapedModule,
     Tapes,
     Wanted,
     WorkerState,
@@ -248,7 +249,7 @@ class Checker:
             clock=self.clock,
             on_stage=lambda stage: self.reply(AtStage(job=request.job, stage=stage)),
         )
-        modules: list[dict[str, Any]] = []
+        modules: list[TapedModule] = []
         collect = ("collect", lambda job: modules.extend(verified_tapes.tapes_of(job, self.spec)))
         stages = {
             Wanted.VERDICT: STAGES,
