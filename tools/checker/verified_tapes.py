@@ -124,7 +124,7 @@ def _module(
 
 
 def _names(spec: ProblemSpec) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Names of forward's parameters, and of the reference's buffers where that can be told without making it."""
+    """Return the names of forward's parameters, and of the reference's buffers if it can be made without memory."""
     try:
         reference = load(spec)
     except ProblemError:

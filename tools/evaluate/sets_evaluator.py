@@ -109,7 +109,7 @@ class SetsEvaluator:
 
     @property
     def sketches(self) -> bool:
-        """True if `sketch` can be used."""
+        """Return whether `sketch` can be used."""
         return self._at[0][1].sketches
 
     def sketch(self, source: str) -> Sketch:
