@@ -58,6 +58,7 @@ from triton_agent.tools.processes.protocol import (
     Refused,
     Sketched,
     Taped,
+    TapedModule,
     Tapes,
     Wanted,
     WorkerState,
@@ -148,7 +149,7 @@ class Checker:
         return ProblemLoaded(facts=self.facts, card=card, lent=tuple(lent))
 
     def _begin_clock(self, plan: Plan, beforehand: CompiledBeforehand) -> LateClock[Timekeeper]:
-        """Made behind the answer, where the card's ceilings are known: they are measured on a machine at rest."""
+        """Begin to make the clock; wait for it if the card's ceilings are not known, which need a machine at rest."""
         clock = LateClock(functools.partial(self._make_clock, plan, beforehand))
         if ceilings_known("cuda"):
             clock.begin()
@@ -169,7 +170,7 @@ class Checker:
 
     @property
     def _times(self) -> bool:
-        """True if candidates are timed: on a GPU, for a problem with a reference."""
+        """Return whether candidates are timed: on a GPU, for a problem with a reference."""
         return self.settings.device == "cuda" and self.spec.kind is not ProblemKind.VERIFIER
 
     def audit(self) -> Audited | Refused | Bug:
@@ -186,7 +187,7 @@ class Checker:
 
     @contextlib.contextmanager
     def _gpu(self, mode: Mode) -> Iterator[None]:
-        """The lease of the GPU this problem is checked on; nothing to hold on a CPU."""
+        """Hold the GPU on which this problem is checked; on a CPU there is nothing to hold."""
         if not self.gpu_key:
             yield
         elif mode is Mode.EXCLUSIVE:
@@ -222,7 +223,7 @@ class Checker:
         return Session(Channel.from_fd(fd), call_timeout_s=self.settings.call_timeout_s, deadline=deadline, ready=ready)
 
     def _require_memory(self, failure: Failed | None) -> None:
-        """A verdict of too little memory does not stand where others had taken it; a call's own need was measured."""
+        """Raise if the candidate ran out of GPU memory that others had taken; a measured need of a call stands."""
         if self.plan is not None and failure and failure.finding in SHORT_OF_MEMORY and not failure.measured:
             with self._gpu(Mode.SHARED):
                 taken = memory_was_taken(self.plan)
@@ -248,7 +249,7 @@ class Checker:
             clock=self.clock,
             on_stage=lambda stage: self.reply(AtStage(job=request.job, stage=stage)),
         )
-        modules: list[dict[str, Any]] = []
+        modules: list[TapedModule] = []
         collect = ("collect", lambda job: modules.extend(verified_tapes.tapes_of(job, self.spec)))
         stages = {
             Wanted.VERDICT: STAGES,

@@ -163,7 +163,7 @@ def _input_bytes(trial: Trial) -> int:
 
 
 def check_spots(job: Job) -> None:
-    """A few programs at the problem's full size, or as far as the candidate's kernels name positions."""
+    """Check a few programs at the problem's full size, or as far as the candidate's kernels name positions."""
     if job.plan.spots is None or job.settings.device != "cpu":
         return
     trial = job.plan.trials[job.plan.main]

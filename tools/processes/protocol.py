@@ -176,11 +176,45 @@ class Sketched:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Tapes:
-    """A candidate's tapes as plain data, from which `runs/ship/plan_file.py` writes a file."""
+class StateTensor:
+    """A parameter or buffer of the reference."""
 
-    modules: tuple[dict[str, Any], ...]
-    """What the module is made with and how it is called; see `checker/verified_tapes.py`."""
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    is_buffer: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TapedForm:
+    """One form of call of a module; tape, kernels and arguments are encoded."""
+
+    tape: Any
+    kernels: Any
+    call: Any
+    train: bool
+    chosen: dict[int, int]
+    """The configuration of each autotuned launch by the number of its step; empty where nothing ran."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TapedModule:
+    """The reference's module made in one way, and its calls."""
+
+    constructor: Any
+    """Its arguments, encoded."""
+    state: tuple[StateTensor, ...]
+    parameters: tuple[str, ...]
+    """Names of forward's parameters."""
+    forms: tuple[TapedForm, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Tapes:
+    """A candidate's tapes, from which `runs/ship/plan_file.py` writes a file."""
+
+    modules: tuple[TapedModule, ...]
     message: str = ""
     """Why there are none."""
 
