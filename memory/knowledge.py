@@ -1,9 +1,8 @@
-"""What is counted while gradings come in, so that recall need not count: structures, ways to fail, techniques.
+"""Counts kept up to date with every grading, so that recall need not scan: structures, failures, techniques.
 
-A technique is *tried* when an attempt whose plan speaks of it is timed on the GPU on which its parent was: it won if
-the whole interval of its speed-up lies above the parent's median, it lost if the whole interval lies below, and
-anything between says nothing. Each newer trial makes the older ones count less, so that later evidence overrules
-earlier.
+A technique is *tried* when the plan of an attempt names it and the attempt is timed on the same GPU as its parent. It
+wins if the whole interval of the attempt's speed-up lies above the parent's median, loses if the whole interval lies
+below, and otherwise the trial says nothing. Each newer trial reduces the weight of older ones.
 """
 
 from __future__ import annotations
@@ -23,25 +22,25 @@ from triton_agent.memory.verdicts import Standing
 from triton_agent.tools.graph.operators import kind_of
 
 FADING = 0.8
-"""What an older trial counts once there is a newer one; five in a row outweigh any history."""
+"""Weight of an older trial after each newer one; five in a row outweigh any history."""
 _NOT_WORK = ("view", "metadata", "allocation")
-"""Kinds of operators that say little about what a kernel has to do."""
+"""Kinds of operators that say little about the work of a kernel."""
 
 
 def insert_into(connection: Connection, table: type) -> Any:
-    """An insert that may say what to do on a conflict, which every database spells in its own way."""
+    """An insert with a clause for conflicts, which each database spells in its own way."""
     make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
     return make(table)
 
 
 def operators_of(view: ProblemView) -> Counter[str]:
-    """How often each operator that is work occurs, in the problem at its first sizes."""
+    """Count the operators that do work, in the problem at its first sizes."""
     nodes = view.graphs[0]["nodes"] if view.graphs else ()
     return Counter(node["operator"] for node in nodes if kind_of(node["operator"]) not in _NOT_WORK)
 
 
 def problem_ids(connection: Connection, views: Mapping[bytes, ProblemView]) -> dict[bytes, int]:
-    """The row of each view by the view's hash; rows that are missing are added."""
+    """Return the row id of each view by the view's hash; missing rows are added."""
     found = _ids_by_view(connection, list(views))
     for sha in sorted(views.keys() - found.keys()):
         columns = problem_columns(views[sha]) | {"view_sha": sha, "structure_id": structure_id(connection, views[sha])}
@@ -55,7 +54,7 @@ def _ids_by_view(connection: Connection, shas: list[bytes]) -> dict[bytes, int]:
 
 
 def structure_id(connection: Connection, view: ProblemView) -> int | None:
-    """The row of the problem's operator graph, added where it is missing; None where there is no graph."""
+    """Return the row id of the problem's operator graph, added where it is missing; None where there is no graph."""
     if not view.fingerprint:
         return None
     query = select(Structure.id).where(Structure.fingerprint == column_text(view.fingerprint))
@@ -77,7 +76,7 @@ class _Trials:
     wins: int = 0
     losses: int = 0
     kept: float = 1.0
-    """What is left of the standing before."""
+    """Share of the earlier standing that remains."""
     gained: float = 0.0
     attempt_id: int = 0
     device: str = ""
@@ -92,14 +91,16 @@ class _Failing:
 
 
 class Ledger:
-    """What a transaction adds to the counts; written once, at its end, in an order that keeps writers from deadlock."""
+    """The changes of counts by one transaction; written once at its end, in sorted order so that writers cannot
+    deadlock.
+    """
 
     def __init__(self) -> None:
         self._failing: dict[tuple[int, int], _Failing] = {}
         self._trials: dict[tuple[int, str], _Trials] = {}
 
     def judged(self, problem_id: int, attempt_id: int, before: Standing, after: Standing, message: str) -> None:
-        """An attempt's standing changed."""
+        """Record that the standing of an attempt changed."""
         if before.failure_key == after.failure_key:
             return
         if before.failure_key is not None:
@@ -110,7 +111,7 @@ class Ledger:
             entry.finding, entry.message, entry.attempt_id = after.finding or "", message, attempt_id
 
     def tried(self, problem_id: int, attempt_id: int, techniques: str, own: Standing, parent: Standing) -> None:
-        """An attempt was judged whose parent had been."""
+        """Record the trial of an attempt whose parent was judged before."""
         outcome = outcome_of(own, parent)
         for name in techniques.split("\n") if techniques and outcome else ():
             entry = self._trials.setdefault((problem_id, name), _Trials())
@@ -175,7 +176,7 @@ class Ledger:
 
 
 def outcome_of(own: Standing, parent: Standing) -> int:
-    """1 where the measurement says that the attempt beat its parent, -1 where it says the contrary, else 0."""
+    """Return 1 if the attempt surely beat its parent, -1 if it surely lost, otherwise 0."""
     if own.device != parent.device or not (own.passed and parent.passed):
         return 0
     if own.speedup_low is None or own.speedup_high is None or parent.speedup is None:

@@ -1,11 +1,11 @@
-"""Forgets whole runs, for good: the one thing that removes records from a store.
+"""Removes whole runs from a store: the only operation that deletes records.
 
-It needs the store for itself. A process that has it open remembers which texts are stored already, and would go on
-referring to one that is gone. So nothing is forgotten while anybody else has the store open, and nobody else gets in
-meanwhile. All of it is one transaction. What was counted from the records (failures, techniques) is counted anew for
-the problems concerned, and texts that no record refers to any more go, too.
+It needs the store for itself. A process that has it open remembers which blobs are stored and would go on referring to
+a removed one. So nothing is removed while anybody else has the store open, and nobody can open it meanwhile. Everything
+happens in one transaction. The counts of failures and techniques are computed anew for the problems concerned, and
+blobs without a reference are removed, too.
 
-Not covered: checkpoints beside the store, which belong to runs that are open; copies made earlier.
+Not covered: checkpoints beside the store, which belong to open runs; earlier copies.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from triton_agent.memory.writing import STANDING_COLUMNS, chunks
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Forgotten:
-    """What is no longer there."""
+    """Counts of removed records."""
 
     runs: int
     attempts: int
     gradings: int
     texts: int
-    """Sources, messages, observations that nothing else referred to."""
+    """Removed blobs: sources, messages, observations."""
 
 
 def sizes_bytes(connection: Connection) -> dict[str, int]:
-    """What each run alone takes: answers and verdicts as they are packed, without the texts that runs share."""
+    """Return the size of each run: its answers and verdicts as packed, without blobs that runs share."""
     packed = (Answer.body, Answer.token_ids, Answer.log_probabilities, Answer.mask)
     size = sum((func.coalesce(func.length(column), 0) for column in packed), start=sqlalchemy.literal(0))
     answers = select(Run.id, func.sum(size)).join(Attempt, Attempt.run_seq == Run.seq)
@@ -60,7 +60,7 @@ def sizes_bytes(connection: Connection) -> dict[str, int]:
 
 
 def forget(where: str | Path | None, runs: Collection[str]) -> Forgotten:
-    """Remove these runs (whole ids) and all that is theirs."""
+    """Remove these runs (whole ids) and all their records."""
     with contextlib.closing(Database(where)) as database:
         path, place = database.path, database.where
         if path is None:
@@ -77,7 +77,7 @@ def forget(where: str | Path | None, runs: Collection[str]) -> Forgotten:
 
 @contextlib.contextmanager
 def _alone_on_file(path: Path, place: str) -> Iterator[Connection]:
-    """A connection within a transaction, while nobody else has the file open."""
+    """Yield a connection within an exclusive transaction: nobody else has the file open."""
     raw = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     engine = sqlalchemy.create_engine("sqlite://", creator=lambda: raw, poolclass=sqlalchemy.StaticPool)
     try:
@@ -95,7 +95,7 @@ def _alone_on_file(path: Path, place: str) -> Iterator[Connection]:
 
 
 def _alone_on_server(connection: Connection, runs: Collection[str], place: str) -> Forgotten:
-    """Nobody else may have the database open, and the tables are locked against those who come."""
+    """Lock all tables, require that nobody else is connected, and remove the runs."""
     others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     tables = "runs, attempts, answers, gradings, ends, events, problems, blobs, failures, techniques"
     connection.execute(text(f"LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE"))
@@ -145,7 +145,7 @@ def _numbers(connection: Connection, runs: Collection[str]) -> list[int]:
 
 
 def _count_anew(connection: Connection, problem: int) -> None:
-    """Failures and techniques of one problem, from the attempts that are left; the problem goes with the last."""
+    """Recount failures and techniques of a problem from its remaining attempts; without any, remove the problem."""
     for table in (Failure, Technique):
         connection.execute(delete(table).where(table.problem_id == problem))
     rows = connection.execute(select(Attempt).where(Attempt.problem_id == problem).order_by(Attempt.id)).mappings()
@@ -171,7 +171,7 @@ def _standing(row: Any) -> Standing:
 
 
 def _message(connection: Connection, attempt: int) -> str:
-    """Of the newest verdict, as it is counted by."""
+    """Return the condensed message of the newest verdict."""
     query = select(Grading.body).where(Grading.attempt_id == attempt, Grading.status.is_not(None))
     body = connection.execute(query.order_by(Grading.graded_us.desc(), Grading.id.desc()).limit(1)).scalar()
     verdict = encoding.from_text(GradingRecord, packing.unsqueeze(body)).evaluation if body is not None else None
@@ -195,7 +195,7 @@ def _parent(connection: Connection, key: str | None) -> Standing | None:
 
 
 def _sweep(connection: Connection) -> int:
-    """Remove what no record refers to, directly or through another text; returns how many."""
+    """Remove blobs that no record refers to, directly or through another blob; return their number."""
     kept: set[bytes] = set()
     waiting = set(_referred_to(connection))
     while waiting:

@@ -1,4 +1,4 @@
-"""Queries: runs, their events and ends, read over one connection and put together again."""
+"""Queries for runs, their events and ends."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from triton_agent.tools.results import Interval
 
 Recorded = TypeVar("Recorded", bound=RunEnd | Event | Grading)
 COMPARED_RUNS = 2_000
-"""So many of the newest runs are looked at for ids that somebody may have meant."""
+"""Newest runs that are compared with a mistyped id to suggest one."""
 _AFTER_ALL_TEXT = "\U0010ffff"
 
 
 def find_run(connection: Connection, name: str) -> str:
-    """The id that `name` is or, if only one does, begins."""
+    """Return the id that equals `name` or is the only one to begin with it."""
     ids = _ids_from(connection, name, 9)
     if name in ids or (len(ids) == 1 and name):
         return name if name in ids else ids[0]
@@ -69,7 +69,7 @@ def get_run(connection: Connection, library: Library, name: str) -> Run:
 
 
 def get_end(connection: Connection, name: str) -> RunEnd | None:
-    """How it ended last; None while it is open."""
+    """Return the last end of a run; None while it is open."""
     query = select(End.body, End.digest).join(RunRow, End.run_seq == RunRow.seq)
     query = query.where(RunRow.id == find_run(connection, name)).order_by(End.id.desc()).limit(1)
     row = connection.execute(query).one_or_none()
@@ -77,14 +77,14 @@ def get_end(connection: Connection, name: str) -> RunEnd | None:
 
 
 def get_events(connection: Connection, name: str) -> list[Event]:
-    """In the order in which they were added."""
+    """Return the events of a run in the order of insertion."""
     query = select(EventRow.body, EventRow.digest).join(RunRow, EventRow.run_seq == RunRow.seq)
     query = query.where(RunRow.id == find_run(connection, name)).order_by(EventRow.id)
     return [record_of(Event, row) for row in connection.execute(query)]
 
 
 def record_of(kind: type[Recorded], row: Any) -> Recorded:
-    """The record in a row's `body`, which has to be what its `digest` says."""
+    """Decode the record in a row's `body` after checking it against `digest`."""
     text = packing.unsqueeze(row.body)
     if hashlib.sha256(text).digest() != row.digest:
         raise changed(kind.__name__)
@@ -96,7 +96,7 @@ def changed(what: str) -> StoreDamaged:
 
 
 def list_runs(connection: Connection, wanted: RunFilter) -> list[RunSummary]:
-    """Newest first."""
+    """List runs, newest first."""
     query = select(RunRow, Problem.name, Problem.digest.label("problem_digest"), Problem.device, Structure.fingerprint)
     query = query.join(Problem, RunRow.problem_id == Problem.id)
     query = query.outerjoin(Structure, Problem.structure_id == Structure.id)
@@ -127,7 +127,7 @@ def _run_conditions(connection: Connection, wanted: RunFilter) -> Iterator[Colum
 
 
 def problems_called(name: str) -> Select[Any]:
-    """Rows of the problems of that name, fingerprint, or (beginning of a) digest."""
+    """Select problems by name, fingerprint, or (beginning of a) digest."""
     name = column_text(name)
     like_digest = and_(Problem.digest >= name, Problem.digest < name + _AFTER_ALL_TEXT)
     structures = select(Structure.id).where(Structure.fingerprint == name)
@@ -135,7 +135,7 @@ def problems_called(name: str) -> Select[Any]:
 
 
 def _best_of(connection: Connection, rows: Sequence[RowMapping]) -> dict[int, RowMapping]:
-    """For each run the row of the attempt that was shipped or, while it is open, of the best so far."""
+    """Return for each run the row of the attempt that was shipped or, while it is open, of the best so far."""
     columns = (AttemptRow.turn, AttemptRow.answer, AttemptRow.speedup, AttemptRow.speedup_low, AttemptRow.speedup_high)
     found = {}
     for row in rows:
@@ -155,7 +155,7 @@ def _best_of(connection: Connection, rows: Sequence[RowMapping]) -> dict[int, Ro
 
 
 def _best_so_far(connection: Connection, query: Any) -> RowMapping | None:
-    """The one whose speed-up is surely highest; of those never timed, the first that passed."""
+    """The attempt of the highest merit; among those never timed, the first that passed."""
     timed = query.where(AttemptRow.merit >= 0).order_by(AttemptRow.merit.desc()).limit(1)
     untimed = query.where(AttemptRow.merit.is_not(None)).order_by(AttemptRow.turn, AttemptRow.answer).limit(1)
     found: RowMapping | None = connection.execute(timed).mappings().first()
@@ -191,7 +191,7 @@ def interval_of(median: float | None, low: float | None, high: float | None) -> 
 
 
 def is_same_run(connection: Connection, item: PreparedRun) -> bool:
-    """Return whether the run under that id says the same, written otherwise: `1` for `1.0`, keys in another order."""
+    """Return True if the stored run is equal but was encoded differently: `1` for `1.0`, another order of keys."""
     return get_run(connection, Library(), item.record.id) == dataclasses.replace(
         item.record, settings=redact(item.record.settings)
     )

@@ -1,7 +1,7 @@
-"""What lists and recall need of a grading, taken out of it once, when it is stored.
+"""The part of a grading that lists and recall need, extracted once when it is stored.
 
-The newest verdict of an attempt counts. A failure to measure never takes a verdict back, and a later check without a
-clock keeps the speed-up that was measured, as long as the candidate still passes.
+The newest verdict of an attempt counts. An instrument failure never replaces a verdict, and a later check without a
+clock keeps the measured speed-up as long as the candidate still passes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FIGURES = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """How an attempt stands, by the gradings seen so far."""
+    """The state of an attempt after its gradings so far."""
 
     graded_us: int | None = None
     status: str | None = None
@@ -38,7 +38,7 @@ class Standing:
         return self.status == Status.PASSED
 
     def after(self, grading: Grading, graded_us: int) -> Standing:
-        """With one more grading taken into account, in whatever order they come."""
+        """Return the standing after one more grading; gradings may arrive in any order."""
         if grading.evaluation is None:
             unmeasured = grading.failure.kind if grading.failure is not None and self.status is None else None
             return dataclasses.replace(self, unmeasured=unmeasured)
@@ -65,12 +65,12 @@ def _standing_of(evaluation: Evaluation, graded_us: int, before: Standing) -> St
 
 
 def passed(evaluation: Evaluation | None) -> bool:
-    """Return whether there is a verdict, and a good one."""
+    """Return True if the evaluation exists and its status is `passed`."""
     return evaluation is not None and evaluation.status is Status.PASSED
 
 
 def speedup_of(evaluation: Evaluation | None) -> Interval | None:
-    """Over the reference as it stands, in device time; None where nothing was timed."""
+    """Return the speed-up over the eager reference in device time; None if it was not timed."""
     timing = evaluation.timing("eager", DEVICE_TIME) if evaluation is not None else None
     return timing.speedup if timing is not None else None
 
@@ -84,12 +84,12 @@ def merit_of(evaluation: Evaluation, speedup: Interval | None) -> float:
 
 
 def condensed(message: str) -> str:
-    """The first two lines, on one."""
+    """Join the first two lines of a message."""
     return " ".join(line.strip() for line in message.strip().splitlines()[:2])[:LONGEST_MESSAGE]
 
 
 def failure_key(evaluation: Evaluation) -> int:
-    """The same for messages that differ in figures only."""
+    """Hash the finding and the message without figures, so that messages that differ only in figures agree."""
     text = f"{evaluation.finding}:{_FIGURES.sub('#', condensed(evaluation.message))}"
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8], "little", signed=True)

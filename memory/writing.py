@@ -1,8 +1,8 @@
-"""One transaction that adds records: what a group of callers wants written, each with an outcome of its own.
+"""One transaction that adds the records of a group of callers, with an outcome for each record.
 
-A record that is there already, equal, is left alone; another one under the same key is a conflict for its caller, and
-nobody else's. Within a transaction everything is done in one order (blobs, problems, runs, attempts, gradings, ends,
-events, counts) and sorted within each, so that writers who wait for each other do not wait in a circle.
+An equal record that is stored already is left alone; a different one under the same key is a conflict for its caller
+only. A transaction works in a fixed order (blobs, problems, runs, attempts, gradings, ends, events, counts), sorted
+within each, so that concurrent writers cannot deadlock.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from triton_agent.memory.verdicts import Standing
 
 MOST_KNOWN = 20_000
 CHUNK = 400
-"""Keys that one query asks for; SQLite takes 32,766 values, PostgreSQL 65,535."""
+"""Keys per query; SQLite takes 32,766 values, PostgreSQL 65,535."""
 STANDING_COLUMNS = tuple(field.name for field in dataclasses.fields(Standing))
 Item = TypeVar("Item")
 
 
 @dataclasses.dataclass(slots=True)
 class Known:
-    """Row numbers that were met before; they never change."""
+    """Cache of row ids, which never change."""
 
     runs: MutableMapping[str, int] = dataclasses.field(default_factory=dict)
     views: MutableMapping[bytes, int] = dataclasses.field(default_factory=dict)
 
     def beside(self) -> Known:
-        """The same, and room for what a transaction learns, which holds once it is committed."""
+        """Return a copy for one transaction; what it learns counts only after the commit."""
         return Known(ChainMap({}, self.runs), ChainMap({}, self.views))
 
     def learn(self, other: Known) -> None:
-        """Take over what one made by `beside` has learnt."""
+        """Take over what a copy made by `beside` has learnt."""
         for mine, theirs in ((self.runs, other.runs), (self.views, other.views)):
             if len(mine) > MOST_KNOWN:
                 mine.clear()
@@ -61,7 +61,7 @@ class Known:
 
 @dataclasses.dataclass(slots=True)
 class _Judged:
-    """An attempt on the way to its newest standing."""
+    """An attempt whose standing changes in this transaction."""
 
     id: int
     run_seq: int
@@ -75,7 +75,7 @@ class _Judged:
 
 @dataclasses.dataclass(slots=True)
 class _Gain:
-    """What a run's counts grow by."""
+    """Increments of a run's counts."""
 
     attempts: int = 0
     turns: int = 0
@@ -89,7 +89,7 @@ class _Gain:
 
 
 class Transaction:
-    """Writes a batch over one connection. Made anew for every try, since a try may be rolled back."""
+    """Writes a batch over one connection; made anew for every try, since a try may be rolled back."""
 
     def __init__(self, connection: Connection, known: Known) -> None:
         self._connection = connection
@@ -97,10 +97,10 @@ class Transaction:
         self._ledger = Ledger()
         self._gains: dict[int, _Gain] = defaultdict(_Gain)
         self._fresh: dict[Key, _Judged] = {}
-        """Attempts of this transaction."""
+        """Attempts that this transaction added."""
 
     def write(self, batch: Sequence[Prepared]) -> list[StoreError | None]:
-        """What became of each, in order; None is good."""
+        """Write a batch; return None for each record written, otherwise its error."""
         outcomes: dict[int, StoreError] = {}
         self._write_blobs(batch)
         self._find_problems(batch)
@@ -158,7 +158,7 @@ class Transaction:
         }
 
     def _run_seqs(self, ids: Iterable[str]) -> dict[str, int]:
-        """Rows of the runs that exist."""
+        """Return the row ids of those runs that exist."""
         wanted = set(ids)
         for some in chunks(sorted(run for run in wanted if run not in self.known.runs)):
             rows = self._connection.execute(select(Run.id, Run.seq).where(Run.id.in_(some)))
@@ -187,12 +187,14 @@ class Transaction:
         return outcomes | self._write_gradings(graded)
 
     def _digests(self, seqs: dict[str, int], keys: list[Key]) -> dict[Key, bytes]:
-        """Of the attempts that exist."""
+        """Return the digests of those attempts that exist."""
         query = select(Attempt.turn, Attempt.answer, Attempt.digest)
         return {key: row["digest"] for key, row in self._rows(query, seqs, keys)}
 
     def _rows(self, query: Any, seqs: dict[str, int], keys: Iterable[Key]) -> Iterator[tuple[Key, RowMapping]]:
-        """Rows of attempts by their keys. By run and turn: SQLite would not use the index for lists of whole keys."""
+        """Yield rows of attempts by their keys; by run and turn, since SQLite would not use the index for lists of
+        whole keys.
+        """
         turns: dict[str, set[int]] = defaultdict(set)
         wanted = set(keys)
         for run, turn, _ in wanted:
@@ -276,7 +278,7 @@ class Transaction:
         return outcomes
 
     def _judged_by_key(self, keys: list[Key]) -> dict[Key, _Judged]:
-        """Attempts of this transaction, and those that were there."""
+        """Return the attempts of this transaction and stored ones, by key."""
         found = {key: self._fresh[key] for key in keys if key in self._fresh}
         seqs = self._run_seqs(key[0] for key in keys if key not in found)
         missing = [key for key in keys if key not in found]
@@ -302,7 +304,7 @@ class Transaction:
         return found
 
     def _write_standings(self, touched: dict[Key, _Judged]) -> None:
-        """The columns of an attempt that follow from its gradings, and what is counted from them."""
+        """Update the columns of attempts that follow from gradings, and the counts."""
         parents = self._judged_by_key(list(_parent_keys(touched.values())))
         changed = []
         for attempt in touched.values():
@@ -384,7 +386,7 @@ def chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
 
 
 def shas_in(batch: Iterable[Prepared]) -> set[bytes]:
-    """Of the blobs that a batch brought."""
+    """Return the hashes of the blobs in a batch."""
     found: set[bytes] = set()
     for item in batch:
         if isinstance(item, (PreparedRun, PreparedAttempt)):
@@ -393,7 +395,7 @@ def shas_in(batch: Iterable[Prepared]) -> set[bytes]:
 
 
 def _of_kind(batch: Sequence[Prepared], kind: type[Item]) -> list[tuple[int, Item]]:
-    """With their positions."""
+    """Return the items of one kind with their positions."""
     return [(position, item) for position, item in enumerate(batch) if isinstance(item, kind)]
 
 
@@ -424,7 +426,7 @@ def _grading_columns(item: PreparedGrading, attempt_id: int) -> dict[str, Any]:
 
 
 def _parent_keys(attempts: Iterable[_Judged]) -> Iterator[Key]:
-    """Keys of the parents that have a key at all."""
+    """Yield the parents' keys that can be parsed."""
     for attempt in attempts:
         try:
             if attempt.parent:
@@ -438,7 +440,7 @@ def _prefixed(gain: _Gain) -> dict[str, int]:
 
 
 def _no_run(run: str) -> StoreError:
-    return NotInStore(f"there is no run {run!r:.100}", remedy="add the run before what happened in it")
+    return NotInStore(f"there is no run {run!r:.100}", remedy="add the run before its attempts and events")
 
 
 def _no_attempt(item: PreparedGrading) -> StoreError:

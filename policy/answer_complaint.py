@@ -1,6 +1,6 @@
-"""What is wrong with the form of an answer: exactly one thing, the first to mend, and how.
+"""Names the one thing to fix first in the form of an answer, and how.
 
-Written for the author, who gets it as a verdict. Not covered: what is wrong with a file that was found.
+Written for the author, who gets it as a verdict. Not covered: faults of a file that was found.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WANTED = "write a plan, then one complete file with `class ModelNew` in one ```p
 
 
 def complain(whole: str, said: str, thought: str, thinking: bool, found: Sequence[Block]) -> str:
-    """Of an answer without a file; `thinking` where its thoughts never ended."""
+    """Explain why an answer has no file; `thinking` says that its thoughts never ended."""
     if not whole.strip():
         return f"the answer is empty: {WANTED}"
     if thinking and not said.strip():
@@ -76,6 +76,6 @@ def cut_short(what: str, why: str, line: int) -> str:
 
 
 def no_python(source: str) -> str:
-    """Why a text is no Python; empty where it is."""
+    """Return why a text is not Python; empty if it is."""
     objection = screen(source, strict=False)
     return objection.message if objection is not None and objection.finding is Finding.SYNTAX else ""

@@ -1,9 +1,9 @@
-"""A store's runs as one stream of entries, in an order and a form that depend on nothing but what was remembered.
+"""The runs of a store as one stream of entries, in a canonical order and form.
 
-Each run comes with its problem before it (once for all runs that share it), then its attempts by turn and answer, each
-with its gradings, then events, then its end. An attempt refers to its problem by the hash of what its author saw of it.
-`read_entries` is the way back: it checks every entry against what came before, so that a file is known to be sound
-before the first of it is stored.
+Each problem comes before the first run that needs it, and each run before its attempts by turn and answer, each with
+its gradings, then events, then the end. An attempt refers to its problem by the hash of the problem view.
+`read_entries` is the way back: it checks every entry against those before, so that a file can be validated before the
+first record is stored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FORMAT, VERSION = "triton-agent-records", 1
 
 
 class Kind(enum.StrEnum):
-    """What an entry holds."""
+    """The record in an entry."""
 
     PROBLEM = "problem"
     RUN = "run"
@@ -47,12 +47,12 @@ Remembered = Run | Attempt | Grading | Event | RunEnd
 
 
 def header() -> dict[str, Any]:
-    """What a file of entries begins with."""
+    """Return the first line of a file of entries."""
     return {"format": FORMAT, "version": VERSION}
 
 
 def require_header(data: Any, where: str) -> None:
-    """UsageError where a file is none of ours, or of a version that is not known here."""
+    """Raise UsageError for a file in another format or of an unknown version."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise UsageError("not a file that `runs export` wrote", where=where, remedy="export with --format jsonl")
     if data.get("version") != VERSION:
@@ -67,7 +67,7 @@ def require_header(data: Any, where: str) -> None:
 
 
 def entries(store: Store, runs: Iterable[Run]) -> Iterator[Entry]:
-    """Everything of these runs, in canonical order."""
+    """Yield all records of these runs in canonical order."""
     problems = _Problems()
     for run in sorted(runs, key=lambda run: run.id):
         yield from problems.told_before(run.problem)
@@ -95,13 +95,13 @@ _LEFT_OUT = ProblemView(digest="", name="", spec={}, source="", fingerprint="")
 
 
 class _Problems:
-    """Tells each problem once. Graphs make them large, so one that comes again and again is hashed once only."""
+    """Yields each problem once. Problem views are large, so a repeated one is hashed only once."""
 
     def __init__(self) -> None:
         self._last: ProblemView | None = None
         self._told: set[str] = set()
         self.reference = ""
-        """Of the problem last asked for."""
+        """Hash of the current problem."""
 
     def told_before(self, problem: ProblemView) -> Iterator[Entry]:
         if self._last is not None and problem == self._last:
@@ -114,7 +114,7 @@ class _Problems:
 
 
 def _ordered(records: Iterable[Any], by: str) -> list[dict[str, Any]]:
-    """By time; what happened at the same microsecond by its text, so that no store's own order shows."""
+    """Sort by time, then by text, so that the order does not depend on the store."""
     return sorted(map(to_plain, records), key=lambda data: (data[by], canonical(data)))
 
 
@@ -122,7 +122,7 @@ def _ordered(records: Iterable[Any], by: str) -> list[dict[str, Any]]:
 
 
 def read_entries(found: Iterable[tuple[str, Entry]]) -> Iterator[Remembered]:
-    """Records from entries, each given with where it stands; UsageError at the first that is not sound."""
+    """Read records from entries with their places; raise UsageError at the first invalid one."""
     problems: dict[str, ProblemView] = {}
     runs: set[str] = set()
     attempts: set[str] = set()
@@ -163,4 +163,4 @@ def _resolved(data: Any, problems: dict[str, ProblemView], where: str) -> dict[s
 
 def _require(there: bool, what: str, where: str) -> None:
     if not there:
-        raise UsageError(f"{what} is not in the file before this", where=where, remedy="export it anew")
+        raise UsageError(f"{what} has to come earlier in the file", where=where, remedy="export it anew")

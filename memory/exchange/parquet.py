@@ -1,8 +1,8 @@
-"""Entries and rows as Parquet files, for pandas, DuckDB, Spark and the like. Needs pyarrow, the extra `parquet`.
+"""Entries and rows as Parquet files, for pandas, DuckDB, Spark and others. Needs pyarrow, the extra `parquet`.
 
-A file of entries has a row each. Its columns are what one filters by; the last, `record`, holds the whole record as
-canonical JSON, so that the file goes back into a store without loss. Equal entries give equal bytes under the same
-version of pyarrow.
+A file of entries has a row for each. The columns are for filtering; the last, `record`, holds the whole record as
+canonical JSON, so that the file can be imported without loss. Equal entries give equal bytes under the same version of
+pyarrow.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LONG = ("plan", "source", "record")
 
 
 def write_entries(found: Iterable[Entry], path: Path) -> int:
-    """The number of entries written."""
+    """Write entries; return their number."""
     pa = _pyarrow(path)
     columns = [(name, pa.string()) for name in _TEXTS] + [(name, pa.int64()) for name in _WHOLE]
     columns += [(name, pa.float64()) for name in _FLOATS] + [(name, pa.string()) for name in _LONG]
@@ -51,7 +51,7 @@ def write_entries(found: Iterable[Entry], path: Path) -> int:
 
 
 def write_rows(rows: Iterable[dict[str, Any]], path: Path) -> int:
-    """Rows of a trainer, all of one shape; the columns' types are read off the first ones that tell."""
+    """Write rows for a trainer, all of one shape; column types are inferred from the first rows."""
     pa = _pyarrow(path)
     first = list(itertools.islice(rows, ROWS_A_GROUP))
     schema = pa.Table.from_pylist(first).schema
@@ -74,7 +74,7 @@ def _write(rows: Iterable[dict[str, Any]], schema: Any, path: Path) -> int:
 
 
 def parse_entries(path: Path) -> Iterator[tuple[str, Entry]]:
-    """Entries with the row that each stands in; UsageError at the first that is not sound."""
+    """Yield entries with their rows; raise UsageError at the first invalid one."""
     pa = _pyarrow(path)
     import pyarrow.parquet as pq
 
@@ -94,7 +94,7 @@ def parse_entries(path: Path) -> Iterator[tuple[str, Entry]]:
 
 
 def _row(entry: Entry) -> dict[str, Any]:
-    """What one filters by, and the record."""
+    """Return the columns to filter by, and the record."""
     flat = {Kind.ATTEMPT: _attempt, Kind.GRADING: _grading}.get(entry.kind, _other)
     return {"kind": entry.kind.value, **flat(entry.data), "record": canonical(entry.data)}
 
@@ -130,7 +130,7 @@ def _other(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _storable(text: str | None) -> str | None:
-    """Halves of surrogate pairs are no text to Parquet; the record has them escaped."""
+    """Replace lone surrogates, which Parquet refuses; the record has them escaped."""
     return None if text is None else text.encode("utf-8", "replace").decode()
 
 

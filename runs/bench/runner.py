@@ -234,7 +234,7 @@ class Bench:
         run = self.journal.begun(task.label).get(index)
         fruitless = {sample.run for sample in self._samples_before(task) if sample.status is None}
         if run is not None and (self._is_open(run) or run not in fruitless):
-            return Ledger.take_up(self.store, run)
+            return Ledger.resume(self.store, run)
         ledger = Ledger.begin(self.store, self._run(spec, evaluator, self.settings.loop(index)))
         self.journal.begin(task.label, index, ledger.run.id)
         return ledger

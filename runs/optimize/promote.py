@@ -33,7 +33,7 @@ async def promote(store: Store, name: str, screen: Screen, folder: Path) -> Outc
     """Judge the run's best on this machine's GPU, and ship the fastest."""
     if not visible_gpus():
         raise NotJudgeableHere("no GPU was found, so nothing can be measured", remedy="see `triton-agent doctor`")
-    ledger = Ledger.take_up(store, name)
+    ledger = Ledger.resume(store, name)
     end = store.end(ledger.run.id)
     drafts = search.beam(ledger.history(), CANDIDATES)
     if end is None or not drafts:

@@ -102,7 +102,7 @@ async def optimize(
 
     asyncio.get_running_loop().call_soon(_get_ready)  # while the evaluators are waited for
     async with opened_on(chosen.uuids, judging_on, screen.say) as evaluators:
-        taken_up = Ledger.take_up(store, resume) if resume else None
+        taken_up = Ledger.resume(store, resume) if resume else None
         ledger = taken_up or _begin(store, spec, evaluators[0], request, fork, chosen.gpus)
         if prepare is not None:
             ready, settings = await prepare(ledger, settings)

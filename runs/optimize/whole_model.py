@@ -226,7 +226,7 @@ class _Parts:
         end = self._store.end(run) if run else None
         if run is None or end is None or end.stop_reason in GO_ON:
             return None
-        ledger = Ledger.take_up(self._store, run)
+        ledger = Ledger.resume(self._store, run)
         return Outcome(run=ledger.run, end=end, best=search.best_of(ledger.history()), shipped=None)
 
     def _note(self, plan: PartPlan, run: str) -> None:

@@ -147,7 +147,7 @@ def test_asked_to_stop_it_ends_with_what_it_has_and_can_be_taken_up(store: Store
 
     async def run_until(stop_after: int | None) -> None:
         async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "checkpoints")) as saver:
-            ledger = Ledger.take_up(store, new_run().id) if stop_after is None else Ledger.begin(store, new_run())
+            ledger = Ledger.resume(store, new_run().id) if stop_after is None else Ledger.begin(store, new_run())
             loop = Loop(ledger, [policy], [table], settings(), checkpointer=saver)
             async for event in loop.events():
                 if event["kind"] == "graded" and len(ledger.history()) == stop_after:

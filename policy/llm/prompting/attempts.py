@@ -1,6 +1,6 @@
-"""What a prompt shows of this run's attempts: all in short, a pair to compare, the best, the last failure, the parent.
+"""The part of a prompt on this run's attempts: a short list, a pair to compare, the best, the last failure, the parent.
 
-Not covered: which attempts may be shown; the observation says so. Forms and their ranks are in `forms.py`.
+Not covered: the choice of attempts, which the observation makes. Forms and their ranks are in `forms.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TRIED_SHOWN = (4, 12, 32)
 
 
 def attempt_parts(observation: Observation) -> Iterator[Part]:
-    """The weaker before the better, the attempt to set out from last."""
+    """Yield weaker attempts before better ones, and the parent last."""
     best = _best_first(observation)
     yield from _tried(observation.of(Role.TRIED))
     yield from _contrast(observation, best, _slower(observation, best))
@@ -35,7 +35,7 @@ def attempt_parts(observation: Observation) -> Iterator[Part]:
 
 
 def _tried(items: Sequence[Tried]) -> Iterator[Part]:
-    """The latest last; the oldest are left out first."""
+    """List attempts in short, the latest last; the oldest are left out first."""
     if items:
         lines = [facts.in_short(item) for item in reversed(items)]
         ranks = (Rank.TRIED_FEW, Rank.TRIED, Rank.TRIED_ALL)
@@ -69,7 +69,9 @@ def _incumbent(item: Tried, place: int) -> Iterator[Part]:
 
 
 def _slower(observation: Observation, best: Sequence[Tried]) -> Tried | None:
-    """What to hold against the best: what was chosen for that, or else the last of the best that is surely slower."""
+    """Return the attempt to compare with the best: the chosen contrast, or else the last incumbent that is surely
+    slower.
+    """
     chosen = next(iter(observation.of(Role.CONTRAST)), None)
     if chosen is not None:
         return chosen
@@ -86,7 +88,7 @@ def _fastest(observation: Observation, best: Sequence[Tried]) -> Tried | None:
 
 
 def _contrast(observation: Observation, best: Sequence[Tried], slower: Tried | None) -> Iterator[Part]:
-    """The pair and its scores; the faster one's source stands in a part of its own, and so may the slower's."""
+    """Show a pair of attempts and their scores; their sources are separate parts."""
     faster = _fastest(observation, best)
     if slower is None or faster is None or faster is slower:
         return
@@ -101,7 +103,7 @@ def _contrast(observation: Observation, best: Sequence[Tried], slower: Tried | N
 
 
 def _last_error(observation: Observation) -> Iterator[Part]:
-    """The latest of those that did not pass, unless it is the parent: its message at length."""
+    """Show the latest failure with its message at length, unless it is the parent."""
     failed = [item for item in observation.tried if item.status is not None and item.status is not Status.PASSED]
     last = max(reversed(failed), key=lambda item: item.turn, default=None)
     if last is None or last.role is Role.PARENT or not last.message:

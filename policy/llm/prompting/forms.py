@@ -1,6 +1,6 @@
-"""Forms of a part of a prompt: a list that grows, a file in full or condensed; and what each form is worth.
+"""Forms of the parts of a prompt: a growing list, a file in full or condensed; and their ranks.
 
-Which part may be how long, and what gives way first, is said by the ranks, all of them here.
+All ranks are here: they decide which part may be how long, and what is left out first.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from triton_agent.policy.llm.prompting.quoting import fenced
 from triton_agent.policy.llm.prompting.wording import worded
 
 SOURCE_CHARACTERS = 40_000
-"""Of one file, at full length; files for kernels are a tenth of it."""
+"""Most characters of one file; kernel files are a tenth of this."""
 
 
 class Rank:
-    """What is served first; the needed parts at their shortest come before all of these."""
+    """The order in which forms are served; needed parts in their shortest form come before all of these."""
 
     PARENT_FACTS = 10
     RULES = 20
@@ -67,7 +67,7 @@ def growing(
     *,
     backwards: bool = False,
 ) -> list[Form]:
-    """A list with the first few lines, with more, with all; `backwards` puts the first line last."""
+    """Return forms of a list with the first few lines, with more, with all; `backwards` puts the first line last."""
 
     def write(count: int) -> str:
         shown = list(lines[:count])
@@ -79,7 +79,7 @@ def growing(
 
 
 def source_part(key: str, source: str, ranks: Sequence[int], name: str, heading: str = "") -> Part:
-    """Kernels alone, then the whole file; with three ranks, what the kernels are called with before that."""
+    """Return a part with a file: kernels alone, then the whole; with three ranks, signatures before that."""
 
     def write(condense: Callable[[str], str] | None, how: str) -> str:
         text = condense(source) if condense else source

@@ -1,8 +1,8 @@
-"""The parts of a prompt, in the order in which they are read; here those that are of no attempt.
+"""The parts of a prompt in reading order; those about attempts are in `attempts.py`.
 
-What stays the same over a run comes first (rules, problem, hardware, what was recalled), so that servers find it in
-their caches; then what was tried, the weaker before the better, the attempt to set out from last. Attempts are shown by
-`attempts.py`; which part may be how long, and what gives way first, is said in `forms.py`.
+Parts that stay constant over a run come first (rules, problem, hardware, recalled lessons), so that servers find them
+in their prefix caches; then the attempts, weaker before better, the parent last. Lengths and priorities are in
+`forms.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LESSONS_SHOWN = (3, 8, 24)
 
 
 def system_part(observation: Observation) -> Part:
-    """Role, rules and the form of an answer."""
+    """Return the system message: role, rules and the form of an answer."""
     rules = observation.rules
     values = {
         "precision": worded("precision_tf32" if rules.precision == "tf32" else "precision_same"),
@@ -46,7 +46,7 @@ def system_part(observation: Observation) -> Part:
 
 
 def user_parts(observation: Observation) -> list[Part]:
-    """All else, as one message."""
+    """Return the parts of the user message."""
     return [
         _task(observation),
         *_graph(observation),
@@ -89,7 +89,7 @@ def _graph(observation: Observation) -> list[Part]:
 
 @functools.lru_cache(maxsize=16)
 def _graph_text(graph: str) -> str:
-    """Empty for what is no graph of this version: it may come from an older store."""
+    """Render a graph; empty if it is no graph of this version, as in an older store."""
     try:
         return OperatorGraph.from_json(json.loads(graph)).dump()
     except (KeyError, TypeError, ValueError, AttributeError):

@@ -1,8 +1,7 @@
-"""Models of whichever provider LangChain has a package for: `chat:PROVIDER:MODEL`, with the extra `chat`.
+"""`chat:PROVIDER:MODEL`: models of any provider that LangChain has a package for, with the extra `chat`.
 
-What LangChain hides is missing here, too: token ids, log-probabilities, streams that stall. Its models ask again by
-themselves, and read their keys from the environment. Servers that speak OpenAI's format are better asked directly; see
-`openai.py`.
+LangChain hides token ids, log-probabilities and stalled streams, so they are missing here. Its models retry by
+themselves and read their keys from the environment. For servers that speak OpenAI's format, use `openai.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 MISSING = "LangChain passes on no token ids"
 CUT_SHORT = frozenset({"length", "max_tokens", "MAX_TOKENS", "model_length"})
-"""What providers call an answer that met its limit."""
+"""Providers' names for an answer that was cut at its limit."""
 WORDS_SHOWN = 300
 
 
@@ -68,7 +67,7 @@ class ChatEngine:
         return [[task.result() for task in tasks] for tasks in asked]
 
     async def close(self) -> None:
-        """Whatever connections there are belong to LangChain."""
+        """Nothing to close: LangChain owns the connections."""
 
     async def _sample(self, question: Question, room: asyncio.Semaphore) -> Sampled:
         async with room:
@@ -111,7 +110,7 @@ def open_chat(
     context_tokens: int | None = None,
     price: Price = UNKNOWN,
 ) -> ChatEngine:
-    """From what stands behind `chat:`."""
+    """Open the engine named after `chat:`."""
     provider, _, model = text.partition(":")
     if not provider or not model:
         raise UsageError(f"--policy chat:{text}", remedy="chat:PROVIDER:MODEL, as in chat:mistralai:codestral-latest")
@@ -154,7 +153,7 @@ def _words(error: Exception) -> str:
 
 
 def _without_secrets(text: str) -> str:
-    """An answer, in which nothing else may be changed."""
+    """Remove secrets from an answer and change nothing else."""
     for secret in secrets_of(os.environ):
         text = text.replace(secret, REDACTED)
     return text

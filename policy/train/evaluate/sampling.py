@@ -1,4 +1,4 @@
-"""Answers of a model in training, with the tokens and log-probabilities that training on them needs.
+"""Samples answers from a model in training, with the tokens and log-probabilities that training needs.
 
 For held-out evaluation and for small models; a served engine answers faster and is a policy of its own.
 """
@@ -14,13 +14,11 @@ import torch
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sampled:
-    """One answer."""
-
     token_ids: tuple[int, ...]
-    """The token that ends it included."""
+    """Tokens, the end token included."""
     log_probabilities: tuple[float, ...]
     finished: bool
-    """False where it was cut at the limit."""
+    """False if it was cut at the limit."""
 
 
 @torch.no_grad()
@@ -34,7 +32,7 @@ def sample(
     temperature: float = 1.0,
     batch_size: int = 16,
 ) -> list[Sampled]:
-    """One answer to each prompt, by torch's global generator: set its seed for the same answers again."""
+    """Sample one answer to each prompt with torch's global generator; set its seed to repeat the answers."""
     found = []
     for start in range(0, len(prompts), batch_size):
         part = prompts[start : start + batch_size]

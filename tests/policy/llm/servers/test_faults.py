@@ -145,7 +145,7 @@ def test_each_fault_ends_in_its_outcome_and_the_run_goes_on(name: str, store: St
 def _loop(store: Store, policies: list, run: str | None = None, **changes) -> Loop:
     """A run of its own, or one taken up."""
     table = Table({kernel(number): passed(kernel(number), float(number)) for number in (1, 2)})
-    ledger = Ledger.take_up(store, run) if run else Ledger.begin(store, new_run(f"run-{uuid.uuid4().hex}"))
+    ledger = Ledger.resume(store, run) if run else Ledger.begin(store, new_run(f"run-{uuid.uuid4().hex}"))
     return Loop(ledger, policies, [table], LoopSettings(**{"rules": Rules(), "turns": 2, "parallel": 2} | changes))
 
 
