@@ -52,7 +52,9 @@ def fault_of(error: SQLAlchemyError, where: str) -> StoreError:
     if isinstance(error, (DataError, ProgrammingError)):
         return StoreError(f"a record cannot be stored ({text})", where=where)
     if state in _TRY_AGAIN:
-        return StoreUnreachable(f"other transactions were in the way for too long ({text})", where=where, remedy="try again")
+        return StoreUnreachable(
+            f"other transactions were in the way for too long ({text})", where=where, remedy="try again"
+        )
     return StoreUnreachable(text, where=where, remedy="is the server up, and is the URL right?")
 
 

@@ -16,8 +16,7 @@ def missing_modules() -> tuple[str, ...]:
 
 
 def require_training() -> None:
-    """Require the extra; call it before importing anything that trains. Turns off the libraries' telemetry and noise.
-    """
+    """Require the extra; call it before importing anything that trains. Turns off the libraries' telemetry and noise."""
     missing = missing_modules()
     if missing:
         raise UsageError(

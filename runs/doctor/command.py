@@ -1,6 +1,6 @@
-"""`triton-agent doctor`: what this machine can do, and what to install for more. The page and its exit code.
+"""`triton-agent doctor`: prints what this machine can do and what to install for more, and sets the exit code.
 
-What is looked at, and how, is in `examination.py`. Changes nothing on the machine.
+The checks are in `examination.py`. Nothing on the machine is changed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MARKS = {
 
 
 def run(*, json: bool) -> int:
-    """Examine and show; 0 where kernels can be judged on this machine's processors, 2 where not."""
+    """Examine and print; exit code 0 if kernels can be judged on this machine's processors, otherwise 2."""
     if sys.platform != "linux":
         require_supported()  # says what to use instead; the examination needs modules that only Linux has
     from triton_agent.runs.doctor.examination import examine

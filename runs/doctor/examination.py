@@ -1,7 +1,7 @@
-"""What `doctor` looks at: installed versions, the machine, its sandbox, tools and folders.
+"""The checks of `doctor`: versions, machine, sandbox, tools, folders, extras.
 
-Torch and triton are imported in a process of their own, which is the only way to know that they import, while the rest
-is looked at. Nothing is changed: no folder is made, no cache filled. Whether a GPU computes right is not tried.
+Torch and triton are imported in a process of their own, the only way to know that they import, in parallel with the
+other checks. Nothing is changed: no folder is made, no cache filled. Not covered: whether a GPU computes correctly.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from triton_agent.tools.machine import hardware, nvml
 from triton_agent.tools.sandbox.reach import SHARED_MEMORY
 
 TESTED_PAIRS = (((2, 11), (3, 6)), ((2, 13), (3, 7)))
-"""Versions of torch and triton that the tests were run with together; these are also the ones torch asks for."""
+"""Versions of torch and triton that were tested together, which are also those that torch requires."""
 IMPORT_TIMEOUT_S = 120.0
-"""On a cold network disk torch has been seen to need half a minute."""
+"""On a cold network disk importing torch has taken half a minute."""
 SPACE_WANTED_BYTES = 1 << 30
-"""A candidate may write that much into its scratch folder (`sandbox.Limits.file_bytes`)."""
+"""A candidate may write this much into its scratch folder (`sandbox.Limits.file_bytes`)."""
 MEMORY_WANTED_BYTES = 4 << 30
-"""What one candidate may use (`EvaluatorSettings.memory_bytes`)."""
+"""Memory that one candidate may use (`EvaluatorSettings.memory_bytes`)."""
 
 PROBE = "import torch, triton; print(torch.version.cuda or torch.version.hip or '')"
 
 
 def examine() -> tuple[Section, ...]:
-    """All sections, in the order of the page."""
+    """Run all checks; return sections in the order of the page."""
     importing = subprocess.Popen(
         [sys.executable, "-c", PROBE],
         stdin=subprocess.DEVNULL,
@@ -88,7 +88,7 @@ def _imports(importing: subprocess.Popen[str]) -> Check:
         return Check(name="import", state=State.BROKEN, seen=f"torch does not import within {IMPORT_TIMEOUT_S:.0f} s")
     if importing.returncode:
         last = complaint.strip().splitlines()[-1:] or [f"exit status {importing.returncode}"]
-        advice = f"the whole story: {sys.executable} -c 'import torch, triton'"
+        advice = f"for the full error: {sys.executable} -c 'import torch, triton'"
         return Check(name="import", state=State.BROKEN, seen=last[0], advice=advice)
     built_for = f"built for GPU toolkit {out.strip()}" if out.strip() else "built for processors only"
     return Check(name="import", state=State.OK, seen=f"torch and triton import; torch is {built_for}")
@@ -117,9 +117,9 @@ def _gpus(gpus: tuple[hardware.Gpu, ...]) -> tuple[Check, ...]:
 
 
 def _watched() -> Check:
-    """Return whether a measurement can be told from one that somebody else's work disturbed."""
+    """Check that work of others on a GPU can be noticed during a measurement."""
     if nvml.available():
-        seen = "the driver tells who computes on a GPU, and what holds its clocks back"
+        seen = "the driver reports other processes on a GPU, and what throttles its clocks"
         return Check(name="NVML", state=State.OK, seen=seen)
     advice = f"other work on a GPU shows only in the reference's own times; install {nvml.LIBRARY} of the driver"
     return Check(name="NVML", state=State.WEAK, seen=f"{nvml.LIBRARY} does not load or does not answer", advice=advice)
@@ -133,7 +133,7 @@ def _spoken(gpu: hardware.Gpu) -> str:
 
 
 def _scratch() -> Check:
-    """Where candidates get their folders: it has to be there, be writable, and have room."""
+    """Check the scratch folder of candidates: it has to exist, be writable, and have room."""
     try:
         folder = tempfile.gettempdir()
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -173,7 +173,7 @@ def _size_of(folder: Path) -> str:
 
 
 def _extras() -> tuple[Check, ...]:
-    """The extras that the installed package declares, and which of their packages are there."""
+    """List the extras of the installed package and whether their packages are there."""
     try:
         declared = importlib.metadata.metadata("triton-agent")
     except importlib.metadata.PackageNotFoundError:

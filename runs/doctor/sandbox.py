@@ -1,4 +1,4 @@
-"""The sandbox's layers for `doctor`: which are in force here, what a missing one lets through, and how to get it."""
+"""Checks the sandbox's layers for `doctor`: which are in force, what a missing one lets through, and how to get it."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ MEANING: dict[str, tuple[str, str]] = {
         "run under `systemd-run --user --scope -p Delegate=yes`, or give the container a writable cgroup v2 tree",
     ),
 }
-"""Layer -> what goes through without it, how to get it."""
+"""For each layer: what is possible without it, and how to get it."""
 
 
 def sandbox_section() -> Section:
-    """Every layer as it was tried just now, each in a process forked for the purpose."""
+    """Try every layer, each in a process forked for it."""
     return Section(name="sandbox", checks=tuple(_check(layer) for layer in layers.probe()))
 
 

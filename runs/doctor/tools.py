@@ -1,4 +1,4 @@
-"""Compilers, assemblers and profilers for `doctor`: found where Triton itself would look for them."""
+"""Checks compilers, assemblers and profilers for `doctor`, where Triton itself would look for them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from triton_agent.tools.compile.targets import TARGETS
 from triton_agent.tools.machine.hardware import Gpu
 
 PROFILER_FOLDERS = ("/usr/local/cuda*/bin", "/opt/nvidia/nsight-compute/*", "/opt/nvidia/nsight-systems/*/bin")
-"""Where NVIDIA's installers put what they leave off the PATH."""
+"""Folders of NVIDIA's installers that are not on the PATH."""
 BLACKWELL = 100
-"""From compute capability 10.0 on Triton calls `ptxas-blackwell` instead of `ptxas`."""
+"""From compute capability 10.0 on, Triton calls `ptxas-blackwell` instead of `ptxas`."""
 
 
 def tools_section(gpus: tuple[Gpu, ...]) -> Section:
-    """What compiles for a GPU, what launches on one, what profiles it."""
+    """Check compilers, launchers and profilers."""
     return Section(name="compilers and profilers", checks=(*_targets(), _compiler(gpus), _headers(gpus), *_profilers()))
 
 
 def _targets() -> tuple[Check, ...]:
-    """Targets of ahead-of-time compilation, by what Triton's wheel brings for them."""
+    """Check the targets of ahead-of-time compilation that Triton's wheel supports."""
     older = [name for name in TARGETS if name.startswith("cuda:") and not _is_newer(name)]
     newer = [name for name in TARGETS if name.startswith("cuda:") and _is_newer(name)]
     amd = [name for name in TARGETS if not name.startswith("cuda:")]
@@ -61,14 +61,14 @@ def _assembler(program: str, variable: str, targets: list[str]) -> Check:
 
 
 def _backend(name: str) -> Path | None:
-    """The folder of one of Triton's backends, found without importing triton."""
+    """Return the folder of one of Triton's backends without importing triton."""
     spec = importlib.util.find_spec("triton")
     folders = [Path(folder, "backends", name) for folder in (spec.submodule_search_locations if spec else None) or ()]
     return next((folder for folder in folders if folder.is_dir()), None)
 
 
 def _compiler(gpus: tuple[Gpu, ...]) -> Check:
-    """Triton builds its launcher with it at the first launch on a GPU; the interpreter needs none."""
+    """Check for a C compiler: Triton needs one at the first launch on a GPU; the interpreter needs none."""
     named = os.environ.get("CC")
     found = shutil.which(named) if named else shutil.which("gcc") or shutil.which("clang")
     if found:

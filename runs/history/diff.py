@@ -1,4 +1,4 @@
-"""`triton-agent runs diff A B`: two attempts side by side in what came of them, and their sources as a unified diff."""
+"""`triton-agent runs diff A B`: compares two attempts: their results side by side, their sources as a unified diff."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from triton_agent.runs.history.records import Graded
 
 
 def diff(before: str, after: str, *, store: str | None, json: bool) -> int:
-    """Exit code 0 whether or not they differ: it was asked what differs."""
+    """Print the comparison. The exit code is 0 even if they differ."""
     with open_store(store) as opened:
         items = (load_attempt(opened, before), load_attempt(opened, after))
     sources = tuple(item.attempt.source or "" for item in items)

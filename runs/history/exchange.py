@@ -1,4 +1,5 @@
-"""`triton-agent runs export` and `import`: from a store to a file for keeping, analysis or training, and back."""
+"""`triton-agent runs export` and `import`: write runs to a file for keeping, analysis or training, and read one back.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +25,12 @@ from triton_agent.runs.history.records import newest_verdict
 from triton_agent.tools.errors import UsageError
 
 PROMPT_TOKENS = 16_384
-"""Of a prompt in a row to train on, where none was stored; no model is at hand to say how long one may be."""
+"""Most tokens of a prompt made for a training row; no model is at hand to say how long one may be."""
 FORMS = ("jsonl", "parquet", "trl-sft", "trl-grpo")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRequest:
-    """What was asked for on the command line."""
-
     selection: Selection
     output: str | None
     form: str | None
@@ -43,7 +42,7 @@ class ExportRequest:
 
 
 def export_runs(request: ExportRequest, *, store: str | None, json: bool) -> int:
-    """Write the runs that were asked for to a file."""
+    """Write the selected runs to a file."""
     path, form = _destination(request)
     which = _one_of(Which, request.which, "--which")
     shape = _one_of(Shape, request.shape, "--shape")
@@ -51,7 +50,7 @@ def export_runs(request: ExportRequest, *, store: str | None, json: bool) -> int
     with open_store(store) as opened:
         chosen = sorted(run.id for run in select_runs(opened, request.selection))
         if not chosen:
-            raise UsageError("no run fits", where=opened.where, remedy="triton-agent runs list shows what there is")
+            raise UsageError("no run matches", where=opened.where, remedy="list them: triton-agent runs list")
         if form in ("jsonl", "parquet"):
             write = jsonl.write_entries if _is_lines(path) else _parquet().write_entries
             count = write(entries(opened, map(opened.run, chosen)), path)
@@ -69,7 +68,7 @@ def export_runs(request: ExportRequest, *, store: str | None, json: bool) -> int
 
 
 def _as_messages() -> Render:
-    """For answers of authors that were shown no messages: what a language model would have been shown."""
+    """Return a renderer for attempts without messages: it makes the prompt that a language model would get."""
     from triton_agent.policy.llm.prompting.prompt import as_messages
     from triton_agent.policy.llm.prompting.token_bound import token_bound
 
@@ -77,7 +76,7 @@ def _as_messages() -> Render:
 
 
 def _destination(request: ExportRequest) -> tuple[Path, str]:
-    """Where to, and in which form; each follows from the other where only one was said."""
+    """Return the path and the format; each is derived from the other if only one is given."""
     if request.form is not None and request.form not in FORMS:
         raise UsageError(f"--format {request.form}", remedy=f"one of {', '.join(FORMS)}")
     if request.output is None:
@@ -89,12 +88,12 @@ def _destination(request: ExportRequest) -> tuple[Path, str]:
         raise UsageError("is a folder", where=str(path), remedy=f"name a file: -o {path / 'runs.jsonl.gz'}")
     if not _is_lines(path) and path.suffix != ".parquet":
         raise UsageError(
-            "what kind of file is it to be?", where=str(path), remedy="end it in .jsonl, .jsonl.gz or .parquet"
+            "the file's name does not say its format", where=str(path), remedy="end it in .jsonl, .jsonl.gz or .parquet"
         )
     form = request.form or ("jsonl" if _is_lines(path) else "parquet")
     if (form == "jsonl" and not _is_lines(path)) or (form == "parquet" and _is_lines(path)):
         raise UsageError(
-            f"--format {form}, but the file ends otherwise", where=str(path), remedy="leave one of them out"
+            f"--format {form} contradicts the file's name", where=str(path), remedy="leave one of them out"
         )
     return path, form
 
@@ -117,7 +116,7 @@ def _parquet() -> Any:
 
 
 def _judged(store: Store, runs: list[str]) -> Iterator[Judged]:
-    """By run, turn and answer, so that the same runs give the same file from any store."""
+    """Yield attempts by run, turn and answer, so that equal runs give equal files from any store."""
     for run in runs:
         found = store.iterate(AttemptFilter(runs=(run,)))
         for attempt, gradings in sorted(found, key=lambda pair: (pair[0].turn, pair[0].index)):
@@ -154,7 +153,7 @@ def _tell_export(told: dict[str, Any], path: Path, json: bool) -> None:
 
 
 def import_runs(files: list[str], *, store: str | None, json: bool) -> int:
-    """Every file is read to its end before the first of them is stored."""
+    """Import files; all are validated before the first is stored."""
     readers = [_reader(Path(name)) for name in files]
     err = console.progress()
     with err.status("reading"):
@@ -178,7 +177,7 @@ def _line(one: dict[str, Any]) -> str:
 
 
 def _reader(path: Path) -> Callable[[], Iterator[Remembered]]:
-    """Reads the file from its beginning each time it is called."""
+    """Return a function that reads the file from its beginning each time."""
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "no such file"
         raise UsageError(what, where=str(path), remedy="give a file that `runs export` wrote")

@@ -1,7 +1,7 @@
-"""`triton-agent replay`: a stored run played back step by step, or judged again.
+"""`triton-agent replay`: plays a stored run step by step, or evaluates it again.
 
-Playing back reads the store and draws; it needs no GPU, no policy, no network and no torch. `--verify` judges the
-stored candidates again on this machine, see `judge_again.py`; `--regrade` keeps the new verdicts beside the old ones.
+Playing reads the store and draws; it needs no GPU, policy, network or torch. `--verify` evaluates the stored candidates
+again on this machine, see `judge_again.py`; `--regrade` also stores the new verdicts.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from triton_agent.tools.errors import UsageError
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRequest:
-    """What was asked for on the command line."""
-
     run: str
     attempt: str | None
     plain: bool
@@ -34,7 +32,7 @@ class ReplayRequest:
 
 
 def run_replay(request: ReplayRequest, *, store: str | None) -> int:
-    """Play, print or judge again."""
+    """Play, print or evaluate again."""
     if request.device not in ("auto", "cpu", "cuda"):
         raise UsageError(f"--device {request.device}", remedy="auto, cpu or cuda")
     if request.jobs < 0:

@@ -1,8 +1,8 @@
-"""`triton-agent replay --verify` and `--regrade`: the stored candidates judged again here, and how that compares.
+"""`triton-agent replay --verify` and `--regrade`: evaluates stored candidates again here and compares.
 
-The problem is loaded from its file if that is unchanged, else from the text that was stored, which may come from
-elsewhere and is confined like a candidate. Exit code 1 means that a
-verdict came out otherwise; whether ratios agree is shown, and decides nothing, since other machines have other ratios.
+The problem is loaded from its file if that is unchanged, otherwise from the stored text, which may come from elsewhere
+and is confined like a candidate. Exit code 1 means that a verdict differs; speed-ups are only shown, since other
+machines have other ratios.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ COLOURS = {Agreement.SAME: "green", Agreement.DIFFERS: "red", Agreement.NOT_MEAS
 
 
 def verify(store: Store, history: History, steps: Sequence[Graded], request: ReplayRequest) -> int:
-    """Judge again, tell, and with `--regrade` keep."""
+    """Evaluate again, print and, with `--regrade`, store."""
     require_supported()
     subjects = subjects_of(steps)
     if not subjects:
@@ -82,7 +82,7 @@ def _grading(outcome: Outcome, key: str) -> Grading:
 def watched(
     spec: ProblemSpec, subjects: Sequence[Subject], settings: EvaluatorSettings, jobs: int
 ) -> Iterator[Outcome]:
-    """Outcomes as they come, with progress on stderr: a bar at a terminal, a line each elsewhere."""
+    """Yield outcomes as they arrive, with progress on stderr: a bar at a terminal, otherwise a line each."""
     err = console.progress()
     with _bar(err) as bar:
         task = bar.add_task("loading the problem", total=len(subjects))
@@ -104,7 +104,7 @@ def _bar(err: Console) -> Progress:
 
 
 def tell(outcomes: Sequence[Outcome], *, json: bool, about: dict[str, Any]) -> None:
-    """A table and what differs, or one JSON object."""
+    """Print a table with the differences, or one JSON object."""
     if json:
         plain = {**about, "outcomes": [one.to_json() for one in outcomes], "agree": exit_code(outcomes) == 0}
         print(json_text.dumps(plain, allow_nan=False))
@@ -148,7 +148,7 @@ def _explain(out: Console, one: Outcome) -> None:
 
 
 def exit_code(outcomes: Sequence[Outcome]) -> int:
-    """A verdict that differs counts most; then one that could not be reached."""
+    """Return the exit code: a differing verdict counts most, then one that could not be reached."""
     found = {one.agreement for one in outcomes}
     if Agreement.DIFFERS in found:
         return exit_codes.NOT_PASSED

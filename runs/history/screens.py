@@ -1,4 +1,4 @@
-"""`triton-agent runs list`, `show` and `tree`: what the store holds, for people and, with `--json`, for programs."""
+"""`triton-agent runs list`, `show` and `tree`: print stored runs or, with `--json`, write them for programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLAN_WIDTH = 56
 
 
 def list_runs(chosen: Selection, *, store: str | None, json: bool) -> int:
-    """One line a run."""
+    """Print one line per run."""
     with open_store(store) as opened:
         runs = select_runs(opened, chosen)
         where = opened.where
@@ -63,7 +63,7 @@ def _state(run: RunSummary) -> Text:
 
 
 def show(name: str, attempt: str | None, *, store: str | None, json: bool) -> int:
-    """A run, or everything of one of its attempts."""
+    """Print a run, or one of its attempts in full."""
     with open_store(store) as opened:
         history = load_history(opened, name)
     item = None if attempt is None else history.attempt(attempt)
@@ -153,7 +153,7 @@ def _attempt_json(item: Graded) -> dict[str, Any]:
 
 
 def tree(name: str, *, store: str | None, json: bool) -> int:
-    """The attempts under the ones they set out from, and under them the runs that went on from them."""
+    """Print attempts under their parents, and under them the runs forked from them."""
     with open_store(store) as opened:
         history = load_history(opened, name)
         forks = opened.runs(RunFilter(continues=history.run.id, limit=None))
@@ -183,7 +183,7 @@ def _draw(history: History, children: dict[str | None, list[Graded]], forks: Seq
 
 
 def _children(history: History) -> dict[str | None, list[Graded]]:
-    """By parent; None for a fresh start and for what comes from another run."""
+    """Group attempts by parent; None for a fresh start or a parent in another run."""
     known = {item.key: item for item in history.attempts}
     found: dict[str | None, list[Graded]] = {}
     for item in history.attempts:
@@ -193,7 +193,7 @@ def _children(history: History) -> dict[str | None, list[Graded]]:
 
 
 def _is_earlier(item: Graded, known: dict[str, Graded]) -> bool:
-    """Return whether its parent was made before it; a file from elsewhere might tell of a circle."""
+    """Return True if the parent is earlier; an imported file might hold a cycle."""
     parent = known[item.attempt.parent or ""].attempt
     return (parent.turn, parent.index) < (item.attempt.turn, item.attempt.index)
 
@@ -209,7 +209,7 @@ def _label(item: Graded, best: Graded | None) -> Text:
 
 
 def _branch_json(root: Graded, children: dict[str | None, list[Graded]]) -> dict[str, Any]:
-    """Without recursion: a chain of attempts may be longer than Python's stack is deep."""
+    """Build the tree without recursion: a chain of attempts may exceed Python's stack."""
     told: dict[str, Any] = _line_json(root) | {"children": []}
     waiting = [(told, root)]
     while waiting:

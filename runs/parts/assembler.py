@@ -1,8 +1,7 @@
-"""The policy that puts a model together: all parts first, then without each of them, towards the set that is fastest.
+"""A policy that assembles a model from its parts: first all parts, then without each, towards the fastest set.
 
-It keeps nothing between calls. Which sets were tried stands in the plans of the attempts, and parts and their sources
-are those of the run. Where nothing is timed, the widest set that passes is the answer; parts are taken out only to find
-one that does.
+It keeps nothing between calls: the sets tried are in the plans of the attempts, the parts and their sources belong to
+the run. Without timings the widest set that passes is the answer, and parts are removed only to find one.
 """
 
 from __future__ import annotations
@@ -35,18 +34,18 @@ class Known:
 
 
 class Assembler:
-    """Proposes sets of parts, each a whole file."""
+    """Proposes sets of parts, each as a complete file."""
 
     name = NAME
 
     def __init__(self, spec: ProblemSpec, placed: Sequence[Placed]) -> None:
-        """The parts with the hottest first."""
+        """`placed`: the parts, the most expensive first."""
         self._spec = spec
         self._placed = list(placed)
         self.version = hashlib.sha256("\0".join([VERSION, *(item.source for item in placed)]).encode()).hexdigest()[:12]
 
     async def propose(self, observation: Observation, n: int = 1) -> list[Completion]:
-        """The next sets to try."""
+        """Propose the next sets."""
         tried = {names: known for item in observation.tried for names, known in _read(item)}
         names = [item.part.name for item in self._placed]
         fresh: list[Names] = []
@@ -60,7 +59,7 @@ class Assembler:
         return [answers[0] if answers else None for answers in found]
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
     def _completion(self, wanted: Names) -> Completion:
         placed = [item for item in self._placed if item.part.name in wanted]
@@ -70,7 +69,7 @@ class Assembler:
 
 
 def next_sets(names: Sequence[str], tried: dict[Names, Known]) -> Iterator[Names]:
-    """Sets not tried yet, in the order to try them; none when there is nothing left to learn."""
+    """Yield sets to try next, in order; nothing if there is no more to learn."""
     everything = frozenset(names)
     if not everything:
         return
@@ -79,7 +78,7 @@ def next_sets(names: Sequence[str], tried: dict[Names, Known]) -> Iterator[Names
         yield everything
     if base is not None and tried[base].speedup is None:
         return  # nothing was timed, and this is the widest that passes
-    for name in reversed(names):  # what matters least goes first
+    for name in reversed(names):  # the least expensive part is removed first
         smaller = (base or everything) - {name}
         if name in (base or everything) and smaller and smaller not in tried:
             yield smaller
@@ -88,7 +87,7 @@ def next_sets(names: Sequence[str], tried: dict[Names, Known]) -> Iterator[Names
 
 
 def best_set(tried: dict[Names, Known]) -> Names | None:
-    """The one that stands when each has challenged the one before it; None where nothing passed."""
+    """Return the best set by `Standing`, None if nothing passed."""
     best: Names | None = None
     for names, known in tried.items():
         if known.passed and (best is None or _faster(known.speedup, tried[best].speedup)):
@@ -106,6 +105,6 @@ def _read(item: Tried) -> list[tuple[Names, Known]]:
 
 
 def names_in(plan: str) -> Names:
-    """The parts that a plan of this policy puts in place."""
+    """Return the parts named in a plan of this policy."""
     found = _PLAN.search(plan)
     return frozenset(name.strip() for name in found[1].split(",")) if found else frozenset()

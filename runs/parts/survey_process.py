@@ -1,6 +1,6 @@
-"""The process that surveys a model: makes it twice, runs it, and prints what was seen as one line of JSON.
+"""The process that surveys a model: makes it twice, runs it, and prints the survey as one line of JSON.
 
-Tensors are fake where the model is large and there is no GPU, so that it costs nothing.
+For a large model without a GPU, tensors are fake, so that it costs nothing.
 """
 
 from __future__ import annotations
@@ -33,13 +33,12 @@ from triton_agent.tools.reference.input_tensors import map_tensors, tensors_in
 from triton_agent.tools.reference.reference import Reference, load
 
 SMALL_ELEMENTS = 1 << 24
-"""Inputs and parameters of a model that is run for real without a thought: some seconds on one core."""
+"""Elements of inputs and parameters up to which a model is really run: some seconds on one core."""
 REPEATS = 5
 SEED = 0
 
 
 def main(text: str, device: str) -> None:
-    """Print the survey."""
     reply(lambda: _survey(ProblemSpec.from_json(json.loads(text)), device).to_json())
 
 
@@ -75,7 +74,7 @@ def _alone_with_the_gpu(spec: ProblemSpec, device: str) -> contextlib.AbstractCo
 
 @contextlib.contextmanager
 def _memory(reference: Reference, device: str) -> Iterator[None]:
-    """With memory behind tensors, or without for a large model on the CPU that runs so."""
+    """Use real tensors, or fake ones for a large model on the CPU that can run on them."""
     if device == "cuda" or not _large_and_fakeable(reference):
         yield
     else:
@@ -136,7 +135,7 @@ def _as_problem(
     init: Arguments | None,
     unlike: dict[int, str],
 ) -> Submodule:
-    """With all that a problem of its own needs; raises with the reason why it cannot be one."""
+    """Add what a problem of its own needs; raise Indescribable with the reason if that is impossible."""
     if called is None:
         raise Indescribable("it is not called")
     if not plain.file:
@@ -163,7 +162,7 @@ def _as_problem(
 
 
 def _in_order(module: nn.Module, called: Called) -> tuple[list[Any], tuple[tuple[str, str], ...]]:
-    """The arguments in the order of forward's parameters, up to the last that is given; and these parameters."""
+    """Return the arguments in the order of forward's parameters, up to the last given one; and these parameters."""
     signature = inspect.signature(type(module).forward)
     bound = signature.bind(module, *called.args, **called.kwargs)
     kinds = {parameter.kind for parameter in signature.parameters.values()}
@@ -204,7 +203,7 @@ def _floor_bytes(module: nn.Module, called: Called | None) -> int:
 
 
 def _file_of(kind: type, root: Path) -> str:
-    """Where a class at the top of a file of the project is defined; empty for all others."""
+    """Return the file of a class at the top level of the project; empty for all others."""
     file = getattr(sys.modules.get(kind.__module__), "__file__", None) or _source_file(kind)
     if file is None or "." in kind.__qualname__:
         return ""
@@ -213,7 +212,7 @@ def _file_of(kind: type, root: Path) -> str:
 
 
 def _source_file(kind: type) -> str | None:
-    """Modules beside the problem are taken out of `sys.modules` while its code does not run."""
+    """Find the file by the code of `forward`: local modules are not in `sys.modules` while their code does not run."""
     forward = getattr(kind, "forward", None)
     return getattr(getattr(forward, "__code__", None), "co_filename", None)
 

@@ -1,4 +1,4 @@
-"""The attempts of a run as markup: the table of all, and for each what was planned, changed, written, and judged."""
+"""The attempts of a run as markup: a table of all, and for each its plan, changes, code and verdict."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from triton_agent.runs.report.view import RunView, anchor, timing
 from triton_agent.tools.results import CaseAccuracy, Determinism, Evaluation, Interval, Status
 
 CASES_AT_MOST = 200
-"""Rows of one attempt's table of accuracy; the cases closest to their limits come first."""
+"""Most rows in an attempt's table of accuracy; the cases closest to their limits come first."""
 
 
 def kind_of(item: Graded) -> str:
-    """How an attempt is drawn: `passed`, `failed` or `unmeasured`."""
+    """Return how an attempt is drawn: `passed`, `failed` or `unmeasured`."""
     if item.evaluation is None:
         return "unmeasured"
     return "passed" if item.passed else "failed"
@@ -35,7 +35,7 @@ def interval(value: Interval | None) -> str:
 
 
 def overview(view: RunView) -> Html:
-    """One line for each attempt."""
+    """Return a table with a row for each attempt."""
     rows = [
         (
             link(item),
@@ -67,7 +67,7 @@ def _latency(item: Graded) -> str:
 
 
 def attempt(view: RunView, item: Graded) -> Html:
-    """Everything of one attempt."""
+    """Return one attempt in full."""
     best = " (best)" if item is view.best else ""
     parts: list[object] = [tag("h3", f"Attempt {item.name}{best}", status_mark(item))]
     if item.attempt.plan:
@@ -111,7 +111,7 @@ def _gradings(item: Graded) -> Html:
 
 
 def evidence(evaluation: Evaluation, *, fold: bool) -> Iterator[object]:
-    """What the verdict rests on."""
+    """Yield the evidence for a verdict."""
     if evaluation.message:
         yield tag("p", evaluation.message, class_="said")
     for seen in evaluation.evidence:
@@ -129,13 +129,13 @@ def evidence(evaluation: Evaluation, *, fold: bool) -> Iterator[object]:
     if not shown:
         return
     if fold:
-        yield folded("What the verdict rests on", *shown)
+        yield folded("Evidence for the verdict", *shown)
     else:
         yield from shown
 
 
 def accuracy(evaluation: Evaluation) -> Html:
-    """Each check with the reference's own error beside it."""
+    """Return a table of checks with the reference's own error beside each."""
     ordered = sorted(evaluation.accuracy, key=_share, reverse=True)
     rows = [
         (

@@ -1,4 +1,4 @@
-"""`policy init`, `train sft` and `train grpo`: from words to a training, its screen, and what is said at its end."""
+"""`policy init`, `train sft` and `train grpo`: runs a training with its screen and prints the result."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ Settings = Mapping[str, Any]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GRPORequest:
-    """What was asked for on the command line."""
-
     model: str
     out: str
     runs: str | None
@@ -41,7 +39,7 @@ class GRPORequest:
 
 
 def init(out: str, data: Sequence[str], *, size: str, seed: int, json: bool) -> int:
-    """Make a fresh policy."""
+    """Make a new policy."""
     require_training()
     from triton_agent.policy.train.update.fresh import make_policy
     from triton_agent.runs.train.data import texts
@@ -63,7 +61,6 @@ def sft(
     store: str | None,
     json: bool,
 ) -> int:
-    """Fine-tune."""
     require_training()
     if not data and not runs:
         raise UsageError("nothing says what to train on", remedy="add --data FILE, or --runs all")
@@ -88,7 +85,7 @@ def sft(
 
 
 def grpo(request: GRPORequest) -> int:
-    """Reinforce."""
+    """Train by GRPO."""
     require_training()
     if not request.runs and not request.resume:
         raise UsageError("nothing says what to train on", remedy="add --runs all, or a filter")
@@ -121,7 +118,7 @@ def grpo(request: GRPORequest) -> int:
 
 
 def _prepared(request: GRPORequest, recipe: Recipe, model: str) -> Any:
-    """Rows with their advantages; what is left out is said."""
+    """Prepare rows with advantages, and print what is left out."""
     from triton_agent.policy.train.prepare.prepared import Limits, prepare
     from triton_agent.policy.train.record.trajectories import Knowledge, collect
     from triton_agent.policy.train.update.session import load, rescorer
@@ -145,7 +142,7 @@ def _prepared(request: GRPORequest, recipe: Recipe, model: str) -> Any:
 
 
 def _start(request: GRPORequest) -> str:
-    """The model to start from: as named, or the most undecided good checkpoint in that folder."""
+    """Return the model to start from: as named, or by `--start-by` the good checkpoint of highest entropy."""
     if request.start_by is None or request.resume:
         return request.model
     from triton_agent.memory.exchange.trl import Judged
@@ -170,7 +167,7 @@ def _start(request: GRPORequest) -> str:
 
 @contextlib.contextmanager
 def _held_out(request: GRPORequest, recipe: Recipe, model: str) -> Iterator[Any]:
-    """Figures of the model on problems it is asked anew, as the trainer logs them."""
+    """Yield a function that computes held-out figures as the trainer logs them."""
     from triton_agent.policy.train.evaluate.trial import TrialSettings
     from triton_agent.policy.train.update.session import load
     from triton_agent.runs.train.data import records
@@ -184,7 +181,7 @@ def _held_out(request: GRPORequest, recipe: Recipe, model: str) -> Iterator[Any]
 
 @contextlib.contextmanager
 def _shown(title: str, rows_a_step: int) -> Iterator[Any]:
-    """A callback that shows the training on the screen, and quiet from the libraries meanwhile."""
+    """Yield a callback that shows the training, and silence the libraries' warnings meanwhile."""
     from triton_agent.policy.train.update.checkpoints import Watch
 
     with TrainScreen(title, rows_a_step) as screen, warnings.catch_warnings():
@@ -194,7 +191,7 @@ def _shown(title: str, rows_a_step: int) -> Iterator[Any]:
 
 
 def _given(settings: Settings) -> dict[str, Any]:
-    """Without what was left to the default."""
+    """Drop options that were left at their defaults."""
     return {name: value for name, value in settings.items() if value is not None or name == "steps"}
 
 
@@ -204,7 +201,7 @@ def _note(left_out: Mapping[str, int]) -> None:
 
 
 def _end(outcome: Any, json: bool) -> int:
-    """Exit code 0 unless the training stopped itself."""
+    """Print the result; exit code 1 if the training stopped itself."""
     last: Mapping[str, Any] = next((entry for entry in reversed(outcome.history) if "loss" in entry), {})
     data = {"weights": str(outcome.weights), "steps": outcome.steps, "stopped": outcome.stopped, "last": last}
     why = f"; stopped early: {outcome.stopped}" if outcome.stopped else ""

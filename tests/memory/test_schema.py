@@ -100,7 +100,7 @@ def test_reading_needs_a_store_that_is_there(tmp_path: Path) -> None:
     (tmp_path / "empty.db").touch()
     with pytest.raises(StoreReadOnly, match="holds no store"):
         Store.open(tmp_path / "empty.db", read_only=True)
-    with pytest.raises(UsageError, match="a store is a file"):
+    with pytest.raises(UsageError, match="the store has to be a file"):
         Store.open(tmp_path)
 
 

@@ -282,7 +282,7 @@ def test_training_is_begun_once_and_gone_on_with_only_where_there_is_one(
     from triton_agent.policy.train.update.session import train_grpo
 
     settings = GRPOSettings(output=tmp_path / "x", cpu=True)
-    with pytest.raises(UsageError, match="no training to go on"):
+    with pytest.raises(UsageError, match="no training to continue"):
         train_grpo(str(tiny), None, RECIPE, settings, resume=True)
     with pytest.raises(UsageError, match="nothing to train on: 3 not measured"):
         train_grpo(

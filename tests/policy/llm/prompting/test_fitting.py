@@ -50,7 +50,7 @@ def test_no_budget_is_ever_exceeded() -> None:
 
 
 def test_less_than_the_shortest_is_refused_with_a_remedy() -> None:
-    with pytest.raises(PromptTooLong, match="takes 9 tokens, and 8 are allowed") as caught:
+    with pytest.raises(PromptTooLong, match="takes 9 tokens, more than the 8 allowed") as caught:
         fit(PARTS, 8, len)
     assert isinstance(caught.value, UsageError)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)

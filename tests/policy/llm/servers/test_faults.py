@@ -61,7 +61,7 @@ CASES = {
     "hangs for ever": endless(faults.hang, "no response within 0.5 s (after 3 tries)", patience=HASTY),
     "hangs after the headers": again(faults.hang_after_the_headers, patience=HASTY),
     "hangs in the middle": again(faults.hang_in_the_middle, patience=HASTY),
-    "hangs in the middle each time": endless(faults.hang_in_the_middle, "fell silent", patience=HASTY),
+    "hangs in the middle each time": endless(faults.hang_in_the_middle, "stopped sending", patience=HASTY),
     "thinks unheard": Case(
         does=(faults.think_unheard,), requests=1, patience=dataclasses.replace(PATIENT, between_bytes_s=0.01)
     ),
