@@ -32,6 +32,7 @@ from triton_agent.memory.observation import Lesson, Observation
 from triton_agent.memory.records import Attempt, Completion, Grading, Machine
 from triton_agent.policy.episode import Graded, Judge, grade, make_attempt, observe
 from triton_agent.policy.protocol import Policy
+from triton_agent.tools.ranking import best_of
 
 LANES = 8
 """Parallel evaluations that the graph knows of; with more, several share one lane. Each lane costs a checkpoint, 1.5
@@ -269,7 +270,7 @@ class Loop:
         """Decide whether to continue."""
         turn = state["turn"]
         stop = self._reason_to_stop(state)
-        best = search.best_of(self.ledger.history())
+        best = best_of(self.ledger.history())
         _say("reflected", turn=turn, best=best.attempt.key if best else None, stop=stop.value if stop else "")
         update = {"turn": turn + 1, "due": [], "seconds": self._seconds()}
         if stop is None:
@@ -280,7 +281,7 @@ class Loop:
 
     async def finish(self, state: LoopState) -> dict[str, Any]:
         """Store the end of the run."""
-        best = search.best_of(self.ledger.history())
+        best = best_of(self.ledger.history())
         key = best.attempt.key if best else None
         summary: dict[str, Any] = {"spent": dataclasses.asdict(self._spent(state))}
         if self._authors.failures:
@@ -317,7 +318,7 @@ class Loop:
         """Return True if the best kernel nearly reaches the floor: in time or, for a draft, by one launch that moves
         hardly more than the fewest bytes.
         """
-        best = search.best_of(history)
+        best = best_of(history)
         evaluation = best.evaluation if best else None
         if best is None or evaluation is None or evaluation.diagnosis is None:
             return False
@@ -325,14 +326,14 @@ class Loop:
         if best.standing.speedup is None:
             alone = best.standing.launches <= 1 and not best.standing.left_to_torch
             return alone and ratio is not None and ratio * self.settings.near_floor <= 1
-        if floor_ms is None or not best.standing.faster_than_original:
+        if floor_ms is None or not best.standing.faster_than_reference:
             return False
         device_ms = [item.candidate_ms.median for item in evaluation.timings if item.kind == "device"]
         return bool(device_ms) and floor_ms >= self.settings.near_floor * device_ms[0]
 
     def _no_progress(self, history: list[Graded], turn: int) -> bool:
-        best = search.best_of(history)
-        settled = best is not None and (best.standing.speedup is None or best.standing.faster_than_original)
+        best = best_of(history)
+        settled = best is not None and (best.standing.speedup is None or best.standing.faster_than_reference)
         return bool(best and settled and turn - best.attempt.turn >= self.settings.patience)
 
     def _seconds(self) -> float:

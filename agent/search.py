@@ -8,38 +8,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
 
 from triton_agent.agent.settings import LoopSettings, Search
 from triton_agent.policy.episode import Graded, predecessor
-from triton_agent.policy.ranking import Standing
 from triton_agent.tools.candidate.identity import structure_of
+from triton_agent.tools.ranking import best_of
 from triton_agent.tools.results import Status
 
 REPAIRS = 2
 """Consecutive repairs of a failure before its line is given up."""
 HOPELESS = frozenset({Status.CHEATED, Status.NO_ANSWER})
 """Statuses without anything to repair."""
-
-
-class Ranked(Protocol):
-    """Whatever has a place among others."""
-
-    @property
-    def standing(self) -> Standing:
-        """Its place."""
-
-
-Item = TypeVar("Item", bound=Ranked)
-
-
-def best_of(history: Sequence[Item]) -> Item | None:
-    """The one that stands when each has challenged the one before it."""
-    best: Item | None = None
-    for item in history:
-        if item.standing.surpasses(best.standing if best else None):
-            best = item
-    return best
 
 
 def beam(history: Sequence[Graded], width: int) -> list[Graded]:

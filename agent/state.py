@@ -1,4 +1,4 @@
-"""The state that the graph carries from node to node: small plain data. Texts, verdicts and history are in the store."""
+"""The graph's state: small plain data passed from node to node. Texts, verdicts and history are in the store."""
 
 from __future__ import annotations
 

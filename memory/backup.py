@@ -20,7 +20,7 @@ from triton_agent.memory.database import Database
 from triton_agent.memory.errors import StoreDamaged, StoreUnreachable
 from triton_agent.memory.faults import translated
 from triton_agent.memory.store import Store
-from triton_agent.memory.tables import Attempt, Base, Run
+from triton_agent.memory.tables import AttemptRow, Base, RunRow
 from triton_agent.tools.errors import UsageError
 
 ROWS_AT_ONCE = 1_000
@@ -43,8 +43,8 @@ def backup(store: Store, path: Path) -> Backup:
             _copy_rows(store.database, part)
         _check(part)
         with Store.open(part, read_only=True) as copy, copy.reading() as connection:
-            runs = connection.execute(select(func.count()).select_from(Run)).scalar_one()
-            attempts = connection.execute(select(func.count()).select_from(Attempt)).scalar_one()
+            runs = connection.execute(select(func.count()).select_from(RunRow)).scalar_one()
+            attempts = connection.execute(select(func.count()).select_from(AttemptRow)).scalar_one()
     return Backup(path=path, runs=runs, attempts=attempts, bytes=path.stat().st_size)
 
 

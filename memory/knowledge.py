@@ -17,8 +17,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from triton_agent.memory.observation import ProblemView
 from triton_agent.memory.preparing import column_text, problem_columns
-from triton_agent.memory.tables import Failure, Problem, Structure, StructureOperator, Technique
-from triton_agent.memory.verdicts import Standing
+from triton_agent.memory.tables import Failure, ProblemRow, Structure, StructureOperator, Technique
+from triton_agent.memory.verdicts import AttemptState
 from triton_agent.tools.graph.operators import kind_of
 
 FADING = 0.8
@@ -44,12 +44,12 @@ def problem_ids(connection: Connection, views: Mapping[bytes, ProblemView]) -> d
     found = _ids_by_view(connection, list(views))
     for sha in sorted(views.keys() - found.keys()):
         columns = problem_columns(views[sha]) | {"view_sha": sha, "structure_id": structure_id(connection, views[sha])}
-        connection.execute(insert_into(connection, Problem).on_conflict_do_nothing(), columns)
+        connection.execute(insert_into(connection, ProblemRow).on_conflict_do_nothing(), columns)
     return found if len(found) == len(views) else _ids_by_view(connection, list(views))
 
 
 def _ids_by_view(connection: Connection, shas: list[bytes]) -> dict[bytes, int]:
-    rows = connection.execute(select(Problem.view_sha, Problem.id).where(Problem.view_sha.in_(shas)))
+    rows = connection.execute(select(ProblemRow.view_sha, ProblemRow.id).where(ProblemRow.view_sha.in_(shas)))
     return {row.view_sha: row.id for row in rows}
 
 
@@ -99,7 +99,7 @@ class Ledger:
         self._failing: dict[tuple[int, int], _Failing] = {}
         self._trials: dict[tuple[int, str], _Trials] = {}
 
-    def judged(self, problem_id: int, attempt_id: int, before: Standing, after: Standing, message: str) -> None:
+    def judged(self, problem_id: int, attempt_id: int, before: AttemptState, after: AttemptState, message: str) -> None:
         """Record that the standing of an attempt changed."""
         if before.failure_key == after.failure_key:
             return
@@ -110,7 +110,7 @@ class Ledger:
             entry.change += 1
             entry.finding, entry.message, entry.attempt_id = after.finding or "", message, attempt_id
 
-    def tried(self, problem_id: int, attempt_id: int, techniques: str, own: Standing, parent: Standing) -> None:
+    def tried(self, problem_id: int, attempt_id: int, techniques: str, own: AttemptState, parent: AttemptState) -> None:
         """Record the trial of an attempt whose parent was judged before."""
         outcome = outcome_of(own, parent)
         for name in techniques.split("\n") if techniques and outcome else ():
@@ -175,7 +175,7 @@ class Ledger:
             )
 
 
-def outcome_of(own: Standing, parent: Standing) -> int:
+def outcome_of(own: AttemptState, parent: AttemptState) -> int:
     """Return 1 if the attempt surely beat its parent, -1 if it surely lost, otherwise 0."""
     if own.device != parent.device or not (own.passed and parent.passed):
         return 0

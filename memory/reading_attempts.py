@@ -23,10 +23,7 @@ from triton_agent.memory.preparing import (
 )
 from triton_agent.memory.reading_runs import changed, find_run, interval_of, problems_called, record_of
 from triton_agent.memory.records import Attempt, Grading, attempt_key
-from triton_agent.memory.tables import Answer, Problem
-from triton_agent.memory.tables import Attempt as AttemptRow
-from triton_agent.memory.tables import Grading as GradingRow
-from triton_agent.memory.tables import Run as RunRow
+from triton_agent.memory.tables import AnswerRow, AttemptRow, GradingRow, ProblemRow, RunRow
 from triton_agent.tools.results import Finding, Status
 
 CHUNK = 256
@@ -106,9 +103,9 @@ def require_attempt(connection: Connection, key: str) -> int:
 def attempts_by_id(connection: Connection, library: Library, ids: Sequence[int]) -> list[Attempt]:
     """Read attempts, in the order of `ids`."""
     own = (AttemptRow.id, AttemptRow.turn, AttemptRow.answer, AttemptRow.parent, AttemptRow.digest)
-    query = select(RunRow.id.label("run"), *own, AttemptRow.source_sha, Problem.view_sha, *Answer.__table__.c)
-    query = query.join(Answer, Answer.attempt_id == AttemptRow.id).join(RunRow, RunRow.seq == AttemptRow.run_seq)
-    query = query.join(Problem, Problem.id == AttemptRow.problem_id).where(AttemptRow.id.in_(ids))
+    query = select(RunRow.id.label("run"), *own, AttemptRow.source_sha, ProblemRow.view_sha, *AnswerRow.__table__.c)
+    query = query.join(AnswerRow, AnswerRow.attempt_id == AttemptRow.id).join(RunRow, RunRow.seq == AttemptRow.run_seq)
+    query = query.join(ProblemRow, ProblemRow.id == AttemptRow.problem_id).where(AttemptRow.id.in_(ids))
     rows = {row["id"]: row for row in connection.execute(query).mappings()}
     ordered = [rows[number] for number in ids if number in rows]
     return _put_together(connection, library, ordered)
@@ -186,8 +183,8 @@ def find_graded(connection: Connection, digest: str, source: str, grader: str | 
     except ValueError:
         return None
     query = select(GradingRow.body, GradingRow.digest).join(AttemptRow, GradingRow.attempt_id == AttemptRow.id)
-    query = query.join(Problem, AttemptRow.problem_id == Problem.id)
-    query = query.where(AttemptRow.source_sha == sha, Problem.digest == column_text(digest))
+    query = query.join(ProblemRow, AttemptRow.problem_id == ProblemRow.id)
+    query = query.where(AttemptRow.source_sha == sha, ProblemRow.digest == column_text(digest))
     query = query.where(GradingRow.status.is_not(None))
     if grader is not None:
         query = query.where(GradingRow.grader == column_text(grader))
@@ -219,4 +216,4 @@ def _attempt_conditions(wanted: AttemptFilter) -> Iterator[ColumnElement[bool]]:
     if wanted.since is not None:
         yield AttemptRow.created_us >= microseconds(wanted.since)
     if wanted.with_tokens:
-        yield AttemptRow.id.in_(select(Answer.attempt_id).where(Answer.token_ids.is_not(None)))
+        yield AttemptRow.id.in_(select(AnswerRow.attempt_id).where(AnswerRow.token_ids.is_not(None)))

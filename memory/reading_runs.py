@@ -24,15 +24,15 @@ from triton_agent.memory.preparing import (
 )
 from triton_agent.memory.records import Event, Grading, Run, RunEnd, attempt_key
 from triton_agent.memory.redaction import redact
-from triton_agent.memory.tables import Attempt as AttemptRow
-from triton_agent.memory.tables import End, Problem, Structure
-from triton_agent.memory.tables import Event as EventRow
-from triton_agent.memory.tables import Run as RunRow
+from triton_agent.memory.tables import AttemptRow, End, EventRow, GradingRow, ProblemRow, RunRow, Structure
+from triton_agent.tools.ranking import Standing, best_of, standing
 from triton_agent.tools.results import Interval
 
 Recorded = TypeVar("Recorded", bound=RunEnd | Event | Grading)
 COMPARED_RUNS = 2_000
 """Newest runs that are compared with a mistyped id to suggest one."""
+COMPARED_ATTEMPTS = 64
+"""Attempts of an open run whose verdicts are read to find its best."""
 _AFTER_ALL_TEXT = "\U0010ffff"
 
 
@@ -58,8 +58,8 @@ def _ids_from(connection: Connection, start: str, limit: int) -> list[str]:
 
 
 def get_run(connection: Connection, library: Library, name: str) -> Run:
-    query = select(RunRow.id, RunRow.digest, RunRow.body, Problem.view_sha)
-    query = query.join(Problem, RunRow.problem_id == Problem.id).where(RunRow.id == find_run(connection, name))
+    query = select(RunRow.id, RunRow.digest, RunRow.body, ProblemRow.view_sha)
+    query = query.join(ProblemRow, RunRow.problem_id == ProblemRow.id).where(RunRow.id == find_run(connection, name))
     row = connection.execute(query).one()
     text = packing.unsqueeze(row.body)
     if hashlib.sha256(row.view_sha + text).digest() != row.digest:
@@ -97,9 +97,11 @@ def changed(what: str) -> StoreDamaged:
 
 def list_runs(connection: Connection, wanted: RunFilter) -> list[RunSummary]:
     """List runs, newest first."""
-    query = select(RunRow, Problem.name, Problem.digest.label("problem_digest"), Problem.device, Structure.fingerprint)
-    query = query.join(Problem, RunRow.problem_id == Problem.id)
-    query = query.outerjoin(Structure, Problem.structure_id == Structure.id)
+    query = select(
+        RunRow, ProblemRow.name, ProblemRow.digest.label("problem_digest"), ProblemRow.device, Structure.fingerprint
+    )
+    query = query.join(ProblemRow, RunRow.problem_id == ProblemRow.id)
+    query = query.outerjoin(Structure, ProblemRow.structure_id == Structure.id)
     query = query.where(*_run_conditions(connection, wanted))
     query = query.order_by(RunRow.started_us.desc(), RunRow.seq.desc()).limit(wanted.limit)
     columns = [*RunRow.__table__.c, *list(query.selected_columns)[len(RunRow.__table__.c) :]]
@@ -129,9 +131,11 @@ def _run_conditions(connection: Connection, wanted: RunFilter) -> Iterator[Colum
 def problems_called(name: str) -> Select[Any]:
     """Select problems by name, fingerprint, or (beginning of a) digest."""
     name = column_text(name)
-    like_digest = and_(Problem.digest >= name, Problem.digest < name + _AFTER_ALL_TEXT)
+    like_digest = and_(ProblemRow.digest >= name, ProblemRow.digest < name + _AFTER_ALL_TEXT)
     structures = select(Structure.id).where(Structure.fingerprint == name)
-    return select(Problem.id).where(or_(Problem.name == name, like_digest, Problem.structure_id.in_(structures)))
+    return select(ProblemRow.id).where(
+        or_(ProblemRow.name == name, like_digest, ProblemRow.structure_id.in_(structures))
+    )
 
 
 def _best_of(connection: Connection, rows: Sequence[RowMapping]) -> dict[int, RowMapping]:
@@ -141,7 +145,7 @@ def _best_of(connection: Connection, rows: Sequence[RowMapping]) -> dict[int, Ro
     for row in rows:
         query = select(*columns).where(AttemptRow.run_seq == row["seq"])
         if row["ended_us"] is None:
-            best = _best_so_far(connection, query) if row["passed"] else None
+            best = _best_so_far(connection, query.with_only_columns(AttemptRow.id, *columns)) if row["passed"] else None
         elif row["best"] is None:
             continue
         else:
@@ -154,12 +158,25 @@ def _best_of(connection: Connection, rows: Sequence[RowMapping]) -> dict[int, Ro
     return found
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Candidate:
+    row: RowMapping
+    standing: Standing
+
+
 def _best_so_far(connection: Connection, query: Any) -> RowMapping | None:
-    """The attempt of the highest merit; among those never timed, the first that passed."""
-    timed = query.where(AttemptRow.merit >= 0).order_by(AttemptRow.merit.desc()).limit(1)
-    untimed = query.where(AttemptRow.merit.is_not(None)).order_by(AttemptRow.turn, AttemptRow.answer).limit(1)
-    found: RowMapping | None = connection.execute(timed).mappings().first()
-    return found or connection.execute(untimed).mappings().first()
+    """Return the best attempt by `best_of`, as the search does; of very many, those of highest merit are compared."""
+    likely = query.where(AttemptRow.merit.is_not(None)).order_by(AttemptRow.merit.desc()).limit(COMPARED_ATTEMPTS)
+    rows = {row["id"]: row for row in connection.execute(likely).mappings()}
+    verdicts = select(GradingRow.attempt_id, GradingRow.body, GradingRow.digest)
+    verdicts = verdicts.where(GradingRow.attempt_id.in_(rows), GradingRow.status.is_not(None))
+    newest = {row.attempt_id: row for row in connection.execute(verdicts.order_by(GradingRow.graded_us, GradingRow.id))}
+    candidates = [
+        _Candidate(row, standing(record_of(Grading, newest[number]).evaluation))
+        for number, row in sorted(rows.items(), key=lambda item: (item[1]["turn"], item[1]["answer"]))
+    ]
+    best = best_of(candidates)
+    return best.row if best is not None else None
 
 
 def _summary(row: RowMapping, best: RowMapping | None) -> RunSummary:

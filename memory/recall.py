@@ -21,7 +21,7 @@ from triton_agent.memory.observation import Lesson, ProblemView
 from triton_agent.memory.records import attempt_key
 from triton_agent.memory.similarity import Relative, relatives_of
 from triton_agent.memory.store import Store
-from triton_agent.memory.tables import Attempt, Failure, Problem, Run, Technique
+from triton_agent.memory.tables import AttemptRow, Failure, ProblemRow, RunRow, Technique
 from triton_agent.tools.results import DECISIONS, Finding, Status
 
 LEAST_WINS = 2
@@ -116,10 +116,14 @@ def _kernels(
 
 
 def _best_attempts(connection: Connection, problem_id: int, most: int) -> Sequence[RowMapping]:
-    columns = [getattr(Attempt, name) for name in _ATTEMPT_COLUMNS]
-    query = select(Attempt.id, Run.id.label("run"), *columns).join(Run, Run.seq == Attempt.run_seq)
-    query = query.where(Attempt.problem_id == problem_id, Attempt.merit.is_not(None), Attempt.source_sha.is_not(None))
-    return connection.execute(query.order_by(Attempt.merit.desc(), Attempt.id.desc()).limit(most)).mappings().all()
+    columns = [getattr(AttemptRow, name) for name in _ATTEMPT_COLUMNS]
+    query = select(AttemptRow.id, RunRow.id.label("run"), *columns).join(RunRow, RunRow.seq == AttemptRow.run_seq)
+    query = query.where(
+        AttemptRow.problem_id == problem_id, AttemptRow.merit.is_not(None), AttemptRow.source_sha.is_not(None)
+    )
+    return (
+        connection.execute(query.order_by(AttemptRow.merit.desc(), AttemptRow.id.desc()).limit(most)).mappings().all()
+    )
 
 
 def _worth(relative: Relative, row: RowMapping) -> float:
@@ -130,10 +134,12 @@ def _worth(relative: Relative, row: RowMapping) -> float:
 
 def _still_passes(connection: Connection, problem_id: int, source_sha: bytes) -> bool:
     """Return True if the newest verdict on this source for this problem's digest is `passed`."""
-    digest = select(Problem.digest).where(Problem.id == problem_id).scalar_subquery()
-    query = select(Attempt.status).join(Problem, Problem.id == Attempt.problem_id)
-    query = query.where(Attempt.source_sha == source_sha, Problem.digest == digest, Attempt.status.is_not(None))
-    newest = connection.execute(query.order_by(Attempt.graded_us.desc(), Attempt.id.desc()).limit(1)).scalar()
+    digest = select(ProblemRow.digest).where(ProblemRow.id == problem_id).scalar_subquery()
+    query = select(AttemptRow.status).join(ProblemRow, ProblemRow.id == AttemptRow.problem_id)
+    query = query.where(
+        AttemptRow.source_sha == source_sha, ProblemRow.digest == digest, AttemptRow.status.is_not(None)
+    )
+    newest = connection.execute(query.order_by(AttemptRow.graded_us.desc(), AttemptRow.id.desc()).limit(1)).scalar()
     return newest == Status.PASSED
 
 
@@ -248,6 +254,8 @@ def _frequent_failures(connection: Connection, problem_id: int, most: int) -> Se
 
 
 def _keys(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
-    query = select(Attempt.id, Run.id, Attempt.turn, Attempt.answer).join(Run, Run.seq == Attempt.run_seq)
-    rows = connection.execute(query.where(Attempt.id.in_(ids)))
+    query = select(AttemptRow.id, RunRow.id, AttemptRow.turn, AttemptRow.answer).join(
+        RunRow, RunRow.seq == AttemptRow.run_seq
+    )
+    rows = connection.execute(query.where(AttemptRow.id.in_(ids)))
     return {number: attempt_key(run, turn, answer) for number, run, turn, answer in rows}

@@ -30,13 +30,7 @@ from triton_agent.memory.faults import translated
 from triton_agent.memory.preparing import Prepared, Record
 from triton_agent.memory.records import Event, Grading, RunEnd
 from triton_agent.memory.store import Store
-from triton_agent.memory.tables import Answer as AnswerRow
-from triton_agent.memory.tables import Attempt as AttemptRow
-from triton_agent.memory.tables import Base
-from triton_agent.memory.tables import End as EndRow
-from triton_agent.memory.tables import Event as EventRow
-from triton_agent.memory.tables import Grading as GradingRow
-from triton_agent.memory.tables import Run as RunRow
+from triton_agent.memory.tables import AnswerRow, AttemptRow, Base, End, EventRow, GradingRow, RunRow
 from triton_agent.tools.errors import UsageError
 
 ROWS_AT_ONCE = 500
@@ -178,7 +172,7 @@ class _Rescue:
     def run(self) -> None:
         self._runs()
         self._attempts()
-        self._bodies(EndRow, RunEnd)
+        self._bodies(End, RunEnd)
         self._bodies(EventRow, Event)
         self._flush()
 
@@ -201,7 +195,7 @@ class _Rescue:
                     with self._or_lost("gradings"):
                         self._add("gradings", reading_runs.record_of(Grading, row))
 
-    def _bodies(self, table: type[EndRow] | type[EventRow], kind: type[RunEnd] | type[Event]) -> None:
+    def _bodies(self, table: type[End] | type[EventRow], kind: type[RunEnd] | type[Event]) -> None:
         with self._source.reading() as connection:
             rows = connection.execute(select(table.body, table.digest).order_by(table.id)).all()
         for row in rows:

@@ -30,7 +30,7 @@ from triton_agent.memory.library import Library
 from triton_agent.memory.listing import AttemptFilter, AttemptHeader, RunFilter, RunSummary
 from triton_agent.memory.preparing import Prepared
 from triton_agent.memory.records import Attempt, Event, Grading, Run, RunEnd
-from triton_agent.memory.tables import Attempt as AttemptRow
+from triton_agent.memory.tables import AttemptRow
 
 
 class Store:

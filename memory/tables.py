@@ -90,7 +90,7 @@ class StructureOperator(Base):
     occurrences: Mapped[int]
 
 
-class Problem(Base):
+class ProblemRow(Base):
     """A problem as authors saw it; one row for each device that it was shown on."""
 
     __tablename__ = "problems"
@@ -115,7 +115,7 @@ class Problem(Base):
     device: Mapped[str] = mapped_column(Text)
 
 
-class Run(Base):
+class RunRow(Base):
     __tablename__ = "runs"
     __table_args__ = (
         Index("ix_runs_id", "id", unique=True),
@@ -128,7 +128,7 @@ class Run(Base):
     """Short key for the tables that refer to it."""
     id: Mapped[str] = mapped_column(KEY_TEXT)
     digest: Mapped[bytes] = mapped_column(Packed)
-    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(Problem.id))
+    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(ProblemRow.id))
     policy: Mapped[str] = mapped_column(KEY_TEXT)
     started_us: Mapped[int] = mapped_column(BigInteger)
     forked_from: Mapped[str | None] = mapped_column(Text)
@@ -147,7 +147,7 @@ class Run(Base):
     best: Mapped[str | None] = mapped_column(Text)
 
 
-class Attempt(Base):
+class AttemptRow(Base):
     """An attempt without its answer, which is in `answers`."""
 
     __tablename__ = "attempts"
@@ -172,11 +172,11 @@ class Attempt(Base):
     )
 
     id: Mapped[int] = mapped_column(WHOLE, primary_key=True)
-    run_seq: Mapped[int] = mapped_column(WHOLE, ForeignKey(Run.seq))
+    run_seq: Mapped[int] = mapped_column(WHOLE, ForeignKey(RunRow.seq))
     turn: Mapped[int]
     answer: Mapped[int]
     """`Attempt.index`, a word that has another meaning in databases."""
-    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(Problem.id))
+    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(ProblemRow.id))
     """Problem of its observation."""
     digest: Mapped[bytes] = mapped_column(Packed)
     """Digest of the content: tells an equal attempt from another one under the same key."""
@@ -194,24 +194,24 @@ class Attempt(Base):
     status: Mapped[str | None] = mapped_column(String(24))
     finding: Mapped[str | None] = mapped_column(String(24))
     failure_key: Mapped[int | None] = mapped_column(BigInteger)
-    """The failure it is counted under; see `FailureRow.key`."""
+    """The failure it is counted under; see `Failure.key`."""
     speedup: Mapped[float | None]
     speedup_low: Mapped[float | None]
     speedup_high: Mapped[float | None]
     device: Mapped[str | None] = mapped_column(Text)
     """Device of the verdict."""
     merit: Mapped[float | None]
-    """Order of candidates that passed; see `verdicts.merit_of`."""
+    """Preselects candidates that passed; see `Standing.merit` in `tools/ranking.py`."""
     unmeasured: Mapped[str | None] = mapped_column(Text)
     """Why there is no verdict, if evaluating was tried."""
 
 
-class Answer(Base):
+class AnswerRow(Base):
     """A completion and the observation it answers, packed as in `packing.py`."""
 
     __tablename__ = "answers"
 
-    attempt_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(Attempt.id), primary_key=True, autoincrement=False)
+    attempt_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(AttemptRow.id), primary_key=True, autoincrement=False)
     observation_sha: Mapped[bytes] = mapped_column(Packed)
     conversation_sha: Mapped[bytes | None] = mapped_column(Packed)
     prompt_ids_sha: Mapped[bytes | None] = mapped_column(Packed)
@@ -221,12 +221,12 @@ class Answer(Base):
     mask: Mapped[bytes | None] = mapped_column(Packed)
 
 
-class Grading(Base):
+class GradingRow(Base):
     __tablename__ = "gradings"
     __table_args__ = (Index("ix_gradings_attempt_id_digest", "attempt_id", "digest", unique=True),)
 
     id: Mapped[int] = mapped_column(WHOLE, primary_key=True)
-    attempt_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(Attempt.id))
+    attempt_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(AttemptRow.id))
     digest: Mapped[bytes] = mapped_column(Packed)
     graded_us: Mapped[int] = mapped_column(BigInteger)
     grader: Mapped[str] = mapped_column(Text)
@@ -242,17 +242,17 @@ class End(Base):
     __table_args__ = (Index("ix_ends_run_seq_digest", "run_seq", "digest", unique=True),)
 
     id: Mapped[int] = mapped_column(WHOLE, primary_key=True)
-    run_seq: Mapped[int] = mapped_column(WHOLE, ForeignKey(Run.seq))
+    run_seq: Mapped[int] = mapped_column(WHOLE, ForeignKey(RunRow.seq))
     digest: Mapped[bytes] = mapped_column(Packed)
     body: Mapped[bytes] = mapped_column(Packed)
 
 
-class Event(Base):
+class EventRow(Base):
     __tablename__ = "events"
     __table_args__ = (Index("ix_events_run_seq_digest", "run_seq", "digest", unique=True),)
 
     id: Mapped[int] = mapped_column(WHOLE, primary_key=True)
-    run_seq: Mapped[int] = mapped_column(WHOLE, ForeignKey(Run.seq))
+    run_seq: Mapped[int] = mapped_column(WHOLE, ForeignKey(RunRow.seq))
     digest: Mapped[bytes] = mapped_column(Packed)
     kind: Mapped[str] = mapped_column(Text)
     body: Mapped[bytes] = mapped_column(Packed)
@@ -264,7 +264,7 @@ class Failure(Base):
     __tablename__ = "failures"
     __table_args__ = (Index("ix_failures_problem_id_occurrences_key", "problem_id", "occurrences", "key"),)
 
-    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(Problem.id), primary_key=True, autoincrement=False)
+    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(ProblemRow.id), primary_key=True, autoincrement=False)
     key: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     """Hash of the finding and of the message without its figures."""
     finding: Mapped[str] = mapped_column(String(24))
@@ -281,7 +281,7 @@ class Technique(Base):
     __tablename__ = "techniques"
     __table_args__ = (Index("ix_techniques_problem_id_standing_name", "problem_id", "standing", "name"),)
 
-    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(Problem.id), primary_key=True, autoincrement=False)
+    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(ProblemRow.id), primary_key=True, autoincrement=False)
     name: Mapped[str] = mapped_column(KEY_TEXT, primary_key=True)
     wins: Mapped[int]
     losses: Mapped[int]

@@ -29,13 +29,13 @@ from triton_agent.memory.preparing import (
     column_text,
     parse_key,
 )
-from triton_agent.memory.tables import Answer, Attempt, Blob, End, Event, Grading, Run
-from triton_agent.memory.verdicts import Standing
+from triton_agent.memory.tables import AnswerRow, AttemptRow, Blob, End, EventRow, GradingRow, RunRow
+from triton_agent.memory.verdicts import AttemptState
 
 MOST_KNOWN = 20_000
 CHUNK = 400
 """Keys per query; SQLite takes 32,766 values, PostgreSQL 65,535."""
-STANDING_COLUMNS = tuple(field.name for field in dataclasses.fields(Standing))
+STANDING_COLUMNS = tuple(field.name for field in dataclasses.fields(AttemptState))
 Item = TypeVar("Item")
 
 
@@ -68,8 +68,8 @@ class _Judged:
     problem_id: int
     parent: str | None
     techniques: str
-    before: Standing
-    now: Standing
+    before: AttemptState
+    now: AttemptState
     message: str = ""
 
 
@@ -137,9 +137,9 @@ class Transaction:
         outcomes: dict[int, StoreError] = {}
         for position, item in items:
             run = item.record
-            row = self._connection.execute(select(Run.seq, Run.digest).where(Run.id == run.id)).one_or_none()
+            row = self._connection.execute(select(RunRow.seq, RunRow.digest).where(RunRow.id == run.id)).one_or_none()
             if row is None:
-                self._connection.execute(insert(Run), self._run_columns(item))
+                self._connection.execute(insert(RunRow), self._run_columns(item))
             elif row.digest != item.digest and not reading_runs.is_same_run(self._connection, item):
                 outcomes[position] = RecordConflict(f"another run is called {run.id}")
         return outcomes
@@ -161,7 +161,7 @@ class Transaction:
         """Return the row ids of those runs that exist."""
         wanted = set(ids)
         for some in chunks(sorted(run for run in wanted if run not in self.known.runs)):
-            rows = self._connection.execute(select(Run.id, Run.seq).where(Run.id.in_(some)))
+            rows = self._connection.execute(select(RunRow.id, RunRow.seq).where(RunRow.id.in_(some)))
             self.known.runs.update({row.id: row.seq for row in rows})
         return {run: self.known.runs[run] for run in wanted if run in self.known.runs}
 
@@ -188,7 +188,7 @@ class Transaction:
 
     def _digests(self, seqs: dict[str, int], keys: list[Key]) -> dict[Key, bytes]:
         """Return the digests of those attempts that exist."""
-        query = select(Attempt.turn, Attempt.answer, Attempt.digest)
+        query = select(AttemptRow.turn, AttemptRow.answer, AttemptRow.digest)
         return {key: row["digest"] for key, row in self._rows(query, seqs, keys)}
 
     def _rows(self, query: Any, seqs: dict[str, int], keys: Iterable[Key]) -> Iterator[tuple[Key, RowMapping]]:
@@ -201,7 +201,7 @@ class Transaction:
             turns[run].add(turn)
         for run in turns.keys() & seqs.keys():
             for some in chunks(sorted(turns[run])):
-                rows = self._connection.execute(query.where(Attempt.run_seq == seqs[run], Attempt.turn.in_(some)))
+                rows = self._connection.execute(query.where(AttemptRow.run_seq == seqs[run], AttemptRow.turn.in_(some)))
                 for row in rows.mappings():
                     if (key := (run, row["turn"], row["answer"])) in wanted:
                         yield key, row
@@ -221,20 +221,20 @@ class Transaction:
                 problem_id=row["problem_id"],
                 parent=item.record.parent,
                 techniques=item.techniques,
-                before=Standing(),
-                now=Standing(),
+                before=AttemptState(),
+                now=AttemptState(),
             )
             gain = self._gains[row["run_seq"]]
             gain.attempts += 1
             gain.turns = max(gain.turns, item.key[1] + 1)
             gain.tokens += row["tokens"]
             gain.saw(item.created_us)
-        self._connection.execute(insert(Attempt), rows)
-        self._connection.execute(insert(Answer), answers)
+        self._connection.execute(insert(AttemptRow), rows)
+        self._connection.execute(insert(AnswerRow), answers)
 
     def _new_ids(self, count: int) -> list[int]:
         if self._connection.dialect.name == "sqlite":  # nobody else writes until we have committed
-            last = self._connection.execute(select(func.max(Attempt.id))).scalar() or 0
+            last = self._connection.execute(select(func.max(AttemptRow.id))).scalar() or 0
             return list(range(last + 1, last + 1 + count))
         query = text("SELECT nextval(pg_get_serial_sequence('attempts', 'id')) FROM generate_series(1, :count)")
         return sorted(self._connection.execute(query, {"count": count}).scalars())
@@ -273,7 +273,7 @@ class Transaction:
             touched[item.key] = attempt
             self._gains[attempt.run_seq].saw(item.graded_us)
         if rows:
-            self._connection.execute(insert(Grading), rows)
+            self._connection.execute(insert(GradingRow), rows)
             self._write_standings(touched)
         return outcomes
 
@@ -282,8 +282,8 @@ class Transaction:
         found = {key: self._fresh[key] for key in keys if key in self._fresh}
         seqs = self._run_seqs(key[0] for key in keys if key not in found)
         missing = [key for key in keys if key not in found]
-        for key, row in self._rows(select(*Attempt.__table__.c), seqs, missing):
-            standing = Standing(**{name: row[name] for name in STANDING_COLUMNS})
+        for key, row in self._rows(select(*AttemptRow.__table__.c), seqs, missing):
+            standing = AttemptState(**{name: row[name] for name in STANDING_COLUMNS})
             found[key] = _Judged(
                 id=row["id"],
                 run_seq=row["run_seq"],
@@ -299,7 +299,7 @@ class Transaction:
         new = {attempt.id for attempt in self._fresh.values()}
         found: set[tuple[int, bytes]] = set()
         for some in chunks(sorted(set(attempt_ids) - new)):
-            query = select(Grading.attempt_id, Grading.digest).where(Grading.attempt_id.in_(some))
+            query = select(GradingRow.attempt_id, GradingRow.digest).where(GradingRow.attempt_id.in_(some))
             found |= {(row.attempt_id, row.digest) for row in self._connection.execute(query)}
         return found
 
@@ -323,7 +323,7 @@ class Transaction:
         if changed:
             values: dict[str, Any] = {name: bindparam(name) for name in STANDING_COLUMNS}
             self._connection.execute(
-                update(Attempt.__table__).where(Attempt.id == bindparam("of")).values(values),  # type: ignore[arg-type]
+                update(AttemptRow.__table__).where(AttemptRow.id == bindparam("of")).values(values),  # type: ignore[arg-type]
                 changed,
             )
 
@@ -340,8 +340,8 @@ class Transaction:
             self._gains[seqs[end.run]].saw(item.ended_us)
             if added.rowcount:
                 self._connection.execute(
-                    update(Run.__table__)  # type: ignore[arg-type]
-                    .where(Run.seq == seqs[end.run])
+                    update(RunRow.__table__)  # type: ignore[arg-type]
+                    .where(RunRow.seq == seqs[end.run])
                     .values(
                         ended_us=item.ended_us,
                         stop_reason=column_text(end.stop_reason),
@@ -363,11 +363,11 @@ class Transaction:
             rows.append({"run_seq": seq, "digest": item.digest, "kind": kind, "body": item.body})
             self._gains[seq].saw(item.at_us)
         if rows:
-            self._connection.execute(insert_into(self._connection, Event).on_conflict_do_nothing(), rows)
+            self._connection.execute(insert_into(self._connection, EventRow).on_conflict_do_nothing(), rows)
         return outcomes
 
     def _write_gains(self) -> None:
-        table = Run.__table__
+        table = RunRow.__table__
         rows = [{"of": seq, **_prefixed(gain)} for seq, gain in sorted(self._gains.items())]
         if not rows:
             return

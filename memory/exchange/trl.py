@@ -17,6 +17,7 @@ from typing import Any
 
 from triton_agent.memory.records import Attempt, Message
 from triton_agent.memory.verdicts import passed, speedup_of
+from triton_agent.tools.ranking import Standing, standing
 from triton_agent.tools.results import Evaluation, Interval
 
 Render = Callable[[Attempt], Sequence[Message]]
@@ -60,6 +61,10 @@ class Judged:
     def speedup(self) -> Interval | None:
         return speedup_of(self.evaluation)
 
+    @property
+    def standing(self) -> Standing:
+        return standing(self.evaluation)
+
 
 @dataclasses.dataclass(slots=True)
 class LeftOut:
@@ -82,7 +87,7 @@ def sft_rows(
     for item in chosen:
         if not item.passed:
             left_out.count("did not pass")
-        elif which is Which.WINS and not _won(item):
+        elif which is Which.WINS and (item.speedup is None or item.speedup.low <= WIN):
             left_out.count("not surely faster than the reference")
         elif not (said := _conversation(item.attempt, render)):
             left_out.count("its author was shown no messages")
@@ -109,17 +114,9 @@ def _best(judged: Iterable[Judged], left_out: LeftOut) -> list[Judged]:
             continue
         if problem in found:
             left_out.count("not the best of its problem")
-        if problem not in found or _sure(item) > _sure(found[problem]):
+        if problem not in found or item.standing.surpasses(found[problem].standing):
             found[problem] = item
     return list(found.values())
-
-
-def _sure(item: Judged) -> float:
-    return item.speedup.low if item.speedup is not None else 0.0
-
-
-def _won(item: Judged) -> bool:
-    return _sure(item) > WIN
 
 
 def _plain(message: Message) -> dict[str, str]:

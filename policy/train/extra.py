@@ -16,7 +16,7 @@ def missing_modules() -> tuple[str, ...]:
 
 
 def require_training() -> None:
-    """Require the extra; call it before importing anything that trains. Turns off the libraries' telemetry and noise."""
+    """Require the extra; call it before importing anything that trains. Silences the libraries and their telemetry."""
     missing = missing_modules()
     if missing:
         raise UsageError(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_agent.policy.ranking import standing
 from triton_agent.runs.doctor.checkup import in_binary_units
 from triton_agent.tools.kernel_profile import Profile
+from triton_agent.tools.ranking import standing
 from triton_agent.tools.results import Determinism, Diagnosis, Evaluation, Timing
 
 KERNELS_SHOWN = 8

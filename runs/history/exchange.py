@@ -1,5 +1,4 @@
-"""`triton-agent runs export` and `import`: write runs to a file for keeping, analysis or training, and read one back.
-"""
+"""`triton-agent runs export` and `import`: write runs to a file for keeping, analysis or training; read one back."""
 
 from __future__ import annotations
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from triton_agent.agent import search
 from triton_agent.memory.records import Attempt, Grading, Run, RunEnd
 from triton_agent.memory.verdicts import passed, speedup_of
-from triton_agent.policy.ranking import Standing, standing
 from triton_agent.tools.errors import UsageError
+from triton_agent.tools.ranking import Standing, best_of, standing
 from triton_agent.tools.results import Evaluation, Interval
 
 
@@ -78,7 +77,7 @@ class History:
         """The attempt that was shipped; while the run is open, the best so far."""
         if self.end is not None:
             return next((item for item in self.attempts if item.key == self.end.best), None)
-        return search.best_of(self.attempts)
+        return best_of(self.attempts)
 
     def attempt(self, name: str) -> Graded:
         """Find an attempt by `2.1`, by its whole key, or by `best`."""

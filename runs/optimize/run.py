@@ -19,7 +19,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triton_agent.agent import search
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.pool import Pool
 from triton_agent.agent.settings import GO_ON, MEANS, LoopSettings, StopReason
@@ -29,7 +28,6 @@ from triton_agent.memory.records import Machine, Run, RunEnd, new_run_id, run_of
 from triton_agent.memory.store import Store
 from triton_agent.policy.episode import Graded
 from triton_agent.policy.protocol import Policy
-from triton_agent.policy.ranking import standing
 from triton_agent.runs.cli.devices import Chosen, chosen_before
 from triton_agent.runs.cli.policies import make_policies
 from triton_agent.runs.optimize.cards import opened_on
@@ -43,6 +41,7 @@ from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_f
 from triton_agent.tools.machine.hardware import Gpu
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.ranking import best_of, standing
 from triton_agent.tools.results import to_json
 from triton_agent.tools.versions import project_version
 
@@ -113,7 +112,7 @@ async def optimize(
         try:
             judges: Pool[AnyEvaluator] = Pool(evaluators)
             await _drive(ledger, ready, judges, settings, store, screen, machine_here(settings.seed, chosen))
-            best = search.best_of(ledger.history())
+            best = best_of(ledger.history())
             shipped = None
             if best is not None and shipping:
                 folder = output_folder(out, ledger.run)

@@ -6,7 +6,6 @@ the run. Without timings the widest set that passes is the answer, and parts are
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
@@ -14,23 +13,15 @@ from collections.abc import Iterator, Sequence
 from triton_agent.memory.observation import Observation, Tried
 from triton_agent.memory.records import Completion
 from triton_agent.policy.answer import write_answer
-from triton_agent.policy.ranking import MARGIN
 from triton_agent.runs.parts.assembly import Placed, assemble
 from triton_agent.tools.problem.problem import ProblemSpec
-from triton_agent.tools.results import Interval, Status
+from triton_agent.tools.ranking import Standing
+from triton_agent.tools.results import Status
 
 NAME, VERSION = "parts", "1"
 _PLAN = re.compile(r"^parts in place: (.+)$", re.MULTILINE)
 
 Names = frozenset[str]
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """What became of one set of parts."""
-
-    passed: bool
-    speedup: Interval | None
 
 
 class Assembler:
@@ -68,7 +59,7 @@ class Assembler:
         return Completion(text=text, policy=self.name, policy_version=self.version)
 
 
-def next_sets(names: Sequence[str], tried: dict[Names, Known]) -> Iterator[Names]:
+def next_sets(names: Sequence[str], tried: dict[Names, Standing]) -> Iterator[Names]:
     """Yield sets to try next, in order; nothing if there is no more to learn."""
     everything = frozenset(names)
     if not everything:
@@ -86,22 +77,18 @@ def next_sets(names: Sequence[str], tried: dict[Names, Known]) -> Iterator[Names
         yield from (frozenset({name}) for name in names if frozenset({name}) not in tried)
 
 
-def best_set(tried: dict[Names, Known]) -> Names | None:
+def best_set(tried: dict[Names, Standing]) -> Names | None:
     """Return the best set by `Standing`, None if nothing passed."""
     best: Names | None = None
     for names, known in tried.items():
-        if known.passed and (best is None or _faster(known.speedup, tried[best].speedup)):
+        if known.surpasses(tried[best] if best else None):
             best = names
     return best
 
 
-def _faster(new: Interval | None, old: Interval | None) -> bool:
-    return new is not None and (old is None or new.low > old.high * (1 + MARGIN))
-
-
-def _read(item: Tried) -> list[tuple[Names, Known]]:
+def _read(item: Tried) -> list[tuple[Names, Standing]]:
     names = names_in(item.plan)
-    return [(names, Known(passed=item.status is Status.PASSED, speedup=item.speedup))] if names else []
+    return [(names, Standing(passed=item.status is Status.PASSED, speedup=item.speedup))] if names else []
 
 
 def names_in(plan: str) -> Names:

@@ -10,9 +10,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from triton_agent.policy.episode import Graded
-from triton_agent.policy.ranking import Standing
 from triton_agent.runs.optimize.screen import figure_of
 from triton_agent.runs.parts.choosing import PartPlan
+from triton_agent.tools.ranking import Standing
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ def helps(plan: PartPlan, best: Graded) -> bool:
     """Return True if a part is worth placing: measured faster, or fewer bytes counted than for the reference."""
     standing = best.standing
     if standing.speedup is not None:
-        return standing.faster_than_original
+        return standing.faster_than_reference
     return standing.passed and (standing.traffic_ratio is None or standing.traffic_ratio < _original_ratio(plan))
 
 

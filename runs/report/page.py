@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from triton_agent import __version__
-from triton_agent.policy.ranking import standing
 from triton_agent.runs.history.records import Graded
 from triton_agent.runs.report import attempts, charts
 from triton_agent.runs.report.code import highlighted
@@ -20,6 +19,7 @@ from triton_agent.runs.report.document import document
 from triton_agent.runs.report.markup import Html, facts, folded, join, table, tag
 from triton_agent.runs.report.view import RunView, anchor, main_timing, timing
 from triton_agent.tools.problem.input_spec import InputSet
+from triton_agent.tools.ranking import standing
 from triton_agent.tools.results import Evaluation, Timing, asked_as
 
 KINDS = {"device": "device time", "latency": "call latency"}

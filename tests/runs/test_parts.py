@@ -20,7 +20,7 @@ from triton_agent.memory.store import Store
 from triton_agent.runs.optimize.request import OptimizeRequest
 from triton_agent.runs.optimize.whole_model import FOR_PARTS, share_of
 from triton_agent.runs.parts import choosing, part_problem, survey
-from triton_agent.runs.parts.assembler import Known, next_sets
+from triton_agent.runs.parts.assembler import next_sets
 from triton_agent.runs.parts.assembly import Placed, assemble
 from triton_agent.runs.parts.choosing import PartPlan
 from triton_agent.runs.parts.drawing import Indescribable, case, expression
@@ -28,6 +28,7 @@ from triton_agent.runs.ship import call_form
 from triton_agent.runs.ship.artefact import ship
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
+from triton_agent.tools.ranking import Standing
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.results import Interval
 
@@ -331,8 +332,8 @@ def test_parts_are_taken_out_one_by_one_until_none_that_hinders_is_left() -> Non
 
 
 def test_without_a_clock_the_widest_set_that_passes_is_the_answer() -> None:
-    everything, failed = frozenset("ab"), Known(passed=False, speedup=None)
-    assert list(next_sets("ab", {everything: Known(passed=True, speedup=None)})) == []
+    everything, failed = frozenset("ab"), Standing(passed=False, speedup=None)
+    assert list(next_sets("ab", {everything: Standing(passed=True, speedup=None)})) == []
     assert list(next_sets("ab", {everything: failed}))[:2] == [frozenset("a"), frozenset("b")]
 
 
@@ -354,8 +355,8 @@ def test_parts_are_suggested_for_large_models_only() -> None:
     assert choosing.suggestion([{"nodes": [work] * 5 + [idle] * choosing.WORTH_PARTS}]) == ""
 
 
-def _known(speedup: float) -> Known:
-    return Known(passed=True, speedup=Interval(median=speedup, low=speedup - 0.01, high=speedup + 0.01))
+def _known(speedup: float) -> Standing:
+    return Standing(passed=True, speedup=Interval(median=speedup, low=speedup - 0.01, high=speedup + 0.01))
 
 
 def test_a_model_without_parts_says_why(tmp_path: Path) -> None:

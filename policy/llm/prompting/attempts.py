@@ -16,6 +16,7 @@ from triton_agent.policy.llm.prompting.fitting import Part
 from triton_agent.policy.llm.prompting.forms import Rank, form, growing, part, source_part
 from triton_agent.policy.llm.prompting.quoting import fenced
 from triton_agent.policy.llm.prompting.wording import worded
+from triton_agent.tools.ranking import Standing
 from triton_agent.tools.results import Status
 
 MESSAGE_CHARACTERS = 1_600
@@ -43,15 +44,19 @@ def _tried(items: Sequence[Tried]) -> Iterator[Part]:
 
 
 def _best_first(observation: Observation) -> list[Tried]:
-    return sorted(observation.of(Role.INCUMBENT), key=_merit)
+    return sorted(observation.of(Role.INCUMBENT), key=_standing, reverse=True)
 
 
-def _merit(item: Tried) -> tuple[float, float, int]:
-    """Smaller is better: by speed where it was measured, else by bytes moved and launches."""
+def _standing(item: Tried) -> Standing:
+    """Return the standing as far as the observation shows it."""
     diagnosis = item.diagnosis
-    ratio = diagnosis.traffic_ratio if diagnosis else None
-    launches = sum(launch.launches for launch in diagnosis.launches) if diagnosis else 0
-    return (-item.speedup.median if item.speedup else 0.0, ratio if ratio is not None else float("inf"), launches)
+    return Standing(
+        passed=item.status is Status.PASSED,
+        speedup=item.speedup,
+        left_to_torch=len(diagnosis.torch_operators) if diagnosis else 0,
+        traffic_ratio=diagnosis.traffic_ratio if diagnosis else None,
+        launches=sum(launch.launches for launch in diagnosis.launches) if diagnosis else 0,
+    )
 
 
 def _incumbent(item: Tried, place: int) -> Iterator[Part]:
@@ -84,7 +89,7 @@ def _slower(observation: Observation, best: Sequence[Tried]) -> Tried | None:
 
 def _fastest(observation: Observation, best: Sequence[Tried]) -> Tried | None:
     parent = [item for item in observation.of(Role.PARENT) if item.status is Status.PASSED]
-    return min((*parent, *best), key=_merit, default=None)
+    return max((*parent, *best), key=_standing, default=None)
 
 
 def _contrast(observation: Observation, best: Sequence[Tried], slower: Tried | None) -> Iterator[Part]:
