@@ -239,7 +239,7 @@ class Written:
 
 def write_grouped(where: str, runs: list[Run], seed: int) -> Written:
     """Through a GroupWriter, run after run, each until its last attempt is acknowledged."""
-    from triton_agent.memory.commits import GroupWriter
+    from triton_agent.memory.sql.commits import GroupWriter
     from triton_agent.memory.store import Store
 
     material = Material(seed)

@@ -1,4 +1,5 @@
 """The store of runs, attempts and gradings, and what earlier runs teach about a problem (recall).
 
-May import only `tools`. `exchange` holds the formats for export and import, `migrations` the versions of the tables.
+`records.py` holds the types, `store.py` keeps them (tables and queries are in `sql`), `recall.py` reads lessons. May
+import only `tools`. `exchange` holds formats for export and import, `migrations` the versions of the tables.
 """

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from sqlalchemy import Connection, func, insert, select
 
-from triton_agent.memory.database import Database
 from triton_agent.memory.errors import StoreDamaged, StoreUnreachable
-from triton_agent.memory.faults import translated
+from triton_agent.memory.sql.database import Database
+from triton_agent.memory.sql.faults import translated
+from triton_agent.memory.sql.tables import AttemptRow, Base, RunRow
 from triton_agent.memory.store import Store
-from triton_agent.memory.tables import AttemptRow, Base, RunRow
 from triton_agent.tools.errors import UsageError
 
 ROWS_AT_ONCE = 1_000

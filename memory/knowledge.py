@@ -16,8 +16,8 @@ from sqlalchemy import Connection, Insert, Table, bindparam, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from triton_agent.memory.observation import ProblemView
-from triton_agent.memory.preparing import column_text, problem_columns
-from triton_agent.memory.tables import Failure, ProblemRow, Structure, StructureOperator, Technique
+from triton_agent.memory.sql.preparing import column_text, problem_columns
+from triton_agent.memory.sql.tables import Failure, ProblemRow, Structure, StructureOperator, Technique
 from triton_agent.memory.verdicts import AttemptState
 from triton_agent.tools.graph.operators import kind_of
 

@@ -20,15 +20,15 @@ from typing import Any
 import sqlalchemy
 from sqlalchemy import Connection, delete, func, select, text
 
-from triton_agent.memory import encoding, packing
-from triton_agent.memory.database import Database
 from triton_agent.memory.errors import NotInStore, StoreUnreachable
-from triton_agent.memory.faults import translated
 from triton_agent.memory.knowledge import Ledger
-from triton_agent.memory.pieces import references_in
-from triton_agent.memory.preparing import column_text, parse_key
 from triton_agent.memory.records import Grading
-from triton_agent.memory.tables import (
+from triton_agent.memory.sql import encoding, packing
+from triton_agent.memory.sql.database import Database
+from triton_agent.memory.sql.faults import translated
+from triton_agent.memory.sql.pieces import references_in
+from triton_agent.memory.sql.preparing import column_text, parse_key
+from triton_agent.memory.sql.tables import (
     AnswerRow,
     AttemptRow,
     Blob,
@@ -40,8 +40,8 @@ from triton_agent.memory.tables import (
     RunRow,
     Technique,
 )
+from triton_agent.memory.sql.writing import STANDING_COLUMNS, chunks
 from triton_agent.memory.verdicts import AttemptState, condensed
-from triton_agent.memory.writing import STANDING_COLUMNS, chunks
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

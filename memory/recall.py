@@ -16,12 +16,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sqlalchemy import Connection, RowMapping, select
 
-from triton_agent.memory.library import Library, Opened
 from triton_agent.memory.observation import Lesson, ProblemView
 from triton_agent.memory.records import attempt_key
 from triton_agent.memory.similarity import Relative, relatives_of
+from triton_agent.memory.sql.library import Library, Opened
+from triton_agent.memory.sql.tables import AttemptRow, Failure, ProblemRow, RunRow, Technique
 from triton_agent.memory.store import Store
-from triton_agent.memory.tables import AttemptRow, Failure, ProblemRow, RunRow, Technique
 from triton_agent.tools.results import DECISIONS, Finding, Status
 
 LEAST_WINS = 2

@@ -23,14 +23,14 @@ from typing import Any
 
 from sqlalchemy import Table, func, select
 
-from triton_agent.memory import reading_attempts, reading_runs
 from triton_agent.memory.backup import new_file
 from triton_agent.memory.errors import StoreDamaged, StoreError, StoreFull, StoreUnreachable
-from triton_agent.memory.faults import translated
-from triton_agent.memory.preparing import Prepared, Record
 from triton_agent.memory.records import Event, Grading, RunEnd
+from triton_agent.memory.sql import reading_attempts, reading_runs
+from triton_agent.memory.sql.faults import translated
+from triton_agent.memory.sql.preparing import Prepared, Record
+from triton_agent.memory.sql.tables import AnswerRow, AttemptRow, Base, End, EventRow, GradingRow, RunRow
 from triton_agent.memory.store import Store
-from triton_agent.memory.tables import AnswerRow, AttemptRow, Base, End, EventRow, GradingRow, RunRow
 from triton_agent.tools.errors import UsageError
 
 ROWS_AT_ONCE = 500

@@ -17,8 +17,8 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, func, select
 
 from triton_agent.memory.knowledge import operators_of
 from triton_agent.memory.observation import ProblemView
-from triton_agent.memory.preparing import column_text, problem_columns
-from triton_agent.memory.tables import ProblemRow, Structure, StructureOperator
+from triton_agent.memory.sql.preparing import column_text, problem_columns
+from triton_agent.memory.sql.tables import ProblemRow, Structure, StructureOperator
 
 LEAST_OVERLAP = 0.3
 """Graphs that share less than this fraction of their operators are not related; one of three is enough."""

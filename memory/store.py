@@ -22,15 +22,15 @@ from types import TracebackType
 
 from sqlalchemy import Connection, func, select
 
-from triton_agent.memory import reading_attempts, reading_runs
-from triton_agent.memory.commits import Committer
-from triton_agent.memory.database import Database
 from triton_agent.memory.errors import NotInStore
-from triton_agent.memory.library import Library
 from triton_agent.memory.listing import AttemptFilter, AttemptHeader, RunFilter, RunSummary
-from triton_agent.memory.preparing import Prepared
 from triton_agent.memory.records import Attempt, Event, Grading, Run, RunEnd
-from triton_agent.memory.tables import AttemptRow
+from triton_agent.memory.sql import reading_attempts, reading_runs
+from triton_agent.memory.sql.commits import Committer
+from triton_agent.memory.sql.database import Database
+from triton_agent.memory.sql.library import Library
+from triton_agent.memory.sql.preparing import Prepared
+from triton_agent.memory.sql.tables import AttemptRow
 
 
 class Store:

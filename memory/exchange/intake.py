@@ -12,11 +12,11 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from triton_agent.memory.commits import GroupWriter
 from triton_agent.memory.errors import NotInStore, RecordConflict
 from triton_agent.memory.exchange.entries import Remembered
 from triton_agent.memory.exchange.plain import canonical, to_plain
 from triton_agent.memory.records import Attempt, Event, Grading, Run, RunEnd
+from triton_agent.memory.sql.commits import GroupWriter
 
 if TYPE_CHECKING:
     from triton_agent.memory.store import Store

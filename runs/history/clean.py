@@ -21,7 +21,7 @@ import platformdirs
 import typer
 from rich.text import Text
 
-from triton_agent.memory.database import locate
+from triton_agent.memory.sql.database import locate
 from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.foreign_text import legible
 from triton_agent.runs.doctor.checkup import in_binary_units

@@ -46,7 +46,15 @@ def run_replay(request: ReplayRequest, *, store: str | None) -> int:
             from triton_agent.runs.history.replay_verify import verify
 
             only = steps if request.attempt is None else steps[-1:]
-            return verify(opened, history, only, request)
+            return verify(
+                opened,
+                history,
+                only,
+                regrade=request.regrade,
+                device=request.device,
+                jobs=request.jobs,
+                json=request.json,
+            )
     if request.json:
         raise UsageError("--json goes with --verify", remedy="or: triton-agent runs show RUN --attempt A --json")
     if request.plain or not (sys.stdin.isatty() and sys.stdout.isatty()):

@@ -34,7 +34,6 @@ from triton_agent.runs.history.judge_again import (
     subjects_of,
 )
 from triton_agent.runs.history.records import Graded, History
-from triton_agent.runs.history.replay import ReplayRequest
 from triton_agent.runs.history.stored_problem import restored
 from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.evaluate.evaluator import GRADER, EvaluatorSettings
@@ -46,7 +45,16 @@ from triton_agent.tools.versions import project_version, require_supported
 COLOURS = {Agreement.SAME: "green", Agreement.DIFFERS: "red", Agreement.NOT_MEASURED: "magenta", Agreement.NEW: "cyan"}
 
 
-def verify(store: Store, history: History, steps: Sequence[Graded], request: ReplayRequest) -> int:
+def verify(
+    store: Store,
+    history: History,
+    steps: Sequence[Graded],
+    *,
+    regrade: bool,
+    device: str,
+    jobs: int,
+    json: bool,
+) -> int:
     """Evaluate again, print and, with `--regrade`, store."""
     require_supported()
     subjects = subjects_of(steps)
@@ -56,13 +64,13 @@ def verify(store: Store, history: History, steps: Sequence[Graded], request: Rep
     with tempfile.TemporaryDirectory(prefix="triton-agent-replay-") as folder:
         spec = restored(history.run.problem, Path(folder))
         own = not Path(spec.path).is_relative_to(Path(folder).resolve())  # a stored text may have been imported
-        settings = settings_like(rules, before, request.device, history.run.settings, trust=own)
+        settings = settings_like(rules, before, device, history.run.settings, trust=own)
         outcomes = []
-        for outcome in watched(spec, subjects, settings, request.jobs):
+        for outcome in watched(spec, subjects, settings, jobs):
             outcomes.append(outcome)
-            if request.regrade:
+            if regrade:
                 store.add_grading(_grading(outcome, f"{history.run.id}/{outcome.subject.name}"))
-    tell(outcomes, json=request.json, about={"run": history.run.id, "regraded": request.regrade})
+    tell(outcomes, json=json, about={"run": history.run.id, "regraded": regrade})
     return exit_code(outcomes)
 
 

@@ -15,8 +15,8 @@ from rich.text import Text
 
 from triton_agent.memory import backup as copying
 from triton_agent.memory import repair as mending
-from triton_agent.memory.database import locate
 from triton_agent.memory.errors import StoreUnreachable
+from triton_agent.memory.sql.database import locate
 from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.store_option import open_store
 from triton_agent.runs.doctor.checkup import in_binary_units

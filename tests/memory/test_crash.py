@@ -16,8 +16,8 @@ import sqlalchemy
 from tests.memory import samples
 from tests.memory.crash_writer import attempt
 
+from triton_agent.memory.sql.tables import AnswerRow, AttemptRow, GradingRow
 from triton_agent.memory.store import Store
-from triton_agent.memory.tables import AnswerRow, AttemptRow, GradingRow
 
 RUN = "20260131-120000-3fa9c1"
 WRITER = Path(__file__).with_name("crash_writer.py")

@@ -14,8 +14,8 @@ from tests.recorded_run import RUN, Recorded, recorded
 
 from triton_agent.memory.errors import NotInStore, StoreUnreachable
 from triton_agent.memory.pruning import Forgotten, forget, sizes_bytes
+from triton_agent.memory.sql.tables import Blob, Failure, GradingRow, ProblemRow, Technique
 from triton_agent.memory.store import Store
-from triton_agent.memory.tables import Blob, Failure, GradingRow, ProblemRow, Technique
 from triton_agent.tools.processes.zygotes import Nursery
 
 KEPT = "20260201-101010-bbbbbb"

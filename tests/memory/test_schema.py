@@ -16,7 +16,6 @@ from alembic.migration import MigrationContext
 from tests.memory import samples
 from tests.memory.conftest import new_database
 
-from triton_agent.memory.database import locate
 from triton_agent.memory.errors import (
     NotInStore,
     StoreDamaged,
@@ -26,8 +25,9 @@ from triton_agent.memory.errors import (
     StoreTooNew,
     StoreUnreachable,
 )
+from triton_agent.memory.sql.database import locate
+from triton_agent.memory.sql.tables import SCHEMA_TABLE, Base
 from triton_agent.memory.store import Store
-from triton_agent.memory.tables import SCHEMA_TABLE, Base
 from triton_agent.tools.errors import TritonAgentError, UsageError
 
 RUN = "20260131-120000-3fa9c1"

@@ -16,14 +16,14 @@ import sqlalchemy
 from tests import verdicts
 from tests.memory import samples
 
-from triton_agent.memory.commits import Committer, GroupWriter, _Ticket
 from triton_agent.memory.errors import NotInStore, RecordConflict, StoreReadOnly
 from triton_agent.memory.listing import AttemptFilter, RunFilter, RunState
 from triton_agent.memory.observation import BudgetLeft
 from triton_agent.memory.records import Attempt, Event, Message
+from triton_agent.memory.sql.commits import Committer, GroupWriter, _Ticket
+from triton_agent.memory.sql.tables import Blob
+from triton_agent.memory.sql.writing import Known
 from triton_agent.memory.store import Store
-from triton_agent.memory.tables import Blob
-from triton_agent.memory.writing import Known
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.results import Status
 

@@ -12,12 +12,12 @@ import math
 import re
 from typing import Any, TypeAlias
 
-from triton_agent.memory import encoding, packing
 from triton_agent.memory.errors import NotInStore
 from triton_agent.memory.observation import Observation, ProblemView
-from triton_agent.memory.pieces import Pieces, Shelf, put_observation, put_view, take_apart
 from triton_agent.memory.records import Attempt, Event, Grading, Run, RunEnd
 from triton_agent.memory.redaction import redact
+from triton_agent.memory.sql import encoding, packing
+from triton_agent.memory.sql.pieces import Pieces, Shelf, put_observation, put_view, take_apart
 from triton_agent.memory.techniques import techniques_of
 from triton_agent.memory.verdicts import condensed, failure_key
 from triton_agent.tools.errors import UsageError

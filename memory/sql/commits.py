@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from sqlalchemy import Connection
 
-from triton_agent.memory.database import Database
 from triton_agent.memory.errors import (
     NotInStore,
     RecordConflict,
@@ -30,9 +29,10 @@ from triton_agent.memory.errors import (
     StoreReadOnly,
     StoreUnreachable,
 )
-from triton_agent.memory.preparing import Prepared, Preparer, Record
 from triton_agent.memory.records import Grading
-from triton_agent.memory.writing import Known, Transaction, shas_in
+from triton_agent.memory.sql.database import Database
+from triton_agent.memory.sql.preparing import Prepared, Preparer, Record
+from triton_agent.memory.sql.writing import Known, Transaction, shas_in
 
 if TYPE_CHECKING:
     from triton_agent.memory.store import Store

@@ -12,7 +12,7 @@ import sqlalchemy
 from sqlalchemy import Connection
 
 from triton_agent.memory.errors import StoreReadOnly, StoreTooNew
-from triton_agent.memory.tables import REVISION, SCHEMA_TABLE
+from triton_agent.memory.sql.tables import REVISION, SCHEMA_TABLE
 
 APPLICATION_ID = 0x5472_4167
 """Marks our SQLite files in their header, for example for `file`."""
@@ -55,7 +55,7 @@ def migrate(connection: Connection, where: str) -> None:
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.set_main_option("script_location", str(Path(__file__).parents[1] / "migrations").replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     command.upgrade(config, REVISION)

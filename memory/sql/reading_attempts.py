@@ -9,11 +9,12 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, RowMapping, select
 
 from triton_agent.memory.errors import NotInStore
-from triton_agent.memory.library import Library, Opened
 from triton_agent.memory.listing import AttemptFilter, AttemptHeader
 from triton_agent.memory.observation import Observation
-from triton_agent.memory.pieces import Pieces, get_observation, put_together
-from triton_agent.memory.preparing import (
+from triton_agent.memory.records import Attempt, Grading, attempt_key
+from triton_agent.memory.sql.library import Library, Opened
+from triton_agent.memory.sql.pieces import Pieces, get_observation, put_together
+from triton_agent.memory.sql.preparing import (
     PreparedAttempt,
     attempt_digest,
     column_text,
@@ -21,9 +22,8 @@ from triton_agent.memory.preparing import (
     moment_of,
     parse_key,
 )
-from triton_agent.memory.reading_runs import changed, find_run, interval_of, problems_called, record_of
-from triton_agent.memory.records import Attempt, Grading, attempt_key
-from triton_agent.memory.tables import AnswerRow, AttemptRow, GradingRow, ProblemRow, RunRow
+from triton_agent.memory.sql.reading_runs import changed, find_run, interval_of, problems_called, record_of
+from triton_agent.memory.sql.tables import AnswerRow, AttemptRow, GradingRow, ProblemRow, RunRow
 from triton_agent.tools.results import Finding, Status
 
 CHUNK = 256

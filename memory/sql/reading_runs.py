@@ -11,20 +11,20 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, or_, select
 
-from triton_agent.memory import encoding, packing
 from triton_agent.memory.errors import NotInStore, StoreDamaged
-from triton_agent.memory.library import Library
 from triton_agent.memory.listing import RunFilter, RunState, RunSummary
-from triton_agent.memory.preparing import (
+from triton_agent.memory.records import Event, Grading, Run, RunEnd, attempt_key
+from triton_agent.memory.redaction import redact
+from triton_agent.memory.sql import encoding, packing
+from triton_agent.memory.sql.library import Library
+from triton_agent.memory.sql.preparing import (
     PreparedRun,
     column_text,
     microseconds,
     moment_of,
     parse_key,
 )
-from triton_agent.memory.records import Event, Grading, Run, RunEnd, attempt_key
-from triton_agent.memory.redaction import redact
-from triton_agent.memory.tables import AttemptRow, End, EventRow, GradingRow, ProblemRow, RunRow, Structure
+from triton_agent.memory.sql.tables import AttemptRow, End, EventRow, GradingRow, ProblemRow, RunRow, Structure
 from triton_agent.tools.ranking import Standing, best_of, standing
 from triton_agent.tools.results import Interval
 

@@ -22,9 +22,9 @@ import sqlalchemy
 from sqlalchemy import URL, Connection, Engine, event
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from triton_agent.memory import schema
 from triton_agent.memory.errors import NotInStore, StoreDamaged, StoreReadOnly, StoreUnreachable
-from triton_agent.memory.faults import fault_of, may_pass, translated
+from triton_agent.memory.sql import schema
+from triton_agent.memory.sql.faults import fault_of, may_pass, translated
 from triton_agent.tools.errors import UsageError
 
 Result = TypeVar("Result")

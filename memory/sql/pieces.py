@@ -17,9 +17,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from triton_agent.memory import encoding, packing
 from triton_agent.memory.observation import Observation, ProblemView
 from triton_agent.memory.records import Attempt, Completion, Message
+from triton_agent.memory.sql import encoding, packing
 
 SHORT_CHARACTERS = 160
 """Up to this length a text costs less in its place than a row of its own."""

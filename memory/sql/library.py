@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Connection, select
 
-from triton_agent.memory import packing
 from triton_agent.memory.errors import StoreDamaged
 from triton_agent.memory.observation import ProblemView
-from triton_agent.memory.pieces import get_view, references_in
-from triton_agent.memory.tables import Blob
+from triton_agent.memory.sql import packing
+from triton_agent.memory.sql.pieces import get_view, references_in
+from triton_agent.memory.sql.tables import Blob
 
 KEPT_BYTES = 32 << 20
 KEPT_VIEWS = 64

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, RowMapping, bindparam, case, func, insert, select, text, update
 
-from triton_agent.memory import reading_attempts, reading_runs
 from triton_agent.memory.errors import NotInStore, RecordConflict, StoreError
 from triton_agent.memory.knowledge import Ledger, insert_into, problem_ids
 from triton_agent.memory.observation import ProblemView
-from triton_agent.memory.preparing import (
+from triton_agent.memory.sql import reading_attempts, reading_runs
+from triton_agent.memory.sql.preparing import (
     Key,
     Prepared,
     PreparedAttempt,
@@ -29,7 +29,7 @@ from triton_agent.memory.preparing import (
     column_text,
     parse_key,
 )
-from triton_agent.memory.tables import AnswerRow, AttemptRow, Blob, End, EventRow, GradingRow, RunRow
+from triton_agent.memory.sql.tables import AnswerRow, AttemptRow, Blob, End, EventRow, GradingRow, RunRow
 from triton_agent.memory.verdicts import AttemptState
 
 MOST_KNOWN = 20_000
