@@ -19,8 +19,8 @@ from triton_agent.memory.records import Completion
 from triton_agent.policy.answer import read_answer
 from triton_agent.policy.episode import Judge
 from triton_agent.tools.errors import InstrumentError
-from triton_agent.tools.evaluate.verdict import Sketch
 from triton_agent.tools.ranking import LATENCY_NOISE
+from triton_agent.tools.results import Sketch
 
 LOOKS_PER_VERDICT = 6
 """Variants looked at for each one judged."""
