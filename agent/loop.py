@@ -29,7 +29,7 @@ from triton_agent.agent.pool import Pool
 from triton_agent.agent.settings import LoopSettings, Spent, StopReason, exhausted, left
 from triton_agent.agent.state import LEFT_OUT, Assignment, Event, LoopState, initial_state
 from triton_agent.memory.observation import Lesson, Observation
-from triton_agent.memory.records import Attempt, Completion, Grading, Machine
+from triton_agent.memory.records import Attempt, Completion, Grading, GradingMachine
 from triton_agent.policy.episode import Graded, Judge, grade, make_attempt, observe
 from triton_agent.policy.protocol import Policy
 from triton_agent.tools.ranking import best_of
@@ -55,7 +55,7 @@ class Loop:
         settings: LoopSettings,
         *,
         recall: Callable[[], Sequence[Lesson]] = tuple,
-        machine: Machine | None = None,
+        machine: GradingMachine | None = None,
         checkpointer: BaseCheckpointSaver[Any] | None = None,
     ) -> None:
         """`judges`: one for each GPU, all of one model; they share the evaluations."""
@@ -63,7 +63,7 @@ class Loop:
         self.settings = settings
         self._authors = Authors(policies, self._tell)
         self._recall_from_memory = recall
-        self._machine = machine or Machine()
+        self._machine = machine or GradingMachine()
         self._checkpointer = checkpointer
         self._judges = judges if isinstance(judges, Pool) else Pool(judges)
         self._recalled: tuple[Lesson, ...] = ()

@@ -41,7 +41,7 @@ class Sketcher(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class QuickLook:
     """The result of a quick look at one variant."""
 
     completion: Completion
@@ -78,7 +78,7 @@ async def most_promising(
     judges: Pool[Judge],
     keep: int,
     left_out: LeftOut[Judge] | None = None,
-) -> tuple[list[Completion], list[Look]]:
+) -> tuple[list[Completion], list[QuickLook]]:
     """Return the fastest variants by a quick look, and all looks. If none is right, return the first variants for
     verdicts.
 
@@ -88,7 +88,7 @@ async def most_promising(
         return list(completions), []
     until_s, at_once = time.monotonic() + LOOKING_S, AT_ONCE * len(judges.members)
 
-    async def seen(completion: Completion) -> Look:
+    async def seen(completion: Completion) -> QuickLook:
         look = functools.partial(_look, completion, until_s)
         return await judges.tried(look, lambda found: found.failure, at_once=at_once, left_out=left_out)
 
@@ -97,23 +97,23 @@ async def most_promising(
     return [look.completion for look in (ranked or looks)[:keep]], list(looks)
 
 
-def fastest_first(looks: Sequence[Look]) -> list[Look]:
+def fastest_first(looks: Sequence[QuickLook]) -> list[QuickLook]:
     """Sort by device time; a latency counts only where it is worse than the best by more than noise."""
     enough = (1 - LATENCY_NOISE) * max((look.of_kind("latency") for look in looks), default=0.0)
 
-    def promise(look: Look) -> float:
+    def promise(look: QuickLook) -> float:
         return look.of_kind("device") * (min(1.0, look.of_kind("latency") / enough) if enough else 1.0)
 
     return sorted(looks, key=promise, reverse=True)
 
 
-async def _look(completion: Completion, until_s: float, judge: Judge) -> Look:
+async def _look(completion: Completion, until_s: float, judge: Judge) -> QuickLook:
     source = read_answer(completion.text).source
     if source is None or not isinstance(judge, Sketcher):
-        return Look(completion=completion, sketch=None)
+        return QuickLook(completion=completion, sketch=None)
     if time.monotonic() > until_s:
-        return Look(completion=completion, sketch=None, failure="no time was left")
+        return QuickLook(completion=completion, sketch=None, failure="no time was left")
     try:
-        return Look(completion=completion, sketch=await asyncio.to_thread(judge.sketch, source))
+        return QuickLook(completion=completion, sketch=await asyncio.to_thread(judge.sketch, source))
     except InstrumentError as error:  # no verdict is lost: this variant or another is judged in full
-        return Look(completion=completion, sketch=None, failure=error.what or type(error).__name__)
+        return QuickLook(completion=completion, sketch=None, failure=error.what or type(error).__name__)

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, func, insert, select
 from triton_agent.memory.errors import StoreDamaged, StoreUnreachable
 from triton_agent.memory.sql.database import Database
 from triton_agent.memory.sql.faults import translated
-from triton_agent.memory.sql.tables import AttemptRow, Base, RunRow
+from triton_agent.memory.sql.tables import AttemptRow, RunRow, TableBase
 from triton_agent.memory.store import Store
 from triton_agent.tools.errors import UsageError
 
@@ -90,7 +90,7 @@ def _copy_rows(database: Database, part: Path) -> None:
 
 def copy_tables(source: Connection, target: Connection) -> None:
     """Copy all rows of all tables, parents before children."""
-    for table in Base.metadata.sorted_tables:
+    for table in TableBase.metadata.sorted_tables:
         found = source.execute(select(*table.c)).mappings()
         for rows in found.partitions(ROWS_AT_ONCE):
             target.execute(insert(table), [dict(row) for row in rows])

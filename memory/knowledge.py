@@ -17,7 +17,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from triton_agent.memory.observation import ProblemView
 from triton_agent.memory.sql.preparing import column_text, problem_columns
-from triton_agent.memory.sql.tables import Failure, ProblemRow, Structure, StructureOperator, Technique
+from triton_agent.memory.sql.tables import Failure, Structure, StructureOperator, Technique, ViewRow
 from triton_agent.memory.verdicts import AttemptState
 from triton_agent.tools.graph.operators import kind_of
 
@@ -44,12 +44,12 @@ def problem_ids(connection: Connection, views: Mapping[bytes, ProblemView]) -> d
     found = _ids_by_view(connection, list(views))
     for sha in sorted(views.keys() - found.keys()):
         columns = problem_columns(views[sha]) | {"view_sha": sha, "structure_id": structure_id(connection, views[sha])}
-        connection.execute(insert_into(connection, ProblemRow).on_conflict_do_nothing(), columns)
+        connection.execute(insert_into(connection, ViewRow).on_conflict_do_nothing(), columns)
     return found if len(found) == len(views) else _ids_by_view(connection, list(views))
 
 
 def _ids_by_view(connection: Connection, shas: list[bytes]) -> dict[bytes, int]:
-    rows = connection.execute(select(ProblemRow.view_sha, ProblemRow.id).where(ProblemRow.view_sha.in_(shas)))
+    rows = connection.execute(select(ViewRow.view_sha, ViewRow.id).where(ViewRow.view_sha.in_(shas)))
     return {row.view_sha: row.id for row in rows}
 
 
@@ -90,7 +90,7 @@ class _Failing:
     attempt_id: int = 0
 
 
-class Ledger:
+class CountChanges:
     """The changes of counts by one transaction; written once at its end, in sorted order so that writers cannot
     deadlock.
     """

@@ -21,7 +21,7 @@ import sqlalchemy
 from sqlalchemy import Connection, delete, func, select, text
 
 from triton_agent.memory.errors import NotInStore, StoreUnreachable
-from triton_agent.memory.knowledge import Ledger
+from triton_agent.memory.knowledge import CountChanges
 from triton_agent.memory.records import Grading
 from triton_agent.memory.sql import encoding, packing
 from triton_agent.memory.sql.database import Database
@@ -36,9 +36,9 @@ from triton_agent.memory.sql.tables import (
     EventRow,
     Failure,
     GradingRow,
-    ProblemRow,
     RunRow,
     Technique,
+    ViewRow,
 )
 from triton_agent.memory.sql.writing import STANDING_COLUMNS, chunks
 from triton_agent.memory.verdicts import AttemptState, condensed
@@ -169,9 +169,9 @@ def _count_anew(connection: Connection, problem: int) -> None:
     left = rows.all()
     used = connection.execute(select(RunRow.seq).where(RunRow.problem_id == problem).limit(1)).first()
     if not left and used is None:
-        connection.execute(delete(ProblemRow).where(ProblemRow.id == problem))
+        connection.execute(delete(ViewRow).where(ViewRow.id == problem))
         return
-    ledger = Ledger()
+    ledger = CountChanges()
     newest = {row["failure_key"]: row["id"] for row in left if row["failure_key"] is not None}
     messages = {key: _message(connection, attempt) for key, attempt in newest.items()}
     for row in left:
@@ -226,7 +226,7 @@ def _sweep(connection: Connection) -> int:
 
 def _referred_to(connection: Connection) -> Iterator[bytes]:
     columns = (
-        ProblemRow.view_sha,
+        ViewRow.view_sha,
         AttemptRow.source_sha,
         AnswerRow.observation_sha,
         AnswerRow.conversation_sha,

@@ -20,7 +20,7 @@ from triton_agent.memory.observation import Lesson, ProblemView
 from triton_agent.memory.records import attempt_key
 from triton_agent.memory.similarity import Relative, relatives_of
 from triton_agent.memory.sql.library import Library, Opened
-from triton_agent.memory.sql.tables import AttemptRow, Failure, ProblemRow, RunRow, Technique
+from triton_agent.memory.sql.tables import AttemptRow, Failure, RunRow, Technique, ViewRow
 from triton_agent.memory.store import Store
 from triton_agent.tools.results import DECISIONS, Finding, Status
 
@@ -134,11 +134,9 @@ def _worth(relative: Relative, row: RowMapping) -> float:
 
 def _still_passes(connection: Connection, problem_id: int, source_sha: bytes) -> bool:
     """Return True if the newest verdict on this source for this problem's digest is `passed`."""
-    digest = select(ProblemRow.digest).where(ProblemRow.id == problem_id).scalar_subquery()
-    query = select(AttemptRow.status).join(ProblemRow, ProblemRow.id == AttemptRow.problem_id)
-    query = query.where(
-        AttemptRow.source_sha == source_sha, ProblemRow.digest == digest, AttemptRow.status.is_not(None)
-    )
+    digest = select(ViewRow.digest).where(ViewRow.id == problem_id).scalar_subquery()
+    query = select(AttemptRow.status).join(ViewRow, ViewRow.id == AttemptRow.problem_id)
+    query = query.where(AttemptRow.source_sha == source_sha, ViewRow.digest == digest, AttemptRow.status.is_not(None))
     newest = connection.execute(query.order_by(AttemptRow.graded_us.desc(), AttemptRow.id.desc()).limit(1)).scalar()
     return newest == Status.PASSED
 

@@ -115,7 +115,7 @@ class InstrumentFailure:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class GradingMachine:
     """The machine of a grading, beyond what the evaluation itself says."""
 
     gpu: str = ""
@@ -133,7 +133,7 @@ class Grading:
     """Key of the attempt."""
     evaluation: Evaluation | None = None
     failure: InstrumentFailure | None = None
-    machine: Machine = dataclasses.field(default_factory=Machine)
+    machine: GradingMachine = dataclasses.field(default_factory=GradingMachine)
     grader: str
     """Version of the grader; see `GRADER` in `tools/evaluate/evaluator.py`."""
     graded_at: datetime.datetime

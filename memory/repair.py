@@ -29,7 +29,7 @@ from triton_agent.memory.records import Event, Grading, RunEnd
 from triton_agent.memory.sql import reading_attempts, reading_runs
 from triton_agent.memory.sql.faults import translated
 from triton_agent.memory.sql.preparing import Prepared, Record
-from triton_agent.memory.sql.tables import AnswerRow, AttemptRow, Base, End, EventRow, GradingRow, RunRow
+from triton_agent.memory.sql.tables import AnswerRow, AttemptRow, End, EventRow, GradingRow, RunRow, TableBase
 from triton_agent.memory.store import Store
 from triton_agent.tools.errors import UsageError
 
@@ -79,7 +79,7 @@ def _save_rows(damaged: Path, rows: Path, lost: Counter[str]) -> None:
     ):
         target.execute("PRAGMA synchronous = OFF")  # it is thrown away in the end
         tables = _tables_of(source)
-        for table in Base.metadata.sorted_tables:
+        for table in TableBase.metadata.sorted_tables:
             names = [column.name for column in table.c if column.name in tables.get(table.name, ())]
             if names:
                 missing = _save_table(source, target, table, names)

@@ -18,7 +18,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, func, select
 from triton_agent.memory.knowledge import operators_of
 from triton_agent.memory.observation import ProblemView
 from triton_agent.memory.sql.preparing import column_text, problem_columns
-from triton_agent.memory.sql.tables import ProblemRow, Structure, StructureOperator
+from triton_agent.memory.sql.tables import Structure, StructureOperator, ViewRow
 
 LEAST_OVERLAP = 0.3
 """Graphs that share less than this fraction of their operators are not related; one of three is enough."""
@@ -69,19 +69,19 @@ def relatives_of(connection: Connection, view: ProblemView, most: int) -> list[R
     """Return related problems, closest first."""
     subject = _subject(view)
     found: dict[int, Relative] = {}
-    for row in _problems(connection, ProblemRow.digest == subject.digest):
+    for row in _problems(connection, ViewRow.digest == subject.digest):
         found[row["id"]] = _relative(row, subject, Relation.PROBLEM, 1.0)
     own = _structure_of(connection, subject.fingerprint)
     if own is not None:
-        same_shapes = (ProblemRow.structure_id == own) & (ProblemRow.signature == subject.signature)
+        same_shapes = (ViewRow.structure_id == own) & (ViewRow.signature == subject.signature)
         for relation, condition in (
             (Relation.SHAPES, same_shapes),
-            (Relation.STRUCTURE, ProblemRow.structure_id == own),
+            (Relation.STRUCTURE, ViewRow.structure_id == own),
         ):
             for row in _problems(connection, condition):
                 found.setdefault(row["id"], _relative(row, subject, relation, 1.0))
     overlaps = _overlapping(connection, subject, own)
-    for row in _problems(connection, ProblemRow.structure_id.in_(overlaps)) if overlaps else ():
+    for row in _problems(connection, ViewRow.structure_id.in_(overlaps)) if overlaps else ():
         overlap = overlaps[row["structure_id"]]
         found.setdefault(row["id"], _relative(row, subject, Relation.OPERATORS, overlap))
     return sorted(found.values(), key=lambda relative: (-relative.likeness, -relative.id))[:most]
@@ -105,7 +105,7 @@ def _structure_of(connection: Connection, fingerprint: str) -> int | None:
 
 
 def _problems(connection: Connection, condition: ColumnElement[bool]) -> Sequence[RowMapping]:
-    query = select(*ProblemRow.__table__.c).where(condition).order_by(ProblemRow.id.desc()).limit(MOST_PROBLEMS)
+    query = select(*ViewRow.__table__.c).where(condition).order_by(ViewRow.id.desc()).limit(MOST_PROBLEMS)
     return connection.execute(query).mappings().all()
 
 

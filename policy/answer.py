@@ -26,7 +26,7 @@ from triton_agent.policy.answer_landmarks import (
     model_in,
     models,
 )
-from triton_agent.policy.fences import Block, blocks, flush_left
+from triton_agent.policy.fences import CodeBlock, blocks, flush_left
 
 WORDS = frozenset({"markdown", "md", "text", "plan"})
 BARE_FILE = re.compile(
@@ -42,7 +42,7 @@ PLAN_FIELDS = ("plan", "thought", "thoughts", "reasoning", "explanation")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ParsedAnswer:
     """An author's answer, taken apart."""
 
     plan: str
@@ -52,7 +52,7 @@ class Answer:
     """What is wrong with the answer's form, for its author; empty exactly if there is a file."""
 
 
-def read_answer(text: str) -> Answer:
+def read_answer(text: str) -> ParsedAnswer:
     """Parse an answer."""
     whole = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     said, thought, thinking = _without_thoughts(whole)
@@ -61,7 +61,7 @@ def read_answer(text: str) -> Answer:
         answer = read(said, found)
         if answer is not None:
             return answer
-    return Answer(plan=_plan(said, found), source=None, complaint=complain(whole, said, thought, thinking, found))
+    return ParsedAnswer(plan=_plan(said, found), source=None, complaint=complain(whole, said, thought, thinking, found))
 
 
 NOTE = re.compile(r"^(?:# )?decided: \{[^\n]*\n?", re.MULTILINE)
@@ -81,7 +81,7 @@ def write_answer(plan: str, source: str) -> str:
 # -- where a file may stand --------------------------------------------------------------------------------------------
 
 
-def _fenced(said: str, found: Sequence[Block]) -> Answer | None:
+def _fenced(said: str, found: Sequence[CodeBlock]) -> ParsedAnswer | None:
     """Take the last fenced file, for authors correct themselves; a truncated one only if there is no complete one."""
     files = [block for block in found if model_in(block.text) and not is_diff(block)]
     if not files:
@@ -92,15 +92,15 @@ def _fenced(said: str, found: Sequence[Block]) -> Answer | None:
         source = _without_last_tags(last.text)
         why = no_python(source)
         if not why:
-            return Answer(plan=_plan_around(last, said, found), source=source)
+            return ParsedAnswer(plan=_plan_around(last, said, found), source=source)
         if not closed:
             complaint = cut_short("```python block", why, line_number(said, last.begin))
-            return Answer(plan=_plan_around(last, said, found), source=None, complaint=complaint)
+            return ParsedAnswer(plan=_plan_around(last, said, found), source=None, complaint=complaint)
         last = closed[-1]
-    return Answer(plan=_plan_around(last, said, found), source=_with_what_it_needs(last, found))
+    return ParsedAnswer(plan=_plan_around(last, said, found), source=_with_what_it_needs(last, found))
 
 
-def _with_what_it_needs(file: Block, found: Sequence[Block]) -> str:
+def _with_what_it_needs(file: CodeBlock, found: Sequence[CodeBlock]) -> str:
     """Join a file given in pieces: the last has the class, earlier ones its imports."""
     if IMPORTS_TORCH.search(file.text):
         return file.text
@@ -113,7 +113,7 @@ def _with_what_it_needs(file: Block, found: Sequence[Block]) -> str:
     return "\n\n".join(text.strip("\n") for text in pieces) + "\n" if len(pieces) > 1 else file.text
 
 
-def _tagged(said: str, found: Sequence[Block]) -> Answer | None:
+def _tagged(said: str, found: Sequence[CodeBlock]) -> ParsedAnswer | None:
     """Take the file in `<code>...</code>` or a similar tag around the last mention of the class."""
     classes = list(models(said))
     openers = [match for match in TAG.finditer(said) if classes and match.start() < classes[-1]]
@@ -129,11 +129,11 @@ def _tagged(said: str, found: Sequence[Block]) -> Answer | None:
     why = no_python(source) if end < 0 else ""
     if why:
         complaint = cut_short(f"<{opener[1]}> tag", why, line_number(said, opener.start()))
-        return Answer(plan=plan, source=None, complaint=complaint)
-    return Answer(plan=plan, source=source)
+        return ParsedAnswer(plan=plan, source=None, complaint=complaint)
+    return ParsedAnswer(plan=plan, source=source)
 
 
-def _from_json(said: str, found: Sequence[Block]) -> Answer | None:
+def _from_json(said: str, found: Sequence[CodeBlock]) -> ParsedAnswer | None:
     """Take the file from a field of JSON, whatever its name."""
     for text in json_texts(said, found):
         try:
@@ -145,7 +145,7 @@ def _from_json(said: str, found: Sequence[Block]) -> Answer | None:
         for value in _texts_in(data):
             inner = _fenced(value, blocks(value)) or _bare(value, ())
             if inner is not None and inner.source is not None:
-                return Answer(plan=plan.strip() or inner.plan, source=inner.source)
+                return ParsedAnswer(plan=plan.strip() or inner.plan, source=inner.source)
     return None
 
 
@@ -162,7 +162,7 @@ def _texts_in(data: object) -> Iterator[str]:
             yield value
 
 
-def _bare(said: str, found: Sequence[Block]) -> Answer | None:
+def _bare(said: str, found: Sequence[CodeBlock]) -> ParsedAnswer | None:
     """Take a file without a fence, after words that are not Python."""
     if any(block.label in PYTHON for block in found) or diff_in(said) is not None or said.lstrip().startswith("{"):
         return None
@@ -170,7 +170,7 @@ def _bare(said: str, found: Sequence[Block]) -> Answer | None:
     start = begin.start() if begin else 0
     if not any(place >= start for place in models(said)):
         return None
-    return Answer(plan=_plan(said[:start], ()), source=said[start:])
+    return ParsedAnswer(plan=_plan(said[:start], ()), source=said[start:])
 
 
 # -- thoughts and plans ------------------------------------------------------------------------------------------------
@@ -201,12 +201,12 @@ def _begins_line(text: str, place: int) -> bool:
     return start is not None and not text[start:place].strip()
 
 
-def _plan_around(file: Block, said: str, found: Sequence[Block]) -> str:
+def _plan_around(file: CodeBlock, said: str, found: Sequence[CodeBlock]) -> str:
     """Return the text before the file, or else after it."""
     return _plan(said[: file.begin], found) or _plan(said[file.end :], blocks(said[file.end :]))
 
 
-def _plan(text: str, found: Sequence[Block]) -> str:
+def _plan(text: str, found: Sequence[CodeBlock]) -> str:
     """Return the words without code and tags."""
     words, at = [], 0
     for block in found:

@@ -17,7 +17,7 @@ from triton_agent.policy.answer_landmarks import (
     line_number,
     model_in,
 )
-from triton_agent.policy.fences import Block
+from triton_agent.policy.fences import CodeBlock
 from triton_agent.tools.candidate.screen import screen
 from triton_agent.tools.results import Finding
 
@@ -25,7 +25,7 @@ CLASS = re.compile(r"^class[ \t]+(\w{1,60})", re.MULTILINE)
 WANTED = "write a plan, then one complete file with `class ModelNew` in one ```python block"
 
 
-def complain(whole: str, said: str, thought: str, thinking: bool, found: Sequence[Block]) -> str:
+def complain(whole: str, said: str, thought: str, thinking: bool, found: Sequence[CodeBlock]) -> str:
     """Explain why an answer has no file; `thinking` says that its thoughts never ended."""
     if not whole.strip():
         return f"the answer is empty: {WANTED}"
@@ -40,7 +40,7 @@ def complain(whole: str, said: str, thought: str, thinking: bool, found: Sequenc
     return _broken_json(said, found) or _without_class(said, thought, found)
 
 
-def _broken_json(said: str, found: Sequence[Block]) -> str:
+def _broken_json(said: str, found: Sequence[CodeBlock]) -> str:
     for text in json_texts(said, found):
         try:
             JSON.raw_decode(text)
@@ -51,7 +51,7 @@ def _broken_json(said: str, found: Sequence[Block]) -> str:
     return ""
 
 
-def _without_class(said: str, thought: str, found: Sequence[Block]) -> str:
+def _without_class(said: str, thought: str, found: Sequence[CodeBlock]) -> str:
     python = [block for block in found if block.label in PYTHON and block.text.strip()]
     if python and not python[-1].closed:
         where = f"the ```python block that begins at line {line_number(said, python[-1].begin)} is never closed"

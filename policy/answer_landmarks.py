@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 
-from triton_agent.policy.fences import Block
+from triton_agent.policy.fences import CodeBlock
 
 PYTHON = frozenset({"", "python", "py", "python3", "py3", "triton"})
 """Labels of blocks that hold Python; no label counts, too."""
@@ -45,11 +45,11 @@ def diff_in(text: str) -> int | None:
     return next((place for place in places if place == 0 or text[place - 1] == "\n"), None)
 
 
-def is_diff(block: Block) -> bool:
+def is_diff(block: CodeBlock) -> bool:
     return block.label in DIFF_LABELS or diff_in(block.text) is not None
 
 
-def json_texts(said: str, found: Sequence[Block]) -> list[str]:
+def json_texts(said: str, found: Sequence[CodeBlock]) -> list[str]:
     """Return texts that may be JSON, last first; only those that mention the class."""
     texts = [said.strip(), *(block.text.strip() for block in found if block.label in ("json", ""))]
     return [text for text in reversed(texts) if text.startswith("{") and "ModelNew" in text]
@@ -65,5 +65,5 @@ def line_number(text: str, place: int) -> int:
     return text.count("\n", 0, place) + 1
 
 
-def inside(place: int, found: Sequence[Block]) -> bool:
+def inside(place: int, found: Sequence[CodeBlock]) -> bool:
     return any(block.begin <= place < block.end for block in found)

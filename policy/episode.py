@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from triton_agent.memory.observation import BudgetLeft, Lesson, Observation, ProblemView, Role, Rules, Tried
-from triton_agent.memory.records import Attempt, Completion, Grading, InstrumentFailure, Machine
+from triton_agent.memory.records import Attempt, Completion, Grading, GradingMachine, InstrumentFailure
 from triton_agent.policy.answer import read_answer
 from triton_agent.tools.candidate.identity import candidate_id
 from triton_agent.tools.errors import InstrumentError
@@ -139,7 +139,7 @@ def make_attempt(
 
 
 async def grade(
-    attempt: Attempt, judge: Judge, machine: Machine, on_stage: Callable[[str], None] | None = None
+    attempt: Attempt, judge: Judge, machine: GradingMachine, on_stage: Callable[[str], None] | None = None
 ) -> Grading:
     """Grade an attempt. An instrument failure is kept as such and never blamed on the author."""
     evaluation, failure = None, None
@@ -170,11 +170,11 @@ async def step(
     *,
     index: int = 0,
     parent: str | None = None,
-    machine: Machine | None = None,
+    machine: GradingMachine | None = None,
 ) -> Graded:
     """Make an attempt from an answer and grade it."""
     attempt = make_attempt(run, observation, completion, index=index, parent=parent)
-    return Graded(attempt=attempt, grading=await grade(attempt, judge, machine or Machine()))
+    return Graded(attempt=attempt, grading=await grade(attempt, judge, machine or GradingMachine()))
 
 
 def no_answer(text: str, problem: str, *, cut: bool) -> Evaluation:

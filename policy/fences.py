@@ -21,7 +21,7 @@ TRIPLE_QUOTES = (re.compile('"""'), re.compile("'''"))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class CodeBlock:
     """A code block."""
 
     label: str
@@ -59,12 +59,12 @@ class _Open:
     """True if a block within that string is open."""
 
 
-def blocks(text: str) -> list[Block]:
+def blocks(text: str) -> list[CodeBlock]:
     """Return the code blocks in order; they do not overlap."""
     return list(_scan(text))
 
 
-def _scan(text: str) -> Iterator[Block]:
+def _scan(text: str) -> Iterator[CodeBlock]:
     mind_strings, begin, block = True, 0, None
     while begin <= len(text):
         for line in _fence_lines(text, begin):
@@ -145,11 +145,11 @@ def _in_string(block: _Open, text: str, line: _FenceLine) -> bool:
     return bool(block.quotes)
 
 
-def _block(text: str, block: _Open, body_end: int, end: int, *, closed: bool) -> Block:
+def _block(text: str, block: _Open, body_end: int, end: int, *, closed: bool) -> CodeBlock:
     body = text[block.body : body_end]
     if block.indent and body.lstrip("\n")[: block.indent].isspace():
         body = re.sub(rf"^[ \t]{{1,{block.indent}}}", "", body, flags=re.MULTILINE)
-    return Block(label=block.label, text=flush_left(body), begin=block.begin, end=end, closed=closed)
+    return CodeBlock(label=block.label, text=flush_left(body), begin=block.begin, end=end, closed=closed)
 
 
 def flush_left(body: str) -> str:

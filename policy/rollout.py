@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Rules
-from triton_agent.memory.records import Completion, Machine
+from triton_agent.memory.records import Completion, GradingMachine
 from triton_agent.policy.episode import Graded, Judge, observe, predecessor, step
 from triton_agent.policy.protocol import Policy
 
@@ -32,7 +32,7 @@ class Episode:
 
 
 async def roll_out(
-    episodes: Sequence[Episode], policy: Policy, *, turns: int, machine: Machine | None = None
+    episodes: Sequence[Episode], policy: Policy, *, turns: int, machine: GradingMachine | None = None
 ) -> list[list[Graded]]:
     """Let every episode take `turns` turns; return the graded attempts of each, in order."""
     for turn in range(turns):
@@ -59,7 +59,7 @@ def _observation(episode: Episode, turn: int, turns: int) -> Observation:
     )
 
 
-async def _take(episode: Episode, seen: Observation, answer: Completion | None, machine: Machine | None) -> None:
+async def _take(episode: Episode, seen: Observation, answer: Completion | None, machine: GradingMachine | None) -> None:
     if answer is None:
         episode.over = True
         return

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from triton_agent.memory.exchange.entries import Entry, Kind, header, require_header
+from triton_agent.memory.exchange.entries import EntryKind, RecordEntry, header, require_header
 from triton_agent.memory.exchange.plain import canonical
 from triton_agent.tools.errors import UsageError
 
@@ -25,7 +25,7 @@ LONGEST_LINE_BYTES = 256 << 20
 _LEVEL = 6
 
 
-def write_entries(found: Iterable[Entry], path: Path) -> int:
+def write_entries(found: Iterable[RecordEntry], path: Path) -> int:
     """Write entries; return their number."""
     count = 0
 
@@ -80,7 +80,7 @@ def _packed(file: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
         yield packed  # type: ignore[misc]
 
 
-def parse_entries(path: Path) -> Iterator[tuple[str, Entry]]:
+def parse_entries(path: Path) -> Iterator[tuple[str, RecordEntry]]:
     """Yield entries with their lines; raise UsageError at the first invalid one and for a truncated file."""
     begun, count, ended = False, 0, False
     for where, data in _lines(path):
@@ -100,15 +100,15 @@ def parse_entries(path: Path) -> Iterator[tuple[str, Entry]]:
         raise UsageError("the file was cut off: its last line is missing", where=str(path), remedy="export it anew")
 
 
-def _entry(data: Any, where: str) -> Entry:
+def _entry(data: Any, where: str) -> RecordEntry:
     try:
-        kind = Kind(data["kind"])
+        kind = EntryKind(data["kind"])
         holds = data[kind.value]
     except (KeyError, TypeError, ValueError):
         raise UsageError("not an entry", where=where, remedy="export it anew") from None
     if not isinstance(holds, dict):
         raise UsageError(f"the {kind} is not a JSON object", where=where, remedy="export it anew")
-    return Entry(kind=kind, data=holds)
+    return RecordEntry(kind=kind, data=holds)
 
 
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:

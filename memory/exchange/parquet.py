@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from triton_agent.memory.exchange.entries import Entry, Kind, header, require_header
+from triton_agent.memory.exchange.entries import EntryKind, RecordEntry, header, require_header
 from triton_agent.memory.exchange.jsonl import whole_or_not
 from triton_agent.memory.exchange.plain import canonical
 from triton_agent.tools.errors import UsageError
@@ -41,7 +41,7 @@ _FLOATS = ("speedup", "speedup_low", "speedup_high")
 _LONG = ("plan", "source", "record")
 
 
-def write_entries(found: Iterable[Entry], path: Path) -> int:
+def write_entries(found: Iterable[RecordEntry], path: Path) -> int:
     """Write entries; return their number."""
     pa = _pyarrow(path)
     columns = [(name, pa.string()) for name in _TEXTS] + [(name, pa.int64()) for name in _WHOLE]
@@ -73,7 +73,7 @@ def _write(rows: Iterable[dict[str, Any]], schema: Any, path: Path) -> int:
     return count
 
 
-def parse_entries(path: Path) -> Iterator[tuple[str, Entry]]:
+def parse_entries(path: Path) -> Iterator[tuple[str, RecordEntry]]:
     """Yield entries with their rows; raise UsageError at the first invalid one."""
     pa = _pyarrow(path)
     import pyarrow.parquet as pq
@@ -86,16 +86,19 @@ def parse_entries(path: Path) -> Iterator[tuple[str, Entry]]:
             for batch in file.iter_batches(ROWS_A_GROUP, columns=["kind", "record"]):
                 for row in batch.to_pylist():
                     number += 1
-                    yield f"{path}, row {number}", Entry(kind=Kind(row["kind"]), data=json.loads(row["record"]))
+                    yield (
+                        f"{path}, row {number}",
+                        RecordEntry(kind=EntryKind(row["kind"]), data=json.loads(row["record"])),
+                    )
     except (pa.ArrowException, ValueError, TypeError, KeyError) as error:
         raise UsageError(
             f"cannot be read after row {number}: {error}", where=str(path), remedy="export it anew"
         ) from None
 
 
-def _row(entry: Entry) -> dict[str, Any]:
+def _row(entry: RecordEntry) -> dict[str, Any]:
     """Return the columns to filter by, and the record."""
-    flat = {Kind.ATTEMPT: _attempt, Kind.GRADING: _grading}.get(entry.kind, _other)
+    flat = {EntryKind.ATTEMPT: _attempt, EntryKind.GRADING: _grading}.get(entry.kind, _other)
     return {"kind": entry.kind.value, **flat(entry.data), "record": canonical(entry.data)}
 
 

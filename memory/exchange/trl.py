@@ -47,7 +47,7 @@ class Which(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedAttempt:
     """An attempt with its newest verdict; None without one."""
 
     attempt: Attempt
@@ -67,7 +67,7 @@ class Judged:
 
 
 @dataclasses.dataclass(slots=True)
-class LeftOut:
+class SkipCounts:
     """Counts attempts that became no row, by reason; filled while rows are read."""
 
     reasons: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -80,7 +80,7 @@ class LeftOut:
 
 
 def sft_rows(
-    judged: Iterable[Judged], which: Which, shape: Shape, left_out: LeftOut, render: Render | None = None
+    judged: Iterable[JudgedAttempt], which: Which, shape: Shape, left_out: SkipCounts, render: Render | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yield a row per example; `render` makes the conversation where none was stored."""
     chosen = _best(judged, left_out) if which is Which.BEST else judged
@@ -95,7 +95,7 @@ def sft_rows(
             yield sft_row(item, said, shape)
 
 
-def sft_row(item: Judged, said: Sequence[Message], shape: Shape) -> dict[str, Any]:
+def sft_row(item: JudgedAttempt, said: Sequence[Message], shape: Shape) -> dict[str, Any]:
     """Return a conversation in TRL's form, with its attempt and problem."""
     *prompt, answer = map(_plain, said)
     about = {"attempt": item.attempt.key, "problem": item.attempt.observation.problem.digest}
@@ -104,9 +104,9 @@ def sft_row(item: Judged, said: Sequence[Message], shape: Shape) -> dict[str, An
     return {"prompt": prompt, "completion": [answer], **about, **_speed(item.speedup)}
 
 
-def _best(judged: Iterable[Judged], left_out: LeftOut) -> list[Judged]:
+def _best(judged: Iterable[JudgedAttempt], left_out: SkipCounts) -> list[JudgedAttempt]:
     """Return the best attempt of each problem, in the order in which problems first appear."""
-    found: dict[str, Judged] = {}
+    found: dict[str, JudgedAttempt] = {}
     for item in judged:
         problem = item.attempt.observation.problem.digest
         if not item.passed:
@@ -133,7 +133,7 @@ def _conversation(attempt: Attempt, render: Render | None) -> Sequence[Message]:
 # -- samples with what they earned -------------------------------------------------------------------------------------
 
 
-def grpo_rows(judged: Iterable[Judged], left_out: LeftOut) -> Iterator[dict[str, Any]]:
+def grpo_rows(judged: Iterable[JudgedAttempt], left_out: SkipCounts) -> Iterator[dict[str, Any]]:
     """Yield a row per sample that has tokens and a verdict."""
     for item in judged:
         said = item.attempt.completion

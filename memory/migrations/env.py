@@ -5,11 +5,11 @@ There is no command line and no .ini file here: `memory/sql/schema.py` is the on
 
 from alembic import context
 
-from triton_agent.memory.sql.tables import SCHEMA_TABLE, Base
+from triton_agent.memory.sql.tables import SCHEMA_TABLE, TableBase
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=Base.metadata,
+    target_metadata=TableBase.metadata,
     version_table=SCHEMA_TABLE,
     version_table_pk=True,
 )

@@ -32,7 +32,7 @@ from triton_agent.memory.errors import (
 from triton_agent.memory.records import Grading
 from triton_agent.memory.sql.database import Database
 from triton_agent.memory.sql.preparing import Prepared, Preparer, Record
-from triton_agent.memory.sql.writing import Known, Transaction, shas_in
+from triton_agent.memory.sql.writing import KnownRows, Transaction, shas_in
 
 if TYPE_CHECKING:
     from triton_agent.memory.store import Store
@@ -63,7 +63,7 @@ class Committer:
     def __init__(self, database: Database) -> None:
         self.preparer = Preparer()
         self._database = database
-        self._known = Known()
+        self._known = KnownRows()
         self._waiting: list[_Ticket] = []
         self._line = threading.Lock()
         """Guards `_waiting`."""

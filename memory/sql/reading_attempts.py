@@ -23,7 +23,7 @@ from triton_agent.memory.sql.preparing import (
     parse_key,
 )
 from triton_agent.memory.sql.reading_runs import changed, find_run, interval_of, problems_called, record_of
-from triton_agent.memory.sql.tables import AnswerRow, AttemptRow, GradingRow, ProblemRow, RunRow
+from triton_agent.memory.sql.tables import AnswerRow, AttemptRow, GradingRow, RunRow, ViewRow
 from triton_agent.tools.results import Finding, Status
 
 CHUNK = 256
@@ -103,9 +103,9 @@ def require_attempt(connection: Connection, key: str) -> int:
 def attempts_by_id(connection: Connection, library: Library, ids: Sequence[int]) -> list[Attempt]:
     """Read attempts, in the order of `ids`."""
     own = (AttemptRow.id, AttemptRow.turn, AttemptRow.answer, AttemptRow.parent, AttemptRow.digest)
-    query = select(RunRow.id.label("run"), *own, AttemptRow.source_sha, ProblemRow.view_sha, *AnswerRow.__table__.c)
+    query = select(RunRow.id.label("run"), *own, AttemptRow.source_sha, ViewRow.view_sha, *AnswerRow.__table__.c)
     query = query.join(AnswerRow, AnswerRow.attempt_id == AttemptRow.id).join(RunRow, RunRow.seq == AttemptRow.run_seq)
-    query = query.join(ProblemRow, ProblemRow.id == AttemptRow.problem_id).where(AttemptRow.id.in_(ids))
+    query = query.join(ViewRow, ViewRow.id == AttemptRow.problem_id).where(AttemptRow.id.in_(ids))
     rows = {row["id"]: row for row in connection.execute(query).mappings()}
     ordered = [rows[number] for number in ids if number in rows]
     return _put_together(connection, library, ordered)
@@ -183,8 +183,8 @@ def find_graded(connection: Connection, digest: str, source: str, grader: str | 
     except ValueError:
         return None
     query = select(GradingRow.body, GradingRow.digest).join(AttemptRow, GradingRow.attempt_id == AttemptRow.id)
-    query = query.join(ProblemRow, AttemptRow.problem_id == ProblemRow.id)
-    query = query.where(AttemptRow.source_sha == sha, ProblemRow.digest == column_text(digest))
+    query = query.join(ViewRow, AttemptRow.problem_id == ViewRow.id)
+    query = query.where(AttemptRow.source_sha == sha, ViewRow.digest == column_text(digest))
     query = query.where(GradingRow.status.is_not(None))
     if grader is not None:
         query = query.where(GradingRow.grader == column_text(grader))

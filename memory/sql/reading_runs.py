@@ -24,7 +24,7 @@ from triton_agent.memory.sql.preparing import (
     moment_of,
     parse_key,
 )
-from triton_agent.memory.sql.tables import AttemptRow, End, EventRow, GradingRow, ProblemRow, RunRow, Structure
+from triton_agent.memory.sql.tables import AttemptRow, End, EventRow, GradingRow, RunRow, Structure, ViewRow
 from triton_agent.tools.ranking import Standing, best_of, standing
 from triton_agent.tools.results import Interval
 
@@ -58,8 +58,8 @@ def _ids_from(connection: Connection, start: str, limit: int) -> list[str]:
 
 
 def get_run(connection: Connection, library: Library, name: str) -> Run:
-    query = select(RunRow.id, RunRow.digest, RunRow.body, ProblemRow.view_sha)
-    query = query.join(ProblemRow, RunRow.problem_id == ProblemRow.id).where(RunRow.id == find_run(connection, name))
+    query = select(RunRow.id, RunRow.digest, RunRow.body, ViewRow.view_sha)
+    query = query.join(ViewRow, RunRow.problem_id == ViewRow.id).where(RunRow.id == find_run(connection, name))
     row = connection.execute(query).one()
     text = packing.unsqueeze(row.body)
     if hashlib.sha256(row.view_sha + text).digest() != row.digest:
@@ -97,11 +97,9 @@ def changed(what: str) -> StoreDamaged:
 
 def list_runs(connection: Connection, wanted: RunFilter) -> list[RunSummary]:
     """List runs, newest first."""
-    query = select(
-        RunRow, ProblemRow.name, ProblemRow.digest.label("problem_digest"), ProblemRow.device, Structure.fingerprint
-    )
-    query = query.join(ProblemRow, RunRow.problem_id == ProblemRow.id)
-    query = query.outerjoin(Structure, ProblemRow.structure_id == Structure.id)
+    query = select(RunRow, ViewRow.name, ViewRow.digest.label("problem_digest"), ViewRow.device, Structure.fingerprint)
+    query = query.join(ViewRow, RunRow.problem_id == ViewRow.id)
+    query = query.outerjoin(Structure, ViewRow.structure_id == Structure.id)
     query = query.where(*_run_conditions(connection, wanted))
     query = query.order_by(RunRow.started_us.desc(), RunRow.seq.desc()).limit(wanted.limit)
     columns = [*RunRow.__table__.c, *list(query.selected_columns)[len(RunRow.__table__.c) :]]
@@ -131,11 +129,9 @@ def _run_conditions(connection: Connection, wanted: RunFilter) -> Iterator[Colum
 def problems_called(name: str) -> Select[Any]:
     """Select problems by name, fingerprint, or (beginning of a) digest."""
     name = column_text(name)
-    like_digest = and_(ProblemRow.digest >= name, ProblemRow.digest < name + _AFTER_ALL_TEXT)
+    like_digest = and_(ViewRow.digest >= name, ViewRow.digest < name + _AFTER_ALL_TEXT)
     structures = select(Structure.id).where(Structure.fingerprint == name)
-    return select(ProblemRow.id).where(
-        or_(ProblemRow.name == name, like_digest, ProblemRow.structure_id.in_(structures))
-    )
+    return select(ViewRow.id).where(or_(ViewRow.name == name, like_digest, ViewRow.structure_id.in_(structures)))
 
 
 def _best_of(connection: Connection, rows: Sequence[RowMapping]) -> dict[int, RowMapping]:

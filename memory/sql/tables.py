@@ -54,12 +54,12 @@ NAMES = {
 }
 
 
-class Base(DeclarativeBase):
+class TableBase(DeclarativeBase):
     metadata = MetaData(naming_convention=NAMES)
     type_annotation_map: ClassVar[dict[Any, Any]] = {float: Double()}
 
 
-class Blob(Base):
+class Blob(TableBase):
     """Bytes that several records share."""
 
     __tablename__ = "blobs"
@@ -69,7 +69,7 @@ class Blob(Base):
     """Packed by `packing.squeeze`; `sha` is the hash of the unpacked bytes."""
 
 
-class Structure(Base):
+class Structure(TableBase):
     """An operator graph, shared by all problems that have it."""
 
     __tablename__ = "structures"
@@ -81,7 +81,7 @@ class Structure(Base):
     """Calls that do more than make a view, repetitions included."""
 
 
-class StructureOperator(Base):
+class StructureOperator(TableBase):
     __tablename__ = "structure_operators"
     __table_args__ = (Index("ix_structure_operators_operator", "operator", "structure_id", "occurrences"),)
 
@@ -90,7 +90,7 @@ class StructureOperator(Base):
     occurrences: Mapped[int]
 
 
-class ProblemRow(Base):
+class ViewRow(TableBase):
     """A problem as authors saw it; one row for each device that it was shown on."""
 
     __tablename__ = "problems"
@@ -115,7 +115,7 @@ class ProblemRow(Base):
     device: Mapped[str] = mapped_column(Text)
 
 
-class RunRow(Base):
+class RunRow(TableBase):
     __tablename__ = "runs"
     __table_args__ = (
         Index("ix_runs_id", "id", unique=True),
@@ -128,7 +128,7 @@ class RunRow(Base):
     """Short key for the tables that refer to it."""
     id: Mapped[str] = mapped_column(KEY_TEXT)
     digest: Mapped[bytes] = mapped_column(Packed)
-    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(ProblemRow.id))
+    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(ViewRow.id))
     policy: Mapped[str] = mapped_column(KEY_TEXT)
     started_us: Mapped[int] = mapped_column(BigInteger)
     forked_from: Mapped[str | None] = mapped_column(Text)
@@ -147,7 +147,7 @@ class RunRow(Base):
     best: Mapped[str | None] = mapped_column(Text)
 
 
-class AttemptRow(Base):
+class AttemptRow(TableBase):
     """An attempt without its answer, which is in `answers`."""
 
     __tablename__ = "attempts"
@@ -176,7 +176,7 @@ class AttemptRow(Base):
     turn: Mapped[int]
     answer: Mapped[int]
     """`Attempt.index`, a word that has another meaning in databases."""
-    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(ProblemRow.id))
+    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(ViewRow.id))
     """Problem of its observation."""
     digest: Mapped[bytes] = mapped_column(Packed)
     """Digest of the content: tells an equal attempt from another one under the same key."""
@@ -206,7 +206,7 @@ class AttemptRow(Base):
     """Why there is no verdict, if evaluating was tried."""
 
 
-class AnswerRow(Base):
+class AnswerRow(TableBase):
     """A completion and the observation it answers, packed as in `packing.py`."""
 
     __tablename__ = "answers"
@@ -221,7 +221,7 @@ class AnswerRow(Base):
     mask: Mapped[bytes | None] = mapped_column(Packed)
 
 
-class GradingRow(Base):
+class GradingRow(TableBase):
     __tablename__ = "gradings"
     __table_args__ = (Index("ix_gradings_attempt_id_digest", "attempt_id", "digest", unique=True),)
 
@@ -235,7 +235,7 @@ class GradingRow(Base):
     body: Mapped[bytes] = mapped_column(Packed)
 
 
-class End(Base):
+class End(TableBase):
     """The end of a run; a resumed run ends again, and the last end counts."""
 
     __tablename__ = "ends"
@@ -247,7 +247,7 @@ class End(Base):
     body: Mapped[bytes] = mapped_column(Packed)
 
 
-class EventRow(Base):
+class EventRow(TableBase):
     __tablename__ = "events"
     __table_args__ = (Index("ix_events_run_seq_digest", "run_seq", "digest", unique=True),)
 
@@ -258,13 +258,13 @@ class EventRow(Base):
     body: Mapped[bytes] = mapped_column(Packed)
 
 
-class Failure(Base):
+class Failure(TableBase):
     """Number of attempts at a problem that failed in the same way, by their newest verdicts."""
 
     __tablename__ = "failures"
     __table_args__ = (Index("ix_failures_problem_id_occurrences_key", "problem_id", "occurrences", "key"),)
 
-    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(ProblemRow.id), primary_key=True, autoincrement=False)
+    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(ViewRow.id), primary_key=True, autoincrement=False)
     key: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     """Hash of the finding and of the message without its figures."""
     finding: Mapped[str] = mapped_column(String(24))
@@ -275,13 +275,13 @@ class Failure(Base):
     """The newest such attempt."""
 
 
-class Technique(Base):
+class Technique(TableBase):
     """Measured results of a technique for a problem, each attempt against its parent."""
 
     __tablename__ = "techniques"
     __table_args__ = (Index("ix_techniques_problem_id_standing_name", "problem_id", "standing", "name"),)
 
-    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(ProblemRow.id), primary_key=True, autoincrement=False)
+    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(ViewRow.id), primary_key=True, autoincrement=False)
     name: Mapped[str] = mapped_column(KEY_TEXT, primary_key=True)
     wins: Mapped[int]
     losses: Mapped[int]

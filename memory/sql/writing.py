@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, RowMapping, bindparam, case, func, insert, select, text, update
 
 from triton_agent.memory.errors import NotInStore, RecordConflict, StoreError
-from triton_agent.memory.knowledge import Ledger, insert_into, problem_ids
+from triton_agent.memory.knowledge import CountChanges, insert_into, problem_ids
 from triton_agent.memory.observation import ProblemView
 from triton_agent.memory.sql import reading_attempts, reading_runs
 from triton_agent.memory.sql.preparing import (
@@ -40,17 +40,17 @@ Item = TypeVar("Item")
 
 
 @dataclasses.dataclass(slots=True)
-class Known:
+class KnownRows:
     """Cache of row ids, which never change."""
 
     runs: MutableMapping[str, int] = dataclasses.field(default_factory=dict)
     views: MutableMapping[bytes, int] = dataclasses.field(default_factory=dict)
 
-    def beside(self) -> Known:
+    def beside(self) -> KnownRows:
         """Return a copy for one transaction; what it learns counts only after the commit."""
-        return Known(ChainMap({}, self.runs), ChainMap({}, self.views))
+        return KnownRows(ChainMap({}, self.runs), ChainMap({}, self.views))
 
-    def learn(self, other: Known) -> None:
+    def learn(self, other: KnownRows) -> None:
         """Take over what a copy made by `beside` has learnt."""
         for mine, theirs in ((self.runs, other.runs), (self.views, other.views)):
             if len(mine) > MOST_KNOWN:
@@ -91,10 +91,10 @@ class _Gain:
 class Transaction:
     """Writes a batch over one connection; made anew for every try, since a try may be rolled back."""
 
-    def __init__(self, connection: Connection, known: Known) -> None:
+    def __init__(self, connection: Connection, known: KnownRows) -> None:
         self._connection = connection
         self.known = known.beside()
-        self._ledger = Ledger()
+        self._ledger = CountChanges()
         self._gains: dict[int, _Gain] = defaultdict(_Gain)
         self._fresh: dict[Key, _Judged] = {}
         """Attempts that this transaction added."""

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from triton_agent.memory.observation import Observation
 from triton_agent.memory.records import Completion, Message, Usage
-from triton_agent.policy.llm.engine import Engine, EngineError, Preparable, Question, Sampled, Sampling, Trouble
+from triton_agent.policy.llm.engine import Engine, EngineError, ModelQuestion, Preparable, Sampled, Sampling, Trouble
 from triton_agent.policy.llm.prompting import prompt
 
 TEMPLATE_TOKENS = 64
@@ -99,7 +99,7 @@ class LanguageAuthor:
 
     async def _ask_once(self, asking: Sequence[_Asking]) -> None:
         """Ask all questions in one batch."""
-        questions: list[tuple[_Asking, Question]] = []
+        questions: list[tuple[_Asking, ModelQuestion]] = []
         for item in asking:
             try:
                 questions.append((item, self._question(item)))
@@ -109,7 +109,7 @@ class LanguageAuthor:
         for (item, _), sampled in zip(questions, answers):
             item.sampled = sampled
 
-    def _question(self, item: _Asking) -> Question:
+    def _question(self, item: _Asking) -> ModelQuestion:
         """Render a question; the answer gets at most half of the context, the prompt the rest."""
         answer = min(self._sampling.max_tokens, item.context_tokens // 2)
         budget = max(0, item.context_tokens - answer - TEMPLATE_TOKENS)
@@ -117,7 +117,7 @@ class LanguageAuthor:
         item.messages = tuple(dataclasses.replace(one, content=_sendable(one.content)) for one in page.messages)
         item.prompt_version = page.version
         sampling = dataclasses.replace(self._sampling, max_tokens=answer, seed=_seed(item.seen))
-        return Question(messages=item.messages, n=item.n, sampling=sampling)
+        return ModelQuestion(messages=item.messages, n=item.n, sampling=sampling)
 
     def _completions(self, item: _Asking) -> list[Completion]:
         return [

@@ -29,7 +29,7 @@ class Sampling:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ModelQuestion:
     """A conversation and the number of answers wanted."""
 
     messages: tuple[Message, ...]
@@ -87,7 +87,7 @@ class Engine(Protocol):
     def count(self, text: str) -> int:
         """Count tokens with the model's tokenizer, or estimate them from above without one."""
 
-    async def answer(self, questions: Sequence[Question]) -> list[list[Sampled]]:
+    async def answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
         """Answer all questions in one batch; each gets at most as many answers as it asks for."""
 
     async def close(self) -> None:

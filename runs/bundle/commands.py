@@ -19,7 +19,7 @@ from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.foreign_text import legible
 from triton_agent.runs.cli.store_option import load_history, open_store
 from triton_agent.runs.doctor.checkup import in_binary_units
-from triton_agent.runs.history.judge_again import Subject, settings_like
+from triton_agent.runs.history.judge_again import StoredCandidate, settings_like
 from triton_agent.runs.history.records import newest_verdict
 from triton_agent.runs.history.stored_problem import from_files
 from triton_agent.tools.errors import NotJudgeableHere, UsageError
@@ -75,7 +75,7 @@ def _judge(found: CheckedBundle, *, every: bool, device: str, jobs: int, json: b
             "the bundle does not hold the whole problem", remedy="--hashes-only checks what it does hold"
         )
     subjects = [
-        Subject(name=one.name, source=one.source, before=newest_verdict(one.gradings))
+        StoredCandidate(name=one.name, source=one.source, before=newest_verdict(one.gradings))
         for one in chosen
         if one.source is not None
     ]

@@ -21,7 +21,7 @@ from triton_agent.memory.exchange.plain import to_plain
 from triton_agent.runs.bundle import archive as bundle_archive
 from triton_agent.runs.bundle.redaction import Redaction
 from triton_agent.runs.history import stored_problem
-from triton_agent.runs.history.records import Graded, History
+from triton_agent.runs.history.records import History, StoredAttempt
 from triton_agent.tools.candidate.identity import candidate_id
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.problem import source as problem_source
@@ -120,11 +120,11 @@ def _contents(history: History) -> tuple[dict[str, str], dict[str, Any]]:
     return texts, facts
 
 
-def _order(attempts: Sequence[Graded]) -> list[str]:
+def _order(attempts: Sequence[StoredAttempt]) -> list[str]:
     return [item.name for item in attempts]
 
 
-def _about(item: Graded) -> dict[str, Any]:
+def _about(item: StoredAttempt) -> dict[str, Any]:
     attempt, said = item.attempt, item.attempt.completion
     return {
         **{name: getattr(attempt, name) for name in ("key", "turn", "index", "parent", "plan", "created_at")},

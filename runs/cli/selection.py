@@ -16,7 +16,7 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class RunSelection:
     """The selection on the command line; empty selects every run."""
 
     ids: tuple[str, ...] = ()
@@ -33,10 +33,10 @@ class Selection:
     @property
     def is_everything(self) -> bool:
         """True if nothing was given."""
-        return self == Selection()
+        return self == RunSelection()
 
 
-def select_runs(store: Store, chosen: Selection) -> list[RunSummary]:
+def select_runs(store: Store, chosen: RunSelection) -> list[RunSummary]:
     """Return the matching runs, newest first."""
     if chosen.limit is not None and chosen.limit < 0:
         raise UsageError(f"--limit {chosen.limit}", remedy="a number of runs; 0: all")

@@ -7,7 +7,7 @@ from __future__ import annotations
 from triton_agent.memory.errors import NotInStore
 from triton_agent.memory.listing import AttemptFilter, RunFilter
 from triton_agent.memory.store import Store
-from triton_agent.runs.history.records import Graded, History
+from triton_agent.runs.history.records import History, StoredAttempt
 from triton_agent.tools.errors import UsageError
 
 NEWEST = "last"
@@ -36,12 +36,12 @@ def load_history(store: Store, name: str) -> History:
     """Load a run with all attempts and gradings."""
     run = store.run(run_id(store, name))
     found = store.iterate(AttemptFilter(runs=(run.id,)))
-    attempts = [Graded(attempt=attempt, gradings=tuple(gradings)) for attempt, gradings in found]
+    attempts = [StoredAttempt(attempt=attempt, gradings=tuple(gradings)) for attempt, gradings in found]
     attempts.sort(key=lambda item: (item.attempt.turn, item.attempt.index))
     return History(run=run, attempts=tuple(attempts), end=store.end(run.id))
 
 
-def load_attempt(store: Store, name: str) -> Graded:
+def load_attempt(store: Store, name: str) -> StoredAttempt:
     """Load an attempt by `RUN/2.1` or `RUN/best`, where RUN may be the beginning of an id, or `last`."""
     run, slash, place = name.rpartition("/")
     if not slash:
@@ -50,4 +50,4 @@ def load_attempt(store: Store, name: str) -> Graded:
     if place == "best":
         return load_history(store, run).attempt("best")
     key = f"{run}/{place}"
-    return Graded(attempt=store.attempt(key), gradings=tuple(store.gradings(key)))
+    return StoredAttempt(attempt=store.attempt(key), gradings=tuple(store.gradings(key)))

@@ -6,7 +6,7 @@ import dataclasses
 import enum
 
 
-class State(enum.StrEnum):
+class CheckState(enum.StrEnum):
     """Result of a check."""
 
     OK = "ok"
@@ -25,7 +25,7 @@ class Check:
     """One line of the page."""
 
     name: str
-    state: State
+    state: CheckState
     seen: str
     advice: str = ""
     """What its absence means and how to get it; empty if there is nothing to do."""

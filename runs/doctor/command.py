@@ -14,16 +14,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from triton_agent.runs.cli import console, exit_codes
-from triton_agent.runs.doctor.checkup import Check, Section, State
+from triton_agent.runs.doctor.checkup import Check, CheckState, Section
 from triton_agent.tools.results import to_json
 from triton_agent.tools.versions import require_supported
 
 MARKS = {
-    State.OK: "[green]ok[/]",
-    State.ABSENT: "[yellow]missing[/]",
-    State.WEAK: "[yellow]weak[/]",
-    State.BROKEN: "[red]broken[/]",
-    State.FACT: "",
+    CheckState.OK: "[green]ok[/]",
+    CheckState.ABSENT: "[yellow]missing[/]",
+    CheckState.WEAK: "[yellow]weak[/]",
+    CheckState.BROKEN: "[red]broken[/]",
+    CheckState.FACT: "",
 }
 
 
@@ -34,7 +34,7 @@ def run(*, json: bool) -> int:
     from triton_agent.runs.doctor.examination import examine
 
     sections = examine()
-    broken = [check for section in sections for check in section.checks if check.state is State.BROKEN]
+    broken = [check for section in sections for check in section.checks if check.state is CheckState.BROKEN]
     if json:
         report = {
             "can_evaluate": not broken,

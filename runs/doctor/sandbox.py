@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from triton_agent.runs.doctor.checkup import Check, Section, State
+from triton_agent.runs.doctor.checkup import Check, CheckState, Section
 from triton_agent.tools.sandbox import layers
 
 USER_NAMESPACES = (
@@ -41,8 +41,8 @@ def sandbox_section() -> Section:
 
 def _check(layer: layers.Layer) -> Check:
     if layer.available:
-        return Check(name=layer.name, state=State.OK, seen=layer.why)
-    state = State.WEAK if layer.name in layers.ESSENTIAL else State.ABSENT
+        return Check(name=layer.name, state=CheckState.OK, seen=layer.why)
+    state = CheckState.WEAK if layer.name in layers.ESSENTIAL else CheckState.ABSENT
     without, remedy = MEANING.get(layer.name, ("", ""))
     advice = f"without it {without}; {remedy}" if without else ""
     return Check(name=layer.name, state=state, seen=layer.why, advice=advice)

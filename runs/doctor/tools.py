@@ -9,7 +9,7 @@ import shutil
 import sysconfig
 from pathlib import Path
 
-from triton_agent.runs.doctor.checkup import Check, Section, State
+from triton_agent.runs.doctor.checkup import Check, CheckState, Section
 from triton_agent.tools.compile.targets import TARGETS
 from triton_agent.tools.machine.hardware import Gpu
 
@@ -35,7 +35,7 @@ def _targets() -> tuple[Check, ...]:
         _assembler("ptxas-blackwell", "TRITON_PTXAS_BLACKWELL_PATH", newer),
         Check(
             name="AMD backend",
-            state=State.OK if hip else State.ABSENT,
+            state=CheckState.OK if hip else CheckState.ABSENT,
             seen=f"compiles for {', '.join(amd)}" if hip else "this build of triton has none",
             advice="" if hip else f"--target {amd[0]} and its like need a triton from PyPI",
         ),
@@ -55,9 +55,9 @@ def _assembler(program: str, variable: str, targets: list[str]) -> Check:
     ]
     found = next((place for place in places if place and os.access(place, os.X_OK)), None)
     if found:
-        return Check(name=program, state=State.OK, seen=f"compiles for {', '.join(targets)} ({found})")
+        return Check(name=program, state=CheckState.OK, seen=f"compiles for {', '.join(targets)} ({found})")
     advice = f"--target {targets[0]} cannot compile; reinstall triton, or set {variable}"
-    return Check(name=program, state=State.ABSENT, seen="not found", advice=advice)
+    return Check(name=program, state=CheckState.ABSENT, seen="not found", advice=advice)
 
 
 def _backend(name: str) -> Path | None:
@@ -72,7 +72,7 @@ def _compiler(gpus: tuple[Gpu, ...]) -> Check:
     named = os.environ.get("CC")
     found = shutil.which(named) if named else shutil.which("gcc") or shutil.which("clang")
     if found:
-        return Check(name="C compiler", state=State.OK, seen=found)
+        return Check(name="C compiler", state=CheckState.OK, seen=found)
     seen = f"CC={named} is not there" if named else "neither gcc nor clang"
     return _needed_for_launches("C compiler", seen, "apt-get install gcc", gpus)
 
@@ -80,15 +80,15 @@ def _compiler(gpus: tuple[Gpu, ...]) -> Check:
 def _headers(gpus: tuple[Gpu, ...]) -> Check:
     header = Path(sysconfig.get_paths()["include"], "Python.h")
     if header.is_file():
-        return Check(name="Python headers", state=State.OK, seen=str(header))
+        return Check(name="Python headers", state=CheckState.OK, seen=str(header))
     return _needed_for_launches("Python headers", f"no {header}", "apt-get install python3-dev", gpus)
 
 
 def _needed_for_launches(name: str, seen: str, remedy: str, gpus: tuple[Gpu, ...]) -> Check:
     if gpus:
         advice = f"Triton cannot launch on the GPU without; {remedy}"
-        return Check(name=name, state=State.WEAK, seen=seen, advice=advice)
-    return Check(name=name, state=State.ABSENT, seen=seen, advice=f"needed on machines with a GPU only; {remedy}")
+        return Check(name=name, state=CheckState.WEAK, seen=seen, advice=advice)
+    return Check(name=name, state=CheckState.ABSENT, seen=seen, advice=f"needed on machines with a GPU only; {remedy}")
 
 
 def _profilers() -> tuple[Check, ...]:
@@ -101,6 +101,6 @@ def _profiler(program: str, product: str) -> Check:
     places = [folder for pattern in PROFILER_FOLDERS for folder in sorted(glob.glob(pattern), reverse=True)]
     found = shutil.which(program) or shutil.which(program, path=os.pathsep.join(places))
     if found:
-        return Check(name=program, state=State.OK, seen=found)
+        return Check(name=program, state=CheckState.OK, seen=found)
     advice = f"no verdict needs it; {product} comes with NVIDIA's CUDA toolkit"
-    return Check(name=program, state=State.ABSENT, seen="not found", advice=advice)
+    return Check(name=program, state=CheckState.ABSENT, seen="not found", advice=advice)

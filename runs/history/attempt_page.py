@@ -17,7 +17,7 @@ from rich.text import Text
 from triton_agent.memory.observation import Observation, Tried
 from triton_agent.memory.records import Completion, Grading
 from triton_agent.runs.cli.foreign_text import in_a_line, legible
-from triton_agent.runs.history.records import Graded, short_key
+from triton_agent.runs.history.records import StoredAttempt, short_key
 from triton_agent.tools.results import Evaluation, Interval, Status
 
 THEME = "ansi_dark"
@@ -29,7 +29,7 @@ COLOURS = {
 CASES_SHOWN = 8
 
 
-def attempt_page(item: Graded, parent: Graded | None, *, changes: bool = False) -> RenderableType:
+def attempt_page(item: StoredAttempt, parent: StoredAttempt | None, *, changes: bool = False) -> RenderableType:
     """Draw one attempt; with `changes`, the difference to its parent instead of the whole code."""
     parts: list[RenderableType] = [_title(item), Rule("asked", align="left", style="dim")]
     parts += _asked(item.attempt.observation, item.attempt.completion)
@@ -73,7 +73,7 @@ def diff_text(before: str, after: str, names: tuple[str, str]) -> Text:
     return shown if shown.plain else Text("(no difference)")
 
 
-def _title(item: Graded) -> Text:
+def _title(item: StoredAttempt) -> Text:
     attempt = item.attempt
     parent = f"from {_of_run(attempt.parent, attempt.run)}" if attempt.parent else "a fresh start"
     author = " ".join(filter(None, (attempt.completion.policy, attempt.completion.policy_version)))
@@ -119,7 +119,7 @@ def _tried(items: Sequence[Tried]) -> Table:
 # -- code --------------------------------------------------------------------------------------------------------------
 
 
-def _code(item: Graded, parent: Graded | None, changes: bool) -> list[RenderableType]:
+def _code(item: StoredAttempt, parent: StoredAttempt | None, changes: bool) -> list[RenderableType]:
     source = item.attempt.source
     if source is None:
         return [_heading("code"), Text("(the answer held none)"), *_raw_answer(item)]
@@ -135,7 +135,7 @@ def _code(item: Graded, parent: Graded | None, changes: bool) -> list[Renderable
     return parts
 
 
-def _raw_answer(item: Graded) -> list[RenderableType]:
+def _raw_answer(item: StoredAttempt) -> list[RenderableType]:
     return [_prose(item.attempt.completion.text)] if item.attempt.completion.text else []
 
 

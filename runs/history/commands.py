@@ -71,10 +71,10 @@ def list_runs(
     json: JSON = False,
 ) -> None:
     """List runs, newest first."""
-    from triton_agent.runs.cli.selection import Selection
+    from triton_agent.runs.cli.selection import RunSelection
     from triton_agent.runs.history.screens import list_runs
 
-    chosen = Selection(problem=problem, policy=policy, status=status, since=since, limit=limit or None)
+    chosen = RunSelection(problem=problem, policy=policy, status=status, since=since, limit=limit or None)
     raise typer.Exit(list_runs(chosen, store=store, json=json))
 
 
@@ -140,10 +140,10 @@ def export_runs(
     json: JSON = False,
 ) -> None:
     """Export runs to a file, for keeping, analysis or training. Names ending in .gz are compressed."""
-    from triton_agent.runs.cli.selection import Selection
+    from triton_agent.runs.cli.selection import RunSelection
     from triton_agent.runs.history.exchange import ExportRequest, export_runs
 
-    chosen = Selection(ids=tuple(runs or ()), problem=problem, policy=policy, status=status, since=since)
+    chosen = RunSelection(ids=tuple(runs or ()), problem=problem, policy=policy, status=status, since=since)
     request = ExportRequest(selection=chosen, output=output, form=form, which=which, shape=shape)
     raise typer.Exit(export_runs(request, store=store, json=json))
 
@@ -185,10 +185,10 @@ def prune(
     json: JSON = False,
 ) -> None:
     """Remove runs for good, after showing them and their sizes."""
-    from triton_agent.runs.cli.selection import Selection
+    from triton_agent.runs.cli.selection import RunSelection
     from triton_agent.runs.history.prune import PruneRequest, prune
 
-    chosen = Selection(ids=tuple(runs or ()), problem=problem, policy=policy, status=status, before=older_than)
+    chosen = RunSelection(ids=tuple(runs or ()), problem=problem, policy=policy, status=status, before=older_than)
     request = PruneRequest(selection=chosen, keep_best=keep_best, yes=yes, dry_run=dry_run)
     raise typer.Exit(prune(request, store=store, json=json))
 

@@ -12,7 +12,7 @@ from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.foreign_text import in_a_line, legible
 from triton_agent.runs.cli.store_option import load_attempt, open_store
 from triton_agent.runs.history.attempt_page import coloured, diff_text, interval, table
-from triton_agent.runs.history.records import Graded
+from triton_agent.runs.history.records import StoredAttempt
 
 
 def diff(before: str, after: str, *, store: str | None, json: bool) -> int:
@@ -37,7 +37,7 @@ def diff(before: str, after: str, *, store: str | None, json: bool) -> int:
     return exit_codes.GOOD
 
 
-def _side_by_side(one: Graded, other: Graded) -> object:
+def _side_by_side(one: StoredAttempt, other: StoredAttempt) -> object:
     shown = table("", one.key, other.key)
     pair = (one, other)
     shown.add_row("problem", *(Text(legible(item.attempt.observation.problem.name)) for item in pair))
@@ -56,16 +56,16 @@ def _side_by_side(one: Graded, other: Graded) -> object:
     return shown
 
 
-def _finding(item: Graded) -> str:
+def _finding(item: StoredAttempt) -> str:
     return item.evaluation.finding.value if item.evaluation is not None and item.evaluation.finding is not None else ""
 
 
-def _most(item: Graded, name: str) -> str:
+def _most(item: StoredAttempt, name: str) -> str:
     resources = item.evaluation.resources if item.evaluation is not None else ()
     figures = [figure for kernel in resources if (figure := getattr(kernel, name)) is not None]
     return f"{max(figures):,}" if figures else ""
 
 
-def _traffic(item: Graded) -> str:
+def _traffic(item: StoredAttempt) -> str:
     diagnosis = item.evaluation.diagnosis if item.evaluation is not None else None
     return f"{diagnosis.traffic_ratio:.2f}x" if diagnosis is not None and diagnosis.traffic_ratio is not None else ""

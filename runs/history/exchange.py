@@ -11,13 +11,13 @@ from typing import Any
 from rich.text import Text
 
 from triton_agent.memory.exchange import jsonl
-from triton_agent.memory.exchange.entries import Entry, Remembered, entries, read_entries
+from triton_agent.memory.exchange.entries import RecordEntry, Remembered, entries, read_entries
 from triton_agent.memory.exchange.intake import require_sound, take_in
-from triton_agent.memory.exchange.trl import Judged, LeftOut, Render, Shape, Which, grpo_rows, sft_rows
+from triton_agent.memory.exchange.trl import JudgedAttempt, Render, Shape, SkipCounts, Which, grpo_rows, sft_rows
 from triton_agent.memory.listing import AttemptFilter
 from triton_agent.memory.store import Store
 from triton_agent.runs.cli import console, exit_codes
-from triton_agent.runs.cli.selection import Selection, select_runs
+from triton_agent.runs.cli.selection import RunSelection, select_runs
 from triton_agent.runs.cli.store_option import open_store
 from triton_agent.runs.doctor.checkup import in_binary_units
 from triton_agent.runs.history.records import newest_verdict
@@ -30,7 +30,7 @@ FORMS = ("jsonl", "parquet", "trl-sft", "trl-grpo")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRequest:
-    selection: Selection
+    selection: RunSelection
     output: str | None
     form: str | None
     which: str
@@ -45,7 +45,7 @@ def export_runs(request: ExportRequest, *, store: str | None, json: bool) -> int
     path, form = _destination(request)
     which = _one_of(Which, request.which, "--which")
     shape = _one_of(Shape, request.shape, "--shape")
-    left_out = LeftOut()
+    left_out = SkipCounts()
     with open_store(store) as opened:
         chosen = sorted(run.id for run in select_runs(opened, request.selection))
         if not chosen:
@@ -114,15 +114,15 @@ def _parquet() -> Any:
     return parquet
 
 
-def _judged(store: Store, runs: list[str]) -> Iterator[Judged]:
+def _judged(store: Store, runs: list[str]) -> Iterator[JudgedAttempt]:
     """Yield attempts by run, turn and answer, so that equal runs give equal files from any store."""
     for run in runs:
         found = store.iterate(AttemptFilter(runs=(run,)))
         for attempt, gradings in sorted(found, key=lambda pair: (pair[0].turn, pair[0].index)):
-            yield Judged(attempt=attempt, evaluation=newest_verdict(gradings))
+            yield JudgedAttempt(attempt=attempt, evaluation=newest_verdict(gradings))
 
 
-def _write_rows(rows: Iterable[dict[str, Any]], path: Path, left_out: LeftOut) -> int:
+def _write_rows(rows: Iterable[dict[str, Any]], path: Path, left_out: SkipCounts) -> int:
     rows = iter(rows)
     first = next(rows, None)
     if first is None:
@@ -183,7 +183,7 @@ def _reader(path: Path) -> Callable[[], Iterator[Remembered]]:
     if not _is_lines(path) and path.suffix != ".parquet":
         raise UsageError("not a name of an export", where=str(path), remedy="it ends in .jsonl, .jsonl.gz or .parquet")
 
-    def parsed() -> Iterator[tuple[str, Entry]]:
+    def parsed() -> Iterator[tuple[str, RecordEntry]]:
         return jsonl.parse_entries(path) if _is_lines(path) else _parquet().parse_entries(path)
 
     return lambda: read_entries(parsed())

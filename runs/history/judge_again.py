@@ -16,7 +16,7 @@ from typing import Any
 
 from triton_agent.memory.observation import Rules
 from triton_agent.memory.verdicts import speedup_of
-from triton_agent.runs.history.records import Graded
+from triton_agent.runs.history.records import StoredAttempt
 from triton_agent.tools.compile.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.evaluate.sets_evaluator import evaluator_for
@@ -49,7 +49,7 @@ class Ratio(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class StoredCandidate:
     """A source to evaluate again, and its stored verdict."""
 
     name: str
@@ -58,10 +58,10 @@ class Subject:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Comparison:
     """A stored and a new verdict."""
 
-    subject: Subject
+    subject: StoredCandidate
     now: Evaluation | InstrumentError
 
     @property
@@ -112,10 +112,10 @@ def _short(verdict: Evaluation | InstrumentError | None) -> dict[str, Any]:
     }
 
 
-def subjects_of(items: Sequence[Graded]) -> list[Subject]:
+def subjects_of(items: Sequence[StoredAttempt]) -> list[StoredCandidate]:
     """Return the attempts that hold a candidate."""
     return [
-        Subject(name=item.name, source=item.attempt.source, before=item.evaluation)
+        StoredCandidate(name=item.name, source=item.attempt.source, before=item.evaluation)
         for item in items
         if item.attempt.source is not None
     ]
@@ -153,16 +153,16 @@ def settings_like(
 
 def judge_again(
     spec: ProblemSpec,
-    subjects: Sequence[Subject],
+    subjects: Sequence[StoredCandidate],
     settings: EvaluatorSettings,
     *,
     jobs: int = 0,
     on_stage: Callable[[str, str], None] = lambda name, stage: None,
-) -> Generator[Outcome, None, None]:
+) -> Generator[Comparison, None, None]:
     """Yield outcomes in the order of the subjects, each as soon as possible."""
     with evaluator_for(spec, settings) as evaluator:
 
-        def one(subject: Subject) -> Evaluation | InstrumentError:
+        def one(subject: StoredCandidate) -> Evaluation | InstrumentError:
             try:
                 return evaluator.evaluate(subject.source, lambda stage: on_stage(subject.name, stage))
             except InstrumentError as error:
@@ -172,7 +172,7 @@ def judge_again(
             futures = [pool.submit(one, subject) for subject in subjects]
             try:
                 for subject, future in zip(subjects, futures):
-                    yield Outcome(subject=subject, now=future.result())
+                    yield Comparison(subject=subject, now=future.result())
             except BaseException:
                 for future in futures:
                     future.cancel()

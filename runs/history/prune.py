@@ -13,7 +13,7 @@ from triton_agent.memory.listing import RunFilter, RunState, RunSummary
 from triton_agent.memory.pruning import forget, sizes_bytes
 from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.foreign_text import in_a_line
-from triton_agent.runs.cli.selection import Selection, select_runs
+from triton_agent.runs.cli.selection import RunSelection, select_runs
 from triton_agent.runs.cli.store_option import open_store
 from triton_agent.runs.doctor.checkup import in_binary_units
 from triton_agent.runs.history.attempt_page import interval, table
@@ -23,7 +23,7 @@ from triton_agent.tools.errors import UsageError
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PruneRequest:
-    selection: Selection
+    selection: RunSelection
     keep_best: bool
     yes: bool
     dry_run: bool

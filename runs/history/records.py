@@ -16,7 +16,7 @@ from triton_agent.tools.results import Evaluation, Interval
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Graded:
+class StoredAttempt:
     """An attempt with all its gradings."""
 
     attempt: Attempt
@@ -68,18 +68,18 @@ class History:
     """A run with all its attempts."""
 
     run: Run
-    attempts: tuple[Graded, ...]
+    attempts: tuple[StoredAttempt, ...]
     """Attempts by turn and answer."""
     end: RunEnd | None
 
     @property
-    def best(self) -> Graded | None:
+    def best(self) -> StoredAttempt | None:
         """The attempt that was shipped; while the run is open, the best so far."""
         if self.end is not None:
             return next((item for item in self.attempts if item.key == self.end.best), None)
         return best_of(self.attempts)
 
-    def attempt(self, name: str) -> Graded:
+    def attempt(self, name: str) -> StoredAttempt:
         """Find an attempt by `2.1`, by its whole key, or by `best`."""
         if name == "best":
             if self.best is None:
@@ -91,11 +91,11 @@ class History:
         known = ", ".join(item.name for item in self.attempts[:12]) or "none"
         raise UsageError(f"run {self.run.id} has no attempt {name!r}", remedy=f"it has {known}")
 
-    def parent_of(self, item: Graded) -> Graded | None:
+    def parent_of(self, item: StoredAttempt) -> StoredAttempt | None:
         """Return the parent attempt if it is in this run."""
         return next((other for other in self.attempts if other.key == item.attempt.parent), None)
 
-    def path_to(self, item: Graded) -> tuple[Graded, ...]:
+    def path_to(self, item: StoredAttempt) -> tuple[StoredAttempt, ...]:
         """Return the path from the first ancestor in this run to the attempt."""
         known = {other.key: other for other in self.attempts}
         path = [item]

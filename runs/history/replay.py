@@ -15,7 +15,7 @@ from rich.rule import Rule
 from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.store_option import load_history, open_store
 from triton_agent.runs.history.attempt_page import attempt_page
-from triton_agent.runs.history.records import Graded, History
+from triton_agent.runs.history.records import History, StoredAttempt
 from triton_agent.tools.errors import UsageError
 
 
@@ -64,17 +64,17 @@ def run_replay(request: ReplayRequest, *, store: str | None) -> int:
     return exit_codes.GOOD
 
 
-def _print(history: History, steps: Sequence[Graded]) -> None:
+def _print(history: History, steps: Sequence[StoredAttempt]) -> None:
     out = console.results()
     for number, item in enumerate(steps, 1):
         out.print(Rule(f"step {number} of {len(steps)}"))
         out.print(attempt_page(item, history.parent_of(item)))
 
 
-def _play(history: History, steps: Sequence[Graded]) -> None:
+def _play(history: History, steps: Sequence[StoredAttempt]) -> None:
     from triton_agent.runs.history.replay_player import Page, Player
 
-    def page(item: Graded) -> Page:
+    def page(item: StoredAttempt) -> Page:
         return lambda changes: attempt_page(item, history.parent_of(item), changes=changes)
 
     Player([page(item) for item in steps], [f"{item.name} {item.status}" for item in steps], console.results()).play()

@@ -19,21 +19,21 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from triton_agent.memory.records import Grading, InstrumentFailure, Machine
+from triton_agent.memory.records import Grading, GradingMachine, InstrumentFailure
 from triton_agent.memory.store import Store
 from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.foreign_text import legible
 from triton_agent.runs.history.attempt_page import coloured, interval, table
 from triton_agent.runs.history.judge_again import (
     Agreement,
-    Outcome,
+    Comparison,
     Ratio,
-    Subject,
+    StoredCandidate,
     judge_again,
     settings_like,
     subjects_of,
 )
-from triton_agent.runs.history.records import Graded, History
+from triton_agent.runs.history.records import History, StoredAttempt
 from triton_agent.runs.history.stored_problem import restored
 from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.machine.hardware import visible_gpus
@@ -48,7 +48,7 @@ COLOURS = {Agreement.SAME: "green", Agreement.DIFFERS: "red", Agreement.NOT_MEAS
 def verify(
     store: Store,
     history: History,
-    steps: Sequence[Graded],
+    steps: Sequence[StoredAttempt],
     *,
     regrade: bool,
     device: str,
@@ -74,22 +74,22 @@ def verify(
     return exit_code(outcomes)
 
 
-def _grading(outcome: Outcome, key: str) -> Grading:
+def _grading(outcome: Comparison, key: str) -> Grading:
     failed = isinstance(outcome.now, InstrumentError)
     device = next(iter(visible_gpus()), None)
     return Grading(
         attempt=key,
         evaluation=outcome.now if isinstance(outcome.now, Evaluation) else None,
         failure=InstrumentFailure.of(outcome.now) if isinstance(outcome.now, InstrumentError) else None,
-        machine=Machine(gpu=device.name if device and not failed else "", commit=project_version()),
+        machine=GradingMachine(gpu=device.name if device and not failed else "", commit=project_version()),
         grader=GRADER,
         graded_at=datetime.datetime.now(datetime.UTC),
     )
 
 
 def watched(
-    spec: ProblemSpec, subjects: Sequence[Subject], settings: EvaluatorSettings, jobs: int
-) -> Iterator[Outcome]:
+    spec: ProblemSpec, subjects: Sequence[StoredCandidate], settings: EvaluatorSettings, jobs: int
+) -> Iterator[Comparison]:
     """Yield outcomes as they arrive, with progress on stderr: a bar at a terminal, otherwise a line each."""
     err = console.progress()
     with _bar(err) as bar:
@@ -111,7 +111,7 @@ def _bar(err: Console) -> Progress:
     return Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal)
 
 
-def tell(outcomes: Sequence[Outcome], *, json: bool, about: dict[str, Any]) -> None:
+def tell(outcomes: Sequence[Comparison], *, json: bool, about: dict[str, Any]) -> None:
     """Print a table with the differences, or one JSON object."""
     if json:
         plain = {**about, "outcomes": [one.to_json() for one in outcomes], "agree": exit_code(outcomes) == 0}
@@ -130,7 +130,7 @@ def tell(outcomes: Sequence[Outcome], *, json: bool, about: dict[str, Any]) -> N
     out.print(f"{len(outcomes)} judged again: {said}." + (f" {apart} with another speed-up." if apart else ""))
 
 
-def _cells(one: Outcome) -> list[Text]:
+def _cells(one: Comparison) -> list[Text]:
     before, (then, now) = one.subject.before, one.speedups
     status = one.now.status.value if isinstance(one.now, Evaluation) else "not measured"
     return [
@@ -144,7 +144,7 @@ def _cells(one: Outcome) -> list[Text]:
     ]
 
 
-def _explain(out: Console, one: Outcome) -> None:
+def _explain(out: Console, one: Comparison) -> None:
     if isinstance(one.now, InstrumentError):
         out.print(Text(f"\n{one.subject.name}: could not be measured: {legible(str(one.now))}"), soft_wrap=True)
     elif one.agreement is Agreement.DIFFERS and one.subject.before is not None:
@@ -155,7 +155,7 @@ def _explain(out: Console, one: Outcome) -> None:
             out.print(Text(f"\n{one.subject.name}, {when} ({legible(where)}):\n  {legible(said)}"), soft_wrap=True)
 
 
-def exit_code(outcomes: Sequence[Outcome]) -> int:
+def exit_code(outcomes: Sequence[Comparison]) -> int:
     """Return the exit code: a differing verdict counts most, then one that could not be reached."""
     found = {one.agreement for one in outcomes}
     if Agreement.DIFFERS in found:

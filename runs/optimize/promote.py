@@ -12,7 +12,7 @@ from pathlib import Path
 
 from triton_agent.agent import search
 from triton_agent.agent.ledger import Ledger
-from triton_agent.memory.records import Machine, RunEnd
+from triton_agent.memory.records import GradingMachine, RunEnd
 from triton_agent.memory.store import Store
 from triton_agent.policy.episode import Graded, grade
 from triton_agent.runs.cli.devices import choose
@@ -53,7 +53,9 @@ async def promote(store: Store, name: str, screen: Screen, folder: Path) -> Outc
     return Outcome(run=ledger.run, end=_ended(end, best), best=best, shipped=shipped or None)
 
 
-async def _measured(item: Graded, evaluator: AnyEvaluator, store: Store, machine: Machine, screen: Screen) -> Graded:
+async def _measured(
+    item: Graded, evaluator: AnyEvaluator, store: Store, machine: GradingMachine, screen: Screen
+) -> Graded:
     grading = await grade(item.attempt, evaluator, machine)
     store.add_grading(grading)
     graded = Graded(attempt=item.attempt, grading=grading)

@@ -24,7 +24,7 @@ from triton_agent.agent.pool import Pool
 from triton_agent.agent.settings import GO_ON, MEANS, LoopSettings, StopReason
 from triton_agent.memory.observation import Lesson, ProblemView
 from triton_agent.memory.recall import recall
-from triton_agent.memory.records import Machine, Run, RunEnd, new_run_id, run_of
+from triton_agent.memory.records import GradingMachine, Run, RunEnd, new_run_id, run_of
 from triton_agent.memory.store import Store
 from triton_agent.policy.episode import Graded
 from triton_agent.policy.protocol import Policy
@@ -200,7 +200,7 @@ async def _drive(
     settings: LoopSettings,
     store: Store,
     screen: Screen,
-    machine: Machine,
+    machine: GradingMachine,
 ) -> None:
     end = ledger.ended()
     if end is not None and end.stop_reason not in GO_ON:
@@ -234,10 +234,10 @@ def _require_one_model(ledger: Ledger, device: str) -> None:
         )
 
 
-def machine_here(seed: int, chosen: Chosen) -> Machine:
+def machine_here(seed: int, chosen: Chosen) -> GradingMachine:
     """Where gradings are being made; several cards are of one model."""
     gpu = next(iter(chosen.gpus), None)
-    return Machine(
+    return GradingMachine(
         gpu=gpu.name if gpu else "", driver=(gpu.driver or "") if gpu else "", commit=project_version(), seed=seed
     )
 

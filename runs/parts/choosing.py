@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from triton_agent.runs.parts.survey import Submodule, Survey, submodule_from_json
+from triton_agent.runs.parts.survey import ModelSurvey, Submodule, submodule_from_json
 from triton_agent.tools.graph.operators import kind_of
 
 OPERATORS_AT_MOST = 40
@@ -52,7 +52,7 @@ class PartPlan:
         return cls(**{**data, "paths": tuple(data["paths"]), "module": module, "inner": inner})
 
 
-def choose(survey: Survey) -> tuple[PartPlan, ...]:
+def choose(survey: ModelSurvey) -> tuple[PartPlan, ...]:
     """Choose parts, the most expensive first; none if no submodule is suitable."""
     return _plans(survey.submodules[1:], survey.root.cost_ms or 1.0, _Names())
 
@@ -113,7 +113,7 @@ class _Names:
         return base if self._used[base] == 1 else f"{base}_{self._used[base]}"
 
 
-def refusals(survey: Survey) -> list[str]:
+def refusals(survey: ModelSurvey) -> list[str]:
     """Explain why the most expensive submodules are no parts; those inside others are not counted again."""
     said: dict[str, float] = {}
     for module in survey.submodules[1:]:

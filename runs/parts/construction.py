@@ -1,6 +1,6 @@
 """Records the constructor arguments of each module while a model is made a second time.
 
-Arguments are kept as Python text. An object with plain values only, such as a configuration, is written as a
+ConstructorArguments are kept as Python text. An object with plain values only, such as a configuration, is written as a
 `SimpleNamespace`; a trial shows whether the module can be made from that.
 """
 
@@ -17,19 +17,19 @@ import torch
 from torch import nn
 
 
-class Unwritable(Exception):
+class NoText(Exception):
     """A value cannot be written as Python text."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments:
-    """Arguments of a constructor's call, as text."""
+class ConstructorArguments:
+    """ConstructorArguments of a constructor's call, as text."""
 
     positional: tuple[str, ...]
     keywords: Mapping[str, str]
 
     @classmethod
-    def of(cls, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
+    def of(cls, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ConstructorArguments:
         return cls(
             positional=tuple(map(text_of, args)), keywords={name: text_of(value) for name, value in kwargs.items()}
         )
@@ -47,7 +47,7 @@ class Arguments:
         return [eval(text, names) for text in self.positional], keywords
 
 
-Made = dict[int, tuple[nn.Module, Arguments | None]]
+Made = dict[int, tuple[nn.Module, ConstructorArguments | None]]
 """By identity: a module and its constructor arguments; None if they cannot be written down."""
 
 
@@ -76,8 +76,8 @@ def _watching(kind: type[nn.Module], original: Any, made: Made) -> Any:
     def construct(self: nn.Module, *args: Any, **kwargs: Any) -> None:
         if type(self) is kind:
             try:
-                made[id(self)] = (self, Arguments.of(args, kwargs))
-            except Unwritable:
+                made[id(self)] = (self, ConstructorArguments.of(args, kwargs))
+            except NoText:
                 made[id(self)] = (self, None)
         original(self, *args, **kwargs)
 
@@ -92,10 +92,10 @@ def text_of(value: Any) -> str:
     if isinstance(value, torch.dtype):
         return str(value)
     if isinstance(value, (nn.Module, torch.Tensor, type)) or callable(value) or not hasattr(value, "__dict__"):
-        raise Unwritable
+        raise NoText
     fields = vars(value)
     if not fields or not all(name.isidentifier() for name in fields):
-        raise Unwritable
+        raise NoText
     return f"SimpleNamespace({', '.join(f'{name}={text_of(item)}' for name, item in fields.items())})"
 
 
@@ -108,7 +108,7 @@ def literal(value: Any) -> str:
         return ""
 
 
-def difference(module: nn.Module, arguments: Arguments) -> str:
+def difference(module: nn.Module, arguments: ConstructorArguments) -> str:
     """Make a module from these arguments and describe how it differs; empty if it does not."""
     args, kwargs = arguments.values()
     try:

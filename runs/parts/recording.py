@@ -43,7 +43,7 @@ class Cost:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Called:
+class FirstCall:
     """A module's first call; `Calls.counts` counts all."""
 
     args: tuple[Any, ...]
@@ -57,7 +57,7 @@ class Calls:
     def __init__(self, model: nn.Module) -> None:
         self.names = {module: path for path, module in model.named_modules()}
         self.stack: list[str] = []
-        self.first: dict[str, Called] = {}
+        self.first: dict[str, FirstCall] = {}
         self.counts: dict[str, int] = defaultdict(int)
 
     @contextlib.contextmanager
@@ -79,7 +79,7 @@ class Calls:
         path = self.stack.pop()
         self.counts[path] += 1
         if path not in self.first:
-            self.first[path] = Called(args=args, kwargs=kwargs, output=output)
+            self.first[path] = FirstCall(args=args, kwargs=kwargs, output=output)
 
 
 class Costs(UncompiledMode):  # type: ignore[no-untyped-call]

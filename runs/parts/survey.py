@@ -1,6 +1,6 @@
 """Measures the cost of each submodule in one call of a model, and how it is made and called, in a process of its own.
 
-    take(spec, device="cpu") -> Survey
+    take(spec, device="cpu") -> ModelSurvey
 
 The problem's file runs there with the user's rights, as in the checker; no candidate does. On a GPU device time is
 measured; without one it is estimated from bytes and operations of torch's operators.
@@ -61,7 +61,7 @@ def submodule_from_json(data: Mapping[str, Any]) -> Submodule:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
+class ModelSurvey:
     """A model's submodules in the order of `named_modules`, the root first."""
 
     measured: bool
@@ -76,11 +76,11 @@ class Survey:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Survey:
+    def from_json(cls, data: dict[str, Any]) -> ModelSurvey:
         return cls(measured=data["measured"], submodules=tuple(map(submodule_from_json, data["submodules"])))
 
 
-def take(spec: ProblemSpec, *, device: str, card: str = "") -> Survey:
-    """Survey a model on the `card` with this UUID, or the first. Raises `ProblemError` if the reference fails."""
+def take(spec: ProblemSpec, *, device: str, card: str = "") -> ModelSurvey:
+    """ModelSurvey a model on the `card` with this UUID, or the first. Raises `ProblemError` if the reference fails."""
     purpose = "a survey of its submodules"
-    return Survey.from_json(ask(PROCESS, spec, device, purpose=purpose, limit_s=TIMEOUT_S, card=card))
+    return ModelSurvey.from_json(ask(PROCESS, spec, device, purpose=purpose, limit_s=TIMEOUT_S, card=card))

@@ -21,10 +21,10 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from triton_agent.runs.cli.own_process import reply
-from triton_agent.runs.parts.construction import Arguments, Made, difference, literal, state_form, watched
+from triton_agent.runs.parts.construction import ConstructorArguments, Made, difference, literal, state_form, watched
 from triton_agent.runs.parts.drawing import Indescribable, case, expression
-from triton_agent.runs.parts.recording import Called, Calls, Cost, Costs, device_times
-from triton_agent.runs.parts.survey import Submodule, Survey
+from triton_agent.runs.parts.recording import Calls, Cost, Costs, FirstCall, device_times
+from triton_agent.runs.parts.survey import ModelSurvey, Submodule
 from triton_agent.tools.machine.hardware import uuid_of
 from triton_agent.tools.machine.lease import Mode, lease
 from triton_agent.tools.problem import source as problem_source
@@ -42,7 +42,7 @@ def main(text: str, device: str) -> None:
     reply(lambda: _survey(ProblemSpec.from_json(json.loads(text)), device).to_json())
 
 
-def _survey(spec: ProblemSpec, device: str) -> Survey:
+def _survey(spec: ProblemSpec, device: str) -> ModelSurvey:
     reference = load(spec)
     with _alone_with_the_gpu(spec, device), _memory(reference, device):
         classes = {type(module) for module in reference.make_model(SEED).modules()}
@@ -63,7 +63,7 @@ def _survey(spec: ProblemSpec, device: str) -> Survey:
         found = [
             _described(path, module, calls, costs, times, made, unlike, root) for module, path in calls.names.items()
         ]
-    return Survey(measured=times is not None, submodules=tuple(found))
+    return ModelSurvey(measured=times is not None, submodules=tuple(found))
 
 
 def _alone_with_the_gpu(spec: ProblemSpec, device: str) -> contextlib.AbstractContextManager[None]:
@@ -92,7 +92,7 @@ def _large_and_fakeable(reference: Reference) -> bool:
         return False
 
 
-def _unlike(reference: Reference, module: nn.Module, arguments: Arguments | None) -> str:
+def _unlike(reference: Reference, module: nn.Module, arguments: ConstructorArguments | None) -> str:
     if arguments is None:
         return "its constructor's arguments cannot be written down"
     with reference.running("a submodule's constructor"):
@@ -130,9 +130,9 @@ def _described(
 def _as_problem(
     plain: Submodule,
     module: nn.Module,
-    called: Called | None,
+    called: FirstCall | None,
     cost: Cost,
-    init: Arguments | None,
+    init: ConstructorArguments | None,
     unlike: dict[int, str],
 ) -> Submodule:
     """Add what a problem of its own needs; raise Indescribable with the reason if that is impossible."""
@@ -161,7 +161,7 @@ def _as_problem(
     )
 
 
-def _in_order(module: nn.Module, called: Called) -> tuple[list[Any], tuple[tuple[str, str], ...]]:
+def _in_order(module: nn.Module, called: FirstCall) -> tuple[list[Any], tuple[tuple[str, str], ...]]:
     """Return the arguments in the order of forward's parameters, up to the last given one; and these parameters."""
     signature = inspect.signature(type(module).forward)
     bound = signature.bind(module, *called.args, **called.kwargs)
@@ -196,7 +196,7 @@ def _gives_tensors(output: Any) -> bool:
     return plain and all(isinstance(item, torch.Tensor) for item in output)
 
 
-def _floor_bytes(module: nn.Module, called: Called | None) -> int:
+def _floor_bytes(module: nn.Module, called: FirstCall | None) -> int:
     state = [*module.parameters(), *module.buffers()]
     moved = [*state, *tensors_in([called.args, called.kwargs, called.output])] if called else []
     return sum(tensor.numel() * tensor.element_size() for tensor in moved)

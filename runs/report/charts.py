@@ -61,7 +61,7 @@ class Roof:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Spot:
+class RooflinePoint:
     """A kernel in the roofline."""
 
     name: str
@@ -160,7 +160,7 @@ def times(bars: Sequence[Bar], unit: str = "ms") -> Html:
     return svg(WIDTH, height, "Times, median and confidence interval", said, parts)
 
 
-def roofline(spots: Sequence[Spot], bytes_per_s: float | None, roofs: Sequence[Roof]) -> Html:
+def roofline(spots: Sequence[RooflinePoint], bytes_per_s: float | None, roofs: Sequence[Roof]) -> Html:
     """Draw attained arithmetic rate over arithmetic intensity, both logarithmic, under the measured roofs."""
     rates = [spot.flops_per_s for spot in spots] + [roof.flops_per_s for roof in roofs]
     places = [spot.flops_per_byte for spot in spots]

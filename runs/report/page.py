@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from triton_agent import __version__
-from triton_agent.runs.history.records import Graded
+from triton_agent.runs.history.records import StoredAttempt
 from triton_agent.runs.report import attempts, charts
 from triton_agent.runs.report.code import highlighted
 from triton_agent.runs.report.document import document
@@ -172,7 +172,7 @@ def _roofline(run: RunView) -> list[object]:
     flops, moved = run.run.problem.floor_flops, run.run.problem.floor_bytes
     timed = [(item, main_timing(item.evaluation, "device")) for item in run.attempts]
     spots = [
-        charts.Spot(
+        charts.RooflinePoint(
             name=item.name,
             flops_per_byte=flops / moved,
             flops_per_s=flops / (measured.candidate_ms.median * 1e-3),
@@ -245,7 +245,7 @@ def _attempts(run: RunView) -> list[object]:
     ]
 
 
-def _in_order(run: RunView) -> list[Graded]:
+def _in_order(run: RunView) -> list[StoredAttempt]:
     return sorted(run.attempts, key=lambda item: (item.attempt.turn, item.attempt.index))
 
 

@@ -9,7 +9,7 @@ import dataclasses
 from collections import Counter
 
 from triton_agent.memory.records import Attempt, Run, RunEnd
-from triton_agent.runs.history.records import Graded, History
+from triton_agent.runs.history.records import History, StoredAttempt
 from triton_agent.tools.race.ceilings import Ceilings
 from triton_agent.tools.results import Evaluation, Timing
 
@@ -33,11 +33,11 @@ class RunView:
         return self.history.end
 
     @property
-    def attempts(self) -> tuple[Graded, ...]:
+    def attempts(self) -> tuple[StoredAttempt, ...]:
         return self.history.attempts
 
     @property
-    def best(self) -> Graded | None:
+    def best(self) -> StoredAttempt | None:
         return self.history.best
 
     @property

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from triton_agent.memory.exchange.trl import Judged, LeftOut, Render, Shape, Which, sft_rows
+from triton_agent.memory.exchange.trl import JudgedAttempt, Render, Shape, SkipCounts, Which, sft_rows
 from triton_agent.memory.listing import AttemptFilter
 from triton_agent.memory.records import Attempt, Grading, Message
 from triton_agent.policy.train.record.trajectories import latest_evaluation
-from triton_agent.runs.cli.selection import Selection, select_runs
+from triton_agent.runs.cli.selection import RunSelection, select_runs
 from triton_agent.runs.cli.store_option import open_store
 from triton_agent.runs.history.stored_problem import restored
 from triton_agent.tools.errors import UsageError
@@ -33,7 +33,7 @@ KEYS = ("problem", "policy", "status", "since")
 TEXT_SUFFIXES = (".py", ".md", ".txt", ".jsonl")
 
 
-def parse_filter(text: str) -> Selection:
+def parse_filter(text: str) -> RunSelection:
     """Parse `--runs`."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     named = dict(word.split("=", 1) for word in words if "=" in word)
@@ -42,7 +42,7 @@ def parse_filter(text: str) -> Selection:
     if not words or unknown:
         said = f"{unknown[0]}= is no filter" if unknown else "it is empty"
         raise UsageError(f"--runs {text}: {said}", remedy=f"all, ids, or {', '.join(key + '=' for key in KEYS)}")
-    return dataclasses.replace(Selection(ids=ids), **cast(dict[str, Any], named))
+    return dataclasses.replace(RunSelection(ids=ids), **cast(dict[str, Any], named))
 
 
 def records(where: str | None, runs: str) -> list[Record]:
@@ -60,8 +60,8 @@ def imitable(found: Sequence[Record], render: Render | None = None) -> tuple[lis
 
     `render` makes the prompt for authors without messages, such as the built-in one.
     """
-    left_out = LeftOut()
-    judged = [Judged(attempt=attempt, evaluation=latest_evaluation(gradings)) for attempt, gradings in found]
+    left_out = SkipCounts()
+    judged = [JudgedAttempt(attempt=attempt, evaluation=latest_evaluation(gradings)) for attempt, gradings in found]
     return list(sft_rows(judged, Which.PASSED, Shape.PROMPT_COMPLETION, left_out, render)), left_out.reasons
 
 

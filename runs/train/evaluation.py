@@ -75,15 +75,15 @@ def run(request: EvalRequest) -> int:
 @contextlib.contextmanager
 def bench(found: Sequence[Any], tokenizer: Any, settings: Any) -> Iterator[Any]:
     """Yield a bench over the runs' problems."""
-    from triton_agent.policy.train.evaluate.trial import Bench, Task
+    from triton_agent.policy.train.evaluate.trial import Trial, TrialTask
     from triton_agent.runs.train.data import judges, questions
 
     asked = questions(found, tokenizer)
     if not asked:
         raise UsageError("none of the runs holds prompts", remedy="choose runs of a language model")
-    tasks = [Task(problem=digest, prompt_ids=ids) for digest, (_, ids) in asked.items()]
+    tasks = [TrialTask(problem=digest, prompt_ids=ids) for digest, (_, ids) in asked.items()]
     with judges([attempt for attempt, _ in asked.values()]) as judge:
-        yield Bench(tasks, judge, tokenizer, settings)
+        yield Trial(tasks, judge, tokenizer, settings)
 
 
 def _show(told: dict[str, Any], gains: dict[str, Interval]) -> None:

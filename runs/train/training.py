@@ -119,7 +119,7 @@ def grpo(request: GRPORequest) -> int:
 
 def _prepared(request: GRPORequest, recipe: Recipe, model: str) -> Any:
     """Prepare rows with advantages, and print what is left out."""
-    from triton_agent.policy.train.prepare.prepared import Limits, prepare
+    from triton_agent.policy.train.prepare.prepared import TrainingLimits, prepare
     from triton_agent.policy.train.record.trajectories import Knowledge, collect
     from triton_agent.policy.train.update.session import load, rescorer
     from triton_agent.runs.train.data import encoder, records
@@ -127,7 +127,7 @@ def _prepared(request: GRPORequest, recipe: Recipe, model: str) -> Any:
     loaded, tokenizer = load(model, cpu=request.settings["cpu"])
     found = records(request.store, request.runs or "")
     collected = collect(found, recipe, Knowledge(decode=tokenizer.decode, encode=encoder(tokenizer)))
-    limits = Limits(
+    limits = TrainingLimits(
         current_version=request.version,
         stale_at_most=request.stale,
         tokens_at_most=request.max_tokens,
@@ -145,7 +145,7 @@ def _start(request: GRPORequest) -> str:
     """Return the model to start from: as named, or by `--start-by` the good checkpoint of highest entropy."""
     if request.start_by is None or request.resume:
         return request.model
-    from triton_agent.memory.exchange.trl import Judged
+    from triton_agent.memory.exchange.trl import JudgedAttempt
     from triton_agent.policy.train.record.trajectories import latest_evaluation
     from triton_agent.policy.train.update.checkpoints import whole_checkpoints
     from triton_agent.policy.train.update.start import choose, measure
@@ -154,15 +154,17 @@ def _start(request: GRPORequest) -> str:
     folders = whole_checkpoints(Path(request.model))
     if not folders:
         raise UsageError(f"{request.model} holds no checkpoints", remedy="name the --out of a `train sft`")
-    judged = [Judged(attempt=a, evaluation=latest_evaluation(g)) for a, g in records(request.store, request.runs or "")]
+    judged = [
+        JudgedAttempt(attempt=a, evaluation=latest_evaluation(g)) for a, g in records(request.store, request.runs or "")
+    ]
     said = [item.attempt.completion for item in judged if item.passed]
     pairs = [(one.prompt_ids, one.token_ids) for one in said if one.prompt_ids and one.token_ids][:64]
     if not pairs:
         raise UsageError("--start-by entropy: no attempt that passed kept its tokens", remedy="leave it out")
-    found = choose([measure(folder, pairs, cpu=request.settings["cpu"]) for folder in folders])
-    figures = f"entropy {found.entropy:.3f}, loss {found.loss:.3f} nats a token"
-    console.progress().print(f"starting from {found.folder.name}: {figures}", markup=False)
-    return str(found.folder)
+    chosen = choose([measure(folder, pairs, cpu=request.settings["cpu"]) for folder in folders])
+    figures = f"entropy {chosen.entropy:.3f}, loss {chosen.loss:.3f} nats a token"
+    console.progress().print(f"starting from {chosen.folder.name}: {figures}", markup=False)
+    return str(chosen.folder)
 
 
 @contextlib.contextmanager
@@ -182,12 +184,12 @@ def _held_out(request: GRPORequest, recipe: Recipe, model: str) -> Iterator[Any]
 @contextlib.contextmanager
 def _shown(title: str, rows_a_step: int) -> Iterator[Any]:
     """Yield a callback that shows the training, and silence the libraries' warnings meanwhile."""
-    from triton_agent.policy.train.update.checkpoints import Watch
+    from triton_agent.policy.train.update.checkpoints import LogDisplay
 
     with TrainScreen(title, rows_a_step) as screen, warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning)
         warnings.filterwarnings("ignore", category=UserWarning)
-        yield Watch(screen.show)
+        yield LogDisplay(screen.show)
 
 
 def _given(settings: Settings) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from tests.recorded_run import RUN, Recorded, recorded
 
 from triton_agent.memory.errors import NotInStore, StoreUnreachable
 from triton_agent.memory.pruning import Forgotten, forget, sizes_bytes
-from triton_agent.memory.sql.tables import Blob, Failure, GradingRow, ProblemRow, Technique
+from triton_agent.memory.sql.tables import Blob, Failure, GradingRow, Technique, ViewRow
 from triton_agent.memory.store import Store
 from triton_agent.tools.processes.zygotes import Nursery
 
@@ -32,7 +32,7 @@ def contents(store: Store) -> dict[str, Any]:
         rows = {
             "blobs": select(Blob.sha),
             "gradings": select(GradingRow.digest),
-            "problems": select(ProblemRow.digest),
+            "problems": select(ViewRow.digest),
             "failures": select(Failure.key, Failure.finding, Failure.message, Failure.occurrences),
             "techniques": select(Technique.name, Technique.wins, Technique.losses, Technique.standing),
         }

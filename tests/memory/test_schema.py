@@ -26,7 +26,7 @@ from triton_agent.memory.errors import (
     StoreUnreachable,
 )
 from triton_agent.memory.sql.database import locate
-from triton_agent.memory.sql.tables import SCHEMA_TABLE, Base
+from triton_agent.memory.sql.tables import SCHEMA_TABLE, TableBase
 from triton_agent.memory.store import Store
 from triton_agent.tools.errors import TritonAgentError, UsageError
 
@@ -36,7 +36,7 @@ RUN = "20260131-120000-3fa9c1"
 def test_migrations_make_the_tables_that_the_models_describe(place: str) -> None:
     with Store.open(place) as store, store.reading() as connection:
         context = MigrationContext.configure(connection, opts={"version_table": SCHEMA_TABLE, "compare_type": True})
-        assert compare_metadata(context, Base.metadata) == []
+        assert compare_metadata(context, TableBase.metadata) == []
 
 
 def test_opening_twice_at_once_migrates_once(postgres: str, tmp_path: Path) -> None:

@@ -152,12 +152,12 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> ProblemSpec:
 
 
 @pytest.fixture(scope="module")
-def surveyed(spec: ProblemSpec) -> survey.Survey:
+def surveyed(spec: ProblemSpec) -> survey.ModelSurvey:
     return survey.take(spec, device="cpu")
 
 
 @pytest.fixture(scope="module")
-def plans(surveyed: survey.Survey) -> dict[str, PartPlan]:
+def plans(surveyed: survey.ModelSurvey) -> dict[str, PartPlan]:
     return {plan.name: plan for plan in choosing.choose(surveyed)}
 
 
@@ -167,14 +167,14 @@ def test_modules_that_are_alike_are_one_part_and_the_hottest_comes_first(plans: 
     assert 1 > plans["step"].share > plans["pool"].share > 0
 
 
-def test_what_cannot_be_made_again_is_no_part_and_the_reason_is_said(surveyed: survey.Survey) -> None:
+def test_what_cannot_be_made_again_is_no_part_and_the_reason_is_said(surveyed: survey.ModelSurvey) -> None:
     (given,) = (module for module in surveyed.submodules if module.path == "given")
     assert "arguments cannot be written down" in given.why_not
     assert any(line.startswith("Given: ") for line in choosing.refusals(surveyed))
 
 
-def test_a_survey_and_its_parts_survive_json(surveyed: survey.Survey, plans: dict[str, PartPlan]) -> None:
-    assert survey.Survey.from_json(json.loads(json.dumps(surveyed.to_json()))) == surveyed
+def test_a_survey_and_its_parts_survive_json(surveyed: survey.ModelSurvey, plans: dict[str, PartPlan]) -> None:
+    assert survey.ModelSurvey.from_json(json.loads(json.dumps(surveyed.to_json()))) == surveyed
     for plan in plans.values():
         assert PartPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
 
@@ -196,7 +196,7 @@ def test_a_part_lies_in_no_other_part() -> None:
         )
 
     large = choosing.OPERATORS_AT_MOST + 20
-    found = survey.Survey(
+    found = survey.ModelSurvey(
         measured=False,
         submodules=(
             module("", large + 30, "whole"),

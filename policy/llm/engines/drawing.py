@@ -17,7 +17,7 @@ import torch
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class DrawRequest:
     """Settings for one answer."""
 
     prompt_ids: tuple[int, ...]
@@ -44,7 +44,7 @@ class Stopped(Exception):
 
 
 @torch.inference_mode()
-def draw(model: Any, rows: Sequence[Row], *, end_ids: frozenset[int], stop: threading.Event) -> list[Drawn]:
+def draw(model: Any, rows: Sequence[DrawRequest], *, end_ids: frozenset[int], stop: threading.Event) -> list[Drawn]:
     """Draw all rows as one batch, padded on the left; each stops at its own end or limit."""
     device = model.device
     width = max(len(row.prompt_ids) for row in rows)
@@ -76,7 +76,7 @@ def draw(model: Any, rows: Sequence[Row], *, end_ids: frozenset[int], stop: thre
     return drawn
 
 
-def _append(answer: Drawn, row: Row, token: int, likely: float, end_ids: frozenset[int]) -> None:
+def _append(answer: Drawn, row: DrawRequest, token: int, likely: float, end_ids: frozenset[int]) -> None:
     if answer.finish_reason:
         return  # finished; its place in the batch is filled until the others are, too
     answer.token_ids.append(token)
@@ -90,7 +90,7 @@ def _append(answer: Drawn, row: Row, token: int, likely: float, end_ids: frozens
 class _Sampler:
     """Samples tokens with each row's temperature, cut-off and generator."""
 
-    def __init__(self, rows: Sequence[Row], device: torch.device) -> None:
+    def __init__(self, rows: Sequence[DrawRequest], device: torch.device) -> None:
         self.greedy = torch.tensor([row.temperature == 0 for row in rows], device=device)
         self.temperature = torch.tensor([row.temperature or 1.0 for row in rows], device=device)
         self.top_p = torch.tensor([row.top_p if row.temperature else 1.0 for row in rows], device=device)

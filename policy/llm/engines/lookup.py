@@ -21,7 +21,7 @@ from triton_agent.tools.errors import UsageError
 WORKER = Path(__file__).with_name("lookup_worker.py")
 
 
-class Lookup:
+class ModelLookup:
     """Looks up one model, by name or folder; starts its process only when needed."""
 
     def __init__(self, model: str, python: str, environment: Mapping[str, str]) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from triton_agent.policy.llm.engine import EngineError, Question, Sampled, Trouble
+from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Trouble
 from triton_agent.policy.llm.engines.model_folder import PLAIN_TEMPLATE, context_of, require_model, version_of
 from triton_agent.policy.llm.engines.vllm_worker import prompt_ids, text_of
 from triton_agent.policy.llm.seeds import seeds_of
@@ -69,7 +69,7 @@ class TransformersEngine:
         """Load the tokenizer in a thread: it counts tokens while prompts are written."""
         await asyncio.to_thread(self._tokens)
 
-    async def answer(self, questions: Sequence[Question]) -> list[list[Sampled]]:
+    async def answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
         """Draw all answers to all questions in batches."""
         stop = threading.Event()
         self._threads = self._threads or concurrent.futures.ThreadPoolExecutor(1, "hf")
@@ -126,7 +126,7 @@ class TransformersEngine:
                     raise EngineError(f"the model does not load: {error}", where=f"--policy {self.name}") from error
             return self._model
 
-    def _answer(self, questions: tuple[Question, ...], stop: threading.Event) -> list[list[Sampled]]:
+    def _answer(self, questions: tuple[ModelQuestion, ...], stop: threading.Event) -> list[list[Sampled]]:
         """Answer questions; runs in the engine's thread."""
         tokenizer, model = self._tokens(), self._weights()
         answers: list[list[Sampled]] = [[] for _ in questions]
@@ -183,12 +183,12 @@ def too_long(tokens: int, context: int) -> Sampled:
     return Sampled(text="", trouble=Trouble(what=why, too_long=True, context_tokens=context))
 
 
-def _rows(question: Question, ids: list[int], room: int) -> list[Any]:
-    from triton_agent.policy.llm.engines.drawing import Row
+def _rows(question: ModelQuestion, ids: list[int], room: int) -> list[Any]:
+    from triton_agent.policy.llm.engines.drawing import DrawRequest
 
     drawn = question.sampling
     return [
-        Row(
+        DrawRequest(
             prompt_ids=tuple(ids),
             tokens_at_most=min(drawn.max_tokens, room),
             temperature=drawn.temperature,

@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from triton_agent.policy.llm.engine import EngineError, Question, Sampled, Trouble
+from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Trouble
 from triton_agent.policy.llm.engines.interpreters import find_interpreter
-from triton_agent.policy.llm.engines.lookup import Lookup
+from triton_agent.policy.llm.engines.lookup import ModelLookup
 from triton_agent.policy.llm.engines.model_folder import PLAIN_TEMPLATE, context_of, require_model, version_of
 from triton_agent.policy.llm.engines.vllm_process import EngineGone, VllmProcess
 from triton_agent.policy.llm.seeds import seeds_of
@@ -91,7 +91,7 @@ class VllmEngine:
             raise UsageError("no such folder", where=f"--policy {self.name}", remedy="name a folder or a hub's model")
         self._weights = str(path.resolve()) if path.is_dir() else model
         self._python = find_interpreter(self.settings.python)
-        self._lookup = Lookup(self._weights, self._python, self._environment())
+        self._lookup = ModelLookup(self._weights, self._python, self._environment())
         self._process: VllmProcess | None = None
 
     @property
@@ -116,7 +116,7 @@ class VllmEngine:
         """Find the model's small files and tokenizer, in a thread: the hub may be asked for them."""
         await asyncio.to_thread(self.count, "")
 
-    async def answer(self, questions: Sequence[Question]) -> list[list[Sampled]]:
+    async def answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
         """Answer all questions, batched by vLLM."""
         try:
             async with asyncio.timeout(self.settings.start_within_s + self.settings.answer_within_s):
@@ -140,7 +140,7 @@ class VllmEngine:
         require_model(folder, "new weights")
         await self.close()
         self._weights = str(folder.resolve())
-        self._lookup = Lookup(self._weights, self._python, self._environment())
+        self._lookup = ModelLookup(self._weights, self._python, self._environment())
 
     async def _adapt(self, folder: Path) -> None:
         if self._adapter is None:
@@ -157,7 +157,7 @@ class VllmEngine:
             await asyncio.to_thread(process.end, END_GRACE_S)
         await asyncio.to_thread(self._lookup.close)
 
-    async def _answer(self, questions: Sequence[Question]) -> list[list[Sampled]]:
+    async def _answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
         process = await self._running()
         tasks = [asyncio.ensure_future(self._one(process, question)) for question in questions]
         try:
@@ -184,7 +184,7 @@ class VllmEngine:
             raise EngineError("vLLM ended while it started", where=error.where, remedy=error.remedy) from error
         return process
 
-    async def _one(self, process: VllmProcess, question: Question) -> list[Sampled]:
+    async def _one(self, process: VllmProcess, question: ModelQuestion) -> list[Sampled]:
         drawn = question.sampling
         asked = {
             "messages": [{"role": message.role, "content": message.content} for message in question.messages],

@@ -23,7 +23,7 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 ENDS = "</end of input>"
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The request cannot be served; the engine still works."""
 
 
@@ -92,7 +92,7 @@ class Served:
         ids = prompt_ids(self.tokenizer, asked["messages"], self.plain_template)
         room = self.context_tokens - len(ids)
         if room < 1:
-            raise Refused(f"the question takes {len(ids)} tokens and the model {self.context_tokens} in all")
+            raise RequestRefused(f"the question takes {len(ids)} tokens and the model {self.context_tokens} in all")
         limit = min(asked["max_tokens"], room)
         return list(await asyncio.gather(*(self._draw(ids, asked, limit, seed) for seed in asked["seeds"])))
 
@@ -104,7 +104,7 @@ class Served:
         async for output in self.engine.generate(prompt, params, f"q{self.requests}", lora_request=self.adapter):
             final = output
         if final is None:
-            raise Refused("the engine gave no answer")
+            raise RequestRefused("the engine gave no answer")
         drawn = final.outputs[0]
         tokens = list(drawn.token_ids)
         return {
@@ -132,7 +132,7 @@ class Served:
         )
 
 
-class Worker:
+class RequestLoop:
     """Serves requests until the input ends."""
 
     def __init__(self, served: Served, answers: Any) -> None:
@@ -162,7 +162,7 @@ class Worker:
             reply = {"cancelled": True}
         except Exception as error:  # the edge of a request: whatever it was, the other requests go on
             reply = {"error": f"{type(error).__name__}: {error}"[:2000], "dead": self.served.engine.errored}
-            if isinstance(error, Refused):
+            if isinstance(error, RequestRefused):
                 reply = {"refused": str(error)}
         self.tasks.pop(request["id"], None)
         _say(self.answers, {"id": request["id"]} | reply)
@@ -209,7 +209,7 @@ async def run(answers: Any) -> None:
     given.serving = True
     _say(answers, {"ready": {"vllm": vllm.__version__, "context_tokens": served.context_tokens}})
     try:
-        await Worker(served, answers).serve(given.lines)
+        await RequestLoop(served, answers).serve(given.lines)
     finally:
         served.engine.shutdown()
 

@@ -12,7 +12,7 @@ from triton_agent.memory.observation import Observation, Role, Tried
 from triton_agent.policy.answer import without_notes
 from triton_agent.policy.llm.prompting import facts
 from triton_agent.policy.llm.prompting.facts import bullets, short_key
-from triton_agent.policy.llm.prompting.fitting import Part
+from triton_agent.policy.llm.prompting.fitting import PromptPart
 from triton_agent.policy.llm.prompting.forms import Rank, form, growing, part, source_part
 from triton_agent.policy.llm.prompting.quoting import fenced
 from triton_agent.policy.llm.prompting.wording import worded
@@ -24,7 +24,7 @@ SHORT_MESSAGE_CHARACTERS = 300
 TRIED_SHOWN = (4, 12, 32)
 
 
-def attempt_parts(observation: Observation) -> Iterator[Part]:
+def attempt_parts(observation: Observation) -> Iterator[PromptPart]:
     """Yield weaker attempts before better ones, and the parent last."""
     best = _best_first(observation)
     yield from _tried(observation.of(Role.TRIED))
@@ -35,7 +35,7 @@ def attempt_parts(observation: Observation) -> Iterator[Part]:
     yield from _parent(observation.parent)
 
 
-def _tried(items: Sequence[Tried]) -> Iterator[Part]:
+def _tried(items: Sequence[Tried]) -> Iterator[PromptPart]:
     """List attempts in short, the latest last; the oldest are left out first."""
     if items:
         lines = [facts.in_short(item) for item in reversed(items)]
@@ -59,7 +59,7 @@ def _standing(item: Tried) -> Standing:
     )
 
 
-def _incumbent(item: Tried, place: int) -> Iterator[Part]:
+def _incumbent(item: Tried, place: int) -> Iterator[PromptPart]:
     key, later = short_key(item.attempt), 2 * place
     first = place == 0
     told = form(
@@ -92,7 +92,7 @@ def _fastest(observation: Observation, best: Sequence[Tried]) -> Tried | None:
     return max((*parent, *best), key=_standing, default=None)
 
 
-def _contrast(observation: Observation, best: Sequence[Tried], slower: Tried | None) -> Iterator[Part]:
+def _contrast(observation: Observation, best: Sequence[Tried], slower: Tried | None) -> Iterator[PromptPart]:
     """Show a pair of attempts and their scores; their sources are separate parts."""
     faster = _fastest(observation, best)
     if slower is None or faster is None or faster is slower:
@@ -107,7 +107,7 @@ def _contrast(observation: Observation, best: Sequence[Tried], slower: Tried | N
         yield source_part(f"{key}, the slower one", without_notes(slower.source), ranks, f"source of {key}")
 
 
-def _last_error(observation: Observation) -> Iterator[Part]:
+def _last_error(observation: Observation) -> Iterator[PromptPart]:
     """Show the latest failure with its message at length, unless it is the parent."""
     failed = [item for item in observation.tried if item.status is not None and item.status is not Status.PASSED]
     last = max(reversed(failed), key=lambda item: item.turn, default=None)
@@ -118,7 +118,7 @@ def _last_error(observation: Observation) -> Iterator[Part]:
     yield part("latest failure", told)
 
 
-def _parent(item: Tried | None) -> Iterator[Part]:
+def _parent(item: Tried | None) -> Iterator[PromptPart]:
     if item is None:
         return
     key, repair = short_key(item.attempt), item.status is not Status.PASSED
@@ -133,7 +133,7 @@ def _parent(item: Tried | None) -> Iterator[Part]:
         form(0, lambda: write(short, SHORT_MESSAGE_CHARACTERS)),
         form(Rank.PARENT_FACTS, lambda: write(facts.attempt_facts(item), MESSAGE_CHARACTERS)),
     )
-    yield Part(name="parent", forms=forms, needed=True)
+    yield PromptPart(name="parent", forms=forms, needed=True)
     three = (Rank.PARENT_SIGNATURES, Rank.PARENT_KERNELS, Rank.PARENT)
     yield source_part(key, without_notes(item.source), three, "source of the parent")
 

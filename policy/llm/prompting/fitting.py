@@ -26,7 +26,7 @@ class PromptTooLong(UsageError):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class PartForm:
     """One length of a part."""
 
     rank: int
@@ -36,11 +36,11 @@ class Form:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class PromptPart:
     """A piece of the prompt."""
 
     name: str
-    forms: tuple[Form, ...]
+    forms: tuple[PartForm, ...]
     """Forms, the shortest first."""
     needed: bool = False
     """The shortest form is always shown; other parts may be left out."""
@@ -57,9 +57,9 @@ class Fitted:
     """Names of the parts that are shortened or left out."""
 
 
-def fit(parts: Sequence[Part], budget_tokens: int, count: Count) -> Fitted:
+def fit(parts: Sequence[PromptPart], budget_tokens: int, count: Count) -> Fitted:
     """Show all parts at full length if that fits; otherwise choose forms by rank, each if it still fits."""
-    meter = _Meter(count)
+    meter = _TokenMeter(count)
     whole = [part.forms[-1].write() for part in parts]
     total = meter.total(whole, budget_tokens)
     if total is not None:
@@ -82,12 +82,12 @@ def fit(parts: Sequence[Part], budget_tokens: int, count: Count) -> Fitted:
     return Fitted(texts=tuple(filter(None, shown)), tokens=total, shortened=shortened)
 
 
-def _by_rank(parts: Sequence[Part]) -> list[tuple[Form, int]]:
+def _by_rank(parts: Sequence[PromptPart]) -> list[tuple[PartForm, int]]:
     forms = [(form, place) for place, part in enumerate(parts) for form in part.forms]
     return sorted(forms, key=lambda pair: (pair[0].rank, pair[1]))
 
 
-class _Meter:
+class _TokenMeter:
     """Counts tokens and skips texts that cannot fit by the ratio of characters to tokens seen so far."""
 
     def __init__(self, count: Count) -> None:

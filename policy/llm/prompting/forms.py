@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Sequence
 
 from triton_agent.policy.llm.prompting.condensing import kernels_only, signatures_only
-from triton_agent.policy.llm.prompting.fitting import Form, Part
+from triton_agent.policy.llm.prompting.fitting import PartForm, PromptPart
 from triton_agent.policy.llm.prompting.quoting import fenced
 from triton_agent.policy.llm.prompting.wording import worded
 
@@ -50,12 +50,12 @@ class Rank:
     LESSONS_ALL = 280
 
 
-def form(rank: int, write: Callable[[], str]) -> Form:
-    return Form(rank=rank, write=write)
+def form(rank: int, write: Callable[[], str]) -> PartForm:
+    return PartForm(rank=rank, write=write)
 
 
-def part(name: str, *forms: Form) -> Part:
-    return Part(name=name, forms=forms)
+def part(name: str, *forms: PartForm) -> PromptPart:
+    return PromptPart(name=name, forms=forms)
 
 
 def growing(
@@ -66,7 +66,7 @@ def growing(
     value: str,
     *,
     backwards: bool = False,
-) -> list[Form]:
+) -> list[PartForm]:
     """Return forms of a list with the first few lines, with more, with all; `backwards` puts the first line last."""
 
     def write(count: int) -> str:
@@ -78,7 +78,7 @@ def growing(
     return [form(rank, functools.partial(write, count)) for rank, count in zip(ranks, counts)]
 
 
-def source_part(key: str, source: str, ranks: Sequence[int], name: str, heading: str = "") -> Part:
+def source_part(key: str, source: str, ranks: Sequence[int], name: str, heading: str = "") -> PromptPart:
     """Return a part with a file: kernels alone, then the whole; with three ranks, signatures before that."""
 
     def write(condense: Callable[[str], str] | None, how: str) -> str:

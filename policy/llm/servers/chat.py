@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from triton_agent.memory.records import Message
 from triton_agent.memory.redaction import REDACTED, redact_text, secrets_of
-from triton_agent.policy.llm.engine import Question, Sampled, Sampling, Trouble
+from triton_agent.policy.llm.engine import ModelQuestion, Sampled, Sampling, Trouble
 from triton_agent.policy.llm.prompting.token_bound import token_bound
 from triton_agent.policy.llm.servers.keys import Key
 from triton_agent.policy.llm.servers.openai import ASSUMED_CONTEXT_TOKENS, AT_ONCE
@@ -60,7 +60,7 @@ class ChatEngine:
     def count(self, text: str) -> int:
         return token_bound(text)
 
-    async def answer(self, questions: Sequence[Question]) -> list[list[Sampled]]:
+    async def answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
         room = asyncio.Semaphore(AT_ONCE)
         async with asyncio.TaskGroup() as group:
             asked = [[group.create_task(self._sample(one, room)) for _ in range(one.n)] for one in questions]
@@ -69,7 +69,7 @@ class ChatEngine:
     async def close(self) -> None:
         """Nothing to close: LangChain owns the connections."""
 
-    async def _sample(self, question: Question, room: asyncio.Semaphore) -> Sampled:
+    async def _sample(self, question: ModelQuestion, room: asyncio.Semaphore) -> Sampled:
         async with room:
             began_s = time.monotonic()
             try:
@@ -79,7 +79,7 @@ class ChatEngine:
                 return Sampled(text="", finish_reason="", trouble=_trouble(error, self._total_s))
             return self._sampled(answer, question, time.monotonic() - began_s)
 
-    def _sampled(self, answer: Any, question: Question, wall_s: float) -> Sampled:
+    def _sampled(self, answer: Any, question: ModelQuestion, wall_s: float) -> Sampled:
         text = _without_secrets(str(answer.text))
         used, about = answer.usage_metadata or {}, answer.response_metadata or {}
         known = "input_tokens" in used and "output_tokens" in used

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from triton_agent.policy.llm.engine import EngineError, Question, Sampled, Trouble
+from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Trouble
 from triton_agent.policy.llm.prompting.token_bound import token_bound
 from triton_agent.policy.llm.seeds import seeds_of
 from triton_agent.policy.llm.servers.exchange import Exchange
@@ -99,7 +99,7 @@ class OpenAIEngine:
             async with self._client() as client:
                 self._card = await look(client, self._server.base_url, self._server.key, self.model)
 
-    async def answer(self, questions: Sequence[Question]) -> list[list[Sampled]]:
+    async def answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
         await self.prepare()
         room = asyncio.Semaphore(AT_ONCE)
         async with self._client() as client:
@@ -134,7 +134,7 @@ class OpenAIEngine:
 
     # -- one answer ------------------------------------------------------------------------------------------------
 
-    async def _sample(self, exchange: Exchange, question: Question, seed: int, room: asyncio.Semaphore) -> Sampled:
+    async def _sample(self, exchange: Exchange, question: ModelQuestion, seed: int, room: asyncio.Semaphore) -> Sampled:
         async with room:
             began_s = time.monotonic()
             try:
@@ -149,7 +149,7 @@ class OpenAIEngine:
             return self._sampled(reply, question, without, time.monotonic() - began_s)
 
     async def _insist(
-        self, exchange: Exchange, question: Question, seed: int, began_s: float
+        self, exchange: Exchange, question: ModelQuestion, seed: int, began_s: float
     ) -> tuple[Reply, dict[str, str]]:
         """Ask until there is an answer or no hope of one; return it with the fields left out and why."""
         patience, tries = self._server.patience, 0
@@ -170,7 +170,7 @@ class OpenAIEngine:
                 raise NoReply(_given_up(refusal, tries, late))
             await asyncio.sleep(wait_s)
 
-    def _body(self, question: Question, seed: int, without: dict[str, str]) -> dict[str, Any]:
+    def _body(self, question: ModelQuestion, seed: int, without: dict[str, str]) -> dict[str, Any]:
         sampling = question.sampling
         body: dict[str, Any] = {
             "model": self.model,
@@ -207,7 +207,7 @@ class OpenAIEngine:
             within_s=server.patience.between_bytes_s,
         )
 
-    def _sampled(self, reply: Reply, question: Question, without: dict[str, str], wall_s: float) -> Sampled:
+    def _sampled(self, reply: Reply, question: ModelQuestion, without: dict[str, str], wall_s: float) -> Sampled:
         token_ids, log_probabilities, missing = reply.tokens()
         notes = [note for note in (missing, reply.doubt) if note]
         notes += [f"asked without {field}: {why}" for field, why in without.items() if field not in RENAMED]

@@ -18,7 +18,7 @@ from triton_agent.tools.results import Evaluation, Finding, Interval, Status
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedAnswer:
     """One answer to one problem with its verdict; None if it could not be measured."""
 
     problem: str
@@ -35,7 +35,7 @@ class Figures:
     values: Mapping[str, Interval]
 
 
-Score = Callable[[Judged], float | None]
+Score = Callable[[JudgedAnswer], float | None]
 """Score of one answer; None if unknown."""
 
 
@@ -52,7 +52,7 @@ def scores(recipe: Recipe, faster_than: Sequence[float] = (1.0,)) -> dict[str, S
 
 
 def _of(holds: Callable[[Evaluation, str], bool]) -> Score:
-    def score(judged: Judged) -> float | None:
+    def score(judged: JudgedAnswer) -> float | None:
         return None if judged.evaluation is None else float(holds(judged.evaluation, judged.source))
 
     return score
@@ -67,7 +67,7 @@ def _compiled(evaluation: Evaluation) -> bool:
 def _fast(factor: float) -> Score:
     """Score right answers that are surely faster than `factor`; unknown where right answers were not timed."""
 
-    def score(judged: Judged) -> float | None:
+    def score(judged: JudgedAnswer) -> float | None:
         if judged.evaluation is None:
             return None
         if judged.evaluation.status is not Status.PASSED:
@@ -79,7 +79,7 @@ def _fast(factor: float) -> Score:
 
 
 def figures(
-    judged: Sequence[Judged], recipe: Recipe, *, ks: Sequence[int] = (1,), faster_than: Sequence[float] = (1.0,)
+    judged: Sequence[JudgedAnswer], recipe: Recipe, *, ks: Sequence[int] = (1,), faster_than: Sequence[float] = (1.0,)
 ) -> Figures:
     """Compute all figures. Problems weigh equally, however many answers each got."""
     values = {}
@@ -96,11 +96,11 @@ def figures(
     return Figures(answers=len(judged), unmeasured=unmeasured, values=values)
 
 
-def _untimed(judged: Sequence[Judged]) -> bool:
+def _untimed(judged: Sequence[JudgedAnswer]) -> bool:
     return not any(item.evaluation is not None and item.evaluation.timings for item in judged)
 
 
-def gain(before: Sequence[Judged], after: Sequence[Judged], score: Score) -> Interval:
+def gain(before: Sequence[JudgedAnswer], after: Sequence[JudgedAnswer], score: Score) -> Interval:
     """Return the gain of the second set over the first, over the problems that both answered."""
     old, new = (_by_problem(judged, score) for judged in (before, after))
     shared = sorted(old.keys() & new.keys())
@@ -139,7 +139,7 @@ def _mean(row: Sequence[float]) -> float:
     return statistics.fmean(row)
 
 
-def _by_problem(judged: Sequence[Judged], score: Score) -> dict[str, list[float]]:
+def _by_problem(judged: Sequence[JudgedAnswer], score: Score) -> dict[str, list[float]]:
     rows: dict[str, list[float]] = defaultdict(list)
     for item in judged:
         value = score(item)
@@ -148,5 +148,5 @@ def _by_problem(judged: Sequence[Judged], score: Score) -> dict[str, list[float]
     return rows
 
 
-def _table(judged: Sequence[Judged], score: Score) -> list[list[float]]:
+def _table(judged: Sequence[JudgedAnswer], score: Score) -> list[list[float]]:
     return list(_by_problem(judged, score).values())

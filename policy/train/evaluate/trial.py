@@ -11,8 +11,8 @@ from typing import Any
 
 from triton_agent.policy.answer import read_answer
 from triton_agent.policy.episode import no_answer
-from triton_agent.policy.train.evaluate.figures import Figures, Judged, figures
-from triton_agent.policy.train.evaluate.sampling import Sampled, sample
+from triton_agent.policy.train.evaluate.figures import Figures, JudgedAnswer, figures
+from triton_agent.policy.train.evaluate.sampling import SampledTokens, sample
 from triton_agent.policy.train.prepare.recipes import Recipe
 from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.results import Evaluation
@@ -22,7 +22,7 @@ Judge = Callable[[str, str], Evaluation]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class TrialTask:
     """A problem and the prompt that asks for a kernel."""
 
     problem: str
@@ -41,17 +41,17 @@ class TrialSettings:
     ks: tuple[int, ...] = (1,)
 
 
-class Bench:
+class Trial:
     """Tasks, and a judge that caches verdicts."""
 
-    def __init__(self, tasks: Sequence[Task], judge: Judge, tokenizer: Any, settings: TrialSettings) -> None:
+    def __init__(self, tasks: Sequence[TrialTask], judge: Judge, tokenizer: Any, settings: TrialSettings) -> None:
         self.tasks = tuple(tasks)
         self.tokenizer = tokenizer
         self.settings = settings
         self._judge = judge
         self._known: dict[tuple[str, str], Evaluation | None] = {}
 
-    def ask(self, model: Any) -> list[Judged]:
+    def ask(self, model: Any) -> list[JudgedAnswer]:
         """Return the model's judged answers to every task. Torch's generator is left unchanged."""
         import torch
 
@@ -78,16 +78,18 @@ class Bench:
         found = {name: value.median for name, value in self.figures(model, recipe).values.items()}
         return {**found, "invalid": 1.0 - found["valid"]} if "valid" in found else found
 
-    def text(self, answer: Sampled) -> str:
+    def text(self, answer: SampledTokens) -> str:
         said: str = self.tokenizer.decode(answer.token_ids, skip_special_tokens=True)
         return said
 
-    def _judged(self, problem: str, answer: Sampled) -> Judged:
+    def _judged(self, problem: str, answer: SampledTokens) -> JudgedAnswer:
         text = self.text(answer)
         source = read_answer(text).source
         if source is None:
-            return Judged(problem=problem, source="", evaluation=no_answer(text, problem, cut=not answer.finished))
-        return Judged(problem=problem, source=source, evaluation=self.verdict(problem, source))
+            return JudgedAnswer(
+                problem=problem, source="", evaluation=no_answer(text, problem, cut=not answer.finished)
+            )
+        return JudgedAnswer(problem=problem, source=source, evaluation=self.verdict(problem, source))
 
     def verdict(self, problem: str, source: str) -> Evaluation | None:
         """Return the verdict on a file; None if it could not be measured."""

@@ -17,14 +17,14 @@ from typing import Any
 from triton_agent.policy.train.prepare import off_policy
 from triton_agent.policy.train.prepare.credit import assign, token_advantages
 from triton_agent.policy.train.prepare.recipes import Recipe
-from triton_agent.policy.train.record.trajectories import Sample
+from triton_agent.policy.train.record.trajectories import TrainingSample
 
-Rescore = Callable[[Sequence[Sample]], Sequence[Sequence[float]]]
+Rescore = Callable[[Sequence[TrainingSample]], Sequence[Sequence[float]]]
 """Returns the log-probabilities of each sample's tokens under the policy to be trained."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class TrainingRow:
     """One turn, ready for the trainer."""
 
     key: str
@@ -44,7 +44,7 @@ class Row:
 class Prepared:
     """All rows of a training run, and counts of the turns left out."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[TrainingRow, ...]
     left_out: Mapping[str, int]
     groups: int
     flat_groups: int
@@ -69,13 +69,13 @@ class Prepared:
         return cls(rows=rows, **head)
 
 
-def _row(data: dict[str, Any]) -> Row:
+def _row(data: dict[str, Any]) -> TrainingRow:
     fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
-    return Row(**fields)
+    return TrainingRow(**fields)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class TrainingLimits:
     """Conditions on what may be trained on, beside the recipe's."""
 
     current_version: str = ""
@@ -88,10 +88,13 @@ class Limits:
 
 
 def prepare(
-    samples: Sequence[Sample], recipe: Recipe, limits: Limits | None = None, rescore: Rescore | None = None
+    samples: Sequence[TrainingSample],
+    recipe: Recipe,
+    limits: TrainingLimits | None = None,
+    rescore: Rescore | None = None,
 ) -> Prepared:
     """Assign credit over all samples, then reject some, so that rejected ones still count in the comparison."""
-    limits = limits or Limits()
+    limits = limits or TrainingLimits()
     left_out: Counter[str] = Counter()
     credit = assign([sample.turn for sample in samples], recipe)
     left_out.update(credit.left_out)
@@ -116,7 +119,7 @@ def prepare(
     return Prepared(rows=tuple(rows), left_out=dict(left_out), groups=credit.groups, flat_groups=credit.flat_groups)
 
 
-def _objection(sample: Sample, recipe: Recipe, limits: Limits, order: Sequence[str]) -> str:
+def _objection(sample: TrainingSample, recipe: Recipe, limits: TrainingLimits, order: Sequence[str]) -> str:
     if sample.log_probabilities is None:
         return "no log-probabilities were stored"
     if limits.tokens_at_most and len(sample.prompt_ids) + len(sample.token_ids) > limits.tokens_at_most:
@@ -130,8 +133,8 @@ def _objection(sample: Sample, recipe: Recipe, limits: Limits, order: Sequence[s
 
 
 def _within_band(
-    samples: list[Sample], band: tuple[float, float], rescore: Rescore, left_out: Counter[str]
-) -> list[Sample]:
+    samples: list[TrainingSample], band: tuple[float, float], rescore: Rescore, left_out: Counter[str]
+) -> list[TrainingSample]:
     kept = []
     for sample, trained in zip(samples, rescore(samples)):
         if off_policy.kept_by_ratio(trained, sample.log_probabilities or (), sample.chosen, band):
@@ -141,9 +144,9 @@ def _within_band(
     return kept
 
 
-def _row_of(sample: Sample, advantages: Sequence[float]) -> Row:
+def _row_of(sample: TrainingSample, advantages: Sequence[float]) -> TrainingRow:
     reward = sample.turn.reward
-    return Row(
+    return TrainingRow(
         key=sample.turn.key,
         prompt_ids=sample.prompt_ids,
         token_ids=sample.token_ids,

@@ -25,7 +25,7 @@ Encode = Callable[[Sequence[Message]], Sequence[int]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class TrainingSample:
     """One turn to train on."""
 
     turn: Turn
@@ -54,7 +54,7 @@ class Sample:
 class Collection:
     """Samples, and counts of attempts left out."""
 
-    samples: tuple[Sample, ...]
+    samples: tuple[TrainingSample, ...]
     left_out: Mapping[str, int]
     """Attempts that cannot be trained on, by reason."""
 
@@ -141,7 +141,7 @@ def _sample(
     earlier_alike: int | None,
     recipe: Recipe,
     knowledge: Knowledge,
-) -> Sample:
+) -> TrainingSample:
     completion = attempt.completion
     tokens = completion.token_ids or ()
     with_plan, without_plan = knowledge.plan_gains.get(attempt.key, (None, None))
@@ -165,7 +165,7 @@ def _sample(
         potential=recipe.potentials.get(evaluation.status, 0.0) if evaluation else 0.0,
         has_plan=TokenRole.PLAN in roles,
     )
-    return Sample(
+    return TrainingSample(
         turn=turn,
         prompt_ids=prompt,
         token_ids=tokens,

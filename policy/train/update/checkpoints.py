@@ -78,7 +78,7 @@ class StopOnCollapse(TrainerCallback):
             control.should_training_stop = True
 
 
-class Watch(TrainerCallback):
+class LogDisplay(TrainerCallback):
     """Passes every logged entry to a display."""
 
     def __init__(self, show: Callable[[int, Mapping[str, Any]], None]) -> None:

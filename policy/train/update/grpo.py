@@ -21,7 +21,7 @@ from transformers import TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from triton_agent.policy.train.prepare.off_policy import DRIFT_AT_MOST, WEIGHT_CAP
-from triton_agent.policy.train.prepare.prepared import Row
+from triton_agent.policy.train.prepare.prepared import TrainingRow
 from triton_agent.policy.train.prepare.recipes import Recipe
 from triton_agent.policy.train.settings import TrainingSettings
 
@@ -93,7 +93,7 @@ class LoggedTrainer(GRPOTrainer):
 
     def __init__(
         self,
-        rows: Sequence[Row],
+        rows: Sequence[TrainingRow],
         *,
         settings: GRPOSettings,
         recipe: Recipe,
@@ -165,7 +165,7 @@ class LoggedTrainer(GRPOTrainer):
     def _note(self, name: str, value: Tensor) -> None:
         self._metrics["train"][name].append(float(self.accelerator.gather(value.float()).mean()))
 
-    def _note_rewards(self, rows: Sequence[Row]) -> None:
+    def _note_rewards(self, rows: Sequence[TrainingRow]) -> None:
         """Log the rewards of this step, part by part."""
         device = self.accelerator.device
         self._note("reward", torch.tensor([row.reward for row in rows], device=device).mean())
@@ -191,7 +191,7 @@ def _rewarded_before(**columns: Any) -> list[float]:
     raise RuntimeError("a logged turn has its reward already")
 
 
-def tensors_of(rows: Sequence[Row], padding: int, device: Any) -> dict[str, Tensor]:
+def tensors_of(rows: Sequence[TrainingRow], padding: int, device: Any) -> dict[str, Tensor]:
     """Pad prompts on the left and completions on the right, under the trainer's names."""
 
     def pad(values: Sequence[Sequence[Any]], filler: Any, kind: torch.dtype, *, left: bool = False) -> Tensor:

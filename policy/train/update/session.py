@@ -19,9 +19,9 @@ import transformers
 from accelerate import PartialState
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 
-from triton_agent.policy.train.prepare.prepared import Prepared, Rescore, Row
+from triton_agent.policy.train.prepare.prepared import Prepared, Rescore, TrainingRow
 from triton_agent.policy.train.prepare.recipes import Recipe
-from triton_agent.policy.train.record.trajectories import Sample
+from triton_agent.policy.train.record.trajectories import TrainingSample
 from triton_agent.policy.train.update.checkpoints import KeepBest, MarkWhole, StopOnCollapse, last_whole_checkpoint
 from triton_agent.policy.train.update.grpo import GRPOSettings, LoggedTrainer, tensors_of
 from triton_agent.policy.train.update.signals import Alarms
@@ -41,7 +41,7 @@ class Adapter:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class TrainingResult:
     """The result of a training."""
 
     steps: int
@@ -96,7 +96,7 @@ def train_grpo(
     evaluator: Callable[[Any], Mapping[str, float]] | None = None,
     best_by: str = "",
     callbacks: Sequence[TrainerCallback] = (),
-) -> Outcome:
+) -> TrainingResult:
     """Train, or resume; `prepared` may be None only when resuming."""
     rows = _rows(prepared, settings, resume)
     loaded, tokenizer = load(model, bf16=settings.bf16 and adapter is not None)
@@ -118,7 +118,7 @@ def train_grpo(
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     weights = settings.output / FINAL
     trainer.save_model(str(weights))
-    return Outcome(
+    return TrainingResult(
         steps=trainer.state.global_step,
         stopped=stop.reason,
         weights=weights,
@@ -126,7 +126,7 @@ def train_grpo(
     )
 
 
-def _rows(prepared: Prepared | None, settings: GRPOSettings, resume: bool) -> tuple[Row, ...]:
+def _rows(prepared: Prepared | None, settings: GRPOSettings, resume: bool) -> tuple[TrainingRow, ...]:
     """Write the rows in the first process and read them in all, so that all train on the same."""
     processes = PartialState(cpu=settings.cpu)
     path = settings.output / ROWS
@@ -169,7 +169,7 @@ def rescorer(model: Any, *, temperature: float = 1.0, batch_size: int = 8) -> Re
     """Return a function that computes log-probabilities of stored tokens under the current model."""
 
     @torch.no_grad()
-    def rescore(samples: Sequence[Sample]) -> list[list[float]]:
+    def rescore(samples: Sequence[TrainingSample]) -> list[list[float]]:
         found: list[list[float]] = []
         for start in range(0, len(samples), batch_size):
             part = samples[start : start + batch_size]
@@ -180,7 +180,7 @@ def rescorer(model: Any, *, temperature: float = 1.0, batch_size: int = 8) -> Re
     return rescore
 
 
-def _scores(model: Any, samples: Sequence[Sample], temperature: float) -> list[list[float]]:
+def _scores(model: Any, samples: Sequence[TrainingSample], temperature: float) -> list[list[float]]:
     from triton_agent.policy.train.grpo_minimal import log_probabilities_of
 
     batch = tensors_of([_bare_row(sample) for sample in samples], 0, model.device)
@@ -190,10 +190,10 @@ def _scores(model: Any, samples: Sequence[Sample], temperature: float) -> list[l
     return scores
 
 
-def _bare_row(sample: Sample) -> Row:
+def _bare_row(sample: TrainingSample) -> TrainingRow:
     """Make a row with zero advantages, for scoring."""
     nothing = (0.0,) * len(sample.token_ids)
-    return Row(
+    return TrainingRow(
         key=sample.turn.key,
         prompt_ids=sample.prompt_ids,
         token_ids=sample.token_ids,

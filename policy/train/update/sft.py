@@ -19,7 +19,7 @@ from trl import SFTConfig, SFTTrainer
 
 from triton_agent.policy.train.settings import TrainingSettings
 from triton_agent.policy.train.update.checkpoints import MarkWhole, last_whole_checkpoint
-from triton_agent.policy.train.update.session import FINAL, Adapter, Outcome, load, peft_config
+from triton_agent.policy.train.update.session import FINAL, Adapter, TrainingResult, load, peft_config
 from triton_agent.tools.errors import UsageError
 
 Row = dict[str, list[dict[str, str]]]
@@ -55,7 +55,7 @@ def train_sft(
     adapter: Adapter | None = None,
     resume: bool = False,
     callbacks: Sequence[TrainerCallback] = (),
-) -> Outcome:
+) -> TrainingResult:
     """Train on the rows; with `resume`, continue from the last complete checkpoint on the same rows."""
     found = sorted((conversation(row) for row in rows), key=lambda row: json.dumps(row, sort_keys=True))
     if not found:
@@ -77,7 +77,7 @@ def train_sft(
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     weights = settings.output / FINAL
     trainer.save_model(str(weights))
-    return Outcome(
+    return TrainingResult(
         steps=trainer.state.global_step, stopped="", weights=weights, history=tuple(trainer.state.log_history)
     )
 
