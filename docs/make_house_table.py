@@ -1,24 +1,27 @@
 """Counts how large and how tangled the code is, for docs/decisions/0014-house.md.
 
-    python docs/make_house_table.py eed08c5 HEAD     a column for each revision, as a Markdown table
-    python docs/make_house_table.py --write          renew the table in the page
+    python docs/make_house_table.py eed08c5 HEAD     print a Markdown table with a column for each revision
+    python docs/make_house_table.py --write          renew the table in the page, for HEAD
 
-Everything is counted on the text of a revision, which git hands out; nothing is imported or run:
+Only the text of a revision is read, as git returns it; nothing is imported or run. How each row is counted:
 
-- *Modules of a room*: Python files of one folder, `__init__.py` left out.
-- *Imports*: the files of this project that a file imports, deferred imports included, those for type checking left out.
-- *Mutual imports*: groups of files that import each other, directly or through others.
-- *Modules that ... passes*: files that are reached from where it enters by the imports of its own stages. They are named
-  in `TRIPS`: where it enters, and which folders belong to the trip. Tests, screens and what merely shares a process are
-  left out.
-- *Hand-overs*: imports between two rooms on that trip, each pair of rooms once.
-- *Length of a function*: lines from `def` to its end, without decorators and docstring.
+- *Modules of a room*: Python files in one folder, without `__init__.py`.
+- *Groups of files that import each other*: directly or through others. Deferred imports count, imports for types
+  do not.
+- *Modules on the trip*: files that docs/architecture.md of that revision names for a candidate, an attempt or a file; a
+  folder stands for its own files.
+- *Hand-overs on the trip*: imports among these files.
+- *Function length*: lines from the end of the signature to the end of the body, without a docstring.
+- *Lines*: all lines of product code; *lines of code*: without blank lines, comments and docstrings.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import io
+import re
+import statistics
 import subprocess
 import sys
 import tarfile
@@ -90,3 +93,111 @@ def cycles(graph: Graph) -> list[list[str]]:
         if name not in index:
             visit(name)
     return sorted(found)
+
+
+def trips(revision: str, texts: Mapping[str, str]) -> dict[str, tuple[int, int]]:
+    """Return the number of modules and hand-overs of each trip on the map of a revision."""
+    page = _git("show", f"{revision}:docs/architecture.md")
+    graph = import_graph(texts)
+    found = {}
+    for section in re.split(r"^## ", page, flags=re.MULTILINE)[1:]:
+        title, _, body = section.partition("\n")
+        named = re.findall(rf"`((?:{'|'.join(FOLDERS)})/[\w/]+(?:\.py)?)`", body)
+        modules = {name for name in texts for place in named if place in (name, _room(name))}
+        found[title.strip()] = (len(modules), sum(len(graph[name] & modules) for name in modules))
+    return found
+
+
+def function_lengths(texts: Mapping[str, str]) -> list[int]:
+    """Return the number of lines of each function's body, without its docstring."""
+    lengths = []
+    for text in texts.values():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+                if body:
+                    lengths.append((node.end_lineno or 0) - body[0].lineno + 1)
+    return sorted(lengths)
+
+
+def code_lines(text: str) -> int:
+    """Return the number of lines with code: no blank lines, comments or docstrings."""
+    held: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            for item in node.body:
+                if (
+                    isinstance(item, ast.Expr)
+                    and isinstance(item.value, ast.Constant)
+                    and isinstance(item.value.value, str)
+                ):
+                    held |= set(range(item.lineno, (item.end_lineno or item.lineno) + 1))
+    lines = enumerate(text.splitlines(), start=1)
+    return sum(
+        bool(line.strip()) and not line.lstrip().startswith("#") and number not in held for number, line in lines
+    )
+
+
+def figures(revision: str) -> dict[str, str]:
+    """Return the rows of one column."""
+    texts = sources(revision)
+    rooms: dict[str, int] = {}
+    for name in texts:
+        if not name.endswith("__init__.py"):
+            rooms[_room(name)] = rooms.get(_room(name), 0) + 1
+    largest = max(rooms, key=lambda room: rooms[room])
+    lengths = function_lengths(texts)
+    rows = {
+        "modules": f"{sum(rooms.values())}",
+        "rooms": f"{len(rooms)}",
+        "modules of a room, mean": f"{statistics.fmean(rooms.values()):.1f}",
+        "modules of a room, most": f"{rooms[largest]} (`{largest}`)",
+        "groups of files that import each other": f"{len(cycles(import_graph(texts)))}",
+    }
+    for title, (modules, pairs) in trips(revision, texts).items():
+        rows |= {f"modules on the trip: {title}": f"{modules}", f"hand-overs on the trip: {title}": f"{pairs}"}
+    rows |= {
+        "functions": f"{len(lengths):,}",
+        "function length, median": f"{statistics.median(lengths):g}",
+        "function length, 95th percentile": f"{lengths[int(0.95 * len(lengths))]}",
+    }
+    for folder in FOLDERS:
+        own = [text for name, text in texts.items() if name.startswith(f"{folder}/")]
+        rows[f"lines of code, `{folder}`"] = f"{sum(map(code_lines, own)):,}"
+    rows["lines of code"] = f"{sum(map(code_lines, texts.values())):,}"
+    rows["lines"] = f"{sum(len(text.splitlines()) for text in texts.values()):,}"
+    return rows
+
+
+def table(revisions: list[str]) -> str:
+    """Return a Markdown table with a column for each revision."""
+    columns = {_git("rev-parse", "--short", revision).strip(): figures(revision) for revision in revisions}
+    names = list(dict.fromkeys(name for rows in columns.values() for name in rows))
+    lines = [f"| | {' | '.join(f'`{commit}`' for commit in columns)} |", "|---|" + "---:|" * len(columns)]
+    lines += [f"| {name} | {' | '.join(rows.get(name, '') for rows in columns.values())} |" for name in names]
+    return "\n".join(lines)
+
+
+def _room(name: str) -> str:
+    return name.rpartition("/")[0]
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("revisions", nargs="*", default=[BEFORE, "HEAD"])
+    parser.add_argument("--write", action="store_true", help="renew the table in docs/decisions/0014-house.md")
+    given = parser.parse_args()
+    made = table(given.revisions)
+    if not given.write:
+        print(made)
+        return
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{made}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from triton_agent.tools.errors import ProblemError
-from triton_agent.tools.graph.graph import Node, OperatorGraph, Reference, extract, kind_of
+from triton_agent.tools.graph.graph import Node, OperatorGraph, Reference, kind_of
+from triton_agent.tools.graph.recorder import extract
 
 
 class Call(nn.Module):

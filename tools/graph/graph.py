@@ -6,13 +6,13 @@ Python took during this call, and `data_dependent` is set where that path depend
 tensors except constants: those of one element are plain numbers, those of a few elements are in `contents`.
 
 Values are named `x0` (inputs), `p:weight` (parameters), `b:running_mean` (buffers), `c0` (other tensors), `n3` (the
-first output of node 3) and `n3.1` (its second output). Only `extract` needs torch.
+first output of node 3) and `n3.1` (its second output). Torch is not needed here; `recorder.py` makes graphs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +29,9 @@ from triton_agent.tools.graph.values import (
 )
 
 if TYPE_CHECKING:
-    from torch import nn
+    pass
 
-__all__ = ["Argument", "Kind", "Node", "OperatorGraph", "Reference", "TensorMeta", "extract", "kind_of"]
+__all__ = ["Argument", "Kind", "Node", "OperatorGraph", "Reference", "TensorMeta", "kind_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,16 +190,6 @@ class OperatorGraph:
 
 
 _GROUPS = ("inputs", "parameters", "buffers", "constants")
-
-
-def extract(model: nn.Module, inputs: Sequence[object], *, kwargs: Mapping[str, object] | None = None) -> OperatorGraph:
-    """Run `model(*inputs, **kwargs)` once on real tensors and return the graph of the call.
-
-    The model, the inputs and the random states are restored afterwards.
-    """
-    from triton_agent.tools.graph.recorder import record
-
-    return record(model, inputs, kwargs or {})
 
 
 def _line(node: Node) -> str:

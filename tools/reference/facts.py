@@ -14,8 +14,8 @@ import torch
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph.call import structure_of
 from triton_agent.tools.graph.floor import floor_of
-from triton_agent.tools.graph.graph import extract
 from triton_agent.tools.graph.module_attributes import numbers_of, tensors_of
+from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.reference.index_bounds import refusing_on_gpu
 from triton_agent.tools.reference.input_tensors import own_copy, with_leading

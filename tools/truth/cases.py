@@ -20,8 +20,9 @@ import torch
 
 from triton_agent.tools.answers.timed_looks import LOOKS
 from triton_agent.tools.errors import ProblemError
-from triton_agent.tools.graph.graph import OperatorGraph, extract
+from triton_agent.tools.graph.graph import OperatorGraph
 from triton_agent.tools.graph.operators import bare_name
+from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.processes.payloads import Payload, pack
 from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference.input_tensors import map_tensors, own_copy

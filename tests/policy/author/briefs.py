@@ -15,8 +15,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from triton_agent.policy.author.brief import Brief
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph.call import structure_of
-from triton_agent.tools.graph.graph import extract
 from triton_agent.tools.graph.module_attributes import numbers_of, tensors_of
+from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.problem import source as problem_source
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.reference.footprint import INTERPRETER

@@ -162,7 +162,8 @@ def _real_tokenizers() -> dict[str, Callable[[str], int]]:
         texts, trainers.BpeTrainer(vocab_size=2000, initial_alphabet=alphabet, show_progress=False)
     )
     across.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=2000, show_progress=False))
-    unigram.train_from_iterator(texts, trainers.UnigramTrainer(vocab_size=800, show_progress=False))
+    unknown = {"unk_token": "<unk>", "special_tokens": ["<unk>"]}
+    unigram.train_from_iterator(texts, trainers.UnigramTrainer(vocab_size=800, show_progress=False, **unknown))
     made = {"merges in words": words, "merges across": across, "likeliest pieces": unigram}
     return {name: (lambda text, one=one: len(one.encode(text).ids)) for name, one in made.items()}  # type: ignore[misc]
 
