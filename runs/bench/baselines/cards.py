@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from triton_agent.memory.encoding import from_plain
+from triton_agent.memory.sql.encoding import from_plain
 from triton_agent.runs.bench.rows import BaselineTime, Kind
 from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.problem.problem import ProblemSpec

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import platformdirs
 
-from triton_agent.memory.encoding import from_plain
+from triton_agent.memory.sql.encoding import from_plain
 from triton_agent.runs.bench.baselines.cards import Baselines, measure
 from triton_agent.runs.bench.problems import Task
 from triton_agent.runs.cli.devices import Chosen
