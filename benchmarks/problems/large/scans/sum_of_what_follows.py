@@ -1,4 +1,4 @@
-"""At each step the discounted-free sum of all later rewards, itself included: returns to go."""
+"""At each step the sum of all rewards from there on: returns to go, without a discount."""
 
 import torch
 import torch.nn as nn
