@@ -12,7 +12,7 @@ VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_INSTALL = $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VLLM_CONSTRAINTS) --editable . pytest '$(VLLM)'
 VLLM_STAMP := $(VLLM_VENV)/.ready
 
-.PHONY: help demo test test-slow corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store first-tapes cheats kills test-vllm wheel clean
+.PHONY: help demo test test-slow corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store first-tapes cheats kills test-vllm test-stack wheel clean
 
 help:            ## what there is
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 24
@@ -106,5 +106,15 @@ test-vllm: $(VLLM_STAMP)  ## real vLLM engines and a server over a small model; 
 	@$(VLLM_BIN)/python -m pytest -q tests/policy/test_policy_contract.py tests/policy/llm/engines \
 	  tests/policy/test_unknowing_models.py
 
+TORCH ?= torch==2.15.0
+STACK_VENV := .venv-stack
+
+test-stack:      ## demo and unit tests with another torch and its triton (several GB): make test-stack TORCH=torch==2.11.0
+	@test -x $(STACK_VENV)/bin/python || $(PYTHON) -m venv $(STACK_VENV)
+	@$(STACK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check '$(TORCH)' --editable '.[dev]'
+	@$(STACK_VENV)/bin/python -c 'import torch, triton; print("torch", torch.__version__, "triton", triton.__version__)'
+	@$(MAKE) -o $(STACK_VENV)/bin/python demo BIN=$(STACK_VENV)/bin STAMP=$(STACK_VENV)/bin/python
+	@$(STACK_VENV)/bin/python -m pytest -q -m "not slow" -n 2 --dist loadgroup tests
+
 clean:           ## remove the environment and what was built
-	rm -rf $(VENV) $(VLLM_VENV) build dist demo .mypy_cache .ruff_cache .pytest_cache src/*.egg-info
+	rm -rf $(VENV) $(VLLM_VENV) $(STACK_VENV) build dist demo .mypy_cache .ruff_cache .pytest_cache src/*.egg-info

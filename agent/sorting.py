@@ -20,7 +20,7 @@ from triton_agent.policy.answer import read_answer
 from triton_agent.policy.episode import Judge
 from triton_agent.policy.ranking import LATENCY_NOISE
 from triton_agent.tools.errors import InstrumentError
-from triton_agent.tools.evaluate.verdict import Sketch
+from triton_agent.tools.results import Sketch
 
 LOOKS_PER_VERDICT = 6
 """Variants looked at for each that is judged."""

@@ -178,9 +178,10 @@ def right_answers(judge: Any) -> Rights:
 @contextlib.contextmanager
 def judges(folder: Path) -> Iterator[Any]:
     """A judge over all problems, each with its evaluator."""
-    from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+    from triton_agent.tools.evaluate.evaluator import Evaluator
     from triton_agent.tools.problem.problem import parse_problem
     from triton_agent.tools.processes.zygotes import Nursery
+    from triton_agent.tools.settings import EvaluatorSettings
 
     settings = EvaluatorSettings(shapes="given", target=None, modes=("eval",))
     with contextlib.ExitStack() as stack:

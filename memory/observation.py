@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from triton_agent.tools.evaluate.evaluator import ProblemFacts
 from triton_agent.tools.graph.module_attributes import HeldTensor
 from triton_agent.tools.machine.hardware import CardFacts, Gpu, card_facts
 from triton_agent.tools.problem import source as problem_source
+from triton_agent.tools.problem.facts import ProblemFacts
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.results import Diagnosis, Finding, Interval, KernelResources, Status
 

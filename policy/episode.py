@@ -15,9 +15,9 @@ from triton_agent.memory.observation import BudgetLeft, Lesson, Observation, Pro
 from triton_agent.memory.records import Attempt, Completion, Grading, InstrumentFailure, Machine
 from triton_agent.policy.answer import read_answer
 from triton_agent.policy.ranking import Standing, standing
+from triton_agent.tools.candidate.identity import candidate_id
 from triton_agent.tools.errors import InstrumentError
-from triton_agent.tools.evaluate.evaluator import GRADER, candidate_id
-from triton_agent.tools.results import Environment, Evaluation, Finding, Status, Timing
+from triton_agent.tools.results import GRADER, Environment, Evaluation, Finding, Status, Timing
 
 INCUMBENTS_SHOWN = 3
 TRIED_SHOWN = 32

@@ -16,10 +16,11 @@ from tests import verdicts
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Role, Rules, Tried
 from triton_agent.memory.records import Attempt, Completion, Event, Grading, Machine, Message, Run, RunEnd, Usage
 from triton_agent.policy.episode import no_answer
-from triton_agent.tools.evaluate.evaluator import GRADER, Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.zygotes import Nursery
-from triton_agent.tools.results import Evaluation
+from triton_agent.tools.results import GRADER, Evaluation
+from triton_agent.tools.settings import EvaluatorSettings
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PROBLEM = Path(__file__).parent / "kernels" / "softmax_f32" / "problem.py"

@@ -12,8 +12,8 @@ from triton_agent.runs.bench.baselines.references import COMPILE_LIMIT_S
 from triton_agent.runs.bench.outcomes import BASELINES
 from triton_agent.runs.bench.rows import Mode
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.evaluate.evaluator import EvaluatorSettings
 from triton_agent.tools.processes.torch_switches import PRECISIONS
+from triton_agent.tools.settings import EvaluatorSettings
 
 VERIFIED, ORIGINAL = "verified", "original"
 PROTOCOLS = (VERIFIED, ORIGINAL)

@@ -18,8 +18,8 @@ from triton_agent.memory.observation import ProblemView, Rules
 from triton_agent.memory.records import Grading
 from triton_agent.runs.bundle import archive as bundle_archive
 from triton_agent.runs.bundle.writing import FILES, FORMAT, MANIFEST, SEAL, VERSION
+from triton_agent.tools.candidate.identity import candidate_id
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.evaluate.evaluator import candidate_id
 from triton_agent.tools.problem.problem import ProblemSpec
 
 

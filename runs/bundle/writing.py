@@ -21,8 +21,8 @@ from triton_agent.runs.bundle import archive as bundle_archive
 from triton_agent.runs.bundle.redaction import Redaction
 from triton_agent.runs.history import stored_problem
 from triton_agent.runs.history.records import Graded, History
+from triton_agent.tools.candidate.identity import candidate_id
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.evaluate.evaluator import candidate_id
 from triton_agent.tools.problem import source as problem_source
 from triton_agent.tools.problem.problem import ProblemSpec
 

@@ -23,13 +23,14 @@ from triton_agent.runs.evaluate import speed_page
 from triton_agent.runs.ship.artefact import forced, is_shipped
 from triton_agent.tools.compile.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, TritonAgentError, UsageError
-from triton_agent.tools.evaluate.evaluator import EvaluatorSettings, ProblemFacts
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_for
+from triton_agent.tools.problem.facts import ProblemFacts
 from triton_agent.tools.problem.input_spec import InputSet
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.processes.torch_switches import AUTOCASTS, PRECISIONS
 from triton_agent.tools.race.baseline_names import BASELINE_NAMES
 from triton_agent.tools.results import Evaluation, Status, to_json
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.versions import require_supported
 
 MODES = {"eval": ("eval",), "train": ("train",), "both": ("eval", "train")}

@@ -19,11 +19,11 @@ from triton_agent.memory.verdicts import speedup_of
 from triton_agent.runs.history.records import Graded
 from triton_agent.tools.compile.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, UsageError
-from triton_agent.tools.evaluate.evaluator import EvaluatorSettings
 from triton_agent.tools.evaluate.sets_evaluator import evaluator_for
 from triton_agent.tools.machine.hardware import visible_gpus
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.results import Evaluation, Interval, to_json
+from triton_agent.tools.settings import EvaluatorSettings
 
 SHAPES = ("family", "given")
 

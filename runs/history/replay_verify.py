@@ -37,10 +37,10 @@ from triton_agent.runs.history.records import Graded, History
 from triton_agent.runs.history.replay import ReplayRequest
 from triton_agent.runs.history.stored_problem import restored
 from triton_agent.tools.errors import InstrumentError, UsageError
-from triton_agent.tools.evaluate.evaluator import GRADER, EvaluatorSettings
 from triton_agent.tools.machine.hardware import visible_gpus
 from triton_agent.tools.problem.problem import ProblemSpec
-from triton_agent.tools.results import Evaluation
+from triton_agent.tools.results import GRADER, Evaluation
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.versions import project_version, require_supported
 
 COLOURS = {Agreement.SAME: "green", Agreement.DIFFERS: "red", Agreement.NOT_MEASURED: "magenta", Agreement.NEW: "cyan"}

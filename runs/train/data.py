@@ -22,11 +22,11 @@ from triton_agent.runs.cli.selection import Selection, select_runs
 from triton_agent.runs.cli.store_option import open_store
 from triton_agent.runs.history.stored_problem import restored
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.evaluate.evaluator import EvaluatorSettings
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_for
 from triton_agent.tools.machine.hardware import visible_gpus
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Evaluation
+from triton_agent.tools.settings import EvaluatorSettings
 
 Record = tuple[Attempt, list[Grading]]
 KEYS = ("problem", "policy", "status", "since")

@@ -17,10 +17,9 @@ from triton_agent.agent.sorting import LOOKS_PER_VERDICT, Look, fastest_first, m
 from triton_agent.memory.records import Completion
 from triton_agent.memory.store import Store
 from triton_agent.policy.answer import read_answer
+from triton_agent.tools.candidate.identity import candidate_id
 from triton_agent.tools.errors import WorkerLost
-from triton_agent.tools.evaluate.evaluator import candidate_id
-from triton_agent.tools.evaluate.verdict import Sketch
-from triton_agent.tools.results import Finding
+from triton_agent.tools.results import Finding, Sketch
 
 
 class Sketching(Table):

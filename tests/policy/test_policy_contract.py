@@ -26,9 +26,10 @@ from triton_agent.policy.llm.author import LanguageAuthor
 from triton_agent.policy.llm.engine import Engine, Question, Sampling
 from triton_agent.policy.protocol import Policy
 from triton_agent.policy.scripted import Scripted
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.settings import EvaluatorSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 PROBLEMS = (ROOT / "tests/kernels/row_sum_f32/problem.py", ROOT / "tests/kernels/softmax_f32/problem.py")

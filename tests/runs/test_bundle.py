@@ -27,8 +27,8 @@ from triton_agent.runs.bundle.redaction import Redaction
 from triton_agent.runs.bundle.writing import MANIFEST, SEAL, make_bundle
 from triton_agent.runs.cli import exit_codes
 from triton_agent.runs.history.records import Graded, History
+from triton_agent.tools.candidate.identity import candidate_id
 from triton_agent.tools.errors import NotJudgeableHere, UsageError
-from triton_agent.tools.evaluate.evaluator import candidate_id
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.zygotes import Nursery
 

@@ -18,7 +18,7 @@ from triton_agent.tools.machine import hardware
 from triton_agent.tools.race import ceilings, rates
 from triton_agent.tools.race.clock import Clock, ClockSettings, Flusher, Subject
 from triton_agent.tools.race.pairing import PairingSettings
-from triton_agent.tools.race.samples import Sample
+from triton_agent.tools.race.readings import Sample
 
 pytestmark = pytest.mark.gpu
 

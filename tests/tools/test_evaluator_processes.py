@@ -23,11 +23,12 @@ import pytest
 
 from triton_agent.tools.errors import InstrumentError, WorkerLost
 from triton_agent.tools.evaluate.checker_process import DEATHS_AT_MOST
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.evaluate.worker_pool import INTERPRETER, TRACER
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Finding, Status
+from triton_agent.tools.settings import EvaluatorSettings
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are looked up in /proc"),
@@ -90,7 +91,8 @@ DAEMONS = KERNEL.replace(
 
 DRIVER = """
 import sys
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.problem.problem import parse_problem
 
 settings = EvaluatorSettings(target=None, shapes="given", remedies=False, modes=("eval",), call_timeout_s=100.0)
@@ -287,8 +289,8 @@ def test_a_checker_that_dies_every_time_is_given_up(spec: ProblemSpec, nursery: 
             with concurrent.futures.ThreadPoolExecutor(1) as pool:
                 waiting = pool.submit(evaluator.evaluate, ENDLESS, lambda _, begun=begun: begun.set())
                 assert begun.wait(20)
-                assert evaluator._referee._child is not None
-                os.kill(evaluator._referee._child.pid, signal.SIGKILL)
+                assert evaluator._checker._child is not None
+                os.kill(evaluator._checker._child.pid, signal.SIGKILL)
                 with pytest.raises(WorkerLost):
                     waiting.result(10)
         with pytest.raises(WorkerLost, match="in a row"):

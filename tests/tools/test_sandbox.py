@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from triton_agent.tools.results import to_json
+from triton_agent.tools.processes.codec import decode, encode
 from triton_agent.tools.sandbox import cgroup, layers, sandbox
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the sandbox is made of Linux's parts")
@@ -38,7 +38,8 @@ ALL_LAYERS, NO_NAMESPACES = {(ALL_LAYERS, NO_NAMESPACES)!r}
 """
 DRIVER += """
 import importlib, json, os, select, signal, sys, time
-from triton_agent.tools.isolate import namespaces, privileges, sandbox
+from triton_agent.tools.processes.codec import decode
+from triton_agent.tools.sandbox import namespaces, privileges, sandbox
 
 settings = json.load(sys.stdin)
 if settings["machine"] != ALL_LAYERS:
@@ -56,7 +57,7 @@ def child(code, pipe):
     try:
         start = time.perf_counter()
         sandbox.close_descriptors((2, pipe))
-        layers = sandbox.enter(sandbox.confinement_from_json(settings["confinement"]))
+        layers = sandbox.enter(decode(sandbox.Confinement, settings["confinement"]))
         report |= {"layers": layers, "enter_ms": 1000 * (time.perf_counter() - start)}
         os.write(pipe, (json.dumps(report) + "\\n").encode())
         exec(compile(code, "candidate", "exec"), {"report": report, "OUTSIDE_PID": settings["outside_pid"]})
@@ -135,7 +136,7 @@ def driver_settings(
             "machine": machine,
             "imports": imports,
             "timeout_s": timeout_s,
-            "confinement": to_json(sandbox.Confinement(scratch=str(scratch), **confinement)),
+            "confinement": encode(sandbox.Confinement(scratch=str(scratch), **confinement)),
         }
     )
 
@@ -430,7 +431,7 @@ def test_a_worker_dies_with_the_zygote_that_forked_it(scratch: Path, machine: st
 
 FILTER_ALONE = """
 import os, sys, threading, signal
-from triton_agent.tools.isolate import privileges, seccomp
+from triton_agent.tools.sandbox import privileges, seccomp
 privileges.forbid_new_privileges()
 seccomp.install(seccomp.rules(signals_confined=False, ipc_private=False, truncation_confined=False, gpu=False))
 
@@ -637,6 +638,6 @@ def test_probing_leaves_the_caller_as_it_was() -> None:
 
 def test_a_confinement_survives_the_wire(scratch: Path) -> None:
     confinement = sandbox.Confinement(scratch=str(scratch), read_only=("/opt",), limits=sandbox.Limits(cpu_s=5))
-    assert sandbox.confinement_from_json(json.loads(json.dumps(to_json(confinement)))) == confinement
+    assert decode(sandbox.Confinement, json.loads(json.dumps(encode(confinement)))) == confinement
     with pytest.raises(ValueError, match="absolute"):
         sandbox.Confinement(scratch="relative")

@@ -18,6 +18,7 @@ from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.executor.memory import poisoned
 from triton_agent.tools.graph.extents import Part, distinct, touched
 from triton_agent.tools.graph.values import TensorMeta
+from triton_agent.tools.processes.protocol import Called, SeenLaunch, State
 from triton_agent.tools.processes.tensors import (
     DTYPES,
     Malformed,
@@ -65,23 +66,23 @@ class Answer:
     """The same of parameters and buffers."""
 
 
-def read_answer(tree: Any, reply: dict[str, Any], blobs: list[torch.Tensor], device: str = "cpu") -> Answer:
+def read_answer(tree: Any, reply: Called, blobs: list[torch.Tensor], device: str = "cpu") -> Answer:
     """Read outputs and changed inputs from the executor's reply."""
+    outputs, inputs = reply.outputs, reply.inputs
     try:
-        described, inputs, numbers = list(reply["tensors"]), list(reply["inputs"]), list(reply["changed"])
-        if len(blobs) != len(described) + len(inputs):
-            raise Malformed(f"{len(blobs)} rows of bytes for {len(described)} outputs and {len(inputs)} inputs")
-        tensors = [near(unpack(item, blob), device) for item, blob in zip(described, blobs)]
-        after = [near(unpack(item, blob), device) for item, blob in zip(inputs, blobs[len(described) :])]
-    except (Malformed, KeyError, TypeError, ValueError) as error:
+        if len(blobs) != len(outputs) + len(inputs):
+            raise Malformed(f"{len(blobs)} rows of bytes for {len(outputs)} outputs and {len(inputs)} inputs")
+        tensors = [near(unpack(item, blob), device) for item, blob in zip(outputs, blobs)]
+        after = [near(unpack(item, blob), device) for item, blob in zip(inputs, blobs[len(outputs) :])]
+    except Malformed as error:
         raise Failed(Finding.TAMPERED, f"the executor's answer contradicts itself ({error})") from error
     return Answer(
         tree=tree,
         tensors=tuple(tensors),
         data=tuple(blobs[: len(tensors)]),
-        changed={int(number): tensor for number, tensor in zip(numbers, after)},
-        stored=frozenset(reply.get("stored", ())),
-        stored_state=frozenset(reply.get("stored_state", ())),
+        changed=dict(zip(reply.changed, after)),
+        stored=frozenset(reply.stored),
+        stored_state=frozenset(reply.stored_state),
     )
 
 
@@ -166,17 +167,15 @@ def _unwritten(case: Case, name: str, got: torch.Tensor, yard: Yardstick) -> Fai
     )
 
 
-def check_races(case: Case, launches: list[dict[str, Any]]) -> None:
+def check_races(case: Case, launches: Sequence[SeenLaunch]) -> None:
     """Programs of a launch run in any order on a GPU; where they disagree, so will the answers."""
     for launch in launches:
         for names, what in (
-            (launch["contested"], "store different values in one element of"),
-            (launch["read_beside_stores"], "read what others of the same launch store in"),
+            (launch.contested, "store different values in one element of"),
+            (launch.read_beside_stores, "read what others of the same launch store in"),
         ):
             if names:
-                raise Failed(
-                    Finding.RACE, f"case {case.name}: programs of {launch['kernel']} {what} {', '.join(names)}"
-                )
+                raise Failed(Finding.RACE, f"case {case.name}: programs of {launch.kernel} {what} {', '.join(names)}")
 
 
 def check_inputs(case: Case, answer: Answer) -> None:
@@ -284,13 +283,13 @@ def _same_row(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(*rows)
 
 
-def check_state(case: Case, reply: dict[str, Any], blobs: list[torch.Tensor], device: str = "cpu") -> None:
+def check_state(case: Case, reply: State, blobs: list[torch.Tensor], device: str = "cpu") -> None:
     """Require buffers to be changed as the reference changes them, and nothing else to be changed."""
     expectation = case.expectation
     try:
-        described = zip(reply["state"].items(), blobs)
-        state = {str(name): near(unpack(item, blob), device) for (name, item), blob in described}
-    except (Malformed, AttributeError, TypeError, ValueError) as error:
+        described = zip(reply.tensors.items(), blobs)
+        state = {name: near(unpack(item, blob), device) for (name, item), blob in described}
+    except Malformed as error:
         raise Failed(Finding.TAMPERED, f"the worker's answer contradicts itself ({error})") from error
     changed = {output.name.removeprefix("buffer "): output for output in expectation.state_after}
     for name, before in expectation.state_before.items():

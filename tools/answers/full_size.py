@@ -36,6 +36,7 @@ from triton_agent.tools.reference.input_tensors import leading_size, map_tensors
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.reference.tensor_cores import as_the_user_runs_it
 from triton_agent.tools.results import Finding
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.distributions import AS_GIVEN, randomise
 from triton_agent.tools.truth.expectation import (
     Expectation,
@@ -45,7 +46,7 @@ from triton_agent.tools.truth.expectation import (
     state_of,
     tensors_of,
 )
-from triton_agent.tools.truth.plan import SHUFFLED, Case, PlanSettings, Trial, secret_seed
+from triton_agent.tools.truth.plan import SHUFFLED, Case, Trial, secret_seed
 from triton_agent.tools.truth.yardstick import Yardstick
 
 LARGE_ELEMENTS = 1 << 28
@@ -140,7 +141,7 @@ def _pieces(
         yield at, mine, theirs
 
 
-def is_large(reference: Reference, settings: PlanSettings) -> bool:
+def is_large(reference: Reference, settings: EvaluatorSettings) -> bool:
     """Return whether the problem's tensors are gigabytes; told by a run on the device, which is stopped if they are."""
     if settings.device != "cuda" or not reference.has_reference:
         return False
@@ -166,7 +167,7 @@ def fits(reduced: Trial) -> bool:
 
 
 def make_full_trial(
-    reference: Reference, name: str, settings: PlanSettings, reduced: Trial, *, looks: int
+    reference: Reference, name: str, settings: EvaluatorSettings, reduced: Trial, *, looks: int
 ) -> tuple[Trial, torch.nn.Module]:
     """Return a trial of one case at full size, with so many fresh ones for the clock, and the reference's module."""
     build_seed = secret_seed()
@@ -200,7 +201,9 @@ def make_full_trial(
     )
 
 
-def _expect(reference: Reference, model: torch.nn.Module, settings: PlanSettings, reduced: Expectation) -> Expectation:
+def _expect(
+    reference: Reference, model: torch.nn.Module, settings: EvaluatorSettings, reduced: Expectation
+) -> Expectation:
     """Draw inputs, run the reference on them once, keep its answer on the host."""
     device = settings.device
     drawn = reference.make_inputs_on(device, secret_seed())
@@ -274,7 +277,7 @@ def _slices(
     model: torch.nn.Module,
     inputs: list[Any],
     outputs: list[torch.Tensor],
-    settings: PlanSettings,
+    settings: EvaluatorSettings,
 ) -> list[tuple[int, int, Expectation]]:
     """Slices with their expectations; none where the reference does not work slice by slice.
 

@@ -19,13 +19,15 @@ from triton_agent.tools.answers import checks
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.processes.protocol import State
 from triton_agent.tools.processes.tensors import describe, flatten, nested_tensors, row
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.sizes import Variant
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.cases import make_trial
 from triton_agent.tools.truth.distributions import AS_GIVEN, DISTRIBUTIONS, draw, randomise
 from triton_agent.tools.truth.expectation import OriginalFailed, state_of
-from triton_agent.tools.truth.plan import ONE_CHANGED, Case, PlanSettings, Trial, secret_seed
+from triton_agent.tools.truth.plan import ONE_CHANGED, Case, Trial, secret_seed
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +108,7 @@ def _asked(trial: Trial) -> list[Case]:
     return [case for case in trial.cases if case.distribution in (*DISTRIBUTIONS, ONE_CHANGED)]
 
 
-def convene(spec: ProblemSpec, variants: list[Variant], settings: PlanSettings) -> Court:
+def convene(spec: ProblemSpec, variants: list[Variant], settings: EvaluatorSettings) -> Court:
     """The cases of these variants; raises `ProblemError` where the reference cannot serve at its own sizes."""
     benches: list[Bench] = []
     notes: list[str] = []
@@ -140,7 +142,7 @@ def refusal(case: Case, run: Run) -> Failed | None:
         checks.check_form(case, answer)
         failure = checks.measure(case, answer)[1]
         checks.check_inputs(case, answer)
-        checks.check_state(case, {"state": state}, [row(tensor) for tensor in run.state_after.values()])
+        checks.check_state(case, State(tensors=state), [row(tensor) for tensor in run.state_after.values()])
     except Failed as failed:
         return failed
     return failure

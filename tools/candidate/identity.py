@@ -20,13 +20,18 @@ _NAMED: tuple[tuple[tuple[type[ast.AST], ...], str], ...] = (
 """Nodes that hold a name of the file, and where."""
 
 
+def candidate_id(source: str) -> str:
+    """Return a candidate's identity: the hash of its text."""
+    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 @functools.lru_cache(maxsize=4096)
 def structure_of(source: str) -> str:
     """Return a digest of the file's structure; of the text itself if it cannot be parsed."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
+        return candidate_id(source)
     _drop_docstrings(tree)
     _Renamer(_bound_names(tree)).visit(tree)
     return hashlib.sha256(ast.dump(tree).encode("utf-8", "surrogatepass")).hexdigest()

@@ -23,7 +23,6 @@ import dataclasses
 import time
 import traceback
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from triton_agent.tools.answers import checks
 from triton_agent.tools.answers.authorship import (
@@ -51,6 +50,7 @@ from triton_agent.tools.checker.questions import call, judge, launch_counts, rig
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.checker.shipped_file import check_file
 from triton_agent.tools.machine.lease import Mode
+from triton_agent.tools.processes.protocol import Called, GetState, State
 from triton_agent.tools.results import Finding, StageTime
 from triton_agent.tools.tape.tape import encode
 from triton_agent.tools.truth.layouts import LAYOUTS
@@ -119,7 +119,7 @@ def _prove(job: Job, index: int) -> None:
     case = trial.cases[0]
     answer, reply = call(job, trial, case)
     judge(job, trial, case, answer)
-    job.launches = launch_counts(reply["launches"])
+    job.launches = launch_counts(reply.launches)
     work = work_of(job.programs.of(trial, case).tape)
     job.torch_operators = [*work.heavy, *work.light]
     _check_authorship(job, index, case, reply)
@@ -205,17 +205,19 @@ def _run_trial(job: Job, index: int) -> None:
         job.gpu.pause()
         answer, reply = call(job, trial, case)
         judge(job, trial, case, answer)
-        checks.check_races(case, reply["launches"])
+        checks.check_races(case, reply.launches)
         # at other sizes an honest file may step aside, and inputs that lie otherwise it may have copied
         if index == job.plan.main and case.distribution not in LAYOUTS:
             _check_authorship(job, index, case, reply)
         program = job.programs.of(trial, case)
         if case.expectation.state_after or case is trial.cases[0] or program.writes_state:
-            state, blobs = job.runner.ask("state", name=program.name, expected_bytes=case.expectation.state_bytes)
+            state, blobs = job.runner.ask(
+                GetState(name=program.name), State, expected_bytes=case.expectation.state_bytes
+            )
             checks.check_state(case, state, blobs, job.settings.device)
 
 
-def _check_authorship(job: Job, trial: int, case: Case, reply: dict[str, Any]) -> None:
+def _check_authorship(job: Job, trial: int, case: Case, reply: Called) -> None:
     """Check that kernels were launched in this call, and that torch did not do their work."""
     empty = case.verify is None and all(output.yard.original.numel() == 0 for output in case.expectation.outputs)
     allowed = job.settings.allow_library
@@ -226,11 +228,11 @@ def _check_authorship(job: Job, trial: int, case: Case, reply: dict[str, Any]) -
     work = work_of(tape, with_prologue=job.plan.work[trial].without_inputs)
     check_library(work, job.plan.work[trial], allow_library=allowed)
     if not empty:
-        counted = [(launch["bytes_loaded"], launch["bytes_stored"]) for launch in reply["launches"]]
-        known = all(None not in pair for pair in counted)
-        moved = sum(map(sum, counted)) if known else bytes_of_arguments(tape)
+        counted = [count for launch in reply.launches for count in (launch.bytes_loaded, launch.bytes_stored)]
+        known = [count for count in counted if count is not None]
+        moved = sum(known) if len(known) == len(counted) else bytes_of_arguments(tape)
         check_bytes(work, moved, job.plan.work[trial], allow_library=allowed)
-    checks.check_races(case, reply["launches"])
+    checks.check_races(case, reply.launches)
 
 
 def _right_when_silenced(job: Job, trial: Trial) -> list[str]:

@@ -16,6 +16,7 @@ from triton_agent.tools.answers.spot_checks import Spots
 from triton_agent.tools.errors import NotJudgeableHere, ProblemError
 from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.processes.payloads import Payload, pack
+from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference.facts import (
     NOT_ALONE,
     NOTHING,
@@ -30,13 +31,16 @@ from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.scaling import scaled_down
 from triton_agent.tools.reference.sizes import AS_GIVEN, Variant
 from triton_agent.tools.reference.variants import family
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.cases import make_trial, make_verifier_trial
 from triton_agent.tools.truth.expectation import OriginalFailed
-from triton_agent.tools.truth.plan import Plan, PlanSettings, Trial, secret_seed
+from triton_agent.tools.truth.plan import Plan, Trial, secret_seed
 
 AtGpu = Callable[[], contextlib.AbstractContextManager[None]]
 TIMING_SETS = 3
 """Sets of inputs that timed calls rotate through: with one, what the last call left in memory could look like speed."""
+LARGE_SET_BYTES = 1 << 30
+"""Of sets larger than this there is one: no cache keeps so much from one call to the next."""
 LOOKS_AT_FULL_SIZE = 1
 
 _Made = tuple[Trial, torch.nn.Module | None, Reference]
@@ -45,7 +49,7 @@ _Made = tuple[Trial, torch.nn.Module | None, Reference]
 
 def prepare_plan(
     spec: ProblemSpec,
-    settings: PlanSettings,
+    settings: EvaluatorSettings,
     at_gpu: AtGpu = contextlib.nullcontext,
 ) -> Plan:
     """Make everything that a checker needs to judge candidates for this problem on this machine.
@@ -92,10 +96,10 @@ def prepare_plan(
     facts = {
         "name": spec.name,
         "digest": spec.digest,
-        "variants": [trial.variant for trial in trials],
+        "variants": tuple(trial.variant for trial in trials),
         "cases": sum(len(trial.cases) for trial in trials),
         "scaled": scaled,
-        "notes": list(dict.fromkeys(notes)),
+        "notes": tuple(dict.fromkeys(notes)),
         **known,
     }
     return Plan(
@@ -108,15 +112,21 @@ def prepare_plan(
     )
 
 
-def _timing_sets(spec: ProblemSpec, settings: PlanSettings) -> tuple[Payload, ...]:
+def _timing_sets(spec: ProblemSpec, settings: EvaluatorSettings) -> tuple[Payload, ...]:
     """Draw the inputs as given a few times, where anything is timed: against a reference, on a GPU."""
     if settings.device != "cuda" or spec.kind is ProblemKind.VERIFIER:
         return ()
     reference = load(spec)
-    return tuple(pack(reference.make_inputs_on(settings.device, secret_seed())) for _ in range(TIMING_SETS))
+    sets: list[Payload] = []
+    set_bytes = 0
+    while not sets or (len(sets) < TIMING_SETS and set_bytes <= LARGE_SET_BYTES):
+        inputs = reference.make_inputs_on(settings.device, secret_seed())
+        set_bytes = sum(tensor.nbytes for tensor in nested_tensors(inputs))
+        sets.append(pack(inputs))
+    return tuple(sets)
 
 
-def _main(spec: ProblemSpec, settings: PlanSettings) -> tuple[Variant, str]:
+def _main(spec: ProblemSpec, settings: EvaluatorSettings) -> tuple[Variant, str]:
     """Return the main variant, scaled down for the interpreter without a GPU, and a sentence on what was changed."""
     if spec.kind is ProblemKind.VERIFIER or settings.device == "cuda":
         return AS_GIVEN, ""
@@ -134,13 +144,13 @@ def _main(spec: ProblemSpec, settings: PlanSettings) -> tuple[Variant, str]:
 
 
 def _main_first(
-    spec: ProblemSpec, settings: PlanSettings, main: Variant, reduced: Variant | None, at_gpu: AtGpu
+    spec: ProblemSpec, settings: EvaluatorSettings, main: Variant, reduced: Variant | None, at_gpu: AtGpu
 ) -> Iterator[Variant]:
     """Yield the reduced variant if there is one, the main variant, then its family, which is looked for only then."""
     if reduced is not None:
         yield reduced
     yield main
-    if spec.kind is ProblemKind.VERIFIER or not settings.family:
+    if spec.kind is ProblemKind.VERIFIER or settings.shapes != "family":
         return
     limits = FULL_SIZE if settings.device == "cuda" else INTERPRETER
     with at_gpu():
@@ -148,7 +158,7 @@ def _main_first(
     yield from (variant for variant in found[1:] if variant != reduced)
 
 
-def _reduced(spec: ProblemSpec, settings: PlanSettings) -> Variant | None:
+def _reduced(spec: ProblemSpec, settings: EvaluatorSettings) -> Variant | None:
     """Return smaller sizes for most of the checks where the problem's own tensors are gigabytes and can be reduced."""
     if spec.kind is ProblemKind.VERIFIER or not is_large(load(spec), settings):
         return None

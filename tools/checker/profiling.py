@@ -12,7 +12,6 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -22,6 +21,7 @@ from triton_agent.tools.graph.graph import extract
 from triton_agent.tools.kernel_profile import (
     Multiprocessor,
     Profile,
+    ProfileRow,
     Roofline,
     kernel_times,
     occupancy,
@@ -93,7 +93,7 @@ def units(flops: Sequence[UnitFlops], rates: Mapping[str, float], conditions: Co
 
 
 def condensed(
-    rows: Sequence[Mapping[str, Any]], calls: int, launches: Sequence[KernelLaunch], needs: Sequence[KernelResources]
+    rows: Sequence[ProfileRow], calls: int, launches: Sequence[KernelLaunch], needs: Sequence[KernelResources]
 ) -> Profile:
     """Condense the rows of the executor's profiler, and add the occupancy that its kernels can reach."""
     has = Multiprocessor()

@@ -77,7 +77,7 @@ def _as_given(job: Job, spec: ProblemSpec, trial: Trial) -> dict[str, Any]:
     for train in dict.fromkeys(case.train for case in trial.cases):
         form = TracedForm(call=given, constructor=constructor, shapes=shapes, train=train)
         _, _, reply = job.programs.traced(form, [pack(constructor), pack(given)], seed=trial.build_seed)
-        forms.append(_form(reply["tape"], reply["kernels"], given, train, {}))
+        forms.append(_form(reply.tape, reply.kernels, given, train, {}))
     return _module(state, frozenset(buffers), constructor, parameters, forms)
 
 
@@ -89,7 +89,7 @@ def _chosen(job: Job, trial: Trial, program: Program, case: Case) -> dict[str, i
     job.runner.await_ready()
     with job.gpu(Mode.EXCLUSIVE):
         _, reply = call(job, trial, case)
-    return {str(number): int(choice) for number, choice in reply["chosen"].items()}
+    return {str(number): choice for number, choice in reply.chosen.items()}
 
 
 def _form(tape: Any, kernels: Any, given: Outline, train: bool, chosen: dict[str, int]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 `install()` replaces, in this process and for good, what the stock interpreter does with a kernel: arithmetic
 (`arithmetic.py`, `dot.py`, `reduction.py`), memory (`memory.py`, `bounds.py`), the meaning of the source
-(`kernel_source.py`), arguments and grids (`launching.py`), `libdevice` and the driver. It works on Triton 3.6 and 3.7;
+(`kernel_source.py`), arguments and grids (`launching.py`), `libdevice` and the driver. It works on Triton 3.6 to 3.9;
 the stock loops of 3.6 over a dynamic `range` fail with numpy 2.4.
 
 Programs run one after another in the order of the grid. With an `order_seed` they run in random order and interleaved

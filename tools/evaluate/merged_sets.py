@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.evaluate.verdict import Sketch
 from triton_agent.tools.problem.input_spec import InputSet
-from triton_agent.tools.results import Determinism, Diagnosis, Evaluation, Interval, StageTime, Timing
+from triton_agent.tools.results import Determinism, Diagnosis, Evaluation, Interval, Sketch, StageTime, Timing
 
 if TYPE_CHECKING:
-    from triton_agent.tools.evaluate.evaluator import ProblemFacts
+    from triton_agent.tools.problem.facts import ProblemFacts
 
 MEAN = "weighted geometric mean over the sets of inputs"
 Item = TypeVar("Item")

@@ -20,12 +20,13 @@ from typing import Any, Self
 
 from triton_agent.tools.errors import InstrumentError, ProblemError
 from triton_agent.tools.evaluate import merged_sets
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings, Tapes
-from triton_agent.tools.evaluate.verdict import Sketch
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.input_spec import InputSet
 from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.processes.protocol import Tapes
 from triton_agent.tools.processes.zygotes import Nursery, own_nursery
-from triton_agent.tools.results import Evaluation, Status
+from triton_agent.tools.results import Evaluation, Sketch, Status
+from triton_agent.tools.settings import EvaluatorSettings
 
 READY_AT_ONCE = 4
 """References that run at the same time without a GPU. On a GPU each runs alone."""

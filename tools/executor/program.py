@@ -19,7 +19,9 @@ import torch
 
 from triton_agent.tools.executor.kernels import Described
 from triton_agent.tools.executor.memory import Block, Fresh, make_block
+from triton_agent.tools.processes.protocol import SeenLaunch
 from triton_agent.tools.processes.tensors import DTYPES
+from triton_agent.tools.results import KernelResources
 from triton_agent.tools.tape.slicing import operator_of
 from triton_agent.tools.tape.tape import (
     Address,
@@ -65,13 +67,16 @@ class Launcher(Protocol):
     def reveal(self, block: Block) -> None:
         """A kernel may reach this memory by its address alone."""
 
-    def launches(self) -> list[dict[str, Any]]:
+    def launches(self) -> tuple[SeenLaunch, ...]:
         """Return the launches since `begin`."""
+
+    def written(self) -> list[tuple[int, int]]:
+        """Return the ranges of addresses that these launches stored into, as far as that is known."""
 
     def is_unsupported(self) -> bool:
         """Return True if something was launched that cannot run here."""
 
-    def resources(self) -> list[dict[str, Any]]:
+    def resources(self) -> tuple[KernelResources, ...]:
         """Return what each kernel launched since `begin` needs."""
 
 

@@ -10,11 +10,12 @@ import ast
 import enum
 import functools
 import inspect
+import itertools
 from types import ModuleType
 from typing import Any
 
 import triton.language as tl
-from triton.runtime.jit import ConstexprFunction, JITFunction, get_jit_fn_file_line
+from triton.runtime.jit import ConstexprFunction, JITFunction
 
 from triton_agent.tools.kernels.kernel import (
     Constexpr,
@@ -54,7 +55,7 @@ class Capture:
         """
         if id(function) in self._identities:
             return self._identities[id(function)][1]
-        name, line = function.__name__, get_jit_fn_file_line(function)[1]
+        name, line = function.__name__, _line_of_def(function)
         if any(other is function for other in self._in_progress):
             raise NotKernelLanguage(name, line, "the function calls itself, directly or through others")
         self._in_progress.append(function)
@@ -184,6 +185,12 @@ def _annotation(parameter: Any) -> str:
     if annotation.removeprefix("*k").removeprefix("*") in parameter_types():
         return annotation
     return "const" if parameter.is_const else ""
+
+
+def _line_of_def(function: Any) -> int:
+    """Return the line of `def` in its file, below the decorators. Triton's own function for this moved in 3.8."""
+    before = itertools.takewhile(lambda line: not line.strip().startswith("def "), function.raw_src)
+    return int(function.starting_line_number) + len(list(before))
 
 
 def _scope(function: Any) -> dict[str, Any]:

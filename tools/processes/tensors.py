@@ -7,11 +7,14 @@ plain classes, tensors by those of torch's, whatever a subclass or one object al
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+
+from triton_agent.tools.processes.protocol import SentTensor
 
 DTYPES: dict[str, torch.dtype] = {
     name: getattr(torch, name)
@@ -42,14 +45,9 @@ def own_view(tensor: torch.Tensor) -> torch.Tensor:
     return torch.Tensor.detach(tensor)
 
 
-def describe(tensor: torch.Tensor) -> dict[str, Any]:
-    """Shape, dtype, strides and device as plain data."""
-    return {
-        "shape": list(tensor.shape),
-        "dtype": NAMES.get(tensor.dtype, str(tensor.dtype)),
-        "strides": list(torch.Tensor.stride(tensor)),
-        "device": tensor.device.type,
-    }
+def describe(tensor: torch.Tensor) -> SentTensor:
+    """Return what the bytes of a tensor mean, as a message says it."""
+    return SentTensor(dtype=NAMES.get(tensor.dtype, str(tensor.dtype)), shape=tuple(tensor.shape))
 
 
 def is_expanded(shape: Sequence[int], strides: Sequence[int]) -> bool:
@@ -65,23 +63,20 @@ def row(tensor: torch.Tensor) -> torch.Tensor:
     return flat.view(torch.uint8) if flat.numel() else torch.empty(0, dtype=torch.uint8, device=flat.device)
 
 
-def unpack(description: dict[str, Any], data: torch.Tensor) -> torch.Tensor:
-    """A tensor from description and a row of bytes; a view of these."""
-    try:
-        dtype = DTYPES[description["dtype"]]
-        shape = [int(size) for size in description["shape"]]
-    except (KeyError, TypeError, ValueError) as error:
-        raise Malformed(f"not a tensor description: {error}") from error
-    count = 1
-    for size in shape:
-        if size < 0:
-            raise Malformed("a negative size")
-        count *= size
+def unpack(description: SentTensor, data: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of this description: a view of the row of bytes. Raise Malformed where they contradict."""
+    dtype, shape = DTYPES.get(description.dtype), list(description.shape)
+    if dtype is None:
+        raise Malformed(f"no dtype of a tensor: {description.dtype[:80]}")
+    if any(size < 0 for size in shape):
+        raise Malformed("a negative size")
+    count = math.prod(shape)
     if count * dtype.itemsize != data.numel():
-        raise Malformed(f"{data.numel()} bytes cannot be {description['dtype']}{shape}")
-    if count == 0:
-        return torch.empty(shape, dtype=dtype)
-    return data.view(dtype).reshape(shape)
+        raise Malformed(f"{data.numel()} bytes cannot be {description.dtype}{shape}")
+    try:
+        return data.view(dtype).reshape(shape) if count else torch.empty(shape, dtype=dtype)
+    except (RuntimeError, TypeError) as error:  # sizes beyond any that memory has
+        raise Malformed(f"not a shape: {shape}") from error
 
 
 def flatten(value: Any, on_tensor: Callable[[torch.Tensor], Any], kinds: tuple[type, ...] = ()) -> Any:

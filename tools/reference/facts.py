@@ -6,7 +6,6 @@ They are for authors and for memory. Nothing here decides about a candidate.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -82,10 +81,10 @@ def facts_of(calls: Sequence[ReferenceCall], *, smallest: int) -> dict[str, Any]
     return {
         "fingerprint": main.fingerprint(),
         "signature": main.signature(),
-        "graphs": [call.graph.to_json() for call in calls],
-        "train_graphs": [graph.to_json() for graph in trained] if calls[0].differs_in_training else [],
-        "numbers": [numbers_of(call.original) for call in calls],
-        "tensors": [dataclasses.asdict(held) for held in tensors_of(calls[0].original)],
+        "graphs": tuple(call.graph.to_json() for call in calls),
+        "train_graphs": tuple(graph.to_json() for graph in trained) if calls[0].differs_in_training else (),
+        "numbers": tuple(numbers_of(call.original) for call in calls),
+        "tensors": tensors_of(calls[0].original),
         "input_structure": structure_of(calls[0].inputs),
         "floor_bytes": floor.bytes_moved,
         "floor_flops": floor.flops,
@@ -97,10 +96,10 @@ def facts_of(calls: Sequence[ReferenceCall], *, smallest: int) -> dict[str, Any]
 NOTHING: dict[str, Any] = {
     "fingerprint": "",
     "signature": "",
-    "graphs": [],
-    "train_graphs": [],
-    "numbers": [],
-    "tensors": [],
+    "graphs": (),
+    "train_graphs": (),
+    "numbers": (),
+    "tensors": (),
     "input_structure": "",
     "floor_bytes": 0,
     "floor_flops": 0,

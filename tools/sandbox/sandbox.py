@@ -17,8 +17,7 @@ import glob
 import os
 import resource
 import tempfile
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from triton_agent.tools.sandbox import inheritance, landlock, layers, namespaces, privileges, reach, seccomp, syscalls
 from triton_agent.tools.sandbox.inheritance import close_descriptors, scrubbed_environment
@@ -31,7 +30,6 @@ __all__ = [
     "Layer",
     "Limits",
     "close_descriptors",
-    "confinement_from_json",
     "enter",
     "library_paths",
     "prepare",
@@ -85,13 +83,6 @@ class Confinement:
             raise ValueError(f"the scratch folder must be an absolute path, not {self.scratch!r}")
         if os.path.realpath(self.scratch).startswith(f"{reach.SHARED_MEMORY}/"):
             raise ValueError(f"the scratch folder must not lie in {reach.SHARED_MEMORY}, which a candidate gets anew")
-
-
-def confinement_from_json(plain: Mapping[str, Any]) -> Confinement:
-    """The inverse of `results.to_json` for a confinement."""
-    limits = Limits(**plain["limits"])
-    folders = {name: tuple(plain[name]) for name in ("read_only", "writable")}
-    return Confinement(**{**plain, **folders, "limits": limits})
 
 
 def prepare() -> None:

@@ -63,6 +63,7 @@ class FakeGpu(TorchFunctionMode):
             *((torch.cuda.nvtx, f"range_{name}", _nothing) for name in ("push", "pop", "start", "end")),
             (torch.cuda.nvtx, "mark", _nothing),
             (torch.version, "cuda", torch.version.cuda or "12.8"),
+            (torch.backends.cudnn, "is_acceptable", lambda tensor: False),  # recurrent layers would pack their weights
             (torch, "Generator", FakeGenerator),
             (torch, "compile", _uncompiled),
             *((torch.jit, name, _uncompiled) for name in ("script", "script_if_tracing", "trace", "freeze")),

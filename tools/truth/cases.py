@@ -27,6 +27,7 @@ from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference.input_tensors import map_tensors, own_copy
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.reference.reference_runs import OriginalRuns
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.directed import (
     DIRECTED,
     HUGE,
@@ -66,7 +67,6 @@ from triton_agent.tools.truth.plan import (
     ONE_CHANGED,
     SHUFFLED,
     Case,
-    PlanSettings,
     Trial,
     Verify,
     secret_seed,
@@ -95,7 +95,7 @@ CALLS_BEFORE = 2
 
 
 def make_trial(
-    reference: Reference, name: str, settings: PlanSettings, notes: list[str], *, main: bool
+    reference: Reference, name: str, settings: EvaluatorSettings, notes: list[str], *, main: bool
 ) -> tuple[Trial, torch.nn.Module]:
     """Return the cases of one variant, and the reference."""
     build_seed = secret_seed()
@@ -115,7 +115,9 @@ def make_trial(
     return trial, models[0].train(cases[0].train)
 
 
-def _versions(reference: Reference, build_seed: int, settings: PlanSettings, *, main: bool) -> list[torch.nn.Module]:
+def _versions(
+    reference: Reference, build_seed: int, settings: EvaluatorSettings, *, main: bool
+) -> list[torch.nn.Module]:
     """The reference with parameters drawn, drawn anew, with one element of each changed, and with one changed."""
     seeds = [(build_seed, secret_seed())]
     models = [reference.make_model(build_seed)]
@@ -210,7 +212,7 @@ class _CaseMaker:
         reference: Reference,
         variant: str,
         models: list[torch.nn.Module],
-        settings: PlanSettings,
+        settings: EvaluatorSettings,
         notes: list[str],
     ) -> None:
         self.reference = reference

@@ -35,6 +35,8 @@ ROWS = 4
 """Rows that are filled with one number each, for conditions on a whole row."""
 RELATED = 8
 """Equal elements of two inputs, and as many opposite ones."""
+SAMPLED_FOR_ROWS = 64
+"""Elements among which the largest and the least are looked for: both signs are there, if the inputs have both."""
 CONSTANT_VALUES = 64
 """Elements at the start of each constant that are read."""
 MATHEMATICS: Mapping[str, Callable[[float], float]] = {
@@ -248,19 +250,25 @@ def plant(
 
 
 def _plant_rows(tensor: torch.Tensor, free: torch.Tensor, filled: list[float], generator: torch.Generator) -> None:
-    """One of its own elements, and these numbers, fill a row each; two rows are put in order, two equal others."""
-    if tensor.dim() < 2 or tensor.shape[0] < 2 * (len(filled) + 3):
+    """Fill rows with the largest and least of some elements and with these numbers; order two, repeat two others.
+
+    Both ends are taken, since operators such as ReLU show nothing of a row of one sign.
+    """
+    room = tensor.shape[0] // 2 - len(filled) - 2 if tensor.dim() > 1 else 0
+    if room < 1:
         return
+    some = tensor.reshape(-1)[:SAMPLED_FOR_ROWS]
+    filled = [float(some.max()), float(some.min())][:room] + filled
     tensor[1].copy_(tensor[0])
     tensor[-1].copy_(tensor[-2])
     inner = torch.randperm(tensor.shape[0] - 4, generator=generator) + 2  # not those that were made equal
-    chosen = inner[: len(filled) + 3].tolist()
+    chosen = inner[: len(filled) + 2].tolist()
     lines = [tensor[(row, *(0 for _ in tensor.shape[1:-1]))] for row in chosen]
     if len(lines) < 3:
         return
     lines[0].copy_(lines[0].sort().values)
     lines[1].copy_(lines[1].sort(descending=True).values)
-    for line, value in zip(lines[2:], [float(lines[2][0]), *filled]):
+    for line, value in zip(lines[2:], filled):
         line.fill_(value)
     free.view(tensor.shape[0], -1)[[0, 1, *chosen, -2, -1]] = False
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from triton_agent.tools.answers.authorship import OriginalWork
 from triton_agent.tools.processes.payloads import Payload
-from triton_agent.tools.processes.torch_switches import DEFAULT, Conditions
 from triton_agent.tools.truth.distributions import DISTRIBUTIONS
 from triton_agent.tools.truth.expectation import Expectation
 from triton_agent.tools.truth.named_numbers import Numbers
@@ -97,21 +96,6 @@ def as_given(plan: Plan) -> Plan:
     """Return the plan with the main trial alone."""
     main = plan.main
     return dataclasses.replace(plan, trials=(plan.trials[main],), main=0, work=(plan.work[main],))
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class PlanSettings:
-    """What a plan holds beyond the inputs as given."""
-
-    modes: tuple[str, ...] = ("eval", "train")
-    """Modes that are checked if they differ; a drop-in replacement must serve both."""
-    remedies: bool = True
-    """Other distributions and randomised parameters; off in an audit of the problem as given."""
-    family: bool = True
-    """Variants at other sizes."""
-    device: str = "cpu"
-    """Device that the reference runs on: `cpu` or `cuda`."""
-    conditions: Conditions = DEFAULT
 
 
 def secret_seed() -> int:

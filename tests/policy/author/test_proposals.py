@@ -14,9 +14,10 @@ from triton_agent.policy.author.brief import Brief
 from triton_agent.policy.author.decisions import Feedback, neighbours
 from triton_agent.policy.author.plan.choice import Choice
 from triton_agent.policy.author.writer import BY_CHOICE, NO_KERNEL, write
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.settings import EvaluatorSettings
 
 TWO_KERNELS = """
 ROWS, WIDTH = 6, 40

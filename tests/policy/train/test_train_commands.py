@@ -33,7 +33,7 @@ def test_a_missing_extra_is_told_with_what_to_install(monkeypatch: pytest.Monkey
 
 def test_help_needs_nothing_heavy() -> None:
     look = (
-        "import sys; from triton_agent.runs import train_commands;"
+        "import sys; from triton_agent.runs.train import commands;"
         "print(sorted({'torch', 'transformers', 'trl', 'sqlalchemy'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True).stdout.strip() == "[]"
