@@ -1,4 +1,4 @@
-"""The running sum of every row."""
+"""The running sum of every row of a large matrix, from its first column on."""
 
 import torch
 import torch.nn as nn
