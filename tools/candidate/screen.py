@@ -80,10 +80,14 @@ def screen(source: str, *, strict: bool = True) -> Objection | None:
         return None
     tree = without_idle_code(tree, ALLOWED_MODULES)
     aliases = _aliases(tree)
-    names = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    names |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    own = (names | {node.name for node in ast.walk(tree) if isinstance(node, definitions)}) | aliases.keys()
+    own = set(aliases)  # and what the file binds itself: a parameter called `input` is not the builtin
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            own.add(node.arg)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            own.add(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            own.add(node.name)
     for node in ast.walk(tree):
         message = _complaint(node, aliases, own)
         if message:

@@ -65,7 +65,6 @@ from triton_agent.tools.processes.protocol import (
 )
 from triton_agent.tools.processes.wire import Channel, ChannelClosed
 from triton_agent.tools.race.baseline_names import COMPILED
-from triton_agent.tools.race.ceilings import known as ceilings_known
 from triton_agent.tools.race.clock_room import ClockRoom, Place
 from triton_agent.tools.race.compiled_beforehand import CompiledBeforehand
 from triton_agent.tools.race.late_value import LateClock
@@ -150,8 +149,10 @@ class Checker:
 
     def _begin_clock(self, plan: Plan, beforehand: CompiledBeforehand) -> LateClock[Timekeeper]:
         """Begin to make the clock; wait for it if the card's ceilings are not known, which need a machine at rest."""
+        from triton_agent.tools.race.rates import known  # compiles a kernel: only where there is a GPU
+
         clock = LateClock(functools.partial(self._make_clock, plan, beforehand))
-        if ceilings_known("cuda"):
+        if known("cuda"):
             clock.begin()
         else:
             clock.wait(lambda: None)

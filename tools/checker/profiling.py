@@ -29,7 +29,7 @@ from triton_agent.tools.kernel_profile import (
     roofline,
 )
 from triton_agent.tools.processes.torch_switches import Conditions
-from triton_agent.tools.race.ceilings import Ceilings, ceilings, copy_ms, floor_ms
+from triton_agent.tools.race.ceilings import Ceilings, copy_ms, floor_ms
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.results import KernelLaunch, KernelResources
 from triton_agent.tools.truth.plan import Plan
@@ -56,6 +56,8 @@ def original_on_gpu(reference: Reference, plan: Plan) -> torch.nn.Module:
 
 def least_time(reference: Reference, plan: Plan, conditions: Conditions) -> Roofline:
     """Return the floor of the main trial's call against the ceilings of this GPU."""
+    from triton_agent.tools.race.rates import ceilings  # compiles a kernel: only where there is a GPU
+
     inputs = plan.trials[plan.main].cases[0].expectation.packed_inputs.unpack()
     with reference.running("forward"):
         least = floor_of(extract(original_on_gpu(reference, plan), inputs))
