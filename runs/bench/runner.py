@@ -40,10 +40,11 @@ from triton_agent.runs.bench.public.protocol import PublicProtocol
 from triton_agent.runs.bench.rows import ProblemRow, Sample, Where
 from triton_agent.runs.bench.settings import BenchSettings
 from triton_agent.tools.errors import InstrumentError, NotJudgeableHere, UsageError
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.race.baseline_names import COMPILED
 from triton_agent.tools.results import Status
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.versions import project_version
 
 PROBLEMS = "problems"
