@@ -117,7 +117,7 @@ def traits(path: Path) -> tuple[Dominant, str]:
     """What most of a problem's arithmetic is, and in which dtype it is asked for."""
     import torch
 
-    from triton_agent.tools.graph.graph import extract
+    from triton_agent.tools.graph.recorder import extract
     from triton_agent.tools.problem.problem import parse_problem
     from triton_agent.tools.reference.reference import load
 

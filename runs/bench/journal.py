@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from triton_agent.memory.encoding import from_plain
+from triton_agent.memory.sql.encoding import from_plain
 from triton_agent.runs.bench.baselines.found import Baselines
 from triton_agent.runs.bench.rows import FILE, Head, ProblemRow, Record, head_line, read_record, row_line
 from triton_agent.runs.bench.settings import differences

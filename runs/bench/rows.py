@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from triton_agent.memory.encoding import from_plain, to_text
+from triton_agent.memory.sql.encoding import from_plain, to_text
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.results import Finding, Interval, Status
 

@@ -25,7 +25,7 @@ from triton_agent.agent.pool import Pool
 from triton_agent.agent.settings import GO_ON, MEANS, LoopSettings, StopReason
 from triton_agent.memory.errors import StoreError
 from triton_agent.memory.observation import ProblemView
-from triton_agent.memory.records import Machine, Run, new_run_id
+from triton_agent.memory.records import GradingMachine, Run, new_run_id
 from triton_agent.memory.store import Store
 from triton_agent.policy.protocol import Policy
 from triton_agent.runs.bench.baselines.found import Baselines, with_baselines
@@ -80,7 +80,7 @@ class Bench:
     places: Sequence[Place]
     """Each has a problem at a time."""
     where: Where
-    machine: Machine
+    machine: GradingMachine
     watcher: Watcher
     references: References
 
@@ -275,7 +275,7 @@ class Bench:
         run = self.journal.begun(task.label).get(index)
         fruitless = {sample.run for sample in self._samples_before(task) if sample.status is None}
         if run is not None and (self._is_open(run) or run not in fruitless):
-            return Ledger.take_up(self.store, run)
+            return Ledger.resume(self.store, run)
         ledger = Ledger.begin(self.store, self._run(spec, evaluator, self.settings.loop(index)))
         self.journal.begin(task.label, index, ledger.run.id)
         return ledger

@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from triton_agent.policy.ranking import standing
 from triton_agent.runs.ship.facts import Argument, Call, ShippedFacts, ShippedSet, TensorForm
 from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.ranking import standing
 from triton_agent.tools.results import CaseAccuracy, Timing
 
 WIDTH = 118

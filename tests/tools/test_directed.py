@@ -12,7 +12,7 @@ from torch import nn
 
 from triton_agent.tools.answers.accuracy import judge
 from triton_agent.tools.checker.prepare import prepare_plan
-from triton_agent.tools.graph.graph import extract
+from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.cases import AFTER_OTHERS

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import platformdirs
 
-from triton_agent.memory.encoding import from_plain
+from triton_agent.memory.sql.encoding import from_plain
 from triton_agent.runs.bench.rows import Against, BaselineTime, ProblemRow
 from triton_agent.tools.machine.hardware import Gpu
 from triton_agent.tools.problem.problem import ProblemSpec

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from triton_agent.memory.encoding import from_plain
+from triton_agent.memory.sql.encoding import from_plain
 from triton_agent.runs.bench.baselines.found import Baselines, cache, cached, place_of
 from triton_agent.runs.bench.baselines.memory import Fitted, fitted
 from triton_agent.runs.bench.baselines.worker import Worker

@@ -48,11 +48,11 @@ def test_a_filter_that_means_nothing_is_refused(text: str) -> None:
 
 
 def test_a_filter_is_read_word_by_word() -> None:
-    from triton_agent.runs.cli.selection import Selection
+    from triton_agent.runs.cli.selection import RunSelection
     from triton_agent.runs.train.data import parse_filter
 
-    assert parse_filter("all") == Selection()
-    assert parse_filter("last, problem=softmax,since=7d") == Selection(ids=("last",), problem="softmax", since="7d")
+    assert parse_filter("all") == RunSelection()
+    assert parse_filter("last, problem=softmax,since=7d") == RunSelection(ids=("last",), problem="softmax", since="7d")
 
 
 @needs_training

@@ -1,11 +1,11 @@
-"""Records as JSON text and back, without loss: what the store keeps inside itself.
+"""Records as JSON text and back, without loss: the store's internal format.
 
-Unlike JSON for others (`tools/results.to_json`), it may hold what only Python reads: NaN and infinities as such, and
-lone surrogates, which models do produce and stricter readers refuse. Dictionaries come back in their order. Values of
-untyped fields have to be plain data: a tuple there comes back as a list.
+Unlike JSON for others (`tools/results.to_json`), it may hold what only Python reads: NaN and infinities, and lone
+surrogates, which models do produce and stricter readers refuse. Dictionaries keep their order. Values of untyped fields
+have to be plain data: a tuple there comes back as a list.
 
-Reading goes by the annotations of the dataclasses. A field that is missing gets its default, as in a record from before
-the field was there; one that is unknown is passed over.
+Reading follows the annotations of the dataclasses. A missing field gets its default, as in records that are older than
+the field; an unknown field is ignored.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ Reader = Callable[[Any], Any]
 
 
 def to_text(value: object) -> str:
-    """ASCII; equal values of equal field order give equal text."""
+    """Encode as ASCII JSON; equal values give equal text."""
     return _ENCODER.encode(value)
 
 
 def from_text(kind: type[Value], text: str | bytes) -> Value:
-    """The value that `to_text` was given."""
+    """Decode what `to_text` wrote."""
     return from_plain(kind, json.loads(text))
 
 
 def from_plain(kind: type[Value], data: Any) -> Value:
-    """A value of that kind from parsed JSON; parts that are records already are taken as they are."""
+    """Build a value of type `kind` from parsed JSON; parts that are records already are kept."""
     return cast(Value, _reader(cast(Any, kind))(data))
 
 
 def _plain(value: object) -> object:
-    """What the encoder does not know. Enums of text are text to it."""
+    """Encode what `json` does not know (enums of text are text to it)."""
     if isinstance(value, datetime.datetime):
         return value.isoformat()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -53,13 +53,12 @@ _ENCODER = json.JSONEncoder(default=_plain, separators=(",", ":"), ensure_ascii=
 
 @functools.cache
 def field_names(kind: Any) -> tuple[str, ...]:
-    """Of a dataclass, in order."""
     return tuple(field.name for field in dataclasses.fields(kind))
 
 
 @functools.cache
 def _reader(kind: Any) -> Reader:
-    """How values of that annotation are read."""
+    """Return the function that reads values of that annotation."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
         return _optional(_reader(next(item for item in arguments if item is not types.NoneType)))

@@ -1,12 +1,13 @@
-"""The tables of the store, the same on SQLite and PostgreSQL.
+"""The tables of the store, equal on SQLite and PostgreSQL.
 
-Three kinds. *Records* are only ever added: `blobs`, `answers`, `gradings`, `ends`, `events`. *Headers* (`problems`,
-`runs`, `attempts`) are added once and carry, beside what identifies them, what lists and recall need fast; the columns
-told apart below follow from the records and are brought up to date in the transaction that adds these. *Knowledge*
-(`structures`, `structure_operators`, `failures`, `techniques`) is counted from the records as they come.
+There are three kinds. *Records* are only ever added: `blobs`, `answers`, `gradings`, `ends`, `events`. *Headers*
+(`problems`, `runs`, `attempts`) are added once; beside their identity they carry what lists and recall need fast. These
+columns, marked below, follow from the records and are updated in the transaction that adds a record. *Counts*
+(`structures`, `structure_operators`, `failures`, `techniques`) are kept up to date as records arrive.
 
-Texts that many records share (sources, messages, problem views, observations) are in `blobs`, once each, under the
-SHA-256 of their bytes; a column ending in `_sha` names one. Columns ending in `_us` are microseconds since 1970, UTC.
+Texts that many records share (sources, messages, problem views, observations) are stored once in `blobs` under the
+SHA-256 of their bytes; a column ending in `_sha` refers to one. Columns ending in `_us` are microseconds since 1970,
+UTC.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 WHOLE = BigInteger().with_variant(Integer, "sqlite")
-"""SQLite numbers rows by itself only where the type says INTEGER."""
+"""SQLite numbers rows automatically only if the type is INTEGER."""
 KEY_TEXT = Text().with_variant(String(collation="C"), "postgresql")
-"""Compared byte by byte everywhere, so that a prefix is a range of the index."""
+"""Compared byte by byte on both databases, so that a prefix is a range of the index."""
 
 
 class Packed(LargeBinary):
-    """Bytes as they are: the drivers take and give them so, and to wrap each one takes longer than to insert it."""
+    """Plain bytes, passed to the driver as they are: wrapping each value takes longer than inserting it."""
 
     cache_ok = True
 
@@ -53,25 +54,23 @@ NAMES = {
 }
 
 
-class Base(DeclarativeBase):
-    """Of every table."""
-
+class TableBase(DeclarativeBase):
     metadata = MetaData(naming_convention=NAMES)
     type_annotation_map: ClassVar[dict[Any, Any]] = {float: Double()}
 
 
-class Blob(Base):
+class Blob(TableBase):
     """Bytes that several records share."""
 
     __tablename__ = "blobs"
 
     sha: Mapped[bytes] = mapped_column(Packed, primary_key=True)
     data: Mapped[bytes] = mapped_column(Packed)
-    """As `packing.squeeze` leaves them; `sha` is of what was put in."""
+    """Packed by `packing.squeeze`; `sha` is the hash of the unpacked bytes."""
 
 
-class Structure(Base):
-    """What problems of the same operator graph have in common."""
+class Structure(TableBase):
+    """An operator graph, shared by all problems that have it."""
 
     __tablename__ = "structures"
     __table_args__ = (Index("ix_structures_fingerprint", "fingerprint", unique=True),)
@@ -79,12 +78,10 @@ class Structure(Base):
     id: Mapped[int] = mapped_column(WHOLE, primary_key=True)
     fingerprint: Mapped[str] = mapped_column(KEY_TEXT)
     operators: Mapped[int]
-    """Calls that are more than a view, repetitions counted."""
+    """Calls that do more than make a view, repetitions included."""
 
 
-class StructureOperator(Base):
-    """How often an operator occurs in a structure."""
-
+class StructureOperator(TableBase):
     __tablename__ = "structure_operators"
     __table_args__ = (Index("ix_structure_operators_operator", "operator", "structure_id", "occurrences"),)
 
@@ -93,8 +90,8 @@ class StructureOperator(Base):
     occurrences: Mapped[int]
 
 
-class Problem(Base):
-    """A problem as authors saw it. One problem has several rows where it was shown on several devices."""
+class ViewRow(TableBase):
+    """A problem as authors saw it; one row for each device that it was shown on."""
 
     __tablename__ = "problems"
     __table_args__ = (
@@ -109,18 +106,16 @@ class Problem(Base):
     digest: Mapped[str] = mapped_column(KEY_TEXT)
     name: Mapped[str] = mapped_column(KEY_TEXT)
     structure_id: Mapped[int | None] = mapped_column(WHOLE, ForeignKey(Structure.id))
-    """None where there is only a verifier."""
+    """None for a problem that has only a verifier."""
     signature: Mapped[str] = mapped_column(KEY_TEXT)
     dtypes: Mapped[str] = mapped_column(Text)
-    """Of its inputs and parameters, sorted, with spaces between."""
+    """Dtypes of its inputs and parameters, sorted, separated by spaces."""
     elements: Mapped[int] = mapped_column(BigInteger)
-    """Of its inputs: the size by which near problems are told from far ones."""
+    """Elements of its inputs: the size by which problems are compared."""
     device: Mapped[str] = mapped_column(Text)
 
 
-class Run(Base):
-    """A request of a person."""
-
+class RunRow(TableBase):
     __tablename__ = "runs"
     __table_args__ = (
         Index("ix_runs_id", "id", unique=True),
@@ -130,30 +125,30 @@ class Run(Base):
     )
 
     seq: Mapped[int] = mapped_column(WHOLE, primary_key=True)
-    """Short, for the tables that refer to it."""
+    """Short key for the tables that refer to it."""
     id: Mapped[str] = mapped_column(KEY_TEXT)
     digest: Mapped[bytes] = mapped_column(Packed)
-    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(Problem.id))
+    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(ViewRow.id))
     policy: Mapped[str] = mapped_column(KEY_TEXT)
     started_us: Mapped[int] = mapped_column(BigInteger)
     forked_from: Mapped[str | None] = mapped_column(Text)
     body: Mapped[bytes] = mapped_column(Packed)
 
-    # What follows from the records.
+    # These columns follow from the records.
     attempts: Mapped[int] = mapped_column(default=0)
     turns: Mapped[int] = mapped_column(default=0)
     judged: Mapped[int] = mapped_column(default=0)
     passed: Mapped[int] = mapped_column(default=0)
     tokens: Mapped[int] = mapped_column(BigInteger, default=0)
     last_us: Mapped[int] = mapped_column(BigInteger)
-    """When something was last added."""
+    """Time of the newest record."""
     ended_us: Mapped[int | None] = mapped_column(BigInteger)
     stop_reason: Mapped[str | None] = mapped_column(Text)
     best: Mapped[str | None] = mapped_column(Text)
 
 
-class Attempt(Base):
-    """An attempt, without what was said: that is its answer."""
+class AttemptRow(TableBase):
+    """An attempt without its answer, which is in `answers`."""
 
     __tablename__ = "attempts"
     __table_args__ = (
@@ -177,14 +172,14 @@ class Attempt(Base):
     )
 
     id: Mapped[int] = mapped_column(WHOLE, primary_key=True)
-    run_seq: Mapped[int] = mapped_column(WHOLE, ForeignKey(Run.seq))
+    run_seq: Mapped[int] = mapped_column(WHOLE, ForeignKey(RunRow.seq))
     turn: Mapped[int]
     answer: Mapped[int]
-    """`Attempt.index`; that word means something else to a database."""
-    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(Problem.id))
-    """Of its observation."""
+    """`Attempt.index`, a word that has another meaning in databases."""
+    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(ViewRow.id))
+    """Problem of its observation."""
     digest: Mapped[bytes] = mapped_column(Packed)
-    """Of all that was said: tells an equal attempt from another under the same key."""
+    """Digest of the content: tells an equal attempt from another one under the same key."""
     parent: Mapped[str | None] = mapped_column(Text)
     policy: Mapped[str] = mapped_column(Text)
     policy_version: Mapped[str] = mapped_column(Text)
@@ -192,31 +187,31 @@ class Attempt(Base):
     source_sha: Mapped[bytes | None] = mapped_column(Packed)
     tokens: Mapped[int] = mapped_column(default=0)
     techniques: Mapped[str] = mapped_column(Text)
-    """What the plan speaks of, in the words of `techniques.py`."""
+    """Techniques that the plan names; see `techniques.py`."""
 
-    # What follows from its gradings; the newest that reached a verdict counts.
+    # These columns follow from its gradings; the newest with a verdict counts.
     graded_us: Mapped[int | None] = mapped_column(BigInteger)
     status: Mapped[str | None] = mapped_column(String(24))
     finding: Mapped[str | None] = mapped_column(String(24))
     failure_key: Mapped[int | None] = mapped_column(BigInteger)
-    """Which failure it counts among; see `Failure.key`."""
+    """The failure it is counted under; see `Failure.key`."""
     speedup: Mapped[float | None]
     speedup_low: Mapped[float | None]
     speedup_high: Mapped[float | None]
     device: Mapped[str | None] = mapped_column(Text)
-    """Where the verdict was reached."""
+    """Device of the verdict."""
     merit: Mapped[float | None]
-    """The order of what passed: by speed-up that is sure, then by traffic; see `verdicts.merit_of`."""
+    """Preselects candidates that passed; see `Standing.merit` in `tools/ranking.py`."""
     unmeasured: Mapped[str | None] = mapped_column(Text)
-    """Why there is no verdict, where it was tried."""
+    """Why there is no verdict, if evaluating was tried."""
 
 
-class Answer(Base):
-    """What was sampled, and what it was shown; packed as in `packing.py`."""
+class AnswerRow(TableBase):
+    """A completion and the observation it answers, packed as in `packing.py`."""
 
     __tablename__ = "answers"
 
-    attempt_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(Attempt.id), primary_key=True, autoincrement=False)
+    attempt_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(AttemptRow.id), primary_key=True, autoincrement=False)
     observation_sha: Mapped[bytes] = mapped_column(Packed)
     conversation_sha: Mapped[bytes | None] = mapped_column(Packed)
     prompt_ids_sha: Mapped[bytes | None] = mapped_column(Packed)
@@ -226,82 +221,78 @@ class Answer(Base):
     mask: Mapped[bytes | None] = mapped_column(Packed)
 
 
-class Grading(Base):
-    """What became of an attempt, once."""
-
+class GradingRow(TableBase):
     __tablename__ = "gradings"
     __table_args__ = (Index("ix_gradings_attempt_id_digest", "attempt_id", "digest", unique=True),)
 
     id: Mapped[int] = mapped_column(WHOLE, primary_key=True)
-    attempt_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(Attempt.id))
+    attempt_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(AttemptRow.id))
     digest: Mapped[bytes] = mapped_column(Packed)
     graded_us: Mapped[int] = mapped_column(BigInteger)
     grader: Mapped[str] = mapped_column(Text)
     status: Mapped[str | None] = mapped_column(String(24))
-    """None where it could not be measured."""
+    """None if it could not be measured."""
     body: Mapped[bytes] = mapped_column(Packed)
 
 
-class End(Base):
-    """How a run ended; again, if it went on and ended anew. The last one counts."""
+class End(TableBase):
+    """The end of a run; a resumed run ends again, and the last end counts."""
 
     __tablename__ = "ends"
     __table_args__ = (Index("ix_ends_run_seq_digest", "run_seq", "digest", unique=True),)
 
     id: Mapped[int] = mapped_column(WHOLE, primary_key=True)
-    run_seq: Mapped[int] = mapped_column(WHOLE, ForeignKey(Run.seq))
+    run_seq: Mapped[int] = mapped_column(WHOLE, ForeignKey(RunRow.seq))
     digest: Mapped[bytes] = mapped_column(Packed)
     body: Mapped[bytes] = mapped_column(Packed)
 
 
-class Event(Base):
-    """Something that happened in a run."""
-
+class EventRow(TableBase):
     __tablename__ = "events"
     __table_args__ = (Index("ix_events_run_seq_digest", "run_seq", "digest", unique=True),)
 
     id: Mapped[int] = mapped_column(WHOLE, primary_key=True)
-    run_seq: Mapped[int] = mapped_column(WHOLE, ForeignKey(Run.seq))
+    run_seq: Mapped[int] = mapped_column(WHOLE, ForeignKey(RunRow.seq))
     digest: Mapped[bytes] = mapped_column(Packed)
     kind: Mapped[str] = mapped_column(Text)
     body: Mapped[bytes] = mapped_column(Packed)
 
 
-class Failure(Base):
-    """How often attempts at a problem failed in the same way, by their newest verdicts."""
+class Failure(TableBase):
+    """Number of attempts at a problem that failed in the same way, by their newest verdicts."""
 
     __tablename__ = "failures"
     __table_args__ = (Index("ix_failures_problem_id_occurrences_key", "problem_id", "occurrences", "key"),)
 
-    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(Problem.id), primary_key=True, autoincrement=False)
+    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(ViewRow.id), primary_key=True, autoincrement=False)
     key: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
-    """Hash of the finding and the message without its figures."""
+    """Hash of the finding and of the message without its figures."""
     finding: Mapped[str] = mapped_column(String(24))
     message: Mapped[str] = mapped_column(Text)
-    """Of the newest, condensed."""
+    """Condensed message of the newest."""
     occurrences: Mapped[int]
     attempt_id: Mapped[int] = mapped_column(WHOLE)
-    """The newest."""
+    """The newest such attempt."""
 
 
-class Technique(Base):
-    """What became of attempts at a problem that tried something, against their parents, as measured."""
+class Technique(TableBase):
+    """Measured results of a technique for a problem, each attempt against its parent."""
 
     __tablename__ = "techniques"
     __table_args__ = (Index("ix_techniques_problem_id_standing_name", "problem_id", "standing", "name"),)
 
-    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(Problem.id), primary_key=True, autoincrement=False)
+    problem_id: Mapped[int] = mapped_column(WHOLE, ForeignKey(ViewRow.id), primary_key=True, autoincrement=False)
     name: Mapped[str] = mapped_column(KEY_TEXT, primary_key=True)
     wins: Mapped[int]
     losses: Mapped[int]
     standing: Mapped[float]
-    """Wins minus losses, where each new one makes the older ones count less."""
+    """Wins minus losses, weighted so that newer trials count more."""
     attempt_id: Mapped[int] = mapped_column(WHOLE)
-    """The newest that was measured."""
+    """The newest measured attempt."""
     device: Mapped[str] = mapped_column(Text)
 
 
 SCHEMA_TABLE = "schema_version"
-"""Where Alembic keeps the revision; it makes this table itself."""
+"""Alembic's own table, which holds the revision."""
 REVISION = "0001"
-"""The newest migration; what a store has to be at before this program uses it."""
+"""The newest migration, which a store needs before this program uses it."""

@@ -1,6 +1,6 @@
-"""Records made ready for the database, outside of any transaction: hashed, packed, and refused where they cannot be.
+"""Prepares records for the database outside of any transaction: hashes, packs and validates them.
 
-This is where most of the work of storing is, and it needs no lock: threads prepare side by side while one writes.
+Most of the work of storing is here and needs no lock: threads prepare side by side while one writes.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ import math
 import re
 from typing import Any, TypeAlias
 
-from triton_agent.memory import encoding, packing
 from triton_agent.memory.errors import NotInStore
 from triton_agent.memory.observation import Observation, ProblemView
-from triton_agent.memory.pieces import Pieces, Shelf, put_observation, put_view, take_apart
 from triton_agent.memory.records import Attempt, Event, Grading, Run, RunEnd
 from triton_agent.memory.redaction import redact
+from triton_agent.memory.sql import encoding, packing
+from triton_agent.memory.sql.pieces import Pieces, Shelf, put_observation, put_view, take_apart
 from triton_agent.memory.techniques import techniques_of
 from triton_agent.memory.verdicts import condensed, failure_key
 from triton_agent.tools.errors import UsageError
 
 MOST_KNOWN = 1 << 16
-"""Hashes of blobs that are remembered as stored; so many take some 10 MB."""
+"""Hashes of stored blobs that are remembered; this many take about 10 MB."""
 MOST_SHELVED = 32
-"""Observations remembered as taken apart: siblings come one after the other."""
+"""Observations that are remembered as taken apart; siblings come one after the other."""
 _RUN_ID = re.compile(r"[^\x00-\x20\x7f\ud800-\udfff]{1,200}")
 _NOT_FOR_COLUMNS = re.compile("[\x00\ud800-\udfff]")
 _LARGEST = 2**31 - 1
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 Key: TypeAlias = tuple[str, int, int]
-"""Run, turn and answer: what `run/turn.answer` says."""
+"""Run, turn and answer: the parts of `run/turn.answer`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ Record: TypeAlias = Run | Attempt | Grading | RunEnd | Event
 
 @dataclasses.dataclass(slots=True)
 class _Shelved:
-    """An observation that was taken apart, and what it left on the shelf."""
+    """An observation that was taken apart, and its blobs."""
 
     observation: Observation
     hashes: tuple[bytes, bytes]
@@ -98,14 +98,14 @@ class _Shelved:
 
 
 class Preparer:
-    """Remembers what is stored already, so that it is neither compressed nor sent again. Threads may share one."""
+    """Prepares records; remembers stored blobs, so that none is compressed or sent twice. Threads may share one."""
 
     def __init__(self) -> None:
         self._known: set[bytes] = set()
         self._shelved: dict[int, _Shelved] = {}
 
     def learn(self, shas: set[bytes]) -> None:
-        """These are in the store now; only to be called after the commit."""
+        """Remember blobs as stored; call it only after the commit."""
         if len(self._known) > MOST_KNOWN:
             self._known = set()
         self._known |= shas
@@ -141,7 +141,7 @@ class Preparer:
         )
 
     def _shelve(self, observation: Observation, shelf: Shelf) -> tuple[bytes, bytes]:
-        """Observations are told apart by identity here: the same object is not read through twice."""
+        """Take an observation apart. Observations are recognised by identity, so siblings share the work."""
         shelved = self._shelved.get(id(observation))
         if shelved is None or shelved.observation is not observation:
             own = Shelf(self._known.__contains__)
@@ -170,7 +170,7 @@ class Preparer:
 
 
 def attempt_digest(pieces: Pieces, parent: str | None) -> bytes:
-    """Of all that an attempt is, beside its key."""
+    """Digest of an attempt without its key."""
     return hashlib.sha256(pieces.digest + column_text(parent or "").encode()).digest()
 
 
@@ -202,7 +202,7 @@ def _event(event: Event) -> PreparedEvent:
 
 
 def parse_key(key: str) -> Key:
-    """The run, turn and answer that an attempt's key names."""
+    """Split an attempt's key into run, turn and answer."""
     run, _, place = key.rpartition("/")
     turn, _, answer = place.partition(".")
     if not run or not (turn.isdecimal() and answer.isdecimal() and turn.isascii() and answer.isascii()):
@@ -216,7 +216,7 @@ def _require_key(attempt: Attempt) -> None:
 
 
 def microseconds(moment: datetime.datetime) -> int:
-    """Since 1970 in UTC; a time without a zone is taken for UTC."""
+    """Microseconds since 1970 in UTC; a time without a zone is read as UTC."""
     zoned = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
     return (zoned - _EPOCH) // _MICROSECOND
 
@@ -226,12 +226,12 @@ def moment_of(microseconds_since: int) -> datetime.datetime:
 
 
 def column_text(text: str) -> str:
-    """Text as every database takes it into a column. The records themselves are kept as they are."""
+    """Replace characters that some database refuses in a column. The records themselves keep them."""
     return _NOT_FOR_COLUMNS.sub("\ufffd", text)
 
 
 def problem_columns(view: ProblemView) -> dict[str, Any]:
-    """What problems are found by."""
+    """Return the columns by which problems are found."""
     graph = view.graphs[0] if view.graphs else {"inputs": {}, "parameters": {}}
     inputs, parameters = graph["inputs"].values(), graph["parameters"].values()
     return {

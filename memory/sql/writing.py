@@ -1,8 +1,8 @@
-"""One transaction that adds records: what a group of callers wants written, each with an outcome of its own.
+"""One transaction that adds the records of a group of callers, with an outcome for each record.
 
-A record that is there already, equal, is left alone; another one under the same key is a conflict for its caller, and
-nobody else's. Within a transaction everything is done in one order (blobs, problems, runs, attempts, gradings, ends,
-events, counts) and sorted within each, so that writers who wait for each other do not wait in a circle.
+An equal record that is stored already is left alone; a different one under the same key is a conflict for its caller
+only. A transaction works in a fixed order (blobs, problems, runs, attempts, gradings, ends, events, counts), sorted
+within each, so that concurrent writers cannot deadlock.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, RowMapping, bindparam, case, func, insert, select, text, update
 
-from triton_agent.memory import reading_attempts, reading_runs
 from triton_agent.memory.errors import NotInStore, RecordConflict, StoreError
-from triton_agent.memory.knowledge import Ledger, insert_into, problem_ids
+from triton_agent.memory.knowledge import CountChanges, insert_into, problem_ids
 from triton_agent.memory.observation import ProblemView
-from triton_agent.memory.preparing import (
+from triton_agent.memory.sql import reading_attempts, reading_runs
+from triton_agent.memory.sql.preparing import (
     Key,
     Prepared,
     PreparedAttempt,
@@ -29,29 +29,29 @@ from triton_agent.memory.preparing import (
     column_text,
     parse_key,
 )
-from triton_agent.memory.tables import Answer, Attempt, Blob, End, Event, Grading, Run
-from triton_agent.memory.verdicts import Standing
+from triton_agent.memory.sql.tables import AnswerRow, AttemptRow, Blob, End, EventRow, GradingRow, RunRow
+from triton_agent.memory.verdicts import AttemptState
 
 MOST_KNOWN = 20_000
 CHUNK = 400
-"""Keys that one query asks for; SQLite takes 32,766 values, PostgreSQL 65,535."""
-STANDING_COLUMNS = tuple(field.name for field in dataclasses.fields(Standing))
+"""Keys per query; SQLite takes 32,766 values, PostgreSQL 65,535."""
+STANDING_COLUMNS = tuple(field.name for field in dataclasses.fields(AttemptState))
 Item = TypeVar("Item")
 
 
 @dataclasses.dataclass(slots=True)
-class Known:
-    """Row numbers that were met before; they never change."""
+class KnownRows:
+    """Cache of row ids, which never change."""
 
     runs: MutableMapping[str, int] = dataclasses.field(default_factory=dict)
     views: MutableMapping[bytes, int] = dataclasses.field(default_factory=dict)
 
-    def beside(self) -> Known:
-        """The same, and room for what a transaction learns, which holds once it is committed."""
-        return Known(ChainMap({}, self.runs), ChainMap({}, self.views))
+    def beside(self) -> KnownRows:
+        """Return a copy for one transaction; what it learns counts only after the commit."""
+        return KnownRows(ChainMap({}, self.runs), ChainMap({}, self.views))
 
-    def learn(self, other: Known) -> None:
-        """Take over what one made by `beside` has learnt."""
+    def learn(self, other: KnownRows) -> None:
+        """Take over what a copy made by `beside` has learnt."""
         for mine, theirs in ((self.runs, other.runs), (self.views, other.views)):
             if len(mine) > MOST_KNOWN:
                 mine.clear()
@@ -61,21 +61,21 @@ class Known:
 
 @dataclasses.dataclass(slots=True)
 class _Judged:
-    """An attempt on the way to its newest standing."""
+    """An attempt whose standing changes in this transaction."""
 
     id: int
     run_seq: int
     problem_id: int
     parent: str | None
     techniques: str
-    before: Standing
-    now: Standing
+    before: AttemptState
+    now: AttemptState
     message: str = ""
 
 
 @dataclasses.dataclass(slots=True)
 class _Gain:
-    """What a run's counts grow by."""
+    """Increments of a run's counts."""
 
     attempts: int = 0
     turns: int = 0
@@ -89,18 +89,18 @@ class _Gain:
 
 
 class Transaction:
-    """Writes a batch over one connection. Made anew for every try, since a try may be rolled back."""
+    """Writes a batch over one connection; made anew for every try, since a try may be rolled back."""
 
-    def __init__(self, connection: Connection, known: Known) -> None:
+    def __init__(self, connection: Connection, known: KnownRows) -> None:
         self._connection = connection
         self.known = known.beside()
-        self._ledger = Ledger()
+        self._ledger = CountChanges()
         self._gains: dict[int, _Gain] = defaultdict(_Gain)
         self._fresh: dict[Key, _Judged] = {}
-        """Attempts of this transaction."""
+        """Attempts that this transaction added."""
 
     def write(self, batch: Sequence[Prepared]) -> list[StoreError | None]:
-        """What became of each, in order; None is good."""
+        """Write a batch; return None for each record written, otherwise its error."""
         outcomes: dict[int, StoreError] = {}
         self._write_blobs(batch)
         self._find_problems(batch)
@@ -137,9 +137,9 @@ class Transaction:
         outcomes: dict[int, StoreError] = {}
         for position, item in items:
             run = item.record
-            row = self._connection.execute(select(Run.seq, Run.digest).where(Run.id == run.id)).one_or_none()
+            row = self._connection.execute(select(RunRow.seq, RunRow.digest).where(RunRow.id == run.id)).one_or_none()
             if row is None:
-                self._connection.execute(insert(Run), self._run_columns(item))
+                self._connection.execute(insert(RunRow), self._run_columns(item))
             elif row.digest != item.digest and not reading_runs.is_same_run(self._connection, item):
                 outcomes[position] = RecordConflict(f"another run is called {run.id}")
         return outcomes
@@ -158,10 +158,10 @@ class Transaction:
         }
 
     def _run_seqs(self, ids: Iterable[str]) -> dict[str, int]:
-        """Rows of the runs that exist."""
+        """Return the row ids of those runs that exist."""
         wanted = set(ids)
         for some in chunks(sorted(run for run in wanted if run not in self.known.runs)):
-            rows = self._connection.execute(select(Run.id, Run.seq).where(Run.id.in_(some)))
+            rows = self._connection.execute(select(RunRow.id, RunRow.seq).where(RunRow.id.in_(some)))
             self.known.runs.update({row.id: row.seq for row in rows})
         return {run: self.known.runs[run] for run in wanted if run in self.known.runs}
 
@@ -187,19 +187,21 @@ class Transaction:
         return outcomes | self._write_gradings(graded)
 
     def _digests(self, seqs: dict[str, int], keys: list[Key]) -> dict[Key, bytes]:
-        """Of the attempts that exist."""
-        query = select(Attempt.turn, Attempt.answer, Attempt.digest)
+        """Return the digests of those attempts that exist."""
+        query = select(AttemptRow.turn, AttemptRow.answer, AttemptRow.digest)
         return {key: row["digest"] for key, row in self._rows(query, seqs, keys)}
 
     def _rows(self, query: Any, seqs: dict[str, int], keys: Iterable[Key]) -> Iterator[tuple[Key, RowMapping]]:
-        """Rows of attempts by their keys. By run and turn: SQLite would not use the index for lists of whole keys."""
+        """Yield rows of attempts by their keys; by run and turn, since SQLite would not use the index for lists of
+        whole keys.
+        """
         turns: dict[str, set[int]] = defaultdict(set)
         wanted = set(keys)
         for run, turn, _ in wanted:
             turns[run].add(turn)
         for run in turns.keys() & seqs.keys():
             for some in chunks(sorted(turns[run])):
-                rows = self._connection.execute(query.where(Attempt.run_seq == seqs[run], Attempt.turn.in_(some)))
+                rows = self._connection.execute(query.where(AttemptRow.run_seq == seqs[run], AttemptRow.turn.in_(some)))
                 for row in rows.mappings():
                     if (key := (run, row["turn"], row["answer"])) in wanted:
                         yield key, row
@@ -219,20 +221,20 @@ class Transaction:
                 problem_id=row["problem_id"],
                 parent=item.record.parent,
                 techniques=item.techniques,
-                before=Standing(),
-                now=Standing(),
+                before=AttemptState(),
+                now=AttemptState(),
             )
             gain = self._gains[row["run_seq"]]
             gain.attempts += 1
             gain.turns = max(gain.turns, item.key[1] + 1)
             gain.tokens += row["tokens"]
             gain.saw(item.created_us)
-        self._connection.execute(insert(Attempt), rows)
-        self._connection.execute(insert(Answer), answers)
+        self._connection.execute(insert(AttemptRow), rows)
+        self._connection.execute(insert(AnswerRow), answers)
 
     def _new_ids(self, count: int) -> list[int]:
         if self._connection.dialect.name == "sqlite":  # nobody else writes until we have committed
-            last = self._connection.execute(select(func.max(Attempt.id))).scalar() or 0
+            last = self._connection.execute(select(func.max(AttemptRow.id))).scalar() or 0
             return list(range(last + 1, last + 1 + count))
         query = text("SELECT nextval(pg_get_serial_sequence('attempts', 'id')) FROM generate_series(1, :count)")
         return sorted(self._connection.execute(query, {"count": count}).scalars())
@@ -271,17 +273,17 @@ class Transaction:
             touched[item.key] = attempt
             self._gains[attempt.run_seq].saw(item.graded_us)
         if rows:
-            self._connection.execute(insert(Grading), rows)
+            self._connection.execute(insert(GradingRow), rows)
             self._write_standings(touched)
         return outcomes
 
     def _judged_by_key(self, keys: list[Key]) -> dict[Key, _Judged]:
-        """Attempts of this transaction, and those that were there."""
+        """Return the attempts of this transaction and stored ones, by key."""
         found = {key: self._fresh[key] for key in keys if key in self._fresh}
         seqs = self._run_seqs(key[0] for key in keys if key not in found)
         missing = [key for key in keys if key not in found]
-        for key, row in self._rows(select(*Attempt.__table__.c), seqs, missing):
-            standing = Standing(**{name: row[name] for name in STANDING_COLUMNS})
+        for key, row in self._rows(select(*AttemptRow.__table__.c), seqs, missing):
+            standing = AttemptState(**{name: row[name] for name in STANDING_COLUMNS})
             found[key] = _Judged(
                 id=row["id"],
                 run_seq=row["run_seq"],
@@ -297,12 +299,12 @@ class Transaction:
         new = {attempt.id for attempt in self._fresh.values()}
         found: set[tuple[int, bytes]] = set()
         for some in chunks(sorted(set(attempt_ids) - new)):
-            query = select(Grading.attempt_id, Grading.digest).where(Grading.attempt_id.in_(some))
+            query = select(GradingRow.attempt_id, GradingRow.digest).where(GradingRow.attempt_id.in_(some))
             found |= {(row.attempt_id, row.digest) for row in self._connection.execute(query)}
         return found
 
     def _write_standings(self, touched: dict[Key, _Judged]) -> None:
-        """The columns of an attempt that follow from its gradings, and what is counted from them."""
+        """Update the columns of attempts that follow from gradings, and the counts."""
         parents = self._judged_by_key(list(_parent_keys(touched.values())))
         changed = []
         for attempt in touched.values():
@@ -321,7 +323,7 @@ class Transaction:
         if changed:
             values: dict[str, Any] = {name: bindparam(name) for name in STANDING_COLUMNS}
             self._connection.execute(
-                update(Attempt.__table__).where(Attempt.id == bindparam("of")).values(values),  # type: ignore[arg-type]
+                update(AttemptRow.__table__).where(AttemptRow.id == bindparam("of")).values(values),  # type: ignore[arg-type]
                 changed,
             )
 
@@ -338,8 +340,8 @@ class Transaction:
             self._gains[seqs[end.run]].saw(item.ended_us)
             if added.rowcount:
                 self._connection.execute(
-                    update(Run.__table__)  # type: ignore[arg-type]
-                    .where(Run.seq == seqs[end.run])
+                    update(RunRow.__table__)  # type: ignore[arg-type]
+                    .where(RunRow.seq == seqs[end.run])
                     .values(
                         ended_us=item.ended_us,
                         stop_reason=column_text(end.stop_reason),
@@ -361,11 +363,11 @@ class Transaction:
             rows.append({"run_seq": seq, "digest": item.digest, "kind": kind, "body": item.body})
             self._gains[seq].saw(item.at_us)
         if rows:
-            self._connection.execute(insert_into(self._connection, Event).on_conflict_do_nothing(), rows)
+            self._connection.execute(insert_into(self._connection, EventRow).on_conflict_do_nothing(), rows)
         return outcomes
 
     def _write_gains(self) -> None:
-        table = Run.__table__
+        table = RunRow.__table__
         rows = [{"of": seq, **_prefixed(gain)} for seq, gain in sorted(self._gains.items())]
         if not rows:
             return
@@ -384,7 +386,7 @@ def chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
 
 
 def shas_in(batch: Iterable[Prepared]) -> set[bytes]:
-    """Of the blobs that a batch brought."""
+    """Return the hashes of the blobs in a batch."""
     found: set[bytes] = set()
     for item in batch:
         if isinstance(item, (PreparedRun, PreparedAttempt)):
@@ -393,7 +395,7 @@ def shas_in(batch: Iterable[Prepared]) -> set[bytes]:
 
 
 def _of_kind(batch: Sequence[Prepared], kind: type[Item]) -> list[tuple[int, Item]]:
-    """With their positions."""
+    """Return the items of one kind with their positions."""
     return [(position, item) for position, item in enumerate(batch) if isinstance(item, kind)]
 
 
@@ -424,7 +426,7 @@ def _grading_columns(item: PreparedGrading, attempt_id: int) -> dict[str, Any]:
 
 
 def _parent_keys(attempts: Iterable[_Judged]) -> Iterator[Key]:
-    """Keys of the parents that have a key at all."""
+    """Yield the parents' keys that can be parsed."""
     for attempt in attempts:
         try:
             if attempt.parent:
@@ -438,7 +440,7 @@ def _prefixed(gain: _Gain) -> dict[str, int]:
 
 
 def _no_run(run: str) -> StoreError:
-    return NotInStore(f"there is no run {run!r:.100}", remedy="add the run before what happened in it")
+    return NotInStore(f"there is no run {run!r:.100}", remedy="add the run before its attempts and events")
 
 
 def _no_attempt(item: PreparedGrading) -> StoreError:

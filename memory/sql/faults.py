@@ -1,4 +1,4 @@
-"""What databases raise, as the errors of `memory/errors.py`; and which of it may be gone when one tries again."""
+"""Translates database errors into those of `memory/errors.py` and says which are worth a second try."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DAMAGED = ("XX001", "XX002")
 
 @contextmanager
 def translated(where: str) -> Iterator[None]:
-    """Lets errors of the tree pass and turns a database's into one of them."""
+    """Translate a database's error into one of `memory/errors.py`; other errors pass."""
     try:
         yield
     except SQLAlchemyError as error:
@@ -37,7 +37,7 @@ def translated(where: str) -> Iterator[None]:
 
 
 def fault_of(error: SQLAlchemyError, where: str) -> StoreError:
-    """The error of our tree that says what a database's error means."""
+    """Return the store error that a database's error means."""
     cause = error.orig if isinstance(error, DBAPIError) else None
     if isinstance(cause, sqlite3.Error):
         return _sqlite_fault(cause, where)
@@ -48,16 +48,20 @@ def fault_of(error: SQLAlchemyError, where: str) -> StoreError:
     if state in _READ_ONLY:
         return StoreReadOnly(text, where=where, remedy="ask for the right to write, or name another store")
     if state in _DAMAGED:
-        return StoreDamaged(text, where=where, remedy="ask the server's keeper; a backup holds what was there")
+        return StoreDamaged(text, where=where, remedy="ask the server's administrator to restore a backup")
     if isinstance(error, (DataError, ProgrammingError)):
-        return StoreError(f"a record cannot be kept ({text})", where=where)
+        return StoreError(f"a record cannot be stored ({text})", where=where)
     if state in _TRY_AGAIN:
-        return StoreUnreachable(f"others were in the way for too long ({text})", where=where, remedy="try again")
+        return StoreUnreachable(
+            f"other transactions were in the way for too long ({text})", where=where, remedy="try again"
+        )
     return StoreUnreachable(text, where=where, remedy="is the server up, and is the URL right?")
 
 
 def may_pass(error: SQLAlchemyError) -> bool:
-    """Whether the same transaction, begun anew, has a chance. A clash of keys has: the other record is seen then."""
+    """Return True if the transaction may succeed when tried again. After a clash of keys it may: it then sees the other
+    record.
+    """
     if isinstance(error, IntegrityError):
         return True
     cause = error.orig if isinstance(error, DBAPIError) else None
@@ -80,7 +84,7 @@ def _sqlite_fault(error: sqlite3.Error, where: str) -> StoreError:
         return StoreDamaged(f"{what} ({text})", where=where, remedy=remedy)
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StoreUnreachable("another process has held it for too long", where=where, remedy="try again")
-    return StoreUnreachable(text, where=where, remedy="see whether the file and its folder may be read and written")
+    return StoreUnreachable(text, where=where, remedy="check the permissions of the file and its folder")
 
 
 def _code(error: sqlite3.Error) -> int:

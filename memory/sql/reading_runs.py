@@ -1,4 +1,4 @@
-"""Queries: runs, their events and ends, read over one connection and put together again."""
+"""Queries for runs, their events and ends."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, or_, select
 
-from triton_agent.memory import encoding, packing
 from triton_agent.memory.errors import NotInStore, StoreDamaged
-from triton_agent.memory.library import Library
 from triton_agent.memory.listing import RunFilter, RunState, RunSummary
-from triton_agent.memory.preparing import (
+from triton_agent.memory.records import Event, Grading, Run, RunEnd, attempt_key
+from triton_agent.memory.redaction import redact
+from triton_agent.memory.sql import encoding, packing
+from triton_agent.memory.sql.library import Library
+from triton_agent.memory.sql.preparing import (
     PreparedRun,
     column_text,
     microseconds,
     moment_of,
     parse_key,
 )
-from triton_agent.memory.records import Event, Grading, Run, RunEnd, attempt_key
-from triton_agent.memory.redaction import redact
-from triton_agent.memory.tables import Attempt as AttemptRow
-from triton_agent.memory.tables import End, Problem, Structure
-from triton_agent.memory.tables import Event as EventRow
-from triton_agent.memory.tables import Run as RunRow
+from triton_agent.memory.sql.tables import AttemptRow, End, EventRow, GradingRow, RunRow, Structure, ViewRow
+from triton_agent.tools.ranking import Standing, best_of, standing
 from triton_agent.tools.results import Interval
 
 Recorded = TypeVar("Recorded", bound=RunEnd | Event | Grading)
 COMPARED_RUNS = 2_000
-"""So many of the newest runs are looked at for ids that somebody may have meant."""
+"""Newest runs that are compared with a mistyped id to suggest one."""
+COMPARED_ATTEMPTS = 64
+"""Attempts of an open run whose verdicts are read to find its best."""
 _AFTER_ALL_TEXT = "\U0010ffff"
 
 
 def find_run(connection: Connection, name: str) -> str:
-    """The id that `name` is or, if only one does, begins."""
+    """Return the id that equals `name` or is the only one to begin with it."""
     ids = _ids_from(connection, name, 9)
     if name in ids or (len(ids) == 1 and name):
         return name if name in ids else ids[0]
@@ -58,8 +58,8 @@ def _ids_from(connection: Connection, start: str, limit: int) -> list[str]:
 
 
 def get_run(connection: Connection, library: Library, name: str) -> Run:
-    query = select(RunRow.id, RunRow.digest, RunRow.body, Problem.view_sha)
-    query = query.join(Problem, RunRow.problem_id == Problem.id).where(RunRow.id == find_run(connection, name))
+    query = select(RunRow.id, RunRow.digest, RunRow.body, ViewRow.view_sha)
+    query = query.join(ViewRow, RunRow.problem_id == ViewRow.id).where(RunRow.id == find_run(connection, name))
     row = connection.execute(query).one()
     text = packing.unsqueeze(row.body)
     if hashlib.sha256(row.view_sha + text).digest() != row.digest:
@@ -69,7 +69,7 @@ def get_run(connection: Connection, library: Library, name: str) -> Run:
 
 
 def get_end(connection: Connection, name: str) -> RunEnd | None:
-    """How it ended last; None while it is open."""
+    """Return the last end of a run; None while it is open."""
     query = select(End.body, End.digest).join(RunRow, End.run_seq == RunRow.seq)
     query = query.where(RunRow.id == find_run(connection, name)).order_by(End.id.desc()).limit(1)
     row = connection.execute(query).one_or_none()
@@ -77,14 +77,14 @@ def get_end(connection: Connection, name: str) -> RunEnd | None:
 
 
 def get_events(connection: Connection, name: str) -> list[Event]:
-    """In the order in which they were added."""
+    """Return the events of a run in the order of insertion."""
     query = select(EventRow.body, EventRow.digest).join(RunRow, EventRow.run_seq == RunRow.seq)
     query = query.where(RunRow.id == find_run(connection, name)).order_by(EventRow.id)
     return [record_of(Event, row) for row in connection.execute(query)]
 
 
 def record_of(kind: type[Recorded], row: Any) -> Recorded:
-    """The record in a row's `body`, which has to be what its `digest` says."""
+    """Decode the record in a row's `body` after checking it against `digest`."""
     text = packing.unsqueeze(row.body)
     if hashlib.sha256(text).digest() != row.digest:
         raise changed(kind.__name__)
@@ -96,10 +96,10 @@ def changed(what: str) -> StoreDamaged:
 
 
 def list_runs(connection: Connection, wanted: RunFilter) -> list[RunSummary]:
-    """Newest first."""
-    query = select(RunRow, Problem.name, Problem.digest.label("problem_digest"), Problem.device, Structure.fingerprint)
-    query = query.join(Problem, RunRow.problem_id == Problem.id)
-    query = query.outerjoin(Structure, Problem.structure_id == Structure.id)
+    """List runs, newest first."""
+    query = select(RunRow, ViewRow.name, ViewRow.digest.label("problem_digest"), ViewRow.device, Structure.fingerprint)
+    query = query.join(ViewRow, RunRow.problem_id == ViewRow.id)
+    query = query.outerjoin(Structure, ViewRow.structure_id == Structure.id)
     query = query.where(*_run_conditions(connection, wanted))
     query = query.order_by(RunRow.started_us.desc(), RunRow.seq.desc()).limit(wanted.limit)
     columns = [*RunRow.__table__.c, *list(query.selected_columns)[len(RunRow.__table__.c) :]]
@@ -127,21 +127,21 @@ def _run_conditions(connection: Connection, wanted: RunFilter) -> Iterator[Colum
 
 
 def problems_called(name: str) -> Select[Any]:
-    """Rows of the problems of that name, fingerprint, or (beginning of a) digest."""
+    """Select problems by name, fingerprint, or (beginning of a) digest."""
     name = column_text(name)
-    like_digest = and_(Problem.digest >= name, Problem.digest < name + _AFTER_ALL_TEXT)
+    like_digest = and_(ViewRow.digest >= name, ViewRow.digest < name + _AFTER_ALL_TEXT)
     structures = select(Structure.id).where(Structure.fingerprint == name)
-    return select(Problem.id).where(or_(Problem.name == name, like_digest, Problem.structure_id.in_(structures)))
+    return select(ViewRow.id).where(or_(ViewRow.name == name, like_digest, ViewRow.structure_id.in_(structures)))
 
 
 def _best_of(connection: Connection, rows: Sequence[RowMapping]) -> dict[int, RowMapping]:
-    """For each run the row of the attempt that was shipped or, while it is open, of the best so far."""
+    """Return for each run the row of the attempt that was shipped or, while it is open, of the best so far."""
     columns = (AttemptRow.turn, AttemptRow.answer, AttemptRow.speedup, AttemptRow.speedup_low, AttemptRow.speedup_high)
     found = {}
     for row in rows:
         query = select(*columns).where(AttemptRow.run_seq == row["seq"])
         if row["ended_us"] is None:
-            best = _best_so_far(connection, query) if row["passed"] else None
+            best = _best_so_far(connection, query.with_only_columns(AttemptRow.id, *columns)) if row["passed"] else None
         elif row["best"] is None:
             continue
         else:
@@ -154,12 +154,25 @@ def _best_of(connection: Connection, rows: Sequence[RowMapping]) -> dict[int, Ro
     return found
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Candidate:
+    row: RowMapping
+    standing: Standing
+
+
 def _best_so_far(connection: Connection, query: Any) -> RowMapping | None:
-    """The one whose speed-up is surely highest; of those never timed, the first that passed."""
-    timed = query.where(AttemptRow.merit >= 0).order_by(AttemptRow.merit.desc()).limit(1)
-    untimed = query.where(AttemptRow.merit.is_not(None)).order_by(AttemptRow.turn, AttemptRow.answer).limit(1)
-    found: RowMapping | None = connection.execute(timed).mappings().first()
-    return found or connection.execute(untimed).mappings().first()
+    """Return the best attempt by `best_of`, as the search does; of very many, those of highest merit are compared."""
+    likely = query.where(AttemptRow.merit.is_not(None)).order_by(AttemptRow.merit.desc()).limit(COMPARED_ATTEMPTS)
+    rows = {row["id"]: row for row in connection.execute(likely).mappings()}
+    verdicts = select(GradingRow.attempt_id, GradingRow.body, GradingRow.digest)
+    verdicts = verdicts.where(GradingRow.attempt_id.in_(rows), GradingRow.status.is_not(None))
+    newest = {row.attempt_id: row for row in connection.execute(verdicts.order_by(GradingRow.graded_us, GradingRow.id))}
+    candidates = [
+        _Candidate(row, standing(record_of(Grading, newest[number]).evaluation))
+        for number, row in sorted(rows.items(), key=lambda item: (item[1]["turn"], item[1]["answer"]))
+    ]
+    best = best_of(candidates)
+    return best.row if best is not None else None
 
 
 def _summary(row: RowMapping, best: RowMapping | None) -> RunSummary:
@@ -191,7 +204,7 @@ def interval_of(median: float | None, low: float | None, high: float | None) -> 
 
 
 def is_same_run(connection: Connection, item: PreparedRun) -> bool:
-    """Return whether the run under that id says the same, written otherwise: `1` for `1.0`, keys in another order."""
+    """Return True if the stored run is equal but was encoded differently: `1` for `1.0`, another order of keys."""
     return get_run(connection, Library(), item.record.id) == dataclasses.replace(
         item.record, settings=redact(item.record.settings)
     )

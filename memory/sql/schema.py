@@ -1,7 +1,7 @@
-"""Brings a store's tables to the newest form, and refuses stores that are newer than this program.
+"""Migrates a store's tables to the newest schema and refuses stores that are newer than this program.
 
-A store that is up to date costs one query; Alembic is imported only where something has to be done. A migration runs in
-one transaction: killed halfway, it has not happened.
+For a store that is up to date this costs one query; Alembic is imported only for a migration. A migration runs in one
+transaction: if it is killed, nothing has changed.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import sqlalchemy
 from sqlalchemy import Connection
 
 from triton_agent.memory.errors import StoreReadOnly, StoreTooNew
-from triton_agent.memory.tables import REVISION, SCHEMA_TABLE
+from triton_agent.memory.sql.tables import REVISION, SCHEMA_TABLE
 
 APPLICATION_ID = 0x5472_4167
-"""Stands in a SQLite file's header and tells ours from others', say to `file`."""
+"""Marks our SQLite files in their header, for example for `file`."""
 _ADVISORY_LOCK = 0x7269_746F
-"""Number of the lock that keeps two processes from migrating one PostgreSQL database at once; any would do."""
+"""Number of the lock that keeps two processes from migrating one PostgreSQL database at once; chosen arbitrarily."""
 
 
 def revision_of(connection: Connection) -> str | None:
-    """The newest migration that was run; None for a database that holds no store."""
+    """Return the newest migration that was run; None for a database without a store."""
     if not sqlalchemy.inspect(connection).has_table(SCHEMA_TABLE):
         return None
     found: str | None = connection.execute(sqlalchemy.text(f"SELECT version_num FROM {SCHEMA_TABLE}")).scalar()
@@ -29,22 +29,22 @@ def revision_of(connection: Connection) -> str | None:
 
 
 def is_current(connection: Connection, where: str) -> bool:
-    """Return whether there is nothing to be done; a store that is newer than this program is refused."""
+    """Return True if no migration is needed; refuse a store that is newer than this program."""
     found = revision_of(connection)
     _refuse_newer(found, where)
     return found == REVISION
 
 
 def require_current(connection: Connection, where: str) -> None:
-    """For readers: they cannot migrate."""
+    """Refuse a store that needs a migration, for readers, who cannot migrate."""
     if not is_current(connection, where):
         found = revision_of(connection)
         has = "holds no store" if found is None else f"is of schema {found}, and this program reads {REVISION}"
-        raise StoreReadOnly(f"it {has}", where=where, remedy="open it once for writing: that brings it up to date")
+        raise StoreReadOnly(f"it {has}", where=where, remedy="open it once for writing: that migrates it")
 
 
 def migrate(connection: Connection, where: str) -> None:
-    """Inside the caller's transaction; does nothing where nothing is to be done."""
+    """Migrate inside the caller's transaction, if needed."""
     if connection.dialect.name == "postgresql":
         connection.execute(sqlalchemy.text("SELECT pg_advisory_xact_lock(:number)"), {"number": _ADVISORY_LOCK})
     if is_current(connection, where):
@@ -55,7 +55,7 @@ def migrate(connection: Connection, where: str) -> None:
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.set_main_option("script_location", str(Path(__file__).parents[1] / "migrations").replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     command.upgrade(config, REVISION)

@@ -1,10 +1,10 @@
-"""Group commit: callers that come while a commit is under way are written together by the next one.
+"""Group commit: records that arrive while a commit is under way are written together by the next one.
 
-A commit is mostly waiting for the disk, and costs the same for one record as for hundreds. Nobody waits for company,
-either: whoever comes first writes at once, for itself and for whoever has come meanwhile. Nothing is acknowledged
-before it is on disk.
+A commit is mostly waiting for the disk and costs the same for one record as for hundreds. Nobody waits for others to
+join: the first thread writes at once, for itself and for every thread that has arrived meanwhile. A record is
+acknowledged only after it is on disk.
 
-`GroupWriter` does the same for one thread with much to write: it hands back futures instead of waiting.
+`GroupWriter` does the same for one thread with much to write: it returns futures instead of waiting.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from sqlalchemy import Connection
 
-from triton_agent.memory.database import Database
 from triton_agent.memory.errors import (
     NotInStore,
     RecordConflict,
@@ -30,52 +29,55 @@ from triton_agent.memory.errors import (
     StoreReadOnly,
     StoreUnreachable,
 )
-from triton_agent.memory.preparing import Prepared, Preparer, Record
 from triton_agent.memory.records import Grading
-from triton_agent.memory.writing import Known, Transaction, shas_in
+from triton_agent.memory.sql.database import Database
+from triton_agent.memory.sql.preparing import Prepared, Preparer, Record
+from triton_agent.memory.sql.writing import KnownRows, Transaction, shas_in
 
 if TYPE_CHECKING:
     from triton_agent.memory.store import Store
 
 MOST_AT_ONCE = 512
-"""Records of one commit, at least if they came singly: some 10 MB, written in a fraction of a second."""
+"""Most records in one commit, as long as they came singly: about 10 MB, written in a fraction of a second."""
 FEW = 64
-"""Records for which it is worth waiting a moment longer: the fixed part of a commit is some dozens of statements."""
+"""With fewer records than this it is worth waiting a moment for more: a commit has a fixed cost of some dozens of
+statements.
+"""
 MOST_WAITING = 4 * MOST_AT_ONCE
 Outcome: TypeAlias = Exception | None
-"""None for a record that is on disk, else the reason why it is not."""
+"""None for a record that is on disk, otherwise the error that kept it from being written."""
 _OF_THE_STORE = (StoreFull, StoreReadOnly, StoreUnreachable, StoreDamaged, RecordConflict, NotInStore)
 
 
 @dataclasses.dataclass(slots=True, eq=False)
 class _Ticket:
-    """What one caller wants written."""
+    """The records of one waiting caller."""
 
     batch: Sequence[Prepared]
     outcomes: list[Outcome] | None = None
 
 
 class Committer:
-    """Writes for all threads of a process, one transaction at a time."""
+    """Write for all threads of a process, one transaction at a time."""
 
     def __init__(self, database: Database) -> None:
         self.preparer = Preparer()
         self._database = database
-        self._known = Known()
+        self._known = KnownRows()
         self._waiting: list[_Ticket] = []
         self._line = threading.Lock()
-        """Held for moments, around the list."""
+        """Guards `_waiting`."""
         self._pen = threading.Lock()
-        """Held by the one who writes."""
+        """Held by the thread that writes."""
 
     def add(self, batch: Sequence[Prepared]) -> None:
-        """As `commit`; raises the first refusal, after all others were written."""
+        """Commit and raise the first refusal, after all other records were written."""
         for outcome in self.commit(batch):
             if outcome is not None:
                 raise outcome
 
     def commit(self, batch: Sequence[Prepared]) -> list[Outcome]:
-        """Returns after the commit; None for what is on disk now, else why it is not."""
+        """Return after the commit: None for each record that is on disk, otherwise why it is not."""
         ticket = _Ticket(batch)
         with self._line:
             self._waiting.append(ticket)
@@ -86,7 +88,7 @@ class Committer:
         return ticket.outcomes
 
     def _take(self) -> list[_Ticket]:
-        """Those who wait, first come first served."""
+        """Take waiting callers in order of arrival, up to the size of one commit."""
         with self._line:
             taken = [self._waiting.pop(0)]
             size = len(taken[0].batch)
@@ -96,7 +98,7 @@ class Committer:
         return taken
 
     def _write(self, tickets: list[_Ticket]) -> None:
-        """Give every ticket its outcomes, whatever happens: its caller waits for them.
+        """Give every ticket its outcomes, even after an error: its caller waits for them.
 
         Outcomes are final. A caller returns as soon as it sees them, so a ticket that is tried again has none yet.
         """
@@ -136,17 +138,17 @@ class _Task:
 
 
 class GroupWriter:
-    """Writes what it is handed from a thread of its own; each future resolves once its record is on disk.
+    """Write records from a thread of its own; each future resolves once its record is on disk.
 
-    A context manager: leaving it waits for everything that was handed over. Records are written in the order in which
-    they come. One that is refused raises from its future and from nowhere else.
+    A context manager: leaving it waits until everything is written. Records are written in the order of `add`. A
+    refused record raises from its future and nowhere else.
 
-    That thread does all the work. If callers prepared their own records, threads would hand the interpreter over
-    several times a record, which was measured to cost more than a second processor brings.
+    The writing thread also prepares the records. Preparing them in the callers' threads was measured to be slower: the
+    interpreter lock changes hands several times per record, which costs more than a second processor brings.
     """
 
     def __init__(self, store: Store, *, linger_s: float = 0.02) -> None:
-        """`linger_s`: how long a first record waits for others; a commit of its own costs more than a share of one."""
+        """`linger_s`: how long the first record of a commit waits for others to share its cost."""
         self._store = store
         self._linger_s = linger_s
         self._tasks: queue.Queue[_Task | None] = queue.Queue(MOST_WAITING)
@@ -162,7 +164,7 @@ class GroupWriter:
         self.close()
 
     def add(self, record: Record, grading: Grading | None = None) -> concurrent.futures.Future[None]:
-        """Waits only where very much is waiting already."""
+        """Queue a record; blocks only while `MOST_WAITING` records are queued."""
         task = _Task(record, grading, concurrent.futures.Future())
         with self._closing:
             if self._closed:
@@ -171,7 +173,7 @@ class GroupWriter:
         return task.future
 
     def close(self) -> None:
-        """Returns when all is written."""
+        """Stop accepting records and return when all are written."""
         with self._closing:
             if not self._closed:
                 self._closed = True
@@ -193,7 +195,7 @@ class GroupWriter:
             self._settle([task for task in tasks if task is not None])
 
     def _settle(self, tasks: list[_Task]) -> None:
-        """Every future gets its outcome, whatever happens: somebody waits for it."""
+        """Write the records and resolve every future, even after an error: somebody waits for it."""
         ready: list[tuple[_Task, Prepared]] = []
         for task in tasks:
             try:

@@ -1,7 +1,7 @@
-"""Bytes as the store keeps them: tokens and log-probabilities packed without loss, and compressed where that pays.
+"""Packs bytes for the store: tokens and log-probabilities without loss, compressed where that pays.
 
-Every packed value says in its first byte how it was packed, so that a better way can be added later and both be read.
-Numbers are little-endian.
+The first byte of every packed value says how it was packed, so that a better method can be added later and both be
+read. Numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from triton_agent.memory.errors import StoreDamaged
 
 PLAIN, DEFLATED = 0, 1
 LEVEL = 3
-"""zlib's; on kernels as small as level 6 within 5 %, in 60 % of its time."""
+"""zlib's level; kernels compress to within 5 % of level 6 in 60 % of its time."""
 WORTH_TRYING_BYTES = 96
 PAYS_BELOW = 0.9
-"""Compressed only when that leaves less than this share: reading it costs time, too."""
+"""Compress only if the result is smaller than this share of the original: reading it costs time, too."""
 NUMBERS_PAY_BELOW = 0.8
 SAMPLE_BYTES = 256
-"""Log-probabilities seldom compress. Whether these do is seen by so many bytes from all over first."""
+"""Log-probabilities seldom compress, so a sample of this many bytes is tried first."""
 _FLOAT_CODES = {4: "f", 8: "d"}
 
 
 def squeeze(data: bytes) -> bytes:
-    """Text: compressed, if that makes it smaller."""
+    """Pack text, compressed if that makes it smaller."""
     if len(data) >= WORTH_TRYING_BYTES:
         small = zlib.compress(data, LEVEL)
         if len(small) < PAYS_BELOW * len(data):
@@ -34,7 +34,7 @@ def squeeze(data: bytes) -> bytes:
 
 
 def unsqueeze(stored: bytes) -> bytes:
-    """What `squeeze` was given."""
+    """Undo `squeeze`."""
     if stored[:1] == bytes((PLAIN,)):
         return stored[1:]
     if stored[:1] != bytes((DEFLATED,)):
@@ -46,9 +46,9 @@ def unsqueeze(stored: bytes) -> bytes:
 
 
 def pack_integers(values: Sequence[int]) -> bytes:
-    """Token ids: as few whole bytes each as the largest needs; all lowest bytes first, then all next ones.
+    """Pack token ids in as few whole bytes each as the largest needs: all lowest bytes first, then all next ones.
 
-    So the upper bytes, of which few differ, stand together: half the room after compression, in a third of the time.
+    The upper bytes, few of which differ, then stand together: half the size after compression, in a third of the time.
     """
     import numpy as np
 
@@ -71,7 +71,7 @@ def _pack_wide(values: Sequence[int]) -> bytes:
 
 
 def unpack_integers(stored: bytes) -> tuple[int, ...]:
-    """What `pack_integers` was given."""
+    """Undo `pack_integers`."""
     data = unsqueeze(stored)
     width, packed = data[0], data[1:]
     if width == 8:
@@ -84,7 +84,7 @@ def unpack_integers(stored: bytes) -> tuple[int, ...]:
 
 
 def pack_floats(values: Sequence[float]) -> bytes:
-    """Log-probabilities: in single precision if that gives every one back to the bit, else in double."""
+    """Pack log-probabilities in single precision if that preserves every bit, otherwise in double."""
     import numpy as np
 
     double = struct.pack(f"<{len(values)}d", *values)
@@ -96,14 +96,14 @@ def pack_floats(values: Sequence[float]) -> bytes:
 
 
 def unpack_floats(stored: bytes) -> tuple[float, ...]:
-    """What `pack_floats` was given."""
+    """Undo `pack_floats`."""
     data = unsqueeze(stored)
     width, packed = data[0], data[1:]
     return struct.unpack(f"<{len(packed) // width}{_FLOAT_CODES[width]}", packed)
 
 
 def pack_flags(values: Sequence[bool]) -> bytes:
-    """Masks: a byte each, which compress to next to nothing."""
+    """Pack a mask with a byte per flag, which compresses to next to nothing."""
     return squeeze(bytes(values))
 
 
@@ -112,7 +112,7 @@ def unpack_flags(stored: bytes) -> tuple[bool, ...]:
 
 
 def _squeeze_numbers(data: bytes) -> bytes:
-    """Runs of equal bytes and frequent bytes are all there is to find in numbers; looking for more takes longer."""
+    """Compress numbers without searching for matches: only runs of equal bytes and frequent bytes occur in them."""
     stride = len(data) // SAMPLE_BYTES | 1  # odd, to meet every byte of a number
     if len(data) < WORTH_TRYING_BYTES or not _pays(data[::stride]):
         return bytes((PLAIN,)) + data

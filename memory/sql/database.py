@@ -1,8 +1,8 @@
-"""Where the store is, and connections to it: a SQLite file by default, PostgreSQL by URL.
+"""Locates the store and connects to it: a SQLite file by default, PostgreSQL by URL.
 
-Every write is one transaction that is on disk when it returns. On SQLite that asks for `synchronous=FULL`: with a
-write-ahead log, NORMAL would survive `kill -9`, but not a power cut. Writers take the write lock when they begin, so
-that none finds out halfway that it read what is no longer so. Files are the user's alone.
+Every write is one transaction that is on disk when it returns. On SQLite that takes `synchronous=FULL`: with a
+write-ahead log, NORMAL survives `kill -9`, but not a power cut. Writers take the write lock when they begin, so that
+nothing they read can change before they commit. Files are readable by their owner only.
 """
 
 from __future__ import annotations
@@ -22,34 +22,36 @@ import sqlalchemy
 from sqlalchemy import URL, Connection, Engine, event
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from triton_agent.memory import schema
 from triton_agent.memory.errors import NotInStore, StoreDamaged, StoreReadOnly, StoreUnreachable
-from triton_agent.memory.faults import fault_of, may_pass, translated
+from triton_agent.memory.sql import schema
+from triton_agent.memory.sql.faults import fault_of, may_pass, translated
 from triton_agent.tools.errors import UsageError
 
 Result = TypeVar("Result")
 
 VARIABLE = "TRITON_AGENT_STORE"
 BUSY_TIMEOUT_S = 30.0
-"""How long a writer waits for others. Commits take milliseconds; only a migration or a stopped process takes longer."""
+"""How long a writer waits for the lock. Commits take milliseconds; only a migration or a stopped process takes longer.
+"""
 TRIES = 8
 FIRST_PAUSE_S = 0.02
 CACHE_KIB = 64 << 10
-"""Upper levels of the indices of a million attempts."""
+"""Holds the upper levels of the indices of a million attempts."""
 CHECKPOINT_PAGES = 4_000
-"""32 MB of log before it is folded into the file: fewer, larger writes than SQLite's own 1,000."""
+"""32 MB of log before a checkpoint: fewer, larger writes than with SQLite's default of 1,000 pages."""
 PAGE_BYTES = 8192
-"""An answer is about 10 KB: larger pages than SQLite's own 4,096 chain fewer of them."""
+"""A stored answer is about 10 KB; larger pages than SQLite's default of 4,096 bytes need fewer overflow pages for it.
+"""
 LOG_LIMIT_BYTES = 64 << 20
 
 
 def default_path() -> Path:
-    """In the platform's folder for a user's data."""
+    """The default store, in the platform's folder for user data."""
     return Path(platformdirs.user_data_dir("triton-agent")) / "store.db"
 
 
 def locate(where: str | Path | None) -> Path | URL:
-    """A file or a server: as given, else as the environment says, else the default file."""
+    """Return the store's file or URL: as given, otherwise from the environment, otherwise the default file."""
     given = where if where is not None else os.environ.get(VARIABLE) or default_path()
     if isinstance(given, Path) or "://" not in given:
         return Path(given).expanduser()
@@ -69,7 +71,7 @@ def locate(where: str | Path | None) -> Path | URL:
 
 
 class Database:
-    """An open store: transactions to read in, and transactions to write in that are tried again where that may help."""
+    """An open store: read and write transactions; a write that failed for a passing reason is tried again."""
 
     def __init__(self, where: str | Path | None = None, *, read_only: bool = False) -> None:
         place = locate(where)
@@ -89,17 +91,19 @@ class Database:
         return self._engine.dialect.name
 
     def url_for_drivers(self) -> str:
-        """For what speaks to the same server without SQLAlchemy; holds the password, so it is not for screens."""
+        """URL for clients other than SQLAlchemy. It holds the password: never show it."""
         return self._engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection that sees one state of the store for as long as it is held (SQLite), or for each query."""
+        """Yield a connection that sees one state of the store: for as long as it is held (SQLite), or for each query
+        (PostgreSQL).
+        """
         with translated(self.where), self._engine.connect() as connection:
             yield connection
 
     def write(self, work: Callable[[Connection], Result]) -> Result:
-        """Run `work` in a transaction and hand its result back after the commit; it may run more than once."""
+        """Run `work` in a transaction and return its result after the commit. `work` may run more than once."""
         if self.read_only:
             raise StoreReadOnly("it was opened for reading only", where=self.where)
         for attempt in range(TRIES):
@@ -134,7 +138,7 @@ def _open_server(url: URL, read_only: bool) -> Engine:
         raise UsageError(
             "a PostgreSQL store needs the package psycopg", remedy="pip install 'triton-agent[postgres]'"
         ) from None
-    # The server may set it otherwise for everybody; what we acknowledge is on its disk.
+    # The server's own default may be off; what is acknowledged has to be on its disk.
     options = "-c synchronous_commit=on" + (" -c default_transaction_read_only=on" if read_only else "")
     return sqlalchemy.create_engine(
         url, connect_args={"options": options, "connect_timeout": 10}, pool_pre_ping=True, hide_parameters=True
@@ -181,7 +185,7 @@ def _settings_for_writing(raw: Any, record: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    """Python's driver would begin only at the first change, too late for a writer."""
+    """Begin explicitly: Python's driver begins at the first change, which is too late for a writer's lock."""
     writes = connection.get_execution_options().get("writes")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -190,7 +194,7 @@ def _require_file(path: Path) -> None:
     if not path.exists():
         raise NotInStore("there is no store", where=str(path), remedy="name one: --store, TRITON_AGENT_STORE")
     if not path.is_file():
-        raise UsageError("a store is a file, and this is none", where=str(path))
+        raise UsageError("the store has to be a file", where=str(path))
     try:
         path.open("rb").close()
     except OSError as error:
@@ -198,7 +202,7 @@ def _require_file(path: Path) -> None:
 
 
 def _make_file(path: Path) -> None:
-    """An empty file, and its folder, that only this user may read; nothing where there is one."""
+    """Create an empty file and its folder, readable by this user only; an existing file is checked and kept."""
     if path.exists():
         _require_file(path)
         _refuse_foreign(path)
@@ -213,7 +217,7 @@ def _make_file(path: Path) -> None:
 
 
 def _refuse_foreign(path: Path) -> None:
-    """Writing into a file that somebody mistyped would change it."""
+    """Refuse files that are not stores, so that a mistyped path is not overwritten."""
     with path.open("rb") as file:
         start = file.read(16)
     if start and not start.startswith(b"SQLite format 3\0"):

@@ -1,10 +1,10 @@
-"""An attempt taken apart for storing, and put together again.
+"""Takes an attempt apart for storing and puts it together again.
 
-What attempts share goes to the *shelf*, by the hash of its bytes: sources, messages, problem views, whole observations
-(siblings have the same), prompts. The rest, the answer's text above all, is a small JSON body. Where the text holds the
-source, as it mostly does, the body has only what stands around it.
+Parts that attempts share become blobs under the hash of their bytes: sources, messages, problem views, whole
+observations (siblings have equal ones), prompts. The rest, mostly the answer's text, is a small JSON body. Where the
+text contains the source, as it mostly does, the body holds only the text around it.
 
-Short texts are not worth a blob of their own and stay where they are; a blob's place holds `{"blob": hash}`.
+Short texts are not worth a blob and stay in place; a blob is referred to by `{"blob": hash}`.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from triton_agent.memory import encoding, packing
 from triton_agent.memory.observation import Observation, ProblemView
 from triton_agent.memory.records import Attempt, Completion, Message
+from triton_agent.memory.sql import encoding, packing
 
 SHORT_CHARACTERS = 160
-"""Up to here a text costs less in its place than a row of its own."""
+"""Up to this length a text costs less in its place than a row of its own."""
 _SEPARATE = ("text", "messages", "prompt_ids", "token_ids", "log_probabilities", "mask")
-"""Fields of a completion that are not in its body."""
+"""Fields of a completion that are stored outside its body."""
 
 _REFERENCE = re.compile(rb'{"blob":"([0-9a-f]{64})"}')
 
 Fetch = Callable[[bytes], bytes]
-"""Hands back the bytes behind a hash."""
+"""Returns the bytes of a hash."""
 
 
 class Shelf:
-    """Shared bytes on their way into the store."""
+    """Collects shared bytes on their way into the store."""
 
     def __init__(self, is_known: Callable[[bytes], bool] = lambda sha: False) -> None:
         self.blobs: dict[bytes, bytes] = {}
-        """Packed, by the hash of what was put in; without those that are known to be in the store."""
+        """Packed bytes by the hash of the unpacked ones; without those already in the store."""
         self._is_known = is_known
 
     def put(self, data: bytes) -> bytes:
-        """Its hash."""
+        """Add bytes and return their hash."""
         sha = hashlib.sha256(data).digest()
         if sha not in self.blobs and not self._is_known(sha):
             self.blobs[sha] = packing.squeeze(data)
         return sha
 
     def put_text(self, text: str) -> str | dict[str, str]:
-        """What stands in its place."""
+        """Return the text itself if it is short, otherwise a reference to its blob."""
         return text if len(text) <= SHORT_CHARACTERS else {"blob": self.put(_bytes(text)).hex()}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Pieces:
-    """An attempt taken apart; what was shared is on the shelf."""
+    """An attempt taken apart; its shared parts are on the shelf."""
 
     observation_sha: bytes
     view_sha: bytes
@@ -68,7 +68,7 @@ class Pieces:
 
     @property
     def digest(self) -> bytes:
-        """Of all that was said and shown."""
+        """Hash over all parts."""
         whole = hashlib.sha256()
         for name in encoding.field_names(Pieces):
             part: bytes | None = getattr(self, name)
@@ -78,7 +78,7 @@ class Pieces:
 
 
 def take_apart(attempt: Attempt, shelf: Shelf, shared: tuple[bytes, bytes] | None = None) -> Pieces:
-    """`shared` are the hashes of problem view and observation, where these are on the shelf already."""
+    """`shared`: hashes of the problem view and the observation if they are on the shelf already."""
     completion = attempt.completion
     view_sha, observation_sha = shared or put_observation(attempt.observation, shelf)
     tokens, chances, mask = completion.token_ids, completion.log_probabilities, completion.mask
@@ -98,7 +98,7 @@ def take_apart(attempt: Attempt, shelf: Shelf, shared: tuple[bytes, bytes] | Non
 def put_together(
     pieces: Pieces, fetch: Fetch, *, run: str, turn: int, index: int, parent: str | None, observation: Observation
 ) -> Attempt:
-    """The attempt that was taken apart."""
+    """Undo `take_apart`."""
     body = json.loads(packing.unsqueeze(pieces.body))
     source = None if pieces.source_sha is None else _text(fetch(pieces.source_sha))
     text = source.join(body["around"]) if source is not None and "around" in body else body["text"]
@@ -125,7 +125,7 @@ def put_together(
 
 
 def put_view(view: ProblemView, shelf: Shelf) -> bytes:
-    """Hash of a problem view; the text of its file is a blob of its own."""
+    """Put a problem view on the shelf and return its hash; the text of its file is a blob of its own."""
     return shelf.put(encoding.to_text(_shallow(view) | {"source": shelf.put_text(view.source)}).encode())
 
 
@@ -135,7 +135,7 @@ def get_view(data: bytes, fetch: Fetch) -> ProblemView:
 
 
 def put_observation(observation: Observation, shelf: Shelf) -> tuple[bytes, bytes]:
-    """Hashes of its problem view and of itself."""
+    """Put an observation on the shelf and return the hashes of its problem view and of itself."""
     view_sha = put_view(observation.problem, shelf)
     tried = [_shallow(item) | {"source": shelf.put_text(item.source)} for item in observation.tried]
     recalled = [_shallow(item) | {"text": shelf.put_text(item.text)} for item in observation.recalled]
@@ -144,7 +144,7 @@ def put_observation(observation: Observation, shelf: Shelf) -> tuple[bytes, byte
 
 
 def get_observation(data: bytes, fetch: Fetch, view_of: Callable[[bytes], ProblemView]) -> Observation:
-    """`view_of` reads a problem view, which many observations share, by its hash."""
+    """`view_of` reads a problem view by its hash; many observations share one."""
     plain = json.loads(data)
     view = view_of(bytes.fromhex(plain["problem"]["blob"]))
     for items, name in ((plain["tried"], "source"), (plain["recalled"], "text")):
@@ -154,9 +154,10 @@ def get_observation(data: bytes, fetch: Fetch, view_of: Callable[[bytes], Proble
 
 
 def references_in(data: bytes) -> Iterator[bytes]:
-    """Hashes that an observation, a view or a conversation speaks of, so that they can be fetched all at once.
+    """Yield the hashes that an observation, a view or a conversation refers to, so that they can be fetched all at
+    once.
 
-    A quote within a text is escaped, so no text is taken for one.
+    Quotes within texts are escaped, so no text is mistaken for a reference.
     """
     for match in _REFERENCE.finditer(data):
         yield bytes.fromhex(match[1].decode())
@@ -184,7 +185,7 @@ def _conversation(sha: bytes | None, fetch: Fetch) -> tuple[Message, ...]:
 
 
 def _put_ids(ids: tuple[int, ...], shelf: Shelf) -> bytes:
-    """Packed before they are hashed: the bytes of a blob are what `fetch` hands back."""
+    """Pack before hashing: `fetch` returns the bytes of a blob as they were hashed."""
     return shelf.put(packing.pack_integers(ids))
 
 

@@ -1,6 +1,6 @@
-"""Reads shared bytes by their hash, many at once, and checks that they are what was written.
+"""Reads blobs by their hash, many at once, and checks that they are what was written.
 
-What is read often (problem views, sources of parents) is kept for a while.
+A bounded cache keeps those that are read often: problem views, sources of parents.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Connection, select
 
-from triton_agent.memory import packing
 from triton_agent.memory.errors import StoreDamaged
 from triton_agent.memory.observation import ProblemView
-from triton_agent.memory.pieces import get_view, references_in
-from triton_agent.memory.tables import Blob
+from triton_agent.memory.sql import packing
+from triton_agent.memory.sql.pieces import get_view, references_in
+from triton_agent.memory.sql.tables import Blob
 
 KEPT_BYTES = 32 << 20
 KEPT_VIEWS = 64
@@ -24,7 +24,7 @@ CHUNK = 400
 
 
 class Library:
-    """A bounded memory of blobs; threads may share one."""
+    """A bounded cache of blobs; threads may share one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,7 +33,7 @@ class Library:
         self._views: collections.OrderedDict[bytes, ProblemView] = collections.OrderedDict()
 
     def fetch(self, connection: Connection, shas: Iterable[bytes | None]) -> dict[bytes, bytes]:
-        """The bytes behind each hash; hashes that are not in the store are left out."""
+        """Return the bytes of each hash; hashes that are not in the store are left out."""
         found, missing = self._look_up({sha for sha in shas if sha is not None})
         for start in range(0, len(missing), CHUNK):
             some = missing[start : start + CHUNK]
@@ -43,7 +43,7 @@ class Library:
         return found
 
     def fetch_with_parts(self, connection: Connection, shas: Iterable[bytes | None]) -> dict[bytes, bytes]:
-        """As `fetch`, and whatever these refer to, and so on."""
+        """Fetch blobs and, recursively, all blobs that they refer to."""
         found: dict[bytes, bytes] = {}
         wanted = {sha for sha in shas if sha is not None}
         while wanted:
@@ -84,7 +84,7 @@ class Library:
 
 
 class Opened:
-    """Blobs at hand; one that is not there is damage."""
+    """Fetched blobs; a missing one raises StoreDamaged."""
 
     def __init__(self, blobs: dict[bytes, bytes]) -> None:
         self._blobs = blobs

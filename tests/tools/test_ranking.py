@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests import verdicts
 
-from triton_agent.policy.ranking import Standing, standing
+from triton_agent.tools.ranking import Standing, standing
 from triton_agent.tools.results import KernelLaunch
 
 
@@ -50,8 +50,8 @@ def test_two_do_not_surpass_one_another() -> None:
 
 
 def test_whether_it_gains_at_all_is_asked_of_the_lesser_figure() -> None:
-    assert not timed(6.7, 0.9).faster_than_original
-    assert timed(6.7, 1.2).faster_than_original
+    assert not timed(6.7, 0.9).faster_than_reference
+    assert timed(6.7, 1.2).faster_than_reference
 
 
 def test_what_is_not_known_apart_changes_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Queries: attempts and their gradings, read over one connection and put together again."""
+"""Queries for attempts and their gradings."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, RowMapping, select
 
 from triton_agent.memory.errors import NotInStore
-from triton_agent.memory.library import Library, Opened
 from triton_agent.memory.listing import AttemptFilter, AttemptHeader
 from triton_agent.memory.observation import Observation
-from triton_agent.memory.pieces import Pieces, get_observation, put_together
-from triton_agent.memory.preparing import (
+from triton_agent.memory.records import Attempt, Grading, attempt_key
+from triton_agent.memory.sql.library import Library, Opened
+from triton_agent.memory.sql.pieces import Pieces, get_observation, put_together
+from triton_agent.memory.sql.preparing import (
     PreparedAttempt,
     attempt_digest,
     column_text,
@@ -21,20 +22,16 @@ from triton_agent.memory.preparing import (
     moment_of,
     parse_key,
 )
-from triton_agent.memory.reading_runs import changed, find_run, interval_of, problems_called, record_of
-from triton_agent.memory.records import Attempt, Grading, attempt_key
-from triton_agent.memory.tables import Answer, Problem
-from triton_agent.memory.tables import Attempt as AttemptRow
-from triton_agent.memory.tables import Grading as GradingRow
-from triton_agent.memory.tables import Run as RunRow
+from triton_agent.memory.sql.reading_runs import changed, find_run, interval_of, problems_called, record_of
+from triton_agent.memory.sql.tables import AnswerRow, AttemptRow, GradingRow, RunRow, ViewRow
 from triton_agent.tools.results import Finding, Status
 
 CHUNK = 256
-"""Attempts put together at once: some 5 MB."""
+"""Attempts read at once: about 5 MB."""
 
 
 def attempt_headers(connection: Connection, name: str) -> list[AttemptHeader]:
-    """By turn and answer."""
+    """List the attempts of a run by turn and answer."""
     run = find_run(connection, name)
     seq = select(RunRow.seq).where(RunRow.id == run).scalar_subquery()
     query = select(*(getattr(AttemptRow, name) for name in _HEADER_COLUMNS)).where(AttemptRow.run_seq == seq)
@@ -66,7 +63,7 @@ def _header(
     tokens: int,
     created_us: int,
 ) -> AttemptHeader:
-    """By position: a run may have thousands."""
+    """Arguments are positional for speed: a run may have thousands of attempts."""
     return AttemptHeader(
         key=attempt_key(run, turn, answer),
         turn=turn,
@@ -86,7 +83,7 @@ def _header(
 
 
 def attempt_id(connection: Connection, key: str) -> int | None:
-    """Its row; None where there is none."""
+    """Return the row id of an attempt; None if there is none."""
     run, turn, answer = parse_key(key)
     query = select(AttemptRow.id).join(RunRow, AttemptRow.run_seq == RunRow.seq)
     query = query.where(RunRow.id == column_text(run), AttemptRow.turn == turn, AttemptRow.answer == answer)
@@ -104,11 +101,11 @@ def require_attempt(connection: Connection, key: str) -> int:
 
 
 def attempts_by_id(connection: Connection, library: Library, ids: Sequence[int]) -> list[Attempt]:
-    """In the order of `ids`."""
+    """Read attempts, in the order of `ids`."""
     own = (AttemptRow.id, AttemptRow.turn, AttemptRow.answer, AttemptRow.parent, AttemptRow.digest)
-    query = select(RunRow.id.label("run"), *own, AttemptRow.source_sha, Problem.view_sha, *Answer.__table__.c)
-    query = query.join(Answer, Answer.attempt_id == AttemptRow.id).join(RunRow, RunRow.seq == AttemptRow.run_seq)
-    query = query.join(Problem, Problem.id == AttemptRow.problem_id).where(AttemptRow.id.in_(ids))
+    query = select(RunRow.id.label("run"), *own, AttemptRow.source_sha, ViewRow.view_sha, *AnswerRow.__table__.c)
+    query = query.join(AnswerRow, AnswerRow.attempt_id == AttemptRow.id).join(RunRow, RunRow.seq == AttemptRow.run_seq)
+    query = query.join(ViewRow, ViewRow.id == AttemptRow.problem_id).where(AttemptRow.id.in_(ids))
     rows = {row["id"]: row for row in connection.execute(query).mappings()}
     ordered = [rows[number] for number in ids if number in rows]
     return _put_together(connection, library, ordered)
@@ -136,14 +133,14 @@ def _put_together(connection: Connection, library: Library, rows: Sequence[RowMa
 
 
 def attempt_ids(connection: Connection, name: str) -> list[int]:
-    """Of a run, by turn and answer."""
+    """Return the row ids of a run's attempts, by turn and answer."""
     query = select(AttemptRow.id).join(RunRow, AttemptRow.run_seq == RunRow.seq)
     query = query.where(RunRow.id == find_run(connection, name)).order_by(AttemptRow.turn, AttemptRow.answer)
     return list(connection.execute(query).scalars())
 
 
 def trajectory_ids(connection: Connection, key: str) -> list[int]:
-    """From the first ancestor that is in the store to the attempt itself."""
+    """Return the row ids from the first ancestor in the store to the attempt itself."""
     path = [require_attempt(connection, key)]
     while (above := _parent_id(connection, path[-1])) is not None and above not in path:
         path.append(above)
@@ -151,7 +148,7 @@ def trajectory_ids(connection: Connection, key: str) -> list[int]:
 
 
 def _parent_id(connection: Connection, number: int) -> int | None:
-    """None where there is no parent, or none in this store."""
+    """Return the parent's row id; None without a parent in this store."""
     parent = connection.execute(select(AttemptRow.parent).where(AttemptRow.id == number)).scalar()
     try:
         return None if parent is None else attempt_id(connection, parent)
@@ -160,7 +157,7 @@ def _parent_id(connection: Connection, number: int) -> int | None:
 
 
 def is_same_attempt(connection: Connection, item: PreparedAttempt) -> bool:
-    """As `is_same_run`."""
+    """Return True if the stored attempt is equal but was encoded differently; see `is_same_run`."""
     found = attempt_id(connection, item.record.key)
     return found is not None and attempts_by_id(connection, Library(), [found]) == [item.record]
 
@@ -169,7 +166,7 @@ def is_same_attempt(connection: Connection, item: PreparedAttempt) -> bool:
 
 
 def gradings_by_attempt(connection: Connection, ids: Iterable[int]) -> dict[int, list[Grading]]:
-    """Oldest first, by when they were made."""
+    """Return the gradings of each attempt, oldest first."""
     wanted = list(ids)
     found: dict[int, list[Grading]] = {number: [] for number in wanted}
     query = select(GradingRow.attempt_id, GradingRow.body, GradingRow.digest)
@@ -180,14 +177,14 @@ def gradings_by_attempt(connection: Connection, ids: Iterable[int]) -> dict[int,
 
 
 def find_graded(connection: Connection, digest: str, source: str, grader: str | None) -> Grading | None:
-    """The newest verdict on a source for a problem, from whatever run."""
+    """Return the newest verdict on a source for a problem, over all runs."""
     try:
         sha = bytes.fromhex(source)
     except ValueError:
         return None
     query = select(GradingRow.body, GradingRow.digest).join(AttemptRow, GradingRow.attempt_id == AttemptRow.id)
-    query = query.join(Problem, AttemptRow.problem_id == Problem.id)
-    query = query.where(AttemptRow.source_sha == sha, Problem.digest == column_text(digest))
+    query = query.join(ViewRow, AttemptRow.problem_id == ViewRow.id)
+    query = query.where(AttemptRow.source_sha == sha, ViewRow.digest == column_text(digest))
     query = query.where(GradingRow.status.is_not(None))
     if grader is not None:
         query = query.where(GradingRow.grader == column_text(grader))
@@ -200,7 +197,7 @@ def find_graded(connection: Connection, digest: str, source: str, grader: str | 
 
 
 def matching_ids(connection: Connection, wanted: AttemptFilter, after: int, limit: int) -> list[int]:
-    """Rows of attempts in the order in which they were added, from the one behind `after`."""
+    """Return row ids of matching attempts after `after`, in the order of insertion."""
     query = select(AttemptRow.id).where(AttemptRow.id > after, *_attempt_conditions(wanted))
     return list(connection.execute(query.order_by(AttemptRow.id).limit(limit)).scalars())
 
@@ -219,4 +216,4 @@ def _attempt_conditions(wanted: AttemptFilter) -> Iterator[ColumnElement[bool]]:
     if wanted.since is not None:
         yield AttemptRow.created_us >= microseconds(wanted.since)
     if wanted.with_tokens:
-        yield AttemptRow.id.in_(select(Answer.attempt_id).where(Answer.token_ids.is_not(None)))
+        yield AttemptRow.id.in_(select(AnswerRow.attempt_id).where(AnswerRow.token_ids.is_not(None)))
