@@ -92,6 +92,7 @@ PROBLEMS = {
     "conv1x1_256_56": plain("nn.Conv2d(256, 64, 1)", "256, 56, 56"),
     "conv3x3_stride2": plain("nn.Conv2d(128, 256, 3, stride=2, padding=1)", "128, 56, 56"),
     "conv3x3_f16": plain("nn.Conv2d(256, 256, 3, padding=1)", "256, 28, 28", dtype="float16"),
+    "conv1x1_512_28": plain("nn.Conv2d(512, 512, 1)", "512, 28, 28"),
     "conv1x1_f16": plain("nn.Conv2d(256, 256, 1)", "256, 28, 28", dtype="float16"),
     "stem7x7": plain("nn.Conv2d(3, 64, 7, stride=2, padding=3)", "3, 224, 224"),
     "depthwise3x3": plain("nn.Conv2d(128, 128, 3, padding=1, groups=128)", "128, 56, 56"),
@@ -104,7 +105,10 @@ PROBLEMS = {
     "bottleneck": BOTTLENECK,
 }
 MOST_TILES = 7
-ROWS = ("problem", "tiles", "us", "eager_us", "compile_us", "over_compile", "error", "eager_error", "device")
+COMMIT = os.environ.get("COMMIT", "")
+"""What the rows name as the state of the code; a copy without its history cannot tell."""
+ROWS = ("problem", "tiles", "us", "eager_us", "compile_us", "over_compile", "error", "eager_error")
+WHERE = ("device", "torch", "triton", "commit")
 
 
 def main() -> None:
@@ -137,9 +141,9 @@ def main() -> None:
         rows += told["rows"]
         kernels[name] = told["kernels"]
         for row in (*told["rows"][:1], *sorted(told["rows"], key=lambda row: row["us"])[:1]):
-            print(*(row[key] for key in ROWS[:-1]), flush=True)
+            print(*(row[key] for key in ROWS), flush=True)
     with (folder / "convolutions.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, ROWS)
+        writer = csv.DictWriter(file, (*ROWS, *WHERE))
         writer.writeheader()
         writer.writerows(rows)
     (folder / "kernels.json").write_text(json.dumps(kernels, indent=1))
@@ -240,12 +244,12 @@ def _measured(name: str, folder: Path, sources: dict[str, str]) -> None:
             return round(1000 * float(found), 1)
 
         eager_us, compile_us = microseconds(reference), microseconds(compiled)
+        where = dict(zip(WHERE, (torch.cuda.get_device_name(), torch.__version__, triton.__version__, COMMIT)))
         rows = []
         for told, (model, own_error) in candidates.items():
             us = microseconds(model)
             values = (name, told, us, eager_us, compile_us, round(compile_us / us, 3))
-            errors = (f"{own_error:.1e}", f"{eager_error:.1e}", torch.cuda.get_device_name())
-            rows.append(dict(zip(ROWS, (*values, *errors))))
+            rows.append(dict(zip(ROWS, (*values, f"{own_error:.1e}", f"{eager_error:.1e}"))) | where)
         first = next(iter(candidates.values()))[0] if candidates else None
         kernels = {"compile": _kernels(compiled, inputs), "failed": failed}
         if first is not None:

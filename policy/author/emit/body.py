@@ -27,6 +27,8 @@ INDENT = "    "
 SMALL = 16
 """A dimension of at most so many elements that never changes is a window's, or counts heads or groups."""
 _LONGEST_INLINE = 56
+LONG = 80
+"""An expression so long is broken at its operators, which takes brackets around it."""
 _MOST_OPERATIONS = 3
 
 
@@ -102,6 +104,8 @@ class Body:
         """True if loads keep the dtype that is stored, as the matrix unit wants them."""
         self.pointers: dict[int, str] = {}
         """Loads by arguments that are not only pointers."""
+        self.counters: frozenset[str] = frozenset()
+        """Dimensions that a loop counts through one by one: in the interpreter, their positions are plain numbers."""
         self.apart: tuple[str, ...] = ()
         """Dimensions whose share of an address is a variable of its own, computed outside of loops where it can be."""
         self.policies: dict[int, str] = {}
@@ -297,7 +301,7 @@ class Body:
                 name = text
                 if not text.isidentifier():
                     name = self.arguments.names.new(f"{wanted or 'place'}_{SHARES.get(dimension, dimension)}")
-                    home.line(f"{name} = {text}")
+                    home.line(f"{name} = ({text})" if len(text) > LONG else f"{name} = {text}")  # so that it may break
             self.place = before
             home.others[key] = name
         return f"{home.others[key]}{suffix}"
@@ -445,7 +449,14 @@ class Body:
         made = self.index(found.index)
         if not self.varies[node]:
             return Text(f"{made.within(Binding.ATOM)} * 1.0", Binding.PRODUCT) if found.dtype in FLOATS else made
-        return made if found.dtype in ("int32", "int64") else _cast(made, found.dtype)
+        return made if found.dtype in ("int32", "int64") else self._in_dtype(node, made, found.dtype)
+
+    def _in_dtype(self, node: int, inner: Text, dtype: str) -> Text:
+        """Return the text of a node in another dtype."""
+        along = self.along(node)
+        if along and along <= self.counters:
+            return Text(f"tl.full((), {inner.text}, tl.{dtype})", Binding.ATOM, inner.operations + 1)
+        return _cast(inner, dtype)
 
     def _load(self, node: int, found: Node) -> Text:
         assert found.index is not None
@@ -626,7 +637,7 @@ class Body:
             return inner
         if found.dtype == "bool":
             return Text(f"{inner.within(Binding.SUM)} != 0", Binding.COMPARE, inner.operations + 1)
-        return _cast(inner, found.dtype)
+        return self._in_dtype(argument, inner, found.dtype)
 
     def _reduce(self, node: int, found: Node) -> Text:
         raise AssertionError("reductions are written by the skeleton")

@@ -171,6 +171,7 @@ def _two_dimensional(
     if lane is not None:
         dimensions = (*dimensions, Dimension(name="lane", plural="lanes", axes=(lane,)))
     body = body_of(drafting, kernel, arguments, dimensions)
+    body.counters = frozenset() if lane is None else frozenset({"lane"})
     wide = needs_int64(drafting, kernel)
     single = block_rows == 1 and not square
     in_order = not square and columns[0] > block_columns

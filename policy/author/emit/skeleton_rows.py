@@ -90,6 +90,7 @@ class _RowKernel:
             dimensions = (*dimensions, Dimension(name="part", plural="parts", axes=(kernel.part,)))
         self.body = body_of(drafting, kernel, self.arguments, dimensions)
         self.body.fillers = self._fillers()
+        self.body.counters = frozenset({"column"}) if self.serial else frozenset()
 
     def _fillers(self) -> dict[int, float]:
         """What masked lanes of each load hold: what the reduction it goes into does not notice."""
@@ -250,30 +251,22 @@ class _RowKernel:
         return self._reduced(function, value, passes_nan=self._passes_nan(found))
 
     def _passes_nan(self, found: Node) -> bool:
-        """Return whether NaN has to come out of it: of what is compared with its own maximum it comes out anyway."""
+        """Return whether NaN has to come out of it.
+
+        A softmax subtracts the maximum and adds up exponentials: NaN comes out of that sum, whatever the maximum is.
+        """
         (argument,) = found.arguments
         assert isinstance(argument, int)
         nodes = self.kernel.nodes
         if nodes[argument].dtype not in FLOATS:
             return False
         place = next(i for i, node in enumerate(nodes) if node is found)
-        stored = any(root.node == place for root in self.kernel.roots)
-        compared = any(
-            node.kind == "point"
-            and node.function == "sub"
-            and node.inputs[:1] == (argument,)
-            and self._rests_on(i, place)
-            for i, node in enumerate(nodes)
-        )
-        return stored or not compared
-
-    def _rests_on(self, node: int, other: int) -> bool:
-        waiting, seen = [node], {node}
-        while waiting:
-            inputs = set(self.kernel.nodes[waiting.pop()].inputs) - seen
-            seen |= inputs
-            waiting.extend(inputs)
-        return other in seen
+        live = self.kernel.live()
+        users = [node for i, node in enumerate(nodes) if i in live and place in node.inputs]
+        subtracted = all(node.function == "sub" and node.arguments == (argument, place) for node in users)
+        powers = {i for i in live if nodes[i].function == "exp" and nodes[nodes[i].inputs[0]] in users}
+        added = any(nodes[i].function == "sum" and powers & set(nodes[i].inputs) for i in live)
+        return any(root.node == place for root in self.kernel.roots) or not (subtracted and added)
 
     def _reduced(self, function: str, value: Text, *, passes_nan: bool = False) -> str:
         axis = self._axis()

@@ -103,6 +103,17 @@ HALF_WARPGROUPS = (
     Known(16, 16, 256, 4, 3, 0.06),
 )
 """Half precision where four warps share one product (compute capability 9.0 and up)."""
+HALF_BY_TAPS = (
+    Known(128, 128, 64, 8, 4, 1.00),
+    Known(128, 256, 64, 8, 3, 0.99),
+    Known(128, 256, 64, 8, 4, 0.98),
+    Known(128, 128, 128, 8, 3, 0.97),
+    Known(256, 128, 64, 8, 3, 0.95),
+    Known(64, 256, 64, 4, 4, 0.92),
+    Known(128, 128, 64, 4, 3, 0.91),
+    *(known for known in HALF_WARPGROUPS if known.rows * known.columns <= 128 * 64),
+)
+"""Half precision of convolutions, tap by tap."""
 HALF = (
     Known(128, 128, 64, 8, 3, 1.00),
     Known(128, 128, 32, 4, 4, 0.98),
@@ -133,37 +144,40 @@ SINGLE = (
 )
 """float32, in full precision or as three products of TF32."""
 TF32_WARPGROUPS = (
-    Known(256, 128, 32, 8, 3, 1.02),
-    Known(128, 256, 32, 8, 4, 1.01),
-    Known(128, 256, 32, 8, 3, 1.00),
-    Known(256, 128, 32, 8, 4, 1.01),
-    Known(128, 128, 32, 4, 4, 0.92),
-    Known(128, 128, 64, 8, 3, 0.86),
-    Known(64, 128, 32, 4, 4, 0.80),
-    Known(128, 64, 32, 4, 4, 0.78),
-    Known(256, 64, 32, 8, 4, 0.76),
-    Known(64, 64, 32, 4, 5, 0.62),
-    Known(128, 32, 32, 4, 4, 0.50),
+    Known(128, 256, 32, 8, 4, 1.00),
+    Known(128, 256, 32, 8, 3, 0.98),
+    Known(256, 128, 32, 8, 3, 0.99),
+    Known(256, 128, 32, 8, 4, 0.91),
+    Known(128, 128, 64, 8, 3, 0.89),
+    Known(128, 128, 32, 4, 4, 0.82),
+    Known(64, 128, 32, 4, 4, 0.77),
+    Known(64, 128, 64, 4, 3, 0.76),
+    Known(128, 64, 32, 4, 4, 0.74),
+    Known(128, 64, 64, 4, 3, 0.73),
+    Known(256, 64, 32, 8, 4, 0.73),
+    Known(64, 64, 32, 4, 5, 0.60),
+    Known(128, 32, 32, 4, 4, 0.48),
+    Known(64, 32, 32, 4, 5, 0.42),
+    Known(32, 32, 64, 4, 4, 0.33),
     Known(32, 64, 64, 4, 4, 0.30),
-    Known(64, 32, 32, 4, 5, 0.35),
-    Known(128, 16, 32, 4, 4, 0.25),
-    Known(32, 32, 64, 4, 4, 0.18),
-    Known(64, 16, 64, 4, 4, 0.15),
+    Known(128, 16, 32, 4, 4, 0.30),
+    Known(64, 16, 64, 4, 4, 0.25),
     Known(16, 64, 64, 4, 4, 0.15),
-    Known(16, 16, 64, 4, 4, 0.06),
+    Known(16, 16, 64, 4, 4, 0.10),
 )
-"""float32 as one product of TF32 where four warps share it, and both operands lie along the inner dimension."""
+"""float32 as one product of TF32 where four warps share it, and both operands lie along the inner dimension.
+
+This table and the next: `benchmarks/results/convolutions.csv`, on one H200."""
 TF32_ACROSS = (
-    Known(32, 64, 64, 4, 4, 1.00),
-    Known(32, 128, 32, 4, 4, 1.00),
-    Known(32, 128, 64, 4, 3, 0.98),
-    Known(32, 64, 32, 4, 5, 0.95),
-    Known(16, 64, 64, 4, 4, 0.60),
+    Known(32, 64, 32, 4, 5, 1.00),
+    Known(32, 64, 64, 4, 4, 0.93),
+    Known(32, 128, 32, 4, 4, 0.92),
+    Known(32, 32, 64, 4, 4, 0.75),
+    Known(16, 64, 64, 4, 4, 0.66),
+    Known(32, 16, 64, 4, 4, 0.53),
     Known(64, 64, 32, 4, 5, 0.50),
-    Known(128, 64, 32, 4, 4, 0.48),
-    Known(32, 32, 64, 4, 4, 0.45),
-    Known(32, 16, 64, 4, 4, 0.25),
-    Known(16, 16, 64, 4, 4, 0.15),
+    Known(128, 64, 32, 4, 4, 0.46),
+    Known(16, 16, 64, 4, 4, 0.25),
 )
 """The same where one does not: what four warps share is turned on its way there, small tiles are not."""
 
@@ -197,6 +211,7 @@ def ranked(
     """
     if half:
         table = HALF_WARPGROUPS if warpgroups and not scattered else HALF
+        table = HALF_BY_TAPS if table is HALF_WARPGROUPS and taps > 1 else table
     else:
         table = SINGLE
         if tf32 and warpgroups and not scattered:

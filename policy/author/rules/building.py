@@ -16,6 +16,7 @@ from triton_agent.policy.author.ir.points import POINTS
 from triton_agent.policy.author.ir.program import (
     DTYPES,
     FLOATS,
+    VIEWS,
     Formula,
     Number,
     Operand,
@@ -146,6 +147,9 @@ class Builder:
     def bind(self, name: str, value: str) -> None:
         self._names[name] = value
         self.program.results.add(value)
+        while self.get(value).operation in VIEWS:  # a kernel stores what it is a view of
+            value = self.get(value).inputs[0]
+            self.program.results.add(value)
 
     def get(self, name: str) -> Value:
         return self.program.values[name]

@@ -6,7 +6,7 @@ import math
 
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.ir.program import HALF, Number
-from triton_agent.policy.author.ir.sizes import Shape, Size, constant, divides, quotient
+from triton_agent.policy.author.ir.sizes import Shape, Size, constant, divides, is_constant, product, quotient
 from triton_agent.policy.author.rules.building import Builder, Call, lowers
 from triton_agent.policy.author.rules.products import multiply
 from triton_agent.policy.author.rules.reductions import shares
@@ -86,8 +86,31 @@ def _cell(builder: Builder, call: Call) -> list[str]:
 
 
 def _projected(builder: Builder, call: Call, name: str, weight: str, bias: str) -> str:
+    whole = _one_step_of(builder, name)
+    if whole is not None:  # the products of all steps are one, which does not wait for the state
+        steps, dim, place = whole
+        shape = builder.shape(steps)
+        flat = builder.reshape(steps, (product(shape[:-1], builder.width), shape[-1]))
+        made = multiply(builder, flat, builder.swap(call.tensor(weight), 0, 1), call.dtype)
+        made = builder.reshape(made, (*shape[:-1], builder.shape(made)[-1]))
+        if call.has(bias):
+            made = builder.point("add", made, call.tensor(bias), dtype=call.dtype, hint="biased")
+        made = builder.slice(made, dim, place, builder.one())
+        return builder.reshape(made, (builder.shape(name)[0], builder.shape(made)[-1]))
     made = multiply(builder, name, builder.swap(call.tensor(weight), 0, 1), call.dtype)
     return builder.point("add", made, call.tensor(bias), dtype=call.dtype, hint="biased") if call.has(bias) else made
+
+
+def _one_step_of(builder: Builder, name: str) -> tuple[str, int, Size] | None:
+    """Return the input of the model that a value is one step of, along which dimension, and which step."""
+    value = builder.get(name)
+    while value.operation == "reshape":
+        value = builder.get(value.inputs[0])
+    if value.operation != "slice" or builder.get(value.inputs[0]).operation != "source" or len(value.shape) != 3:
+        return None
+    dim, start, _ = value.detail
+    is_step = dim < 2 and is_constant(value.shape[dim], 1) and value.shape[2] == builder.shape(name)[-1]
+    return (value.inputs[0], dim, start) if is_step else None
 
 
 def _gates(builder: Builder, name: str, count: int) -> list[str]:
