@@ -71,7 +71,7 @@ def judge(options: argparse.Namespace, scratch: str, children: list[int]) -> dic
         sys.exit(f"the problem could not be prepared: {prepared}")
     cache = os.path.join(scratch, "kernels") if options.device == "cuda" else ""
     for channel, _ in forked:
-        channel.send({"facts": prepared.card, "target": prepared.facts.target or settings.target, "cache": cache})
+        channel.send({"card": prepared.card, "target": prepared.facts.target or settings.target, "cache": cache})
     workers = tuple(HandedOver(kind=kind, is_warm=False) for kind in kinds)
     request = Judge(job=1, source=options.candidate.read_text(), workers=workers)
     threading.Thread(target=checker.judge, args=(request, [fd for _, fd in forked]), daemon=True).start()
@@ -103,6 +103,8 @@ def _become(kind: str, target: str, scratch: str, told: Channel, channel: Channe
     """Import what this kind of process needs, wait for the facts of the card, serve."""
     from triton_agent.tools.evaluate.worker_pool import COMPILER, ROLES, TRACER
     from triton_agent.tools.processes import zygote
+    from triton_agent.tools.processes.codec import encode
+    from triton_agent.tools.processes.protocol import WorkerSettings
 
     try:
         folder = os.path.join(scratch, kind)
@@ -111,7 +113,7 @@ def _become(kind: str, target: str, scratch: str, told: Channel, channel: Channe
         role = importlib.import_module(zygote.ROLES[ROLES[kind]])
         role.warm_up(*{TRACER: (), COMPILER: (target,)}.get(kind, (kind, target)))
         about, _ = told.receive()
-        role.main(channel, {"scratch": folder, "mode": kind, "confinement": None, **about})
+        role.main(channel, encode(WorkerSettings(kind=kind, scratch=folder, **about)))
     finally:
         os._exit(1)
 

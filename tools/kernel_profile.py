@@ -100,7 +100,7 @@ class Multiprocessor:
 
 
 def kernel_times(rows: Sequence[ProfileRow], own: Iterable[str], calls: int) -> tuple[KernelTime, ...]:
-    """One entry for each kernel in the profiler's rows of `calls` calls, the slowest first."""
+    """Return an entry for each kernel in the profiler's rows of `calls` calls, the slowest first."""
     names = set(own)
     total = sum(row.device_us for row in rows)
     times = [
@@ -117,7 +117,7 @@ def kernel_times(rows: Sequence[ProfileRow], own: Iterable[str], calls: int) -> 
 
 
 def profile_of(kernels: tuple[KernelTime, ...], occupancy: Sequence[Occupancy] = ()) -> Profile:
-    """The profile of these kernels, with notes for a prompt."""
+    """Return the profile of these kernels, with notes for a prompt."""
     listed = tuple(kernel for kernel in kernels if kernel.share >= WORTH_NAMING)
     notes = [f"{kernel.kernel} takes {100 * kernel.share:.0f}% of the device time" for kernel in kernels[:1]]
     if foreign := [f"{kernel.kernel[:60]} ({100 * kernel.share:.0f}%)" for kernel in listed if not kernel.own]:
@@ -147,7 +147,7 @@ def roofline_notes(roofline: Roofline, device_ms: float) -> list[str]:
 def occupancy(
     kernel: str, *, registers: int, shared_bytes: int, num_warps: int, has: Multiprocessor | None = None
 ) -> Occupancy | None:
-    """How many blocks of a kernel fit on a multiprocessor; None if none does."""
+    """Return how many blocks of a kernel fit on a multiprocessor; None if none does."""
     has = has or Multiprocessor()
     per_warp = -(-registers * 32 // has.registers_step) * has.registers_step
     fits = {
@@ -170,7 +170,7 @@ def roofline(
     compute_s: float,
     copy_ms: float | None = None,
 ) -> Roofline:
-    """The roofline of the least work, given its times at the ceilings. `copy_ms` was measured for as many bytes."""
+    """Return the roofline of the least work, given its times at the ceilings. `copy_ms`: a copy of as many bytes."""
     flops = sum(flops_by_unit.values())
     return Roofline(
         floor_ms=1e3 * max(copy_s, compute_s),

@@ -216,7 +216,7 @@ class Head:
     """What was asked for. Rows of heads with other `settings` or `digest` are not of the same benchmark."""
 
     benchmark: str
-    """`suite`, `kernelbench` or `tritonbench`."""
+    """`suite`, `suite-large`, `kernelbench` or `tritonbench`."""
     title: str
     """In words: `KernelBench levels 1, 2`."""
     digest: str

@@ -22,7 +22,6 @@ from triton_agent.runs.ship.plan import (
     LAYOUT,
     Plan,
     PlanWriter,
-    StateTensor,
     Surroundings,
     tensor_paths,
 )
@@ -44,6 +43,7 @@ from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, SetsEvaluat
 from triton_agent.tools.kernels import modules as kernel_modules
 from triton_agent.tools.kernels.effects import WrittenParameters
 from triton_agent.tools.kernels.kernel import KernelSet
+from triton_agent.tools.processes.protocol import StateTensor, TapedModule
 from triton_agent.tools.processes.tensors import DTYPES
 from triton_agent.tools.tape.outline import Opaque, Outline, TensorAt, TensorOutline, from_json
 from triton_agent.tools.tape.tape import Descriptor, Launch, Named, Tape, decode
@@ -107,25 +107,14 @@ class Module:
     forms: list[Form]
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Module:
-        """Read what `checker/verified_tapes.py` writes; the evaluator admitted the tapes."""
-        rows = ("shape", "strides")
-        state = [StateTensor(**{**tensor, **{row: tuple(tensor[row]) for row in rows}}) for tensor in data["state"]]
+    def read(cls, module: TapedModule) -> Module:
+        """Read what the checker sends; the evaluator admitted the tapes."""
         forms = [
-            Form(
-                tape=decode(form["tape"]),
-                call=from_json(form["call"]),
-                train=bool(form["train"]),
-                chosen={int(number): choice for number, choice in form["chosen"].items()},
-            )
-            for form in data["forms"]
+            Form(tape=decode(form.tape), call=from_json(form.call), train=form.train, chosen=form.chosen)
+            for form in module.forms
         ]
-        return cls(
-            constructor=from_json(data["constructor"]),
-            state=tuple(state),
-            parameters=tuple(data["parameters"]),
-            forms=forms,
-        )
+        constructor = from_json(module.constructor)
+        return cls(constructor=constructor, state=module.state, parameters=module.parameters, forms=forms)
 
     def constructor_names(self) -> list[str]:
         """Names under which tensors among the constructor's arguments are kept."""
@@ -153,12 +142,12 @@ def plans_of(evaluator: AnyEvaluator, source: str, names: Sequence[str] = ()) ->
     return file_of(found.modules)
 
 
-def file_of(data: Sequence[Mapping[str, Any]]) -> str:
+def file_of(data: Sequence[TapedModule]) -> str:
     """Return the text of a file for modules as `Evaluator.tapes` hands them out; raise `NotEmitted`."""
-    modules = _told_apart([Module.from_json(module) for module in data])
+    modules = _told_apart([Module.read(module) for module in data])
     kernels = KernelSet()
-    for form in (form for module in data for form in module["forms"]):
-        kernels = kernels.merged(KernelSet.from_json(form["kernels"]))
+    for form in (form for module in data for form in module.forms):
+        kernels = kernels.merged(KernelSet.from_json(form.kernels))
     kernel_text = kernel_modules.build(kernels, taken=OWN_NAMES)
     parts = Parts(kernel_text.text)
     names = Names({*OWN_NAMES, *parts.bound()})

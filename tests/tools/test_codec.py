@@ -15,6 +15,7 @@ from tests.verdicts import passed
 from triton_agent.tools.errors import NotJudgeableHere, ProblemError
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.codec import decode, encode, from_plain, to_plain
+from triton_agent.tools.processes.deaths import Ending, Sign
 from triton_agent.tools.processes.protocol import Bug, CheckerSettings, Judged, Refused, WorkerState
 from triton_agent.tools.processes.wire import ChannelGarbled
 from triton_agent.tools.sandbox.sandbox import Confinement, Limits
@@ -148,7 +149,8 @@ def test_what_checker_and_driver_send_arrives_as_it_was_sent(tmp_path: Path) -> 
     told = CheckerSettings(problem=spec, settings=EvaluatorSettings(max_memory_ratio=2), confinement=cell)
     again = decode(CheckerSettings, json.loads(json.dumps(encode(told))))
     assert again == told and again.problem.text == spec.text
-    judged = Judged(job=1, workers=(WorkerState.WARM,), evaluation=passed(), process_died=False)
+    ending = Ending(sign=Sign.ENDED, doing="call")
+    judged = Judged(job=1, workers=(WorkerState.WARM,), evaluation=passed(), ending=ending)
     assert crossed(judged) == judged
 
 

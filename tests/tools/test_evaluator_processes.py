@@ -26,6 +26,7 @@ from triton_agent.tools.evaluate.checker_process import DEATHS_AT_MOST
 from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.evaluate.worker_pool import INTERPRETER, TRACER
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
+from triton_agent.tools.processes.protocol import Reap, Reaped
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Finding, Status
 from triton_agent.tools.settings import EvaluatorSettings
@@ -152,7 +153,7 @@ def test_closing_a_nursery_that_still_imports_leaves_no_process_behind(tmp_path:
     nursery.close()
     assert not left_over(before)
     with pytest.raises(WorkerLost, match="closed"):
-        nursery.base.request({"op": "worker"})
+        nursery.base.request(Reap(pid=1, grace_s=0.0), Reaped)
 
 
 def test_no_worker_outlives_its_verdict(evaluator: Evaluator) -> None:

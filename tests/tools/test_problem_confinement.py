@@ -16,7 +16,7 @@ from triton_agent.tools.problem.confinement import readable
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Status
-from triton_agent.tools.sandbox.sandbox import ESSENTIAL, probe
+from triton_agent.tools.sandbox.layers import ESSENTIAL, probe
 from triton_agent.tools.settings import EvaluatorSettings
 
 pytestmark = pytest.mark.skipif(

@@ -33,9 +33,8 @@ from triton_agent.tools.processes.tensors import (
 from triton_agent.tools.results import CaseAccuracy, Finding
 from triton_agent.tools.tape.tape import Tape, View
 from triton_agent.tools.truth.expectation import Expectation
-from triton_agent.tools.truth.near import near
 from triton_agent.tools.truth.plan import Case, Verify
-from triton_agent.tools.truth.yardstick import Yardstick
+from triton_agent.tools.truth.yardstick import Yardstick, near
 
 WIDE_HINT = (
     "\nlikely cause: a value rounded to half precision on the way, or a float32 tl.dot left at its default, "
@@ -98,7 +97,6 @@ def check_structure(case: Case, answer: Answer) -> None:
 
 
 def check_form(case: Case, answer: Answer) -> None:
-    """Require the reference's shapes and dtypes."""
     for output, got in zip(case.expectation.outputs, answer.tensors):
         want = output.yard.original
         if tuple(want.shape) != tuple(got.shape):
@@ -194,7 +192,6 @@ def check_inputs(case: Case, answer: Answer) -> None:
 
 @functools.lru_cache(maxsize=512)
 def mutated_inputs(case: Case) -> frozenset[int]:
-    """Return the numbers of the inputs that the reference writes into."""
     if any(tensor.is_meta for tensor in case.expectation.inputs_after):  # full size; found when the case was made
         return frozenset()
     before = nested_tensors(case.expectation.packed_inputs.unpack())
@@ -241,37 +238,21 @@ def overlap(one: View, other: View) -> bool:
     if one.buffer != other.buffer:
         return False
     if DTYPES[one.dtype].itemsize != DTYPES[other.dtype].itemsize:
-        (start, end), (low, high) = map(_bytes_of, (one, other))
-        return start < high and low < end
+        return one.begin_bytes < other.end_bytes and other.begin_bytes < one.end_bytes
     parts = [Part(layout=_layout(it)) for it in (one, other)]
     return touched(parts) < touched(parts[:1]) + touched(parts[1:])
 
 
 def _overlaps_itself(view: View) -> bool:
     """Return whether several elements are one in memory: expanded, or windows that slide by less than their width."""
-    if is_expanded(view.shape, view.strides):
-        return True
-    steps = sorted((stride, size) for size, stride in zip(view.shape, view.strides) if size > 1)
-    reach = 1
-    for stride, size in steps:
-        if stride < reach:  # dimensions that interlock need not overlap, so it takes counting
-            return distinct(_layout(view)) < view.elements
-        reach += stride * (size - 1)
-    return False
+    return is_expanded(view.shape, view.strides) or distinct(_layout(view)) < view.elements
 
 
 def _layout(view: View) -> TensorMeta:
     return TensorMeta(dtype=view.dtype, shape=view.shape, strides=view.strides, offset=view.offset)
 
 
-def _bytes_of(view: View) -> tuple[int, int]:
-    last = sum((size - 1) * stride for size, stride in zip(view.shape, view.strides))
-    item_bytes = DTYPES[view.dtype].itemsize
-    return view.offset * item_bytes, (view.offset + last + 1) * item_bytes
-
-
 def same_bytes(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> bool:
-    """Return whether two answers are equal to the bit."""
     return len(a) == len(b) and all(_same_row(one, other) for one, other in zip(a, b))
 
 

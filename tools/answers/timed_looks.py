@@ -87,34 +87,27 @@ class Looks:
         self._asked += 1
         if not due:
             return list(session.ask(ReadClock(turns=(turn,)), Readings)[0].samples)
-        self.taken.append(_look(session, turn, self._cases.pop(), self._due[number]))
-        return list(self.taken[-1].reply.samples)
+        case = self._cases.pop()
+        reply, rows = session.ask(
+            ReadClock(turns=(turn,), later=self._due[number]),
+            Readings,
+            [case.expectation.packed_inputs],
+            expected_bytes=case.expectation.answer_bytes,
+        )
+        self.taken.append(Look(case=case, reply=reply, rows=rows))
+        return list(reply.samples)
 
     def judge(self, tree: Any, device: str) -> None:
         """Judge every look; raise `Failed` for the first whose answer differs from the reference's."""
         for look in self.taken:
-            failure = _failure(look, tree, device)
+            called = Called(outputs=look.reply.outputs, changed=(), inputs=())
+            try:
+                answer = checks.read_answer(tree, called, look.rows, device)
+                checks.check_structure(look.case, answer)
+                checks.check_form(look.case, answer)
+                failure = checks.measure(look.case, answer)[1]
+            except Failed as failed:
+                failure = failed
             if failure is not None:
                 what = f"right whenever it is checked, and wrong while the clock runs: {failure.message}"
                 raise Failed(Finding.FALSE_CLOCK, what)
-
-
-def _look(session: Session, turn: int, case: Case, kind: int) -> Look:
-    reply, rows = session.ask(
-        ReadClock(turns=(turn,), later=kind),
-        Readings,
-        [case.expectation.packed_inputs],
-        expected_bytes=case.expectation.answer_bytes,
-    )
-    return Look(case=case, reply=reply, rows=rows)
-
-
-def _failure(look: Look, tree: Any, device: str) -> Failed | None:
-    called = Called(outputs=look.reply.outputs, changed=(), inputs=())
-    try:
-        answer = checks.read_answer(tree, called, look.rows, device)
-        checks.check_structure(look.case, answer)
-        checks.check_form(look.case, answer)
-    except Failed as failed:
-        return failed
-    return checks.measure(look.case, answer)[1]

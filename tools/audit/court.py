@@ -54,7 +54,10 @@ class Bench:
     ) -> Run:
         """The reference as it is in this case, under a mode, or on other inputs."""
         subject = copy.deepcopy(self.original).train(case.train)
-        _set_state(subject, case.expectation.state_before)
+        named = {**dict(subject.named_parameters(remove_duplicate=False)), **dict(subject.named_buffers())}
+        with torch.no_grad():
+            for name, tensor in named.items():
+                tensor.copy_(case.expectation.state_before[name])
         args = case.expectation.packed_inputs.unpack() if inputs is None else inputs
         with self.reference.running("forward"), torch.no_grad(), mode or contextlib.nullcontext():
             outputs = subject(*args)
@@ -68,13 +71,6 @@ class Bench:
         except ProblemError:
             return None
         return [tensor.detach().clone() for tensor in nested_tensors(run.outputs)]
-
-
-def _set_state(model: torch.nn.Module, state: dict[str, torch.Tensor]) -> None:
-    named = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}
-    with torch.no_grad():
-        for name, tensor in named.items():
-            tensor.copy_(state[name])
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +123,7 @@ def convene(spec: ProblemSpec, variants: list[Variant], settings: EvaluatorSetti
 
 
 def refusal(case: Case, run: Run) -> Failed | None:
-    """Why the evaluator would refuse this; None where it would pass."""
+    """Return why the evaluator would refuse this run; None if it would pass."""
     tensors: list[torch.Tensor] = []
 
     def keep(tensor: torch.Tensor) -> int:
@@ -149,7 +145,6 @@ def refusal(case: Case, run: Run) -> Failed | None:
 
 
 def outputs_refused(case: Case, outputs: list[torch.Tensor]) -> bool:
-    """Return True if these outputs would be refused by their form or values."""
     if len(outputs) != len(case.expectation.outputs):
         return True
     answer = _answer(case.expectation.tree, outputs, list(case.expectation.inputs_after))

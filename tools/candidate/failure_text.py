@@ -54,7 +54,7 @@ BY_KIND: dict[Finding, set[str]] = {
     Finding.OUT_OF_BOUNDS: {"OutOfBounds"},
     Finding.MEMORY: {"MemoryError", "OutOfMemoryError"},
     Finding.COMPILE: {
-        *("CompilationError", "CompileFailure", "OutOfResources", "PTXASError", "CompileTimeAssertionFailure"),
+        *("CompilationError", "CompileFailure", "OutOfResources", "PTXASError", "CompileTimeAssertionFailure")
     },
     Finding.FORBIDDEN_ACCESS: {"ForbiddenAccess"},
 }

@@ -58,6 +58,7 @@ from triton_agent.tools.processes.protocol import (
     Refused,
     Sketched,
     Taped,
+    TapedModule,
     Tapes,
     Wanted,
     WorkerState,
@@ -69,7 +70,6 @@ from triton_agent.tools.race.compiled_beforehand import CompiledBeforehand
 from triton_agent.tools.race.late_value import LateClock
 from triton_agent.tools.race.timekeeper import Timekeeper
 from triton_agent.tools.reference.reference import load
-from triton_agent.tools.results import GRADER, Environment
 from triton_agent.tools.sandbox import sandbox
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.plan import Plan, as_given
@@ -120,13 +120,14 @@ class Checker:
 
     def prepare(self) -> ProblemLoaded | Refused | Bug:
         """Load the problem, make the plan; answer with the facts people want to see."""
-        on_gpu = self.settings.device == "cuda"
-        beforehand = self._compile_beforehand()
+        on_gpu, conditions = self.settings.device == "cuda", self.settings.conditions
+        names = tuple(name for name in self.settings.baselines if self._times and name in COMPILED)
+        beforehand = CompiledBeforehand(self.spec, names, conditions, train=self.settings.modes[0] == "train")
         try:
             if on_gpu:
                 self.gpu_key = uuid_of(0)
                 beforehand.share(functools.partial(self._lease, Mode.SHARED), functools.partial(awaited, self.gpu_key))
-                self.settings.conditions.settle()
+                conditions.settle()
             self.plan = prepare_plan(self.spec, self.settings, lambda: self._gpu(Mode.SHARED))
             if self._times:
                 self.clock = self._begin_clock(self.plan, beforehand)
@@ -139,19 +140,15 @@ class Checker:
             triton=importlib.metadata.version("triton"),
             device=torch.cuda.get_device_name(0) if on_gpu else "cpu",
             gpu=self.gpu_key,
-            target=_target(self.settings.device),
+            target="cuda:{}{}".format(*torch.cuda.get_device_capability(0)) if on_gpu else "",
         )
         lent = [payload.identity() for payload in self.plan.payloads() if payload.file is not None]
-        return ProblemLoaded(facts=self.facts, card=self._card_facts(), lent=tuple(lent))
-
-    def _card_facts(self) -> dict[str, Any]:
-        """Properties of the GPU that host code is given."""
-        name = _target(self.settings.device) or self.settings.target or DEFAULT_TARGET
-        target = TARGETS.get(name) or TARGETS[DEFAULT_TARGET]
-        return facts_of_device(target) if self.settings.device == "cuda" else facts_of_target(target)
+        target = TARGETS.get(self.facts.target or self.settings.target or "", TARGETS[DEFAULT_TARGET])
+        card = facts_of_device(target) if on_gpu else facts_of_target(target)
+        return ProblemLoaded(facts=self.facts, card=card, lent=tuple(lent))
 
     def _begin_clock(self, plan: Plan, beforehand: CompiledBeforehand) -> LateClock[Timekeeper]:
-        """Made behind the answer, where the card's ceilings are known: they are measured on a machine at rest."""
+        """Begin to make the clock; wait for it if the card's ceilings are not known, which need a machine at rest."""
         from triton_agent.tools.race.rates import known  # compiles a kernel: only where there is a GPU
 
         clock = LateClock(functools.partial(self._make_clock, plan, beforehand))
@@ -174,14 +171,8 @@ class Checker:
 
     @property
     def _times(self) -> bool:
-        """True if candidates are timed: on a GPU, for a problem with a reference."""
+        """Return whether candidates are timed: on a GPU, for a problem with a reference."""
         return self.settings.device == "cuda" and self.spec.kind is not ProblemKind.VERIFIER
-
-    def _compile_beforehand(self) -> CompiledBeforehand:
-        """Start to compile the baselines."""
-        names = tuple(name for name in self.settings.baselines if self._times and name in COMPILED)
-        train = self.settings.modes[0] == "train"
-        return CompiledBeforehand(self.spec, names, self.settings.conditions, train=train)
 
     def audit(self) -> Audited | Refused | Bug:
         """Try to pass the problem with wrong answers; progress goes out meanwhile."""
@@ -197,7 +188,7 @@ class Checker:
 
     @contextlib.contextmanager
     def _gpu(self, mode: Mode) -> Iterator[None]:
-        """The lease of the GPU this problem is checked on; nothing to hold on a CPU."""
+        """Hold the GPU on which this problem is checked; on a CPU there is nothing to hold."""
         if not self.gpu_key:
             yield
         elif mode is Mode.EXCLUSIVE:
@@ -233,7 +224,7 @@ class Checker:
         return Session(Channel.from_fd(fd), call_timeout_s=self.settings.call_timeout_s, deadline=deadline, ready=ready)
 
     def _require_memory(self, failure: Failed | None) -> None:
-        """A verdict of too little memory does not stand where others had taken it; a call's own need was measured."""
+        """Raise if the candidate ran out of GPU memory that others had taken; a measured need of a call stands."""
         if self.plan is not None and failure and failure.finding in SHORT_OF_MEMORY and not failure.measured:
             with self._gpu(Mode.SHARED):
                 taken = memory_was_taken(self.plan)
@@ -259,7 +250,7 @@ class Checker:
             clock=self.clock,
             on_stage=lambda stage: self.reply(AtStage(job=request.job, stage=stage)),
         )
-        modules: list[dict[str, Any]] = []
+        modules: list[TapedModule] = []
         collect = ("collect", lambda job: modules.extend(verified_tapes.tapes_of(job, self.spec)))
         stages = {
             Wanted.VERDICT: STAGES,
@@ -279,25 +270,9 @@ class Checker:
         facts = self.facts
         if request.as_given:  # its traffic is counted at the main sizes
             facts = dataclasses.replace(facts, floor_bytes=facts.floor_bytes_main, floor_flops=facts.floor_flops_main)
-        evaluation = evaluation_of(job, facts, self._environment(tracer.layers))
+        evaluation = evaluation_of(job, facts, layers=tracer.layers)
         ending = failure.ending if failure is not None and failure.worker_died else None
         return Judged(job=request.job, evaluation=evaluation, ending=ending), failure
-
-    def _environment(self, layers: tuple[str, ...]) -> Environment:
-        assert self.facts is not None
-        return Environment(
-            mode="gpu" if self.settings.device == "cuda" else "interpreter",
-            device=self.facts.device,
-            gpu=self.facts.gpu,
-            python=self.facts.python,
-            torch=self.facts.torch,
-            triton=self.facts.triton,
-            target=self.settings.target,
-            sandbox=layers,
-            grader=GRADER,
-            precision=self.settings.precision,
-            autocast=self.settings.autocast,
-        )
 
 
 def let_go(kind: str, session: Session) -> WorkerState:
@@ -351,10 +326,3 @@ def end_if_broken() -> None:
             sys.stderr.write(f"the CUDA context is broken: {error}\n")
             sys.stderr.flush()
             os._exit(1)
-
-
-def _target(device: str) -> str:
-    if device != "cuda":
-        return ""
-    major, minor = torch.cuda.get_device_capability(0)
-    return f"cuda:{major}{minor}"

@@ -25,10 +25,10 @@ from triton_agent.tools.reference.facts import (
     calls_of,
     facts_of,
 )
-from triton_agent.tools.reference.footprint import FULL_SIZE, INTERPRETER, TooLarge, prove
+from triton_agent.tools.reference.footprint import FULL_SIZE, INTERPRETER, Limits, TooLarge, prove
 from triton_agent.tools.reference.input_tensors import leading_size
 from triton_agent.tools.reference.reference import Reference, load
-from triton_agent.tools.reference.scaling import scaled_down
+from triton_agent.tools.reference.scaling import scaled_down, scaled_for_interpreter
 from triton_agent.tools.reference.sizes import AS_GIVEN, Variant
 from triton_agent.tools.reference.variants import family
 from triton_agent.tools.settings import EvaluatorSettings
@@ -57,12 +57,12 @@ def prepare_plan(
     `at_gpu` holds the GPU for one step at a time, so that others get it in between.
     """
     with at_gpu():
-        main, scaled = _main(spec, settings)
+        main, scaled, limits = _main(spec, settings)
         reduced = _reduced(spec, settings)
     notes: list[str] = []
     made: list[_Made] = []
     breadth: Trial | None = None
-    for i, variant in enumerate(_main_first(spec, settings, main, reduced, at_gpu)):
+    for i, variant in enumerate(_main_first(spec, settings, main, limits, reduced, at_gpu)):
         reference = load(spec, variant.constants, batch=variant.batch)
         if not reference.has_reference:
             made.append((make_verifier_trial(reference, variant.name), None, reference))
@@ -126,12 +126,12 @@ def _timing_sets(spec: ProblemSpec, settings: EvaluatorSettings) -> tuple[Payloa
     return tuple(sets)
 
 
-def _main(spec: ProblemSpec, settings: EvaluatorSettings) -> tuple[Variant, str]:
-    """Return the main variant, scaled down for the interpreter without a GPU, and a sentence on what was changed."""
+def _main(spec: ProblemSpec, settings: EvaluatorSettings) -> tuple[Variant, str, Limits]:
+    """Return the main variant, scaled down without a GPU, a sentence on what was changed, and limits for its family."""
     if spec.kind is ProblemKind.VERIFIER or settings.device == "cuda":
-        return AS_GIVEN, ""
+        return AS_GIVEN, "", FULL_SIZE
     seed = secret_seed()
-    main = scaled_down(spec, seed, limits=INTERPRETER)
+    main, limits = scaled_for_interpreter(spec, seed)
     if main is None:
         with contextlib.suppress(TooLarge):  # the error of a broken file says more than "too large"
             prove(load(spec), seed, limits=INTERPRETER)
@@ -140,11 +140,16 @@ def _main(spec: ProblemSpec, settings: EvaluatorSettings) -> tuple[Variant, str]
             where=spec.path,
             remedy="make its sizes module-level integers, give smaller inputs, or use a machine with a GPU",
         )
-    return main.variant, main.sentence
+    return main.variant, main.sentence, limits
 
 
 def _main_first(
-    spec: ProblemSpec, settings: EvaluatorSettings, main: Variant, reduced: Variant | None, at_gpu: AtGpu
+    spec: ProblemSpec,
+    settings: EvaluatorSettings,
+    main: Variant,
+    limits: Limits,
+    reduced: Variant | None,
+    at_gpu: AtGpu,
 ) -> Iterator[Variant]:
     """Yield the reduced variant if there is one, the main variant, then its family, which is looked for only then."""
     if reduced is not None:
@@ -152,7 +157,6 @@ def _main_first(
     yield main
     if spec.kind is ProblemKind.VERIFIER or settings.shapes != "family":
         return
-    limits = FULL_SIZE if settings.device == "cuda" else INTERPRETER
     with at_gpu():
         found = family(spec, secret_seed(), limits=limits, base=main, device=settings.device)
     yield from (variant for variant in found[1:] if variant != reduced)

@@ -44,7 +44,7 @@ NCU_PLACES = ("/usr/local/cuda*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 
 
 def original_on_gpu(reference: Reference, plan: Plan) -> torch.nn.Module:
-    """A copy of its own for each who asks, with the parameters that candidates are checked with."""
+    """Return a new copy of the reference, with the parameters that candidates are checked with."""
     trial = plan.trials[plan.main]
     original = reference.make_model(trial.build_seed).to("cuda").train(trial.cases[0].train)
     state = trial.states[0].unpack()
@@ -55,7 +55,7 @@ def original_on_gpu(reference: Reference, plan: Plan) -> torch.nn.Module:
 
 
 def least_time(reference: Reference, plan: Plan, conditions: Conditions) -> Roofline:
-    """The floor of the main trial's call against the ceilings of this GPU."""
+    """Return the floor of the main trial's call against the ceilings of this GPU."""
     from triton_agent.tools.race.rates import ceilings  # compiles a kernel: only where there is a GPU
 
     inputs = plan.trials[plan.main].cases[0].expectation.packed_inputs.unpack()
@@ -65,7 +65,7 @@ def least_time(reference: Reference, plan: Plan, conditions: Conditions) -> Roof
 
 
 def against(bytes_moved: int, flops: Sequence[UnitFlops], reach: Ceilings, conditions: Conditions) -> Roofline:
-    """The least work against what a card reaches."""
+    """Return the roofline of the least work on a card with these ceilings."""
     by_unit = units(flops, reach.flops_per_s, conditions)
     return roofline(
         bytes_moved,
@@ -77,7 +77,7 @@ def against(bytes_moved: int, flops: Sequence[UnitFlops], reach: Ceilings, condi
 
 
 def units(flops: Sequence[UnitFlops], rates: Mapping[str, float], conditions: Conditions) -> dict[str, float]:
-    """Operations by the unit that does them fastest at the accuracy that is asked for."""
+    """Return the operations by the unit that does them fastest at the accuracy that is asked for."""
     found: dict[str, float] = {}
     for part in flops:
         kind, _, dtype = part.unit.partition(" ")

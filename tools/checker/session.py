@@ -54,7 +54,7 @@ class Failed(Exception):
     """The candidate failed: `finding` and a message for its author. Data in flight, caught at the pipeline's edge."""
 
     def __init__(self, finding: Finding, message: str, *, ending: Ending | None = None, measured: bool = False) -> None:
-        """`measured`: from what it was measured to take, and not from what it could not get."""
+        """`measured`: the candidate took too much memory by measurement; otherwise it may just not have got any."""
         super().__init__(message)
         self.finding = finding
         self.message = message
@@ -74,7 +74,7 @@ class Session:
     """Talks to one worker about one candidate."""
 
     def __init__(self, channel: Channel, *, call_timeout_s: float, deadline: float, ready: bool = False) -> None:
-        """`ready`: this worker has said so to another session, and run another candidate there."""
+        """`ready`: the worker has reported that it is ready to an earlier session, for another candidate."""
         self.channel = channel
         self.call_timeout_s = call_timeout_s
         self.deadline = deadline
@@ -85,7 +85,7 @@ class Session:
 
     @contextlib.contextmanager
     def off_its_time(self) -> Iterator[None]:
-        """Around waits that are not the candidate's doing: it has that much longer."""
+        """Extend the deadline by the time that this block takes: the candidate is not the cause of it."""
         began = time.monotonic()
         try:
             yield

@@ -199,7 +199,7 @@ def admitted(
 
 
 def _made_before(tape: Tape) -> set[int]:
-    """Buffers that the prologue makes, or that come with the constructor's arguments."""
+    """Return the buffers that the prologue makes, or that come with the constructor's arguments."""
     made_in_call: set[int] = set()
     for step in tape.steps:
         if isinstance(step, (Allocate, Constant)):

@@ -8,16 +8,29 @@ from triton_agent.tools.candidate.identity import candidate_id
 from triton_agent.tools.checker.job import Job
 from triton_agent.tools.kernel_profile import roofline_notes
 from triton_agent.tools.problem.facts import ProblemFacts
-from triton_agent.tools.results import DECISIONS, Diagnosis, Environment, Evaluation, Sketch, Status
+from triton_agent.tools.results import DECISIONS, GRADER, Diagnosis, Environment, Evaluation, Sketch, Status
 
 MEMORY_WORTH_SAYING = 1.5
 TRAFFIC_WORTH_SAYING = 1.25
 """Bytes moved over the fewest bytes; below this there is little to win by moving less."""
 
 
-def evaluation_of(job: Job, facts: ProblemFacts, environment: Environment) -> Evaluation:
-    """Return what the stages found out about a candidate."""
-    failure = job.failure
+def evaluation_of(job: Job, facts: ProblemFacts, *, layers: tuple[str, ...]) -> Evaluation:
+    """Return what the stages found out about a candidate; `layers` of the sandbox were in force."""
+    failure, settings = job.failure, job.settings
+    environment = Environment(
+        mode="gpu" if settings.device == "cuda" else "interpreter",
+        device=facts.device,
+        gpu=facts.gpu,
+        python=facts.python,
+        torch=facts.torch,
+        triton=facts.triton,
+        target=settings.target,
+        sandbox=layers,
+        grader=GRADER,
+        precision=settings.precision,
+        autocast=settings.autocast,
+    )
     return Evaluation(
         candidate=candidate_id(job.source),
         problem=facts.digest,

@@ -33,7 +33,7 @@ from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
 from triton_agent.tools.compile.driver import TargetDriver
-from triton_agent.tools.compile.targets import parse_target
+from triton_agent.tools.compile.targets import parse_target, resolve_grid
 from triton_agent.tools.emulate.bounds import Memory
 from triton_agent.tools.emulate.faults import (
     Deadlock,
@@ -45,7 +45,7 @@ from triton_agent.tools.emulate.faults import (
     line_of,
 )
 from triton_agent.tools.emulate.kernel_source import KernelLanguage, rewrite
-from triton_agent.tools.emulate.launching import bind, resolve_grid
+from triton_agent.tools.emulate.launching import bind
 from triton_agent.tools.emulate.memory import GuardedBuilder
 from triton_agent.tools.emulate.program_order import PROGRAMS_PER_MULTIPROCESSOR, Interleaving
 from triton_agent.tools.emulate.reduction import associative_scan, reduce

@@ -23,7 +23,7 @@ from triton_agent.tools.errors import InstrumentError, WorkerLost
 from triton_agent.tools.evaluate.worker_pool import Team
 from triton_agent.tools.problem.confinement import confinement_for, require_layers
 from triton_agent.tools.problem.problem import ProblemSpec
-from triton_agent.tools.processes.codec import encode, from_plain, to_plain
+from triton_agent.tools.processes.codec import from_plain, to_plain
 from triton_agent.tools.processes.holdings import File
 from triton_agent.tools.processes.protocol import (
     AtStage,
@@ -82,7 +82,7 @@ class CheckerProcess:
     def begin(self) -> None:
         """Fork the checker and have it load the problem; `facts` waits for that."""
         channel, theirs = Channel.pair()
-        self._child = self._nursery.for_checkers().fork("checker", theirs, encode(self._settings))
+        self._child = self._nursery.for_checkers().fork("checker", theirs, self._settings)
         self._channel = channel
         channel.send(to_plain(LoadProblem()))
 
@@ -228,7 +228,7 @@ def audit_problem(
             require_layers()
         confinement = None if trust else confinement_for(spec, folder / "checker", gpu=False)
         settings = CheckerSettings(problem=spec, settings=EvaluatorSettings(), confinement=confinement)
-        child = nursery.base.fork("checker", theirs, encode(settings))
+        child = nursery.base.fork("checker", theirs, settings)
         stack.callback(child.reap)
         stack.enter_context(_deaths_reported(nursery, "while it tried the problem"))
         channel.send(to_plain(Audit()))

@@ -128,7 +128,7 @@ class Evaluator:
     async def evaluate_async(
         self, source: str, on_stage: Callable[[str], None] | None = None, *, as_given: bool = False, file: str = ""
     ) -> Evaluation:
-        """`evaluate` for callers in an event loop."""
+        """Run `evaluate` in a thread, for callers in an event loop."""
         return await asyncio.to_thread(self.evaluate, source, on_stage, as_given=as_given, file=file)
 
     def evaluate(
@@ -139,7 +139,7 @@ class Evaluator:
         as_given: bool = False,
         file: str = "",
     ) -> Evaluation:
-        """The verdict on one candidate; raises `InstrumentError` where none could be reached.
+        """Return the verdict on one candidate; raise `InstrumentError` where none could be reached.
 
         `as_given` asks at the problem's own sizes only, as for a file that steps aside at others. `file` is for who
         ships: a text of our own writing with the same kernels, which is imported, checked and timed in their place.
@@ -170,11 +170,11 @@ class Evaluator:
 
     @property
     def sketches(self) -> bool:
-        """True if `sketch` can be used: without a GPU there is nothing to sort by."""
+        """Return whether `sketch` can be used: without a GPU there is nothing to sort by."""
         return self.settings.device == "cuda"
 
     def sketch(self, source: str) -> Sketch:
-        """A quick look at a variant of a trusted author's, for sorting: right once, and a short race.
+        """Look quickly at a variant by a trusted author, for sorting: one call has to be right, then a short race.
 
         It proves little: what looks best goes through `evaluate`.
         """

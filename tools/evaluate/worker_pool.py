@@ -18,7 +18,6 @@ from pathlib import Path
 
 from triton_agent.tools.errors import WorkerLost
 from triton_agent.tools.machine.lease import Mode, lease
-from triton_agent.tools.processes.codec import encode
 from triton_agent.tools.processes.deaths import Exit
 from triton_agent.tools.processes.holdings import MAPPINGS_AT_ONCE
 from triton_agent.tools.processes.protocol import HandedOver, WorkerSettings, WorkerState
@@ -103,7 +102,7 @@ class WorkerPool:
 
     @contextlib.contextmanager
     def team(self) -> Iterator[Team]:
-        """The processes for one candidate; what cannot be kept is ended with the block."""
+        """Provide the processes for one candidate; those that cannot be kept end with the block."""
         with self._lock:
             self._at_work += 1
             share = max(1, min(COMPILERS_OF_ONE, self._settings.compilers // self._at_work))
@@ -138,7 +137,7 @@ class WorkerPool:
         self._end(worker)
 
     def _end(self, worker: Worker) -> None:
-        """Ending a context keeps the GPU's driver busy, so it never happens under the clock."""
+        """End a process, and never under the clock: ending a context keeps the GPU's driver busy."""
         if worker.kind != GPU or worker.child is None:
             worker.end()
             return
@@ -176,7 +175,7 @@ class Worker:
             self.box = _box(settings, stack)
             self.channel, theirs = Channel.pair()
             stack.callback(self.channel.sock.close)
-            self.child: Child | None = zygote.fork(ROLES[kind], theirs, encode(self._told(settings, lent)))
+            self.child: Child | None = zygote.fork(ROLES[kind], theirs, self._told(settings, lent))
             stack.callback(self._reap)
             if self.box is None:
                 limit = settings.memory_bytes + settings.copies_bytes
@@ -246,7 +245,7 @@ def exits_of(workers: Iterable[Worker]) -> list[Exit]:
 
 
 def _box(settings: PoolSettings, stack: contextlib.ExitStack) -> CgroupBox | None:
-    """A control group for one worker, where this user may make one."""
+    """Make a control group for one worker, where this user may make one."""
     if not settings.confine or delegated_group()[0] is None:
         return None
     return stack.enter_context(CgroupBox(memory_bytes=settings.memory_bytes + (1 << 30), processes=512))

@@ -57,7 +57,7 @@ class Compiler:
             self._aot.build_launchers()
 
     def compile(self, request: Compile) -> Compiled:
-        """Every launch of a tape; the first choice that does not compile is a failure unless there are others."""
+        """Compile every launch of a tape. A launch fails if none of its choices compiles."""
         compilation = self._aot.install(self._target)
         if not self._fills_cache:
             self._loader.forget()  # Triton reports nothing of a kernel that it has compiled before

@@ -108,7 +108,7 @@ class GpuLauncher:
 
 
 def _resources(kernel: Any) -> KernelResources:
-    """Registers as loaded; what the driver calls local memory holds what is spilled, and arrays if there are any."""
+    """Return what a kernel needs as loaded; the driver's local memory holds spilled registers, and arrays if any."""
     target = kernel.metadata.target
     told = resources_of(kernel, target=f"{target.backend}:{target.arch}", compile_ms=0.0)
     return dataclasses.replace(

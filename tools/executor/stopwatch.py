@@ -88,7 +88,7 @@ class TimedCall:
         return outputs
 
     def take(self, inputs: list[torch.Tensor]) -> None:
-        """The next call has these inputs, and its result is kept."""
+        """Give the next call these inputs, and keep its result."""
         self._due = inputs
 
     def refresh(self) -> None:

@@ -90,7 +90,7 @@ def warm_up(mode: str, target: str) -> None:
 
 
 def _build_driver_once() -> None:
-    """Triton's own C module, compiled and loaded here so that no executor runs a C compiler; no CUDA call is made.
+    """Compile and load Triton's own C module, so that no executor runs a C compiler; no CUDA call is made.
 
     Its constructor builds it again at every mention, though there is only ever one object; afterwards it does nothing.
     """
@@ -133,7 +133,7 @@ class Executor:
             self._pay_first_use()
 
     def _pay_first_use(self) -> None:
-        """Context, allocator and what torch loads with its first kernels."""
+        """Make the context and the allocator, and load what torch loads with its first kernels."""
         torch.cuda.set_per_process_memory_fraction(sandbox.MOST_OF_A_CARD)
         some = torch.zeros(1024, device="cuda").add_(1)
         some.bfloat16().float().sum().item()
@@ -271,7 +271,7 @@ class Executor:
         return totals
 
     def _weights_for(self, words: int) -> torch.Tensor:
-        """Odd numbers that no kernel knows, drawn once."""
+        """Return odd numbers that no kernel knows, drawn once."""
         wanted = min(words, DIGEST_CHUNK)
         if self._weights.numel() < wanted:
             generator = torch.Generator(self.device).manual_seed(secrets.randbits(63))

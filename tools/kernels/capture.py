@@ -45,7 +45,6 @@ class Capture:
         self._in_progress: list[object] = []
 
     def kernels(self) -> KernelSet:
-        """Return all that was captured."""
         return KernelSet(functions=dict(self._functions))
 
     def capture(self, function: Any) -> str:
@@ -137,7 +136,12 @@ class Capture:
     def _globals(
         self, function: Any, definition: ast.FunctionDef, name: str, line: int
     ) -> tuple[tuple[str, Value], ...]:
-        scope = _scope(function.fn)
+        scope = dict(function.fn.__globals__)
+        for variable, cell in zip(function.fn.__code__.co_freevars, function.fn.__closure__ or ()):
+            try:
+                scope[variable] = cell.cell_contents
+            except ValueError:
+                continue  # not assigned yet
         found: dict[str, Value] = {}
         for node in _free_names(definition):
             parts = name_parts(node)
@@ -191,17 +195,6 @@ def _line_of_def(function: Any) -> int:
     """Return the line of `def` in its file, below the decorators. Triton's own function for this moved in 3.8."""
     before = itertools.takewhile(lambda line: not line.strip().startswith("def "), function.raw_src)
     return int(function.starting_line_number) + len(list(before))
-
-
-def _scope(function: Any) -> dict[str, Any]:
-    """Return the globals and the variables it closes over."""
-    scope = dict(function.__globals__)
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
-        try:
-            scope[name] = cell.cell_contents
-        except ValueError:
-            continue  # not assigned yet
-    return scope
 
 
 def _free_names(definition: ast.FunctionDef) -> list[ast.Name | ast.Attribute]:

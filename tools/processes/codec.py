@@ -108,7 +108,7 @@ def _tuple(arguments: tuple[Any, ...]) -> _Form:
 
 
 def _mapping(key: type, item: Any) -> _Form:
-    """A dictionary by text or by whole numbers, which JSON writes as text."""
+    """Return the form of a dictionary with keys of text, or of whole numbers, which JSON writes as text."""
     write_item, read_item = _form(item)
     return _Form(
         lambda value: {str(name): write_item(part) for name, part in value.items()},
@@ -117,7 +117,7 @@ def _mapping(key: type, item: Any) -> _Form:
 
 
 def _union(arguments: tuple[Any, ...]) -> _Form:
-    """Optional values, and numbers that may be whole or not."""
+    """Return the form of an optional value, or of a number that may be whole or not."""
     others = tuple(kind for kind in arguments if kind is not types.NoneType)
     if set(others) == {int, float}:
         return _Form(_write_float, lambda plain: plain if type(plain) is int else _read_float(plain))
@@ -141,7 +141,7 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _write_float(value: float) -> float | str:
-    """JSON has no infinity and no NaN, so these are text."""
+    """Return a number, or text for infinities and NaN, which JSON does not have."""
     return value if math.isfinite(value) else str(float(value))
 
 

@@ -22,6 +22,50 @@ from triton_agent.tools.results import Evaluation, KernelResources, Sketch
 from triton_agent.tools.sandbox.sandbox import Confinement
 from triton_agent.tools.settings import EvaluatorSettings
 
+# -- the driver asks a zygote -----------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ZygoteReady:
+    """The first message of a zygote: its imports are done."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """Fork a process of this role; its end of a channel comes with the message. Answered by `Forked`."""
+
+    role: str
+    settings: Any
+    """`CheckerSettings` or `WorkerSettings`, encoded: the process decodes what it needs."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ForkZygote:
+    """Fork a zygote of this mode; its end of a channel comes with the message. Answered by `Forked`."""
+
+    mode: str
+    target: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Reap:
+    """End a process, by force once `grace_s` is over. Answered by `Reaped`."""
+
+    pid: int
+    grace_s: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Forked:
+    pid: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Reaped:
+    status: int
+    """Exit status, or the negative number of a signal."""
+
+
 # -- the driver asks the checker --------------------------------------------------------------------------------------
 
 
@@ -132,11 +176,45 @@ class Sketched:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Tapes:
-    """A candidate's tapes as plain data, from which `runs/ship/plan_file.py` writes a file."""
+class StateTensor:
+    """A parameter or buffer of the reference."""
 
-    modules: tuple[dict[str, Any], ...]
-    """What the module is made with and how it is called; see `checker/verified_tapes.py`."""
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    is_buffer: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TapedForm:
+    """One form of call of a module; tape, kernels and arguments are encoded."""
+
+    tape: Any
+    kernels: Any
+    call: Any
+    train: bool
+    chosen: dict[int, int]
+    """The configuration of each autotuned launch by the number of its step; empty where nothing ran."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TapedModule:
+    """The reference's module made in one way, and its calls."""
+
+    constructor: Any
+    """Its arguments, encoded."""
+    state: tuple[StateTensor, ...]
+    parameters: tuple[str, ...]
+    """Names of forward's parameters."""
+    forms: tuple[TapedForm, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Tapes:
+    """A candidate's tapes, from which `runs/ship/plan_file.py` writes a file."""
+
+    modules: tuple[TapedModule, ...]
     message: str = ""
     """Why there are none."""
 

@@ -13,6 +13,7 @@ import torch
 
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph.call import structure_of
+from triton_agent.tools.graph.fingerprint import fingerprint, signature
 from triton_agent.tools.graph.floor import floor_of
 from triton_agent.tools.graph.module_attributes import numbers_of, tensors_of
 from triton_agent.tools.graph.recorder import extract
@@ -44,7 +45,7 @@ class ReferenceCall:
     @property
     def differs_in_training(self) -> bool:
         """True if it runs other operators in training mode; False if that was not asked for."""
-        return self.train_graph is not None and self.train_graph.signature() != self.graph.signature()
+        return self.train_graph is not None and signature(self.train_graph) != signature(self.graph)
 
 
 def calls_of(
@@ -79,8 +80,8 @@ def facts_of(calls: Sequence[ReferenceCall], *, smallest: int) -> dict[str, Any]
     trained = [call.train_graph for call in calls if call.train_graph is not None]
     floor, floor_main = floor_of(calls[smallest].graph), floor_of(main)
     return {
-        "fingerprint": main.fingerprint(),
-        "signature": main.signature(),
+        "fingerprint": fingerprint(main),
+        "signature": signature(main),
         "graphs": tuple(call.graph.to_json() for call in calls),
         "train_graphs": tuple(graph.to_json() for graph in trained) if calls[0].differs_in_training else (),
         "numbers": tuple(numbers_of(call.original) for call in calls),
@@ -94,16 +95,8 @@ def facts_of(calls: Sequence[ReferenceCall], *, smallest: int) -> dict[str, Any]
 
 
 NOTHING: dict[str, Any] = {
-    "fingerprint": "",
-    "signature": "",
-    "graphs": (),
-    "train_graphs": (),
-    "numbers": (),
-    "tensors": (),
-    "input_structure": "",
-    "floor_bytes": 0,
-    "floor_flops": 0,
-    "floor_bytes_main": 0,
-    "floor_flops_main": 0,
+    **dict.fromkeys(("fingerprint", "signature", "input_structure"), ""),
+    **dict.fromkeys(("graphs", "train_graphs", "numbers", "tensors"), ()),
+    **dict.fromkeys(("floor_bytes", "floor_flops", "floor_bytes_main", "floor_flops_main"), 0),
 }
 """The facts about a problem that has only a verifier."""

@@ -213,7 +213,6 @@ class FakeEvent(_Context):
 
 
 def _answers(facts: dict[str, Any], recorder: Recorder) -> dict[str, Any]:
-    """Return the parts of `torch.cuda` that are replaced."""
     properties = types.SimpleNamespace(**{**facts, "capability": None})
     capability = (int(facts["major"]), int(facts["minor"]))
     default = FakeGenerator(DEVICE)

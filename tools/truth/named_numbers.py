@@ -75,18 +75,15 @@ class Numbers:
         return tuple(number for number in signed if _is_float32(number))[:NUMBERS_AT_MOST]
 
     def row_values(self) -> tuple[float, ...]:
-        """Numbers that rows are filled with."""
         unusual = [float(number) for number in sorted(self.in_text) if _is_float32(number) and abs(number) not in TAME]
         return tuple(unusual[:ROWS])
 
     def wholes(self) -> tuple[int, ...]:
-        """Whole numbers and their neighbours."""
         named = {int(number) for number in self.in_text | self.given if _is_float32(number) and number == int(number)}
         return tuple(sorted({number + step for number in named for step in (-1, 0, 1)}))
 
 
 def numbers_on(tape: Tape, kernels: KernelSet) -> Numbers:
-    """The numbers that the kernels of a tape name."""
     bound: dict[str, dict[str, Any]] = {identity: {} for identity in kernels.functions}
     given: set[int | float] = set()
     views: dict[int, View] = {}
@@ -133,7 +130,7 @@ def _in_function(function: JitFunction, bound: Mapping[str, Any]) -> Iterator[in
             argument = value_of(node.args[0])
             name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
             with contextlib.suppress(ArithmeticError, ValueError):
-                value = argument if argument is None else _applied(name, argument)
+                value = MATHEMATICS[name](argument) if argument is not None and name in MATHEMATICS else argument
         return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
     tree = parse(function.source)
@@ -147,11 +144,6 @@ def _in_function(function: JitFunction, bound: Mapping[str, Any]) -> Iterator[in
     yield from (value for value in values if value is not None)
     yield from _plain_numbers(list(known.values()))
     yield from _plain_numbers([bare(parameter.default) for parameter in function.parameters])
-
-
-def _applied(name: str, argument: float) -> float:
-    function = MATHEMATICS.get(name)
-    return argument if function is None else function(argument)
 
 
 def _plain_numbers(value: Any) -> Iterator[int | float]:

@@ -34,10 +34,10 @@ class Case:
     name: str
     variant: str
     distribution: str
-    train: bool
-    version: int
-    """Index into the trial's versions of the parameters."""
     expectation: Expectation
+    train: bool = False
+    version: int = 0
+    """Index into the trial's versions of the parameters."""
     stale: Callable[[], Expectation | None] | None = None
     """The expectation for the previous version of the parameters, to recognise outputs that still use it."""
     verify: Verify | None = None
@@ -62,7 +62,6 @@ class Trial:
 
     @property
     def order_is_free(self) -> bool:
-        """True if the reference also runs on inputs whose elements are shuffled."""
         return self.free_order or any(case.distribution == SHUFFLED for case in self.cases)
 
 
