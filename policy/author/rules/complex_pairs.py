@@ -7,6 +7,8 @@ from triton_agent.policy.author.ir.program import VIEWS, Value
 from triton_agent.policy.author.ir.sizes import constant
 from triton_agent.policy.author.rules.building import Builder
 
+COMPLEX = "complex64"
+
 
 def parts_of_complex(builder: Builder, name: str) -> tuple[str, str]:
     """The real and the imaginary part, each as a tensor of its own."""
@@ -14,7 +16,7 @@ def parts_of_complex(builder: Builder, name: str) -> tuple[str, str]:
     if value.operation == "complex":
         real, imaginary = value.inputs
         return real, imaginary
-    if value.dtype != "complex64":
+    if value.dtype != COMPLEX:
         raise BeyondAuthor(f"no kernels for {value.dtype}")
     if value.operation in VIEWS:
         real, imaginary = (_seen_alike(builder, part, value) for part in parts_of_complex(builder, value.inputs[0]))

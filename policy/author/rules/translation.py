@@ -8,12 +8,12 @@ from typing import Any
 
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.ir.alignment import AlignedGraph, AlignedNode
-from triton_agent.policy.author.ir.complex_pairs import as_one
 from triton_agent.policy.author.ir.program import DTYPES, FLOATS, VIEWS, Operand, Program
 from triton_agent.policy.author.ir.torch_calls import TorchCall, schema_of
 from triton_agent.policy.author.ir.viewing import lies_in_order
 from triton_agent.policy.author.rules.building import Builder, Call
-from triton_agent.policy.author.rules.registry import RULES
+from triton_agent.policy.author.rules.complex_pairs import as_one
+from triton_agent.policy.author.rules.registry import rule_for
 from triton_agent.tools.graph.graph import Reference
 
 _MAY_NOT_BE_LEFT_OUT = frozenset({"bias", "weight", "running_mean", "running_var"})
@@ -28,14 +28,15 @@ def lower(
     exact: bool = False,
     on_cpu: bool = False,
     library: bool = False,
+    tf32_convolutions: bool = False,
 ) -> Program:
     """The whole call; operators at the given places in the graph stay what they are, for the reasons given.
 
     `exact`: what is computed inside of an operator is not rounded to half precision for the matrix unit. `on_cpu`: the
     reference runs there, so that what torch leaves open is decided as on a CPU. `library`: what torch does far better
-    than any kernel of the author's is left to it.
+    than any kernel of the author's is left to it. `tf32_convolutions`: convolutions of float32 are multiplied as TF32.
     """
-    builder = Builder(graph, exact=exact, on_cpu=on_cpu, library=library)
+    builder = Builder(graph, exact=exact, on_cpu=on_cpu, library=library, tf32_convolutions=tf32_convolutions)
     for node in graph.nodes:
         _lower_node(builder, node, left_to_torch)
     program = builder.program
@@ -85,14 +86,15 @@ def _own(builder: Builder, name: str) -> str:
 
 def _lower_node(builder: Builder, aligned: AlignedNode, left_to_torch: Mapping[int, str]) -> None:
     """By its rule; where there is none, or it has no words for this form, as an operator of torch."""
-    node, rule = aligned.node, RULES.get(aligned.operator)
+    node, call = aligned.node, Call(builder, aligned)
     known = dict(builder.program.values)
     try:
+        rule = rule_for(builder, call)
         if rule is None:
             raise BeyondAuthor("no rule")
         if node.index in left_to_torch:
             raise BeyondAuthor(left_to_torch[node.index])
-        made = rule(builder, Call(builder, aligned))
+        made = rule(builder, call)
         names = [made] if isinstance(made, str) else list(made)
         names += [None] * (len(node.outputs) - len(names))
         if any(name is None and node.output_name(k) in builder.used for k, name in enumerate(names)):
