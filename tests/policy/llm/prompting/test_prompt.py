@@ -194,7 +194,7 @@ def test_what_matters_most_is_the_last_to_go() -> None:
     for budget in range(3_000, 30_000, 250):
         for name in render(observation, budget_tokens=budget, count=len).shortened:
             lost[name] = budget
-    assert lost["rules"] < lost["original"] < lost["source of the parent"] < lost["source of 2.1"]
+    assert lost["rules"] < lost["reference"] < lost["source of the parent"] < lost["source of 2.1"]
     assert lost["source of 2.1"] < lost["source of 2.0"]
     assert lost["latest failure"] < lost["recalled kernel 1"]
     assert "parent" not in lost
