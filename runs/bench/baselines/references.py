@@ -152,7 +152,7 @@ class References:
         known = None if self._settings.again else cached(problem.spec, map(place_of, self._cards.values()))
         if known is not None and known.settles(limit_s):
             return known
-        question: dict[str, Any] = {"measure": problem.spec.to_json(), "gpu": gpu.uuid, "limit_s": limit_s}
+        question: dict[str, Any] = {"measure": problem.spec.to_json(), "limit_s": limit_s}
         what = f"triton-agent: baselines of {problem.spec.name}"
         async with self.admitted(worker.card, problem.baseline_bytes, what):
             told = await worker.ask(question)
