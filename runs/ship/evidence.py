@@ -89,7 +89,7 @@ def _no_faster(item: ShippedSet) -> str:
         f"{timing.speedup.median:.2f}x [{timing.speedup.low:.2f}, {timing.speedup.high:.2f}] in "
         f"{KINDS.get(timing.kind, timing.kind)}"
         for timing in item.timings
-        if timing.opponent == "eager"
+        if timing.baseline_name == "eager"
     ]
     return " and ".join(said) or "not measured"
 
