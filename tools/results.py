@@ -252,7 +252,7 @@ class Timing:
 
     @property
     def baseline_name(self) -> str:
-        """The kind of its baseline: `eager` for the reference as it is, `compile`."""
+        """Kind of the baseline: `eager` (the reference as written) or `compile`."""
         return baseline_name(self.baseline)
 
 

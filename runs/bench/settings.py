@@ -26,7 +26,7 @@ UNSAID = {"precision": "same"}
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BenchSettings:
-    """What decides how a benchmark goes; the problems are apart from it."""
+    """Settings of a benchmark, except its problems."""
 
     policy: str
     """As `--policy` takes it, or `kernels:NAME`."""
