@@ -4,7 +4,7 @@ The history is made so that all of it has the number of tokens asked for; once a
 is a first prompt, with nothing counted before; *warm* is a prompt all of whose texts were counted; *next* is the turn
 after it, with a new attempt of 1,500 tokens. To each is added the reading of an answer as long as the history. Tokens
 are counted by a tokenizer trained on the spot (byte-level merges, as most models have) where `tokenizers` is installed,
-else by `policy/llm/prompting/token_bound.py`. Beside the wall time stands the processor time, which other work on the
+else by `policy/llm/prompting/counting.py`. Beside the wall time stands the processor time, which other work on the
 machine disturbs less. Rows in a CSV file; see `rows.py`.
 
 It does not measure any model, nor what a chat template costs.
@@ -138,7 +138,7 @@ def _count() -> tuple[str, Count]:
     try:
         from tokenizers import Tokenizer, __version__, models, pre_tokenizers, trainers
     except ImportError:
-        from triton_agent.policy.llm.prompting.token_bound import token_bound
+        from triton_agent.policy.llm.prompting.counting import token_bound
 
         return "token_bound", token_bound
     tokenizer = Tokenizer(models.BPE())

@@ -1,4 +1,4 @@
-"""Counts how large and how tangled the code is, for docs/decisions/0014-house.md.
+"""Counts how large and how tangled the code is, for docs/decisions/0015-house.md.
 
     python docs/make_house_table.py eed08c5 HEAD     print a Markdown table with a column for each revision
     python docs/make_house_table.py --write          renew the table in the page, for HEAD
@@ -29,7 +29,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "decisions" / "0014-house.md"
+PAGE = ROOT / "docs" / "decisions" / "0015-house.md"
 FOLDERS = ("tools", "memory", "policy", "agent", "runs")
 BEFORE = "eed08c5"
 BEGIN, END = "<!-- made by docs/make_house_table.py -->", "<!-- end -->"
@@ -189,7 +189,7 @@ def _git(*words: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("revisions", nargs="*", default=[BEFORE, "HEAD"])
-    parser.add_argument("--write", action="store_true", help="renew the table in docs/decisions/0014-house.md")
+    parser.add_argument("--write", action="store_true", help="renew the table in docs/decisions/0015-house.md")
     given = parser.parse_args()
     made = table(given.revisions)
     if not given.write:

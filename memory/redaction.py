@@ -35,7 +35,7 @@ _KEY_FORMS = re.compile(
       | -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----.*?(?:-----END[ ][A-Z ]*KEY-----|\Z)""",
     re.VERBOSE | re.DOTALL,
 )
-"""Forms of keys of providers of models, repositories and clouds, and of standards."""
+"""Patterns of keys as providers of models, repositories and clouds write them, and of private keys."""
 _SHORTEST_SECRET = 8
 """Shorter values of environment variables would match by chance."""
 

@@ -39,6 +39,14 @@ THOUGHT = re.compile(r"<(/?)(?:think|thinking|thought|thoughts|reasoning)>", re.
 TAG = re.compile(r"<(code|python|file|source|kernel|answer|solution)(?:[ \t][^<>\n]{0,200})?>", re.IGNORECASE)
 ANY_TAG = re.compile(r"</?(?:plan|code|python|file|source|kernel|answer|solution)>", re.IGNORECASE)
 PLAN_FIELDS = ("plan", "thought", "thoughts", "reasoning", "explanation")
+_PLAN = r"[^`\n ][^`]{0,4000}"
+_CODE = r"[^`]*\nclass ModelNew\(nn\.Module\):\n[^`]*\n"
+ANSWER_PATTERN = rf"{_PLAN}\n```python\nimport torch\n{_CODE}```\n?"
+"""The form of an answer as a regular expression, for engines that can hold a model to one: a plan, then one file.
+
+Small models forget the form; with it every answer holds a file to judge, and recorded log-probabilities are those among
+the tokens that the form allows.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,7 +92,7 @@ def _roles(history: Sequence[Graded], parent: str | None) -> dict[str, Role]:
 
 def _condensed(item: Graded, role: Role) -> Tried:
     attempt, evaluation, failure = item.attempt, item.grading.evaluation, item.grading.failure
-    device, latency = _against_original(evaluation, "device"), _against_original(evaluation, "latency")
+    device, latency = _against_reference(evaluation, "device"), _against_reference(evaluation, "latency")
     return Tried(
         attempt=attempt.key,
         turn=attempt.turn,
@@ -110,7 +110,7 @@ def _condensed(item: Graded, role: Role) -> Tried:
     )
 
 
-def _against_original(evaluation: Evaluation | None, kind: str) -> Timing | None:
+def _against_reference(evaluation: Evaluation | None, kind: str) -> Timing | None:
     return evaluation.timing("eager", kind) if evaluation else None
 
 

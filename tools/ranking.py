@@ -199,5 +199,5 @@ def _speedup(evaluation: Evaluation, kind: str) -> Interval | None:
 
 def _smaller(timings: tuple[Timing, ...]) -> Interval | None:
     """Return the smaller of the speed-ups in device time and latency over the reference."""
-    against = [item.speedup for item in timings if item.opponent == "eager"]
+    against = [item.speedup for item in timings if item.baseline_name == "eager"]
     return min(against, key=lambda item: item.low) if against else None

@@ -143,7 +143,7 @@ class CaseAccuracy:
     error: float
     """The candidate's error against the float64 truth."""
     original_error: float
-    """The reference's error against the float64 truth."""
+    """The reference's error against the float64 truth. Stores and exports know it by this older name."""
     limit: float
     """The error that the candidate may have."""
     ok: bool
@@ -224,7 +224,7 @@ def asked_as(baseline: str) -> str:
     return baseline.partition(" ")[0]
 
 
-def opponent_of(baseline: str) -> str:
+def baseline_name(baseline: str) -> str:
     """The kind of a baseline, without its compiler's mode: `compile`, `eager`."""
     return asked_as(baseline).partition("-")[0]
 
@@ -251,9 +251,9 @@ class Timing:
     """Weight of that set in the figure over all sets."""
 
     @property
-    def opponent(self) -> str:
-        """The kind of its baseline: `eager` for the reference as it is, `compile`."""
-        return opponent_of(self.baseline)
+    def baseline_name(self) -> str:
+        """Kind of the baseline: `eager` (the reference as written) or `compile`."""
+        return baseline_name(self.baseline)
 
 
 class Determinism(enum.StrEnum):
@@ -282,7 +282,7 @@ class Diagnosis:
     peak_bytes: int | None = None
     """Device memory of a call beyond its inputs and parameters, with its outputs; None without a GPU."""
     original_peak_bytes: int | None = None
-    """The same for the reference."""
+    """Device memory of a call of the reference. Stores and exports know it by this older name."""
     roofline: Roofline | None = None
     """The least work against this GPU's rates; None without a GPU."""
     profile: Profile | None = None
@@ -353,17 +353,17 @@ class Evaluation:
         if self.timings and not passed:
             raise ValueError("only what passed is timed")
 
-    def against(self, opponent: str, kind: str) -> tuple[Timing, ...]:
+    def against(self, name: str, kind: str) -> tuple[Timing, ...]:
         """Measurements of one kind of time against `eager` (the reference as it is) or `compile`.
 
         For several sets of inputs, the figure over all sets; `by_set` has those of each.
         """
-        found = (item for item in self.timings if item.opponent == opponent and item.kind == kind)
+        found = (item for item in self.timings if item.baseline_name == name and item.kind == kind)
         return tuple(item for item in found if not item.input_set)
 
-    def timing(self, opponent: str, kind: str) -> Timing | None:
+    def timing(self, name: str, kind: str) -> Timing | None:
         """The first measurement of `against`, or None."""
-        return next(iter(self.against(opponent, kind)), None)
+        return next(iter(self.against(name, kind)), None)
 
     def by_set(self) -> dict[str, tuple[Timing, ...]]:
         """Measurements by their set of inputs; empty for a problem with one call."""

@@ -9,7 +9,7 @@ import dataclasses
 from typing import Self
 
 from triton_agent.tools.processes.torch_switches import Conditions
-from triton_agent.tools.race.baseline_names import BASELINE_NAMES
+from triton_agent.tools.race.baseline_names import BASELINE_NAMES, COMPILE_LIMIT_S
 
 CALL_TIMEOUT_S = 20.0
 """One call in the interpreter takes a second or two; longer than this is a loop without an end."""
@@ -38,6 +38,8 @@ class EvaluatorSettings:
     """`float16` or `bfloat16`: forward is called under autocast, the reference's and the candidate's."""
     baselines: tuple[str, ...] = ()
     """Names of further baselines (`race/baseline_names.py`), for timing on a GPU."""
+    baseline_limit_s: float = COMPILE_LIMIT_S
+    """For torch's compiler on the reference."""
     max_memory_ratio: float | None = None
     """How many times the reference's device memory a call may take; None for any."""
     profile: bool = False

@@ -17,7 +17,7 @@ from triton_agent.memory.exchange.entries import EntryKind, RecordEntry, header,
 from triton_agent.memory.exchange.jsonl import whole_or_not
 from triton_agent.memory.exchange.plain import canonical
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.results import opponent_of
+from triton_agent.tools.results import baseline_name
 
 ROWS_A_GROUP = 500
 """Kept small, since a row may hold a conversation."""
@@ -114,7 +114,7 @@ def _grading(data: dict[str, Any]) -> dict[str, Any]:
     verdict = data["evaluation"] or {}
     place = verdict.get("environment") or {}
     timings = (one for one in verdict.get("timings", ()) if one["kind"] == "device")
-    ratio: dict[str, Any] = next((one["speedup"] for one in timings if opponent_of(one["baseline"]) == "eager"), {})
+    ratio: dict[str, Any] = next((one["speedup"] for one in timings if baseline_name(one["baseline"]) == "eager"), {})
     run = data["attempt"].rpartition("/")[0]
     return {
         "run": run,

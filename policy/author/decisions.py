@@ -157,7 +157,7 @@ def _library_products(
 
 
 def _products_in(drafts: Sequence[Draft], kernel: KernelText) -> Iterator[int]:
-    """Places in the graph of the products that a kernel computes."""
+    """Return the graph nodes of the products that a kernel computes."""
     program = _program_of(drafts, kernel)
     for name in kernel.kernel.covers:
         if program.values[name].operation == "dot" and name in program.origins:

@@ -7,6 +7,7 @@ as sampled, or not at all with the reason.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
@@ -35,6 +36,22 @@ class ModelQuestion:
     messages: tuple[Message, ...]
     n: int = 1
     sampling: Sampling = Sampling()
+
+
+SEED_BITS = 62
+"""Fits the signed integers that generators of all engines take."""
+
+
+def seeds_of(question: ModelQuestion) -> list[int]:
+    """Return a seed for each answer wanted. Seeds depend on the conversation, too, so that turns of one run differ."""
+    said = hashlib.sha256(str(question.sampling.seed).encode())
+    for message in question.messages:
+        said.update(f"\0{message.role}\0{message.content}".encode(errors="surrogatepass"))
+    return [_number(said.digest(), index) for index in range(question.n)]
+
+
+def _number(said: bytes, index: int) -> int:
+    return int.from_bytes(hashlib.sha256(said + index.to_bytes(8, "big")).digest()[:8], "big") >> (64 - SEED_BITS)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

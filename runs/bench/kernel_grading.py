@@ -34,10 +34,10 @@ class FileGrader:
     judge: Judge
     machine: GradingMachine
     tell: Callable[[dict[str, Any]], None]
-    """Told of stages, from any thread."""
+    """Called at each stage, from any thread."""
 
     async def sample(self, task: Task, index: int, file: KernelFile) -> Sample:
-        """One file's verdict."""
+        """Return the verdict on one file."""
         began = time.monotonic()
         attempt = self._attempt(task, index, file)
 

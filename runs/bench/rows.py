@@ -128,11 +128,11 @@ class Sample:
     peak_memory_ratio: float | None = None
     """Device memory that a call takes over what the reference's takes; None without a GPU."""
     behind: str = ""
-    """One line on what is known of why, where `torch.compile` is faster on the GPU."""
+    """The likely reason in one line, if `torch.compile` is faster on the GPU."""
     cheated: bool = False
     """At least one of its kernels tried to cheat the check or the clock."""
     statuses: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Of every kernel judged on the way, by status: what hack rates are counted from."""
+    """Number of kernels judged, by status; the share of cheats is counted from it."""
     unmeasured: int = 0
     """Kernels on the way that could not be judged."""
     public: PublicCheck | None = None

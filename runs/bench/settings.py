@@ -8,11 +8,11 @@ from typing import Any
 
 from triton_agent.agent.settings import LoopSettings
 from triton_agent.memory.observation import Rules
-from triton_agent.runs.bench.baselines.references import COMPILE_LIMIT_S
 from triton_agent.runs.bench.outcomes import BASELINES
 from triton_agent.runs.bench.rows import Mode
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.processes.torch_switches import PRECISIONS
+from triton_agent.tools.race.baseline_names import COMPILE_LIMIT_S
 from triton_agent.tools.settings import EvaluatorSettings
 
 VERIFIED, ORIGINAL = "verified", "original"
@@ -26,7 +26,7 @@ UNSAID = {"precision": "same"}
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BenchSettings:
-    """What decides how a benchmark goes; the problems are apart from it."""
+    """Settings of a benchmark, except its problems."""
 
     policy: str
     """As `--policy` takes it, or `kernels:NAME`."""
@@ -100,6 +100,7 @@ class BenchSettings:
             allow_library=self.mode is Mode.ALLOW_LIBRARY,
             precision=self.precision,
             baselines=BASELINES if self.device == "cuda" else (),
+            baseline_limit_s=self.compile_limit_s,
             trust=self.trust,
         ).within(self.timeout_s)
 

@@ -132,7 +132,7 @@ class Suite:
 
 
 def digest_of(problems: Iterable[SuiteProblem]) -> str:
-    """One hash for a choice of problems, whatever their order and wherever they lie: their keys and contents."""
+    """Return one hash of the problems' keys and contents; their order and their folder do not matter."""
     lines = sorted(f"{problem.key} {problem.sha256}\n" for problem in problems)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 

@@ -119,7 +119,7 @@ class ModelOptions:
 
         usual, pattern = Sampling(), ""
         if self.structured:
-            from triton_agent.policy.llm.prompting.answer_pattern import ANSWER_PATTERN as pattern
+            from triton_agent.policy.answer import ANSWER_PATTERN as pattern
         return Sampling(
             temperature=usual.temperature if self.temperature is None else self.temperature,
             max_tokens=usual.max_tokens if self.max_answer_tokens is None else self.max_answer_tokens,

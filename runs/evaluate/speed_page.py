@@ -43,8 +43,8 @@ def _timings(timings: tuple[Timing, ...]) -> Iterator[str]:
 def _memory(diagnosis: Diagnosis) -> list[str]:
     if diagnosis.peak_bytes is None or diagnosis.original_peak_bytes is None:
         return []
-    own, original = (in_binary_units(count) for count in (diagnosis.peak_bytes, diagnosis.original_peak_bytes))
-    return [f"device memory of a call: {own}, the reference's {original}"]
+    own, reference = (in_binary_units(count) for count in (diagnosis.peak_bytes, diagnosis.original_peak_bytes))
+    return [f"device memory of a call: {own}, the reference's {reference}"]
 
 
 def _profile(profile: Profile) -> Iterator[str]:

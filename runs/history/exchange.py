@@ -68,8 +68,8 @@ def export_runs(request: ExportRequest, *, store: str | None, json: bool) -> int
 
 def _as_messages() -> Render:
     """Return a renderer for attempts without messages: it makes the prompt that a language model would get."""
+    from triton_agent.policy.llm.prompting.counting import token_bound
     from triton_agent.policy.llm.prompting.prompt import as_messages
-    from triton_agent.policy.llm.prompting.token_bound import token_bound
 
     return as_messages(budget_tokens=PROMPT_TOKENS, count=token_bound)
 

@@ -274,8 +274,17 @@ def _title(run: Run, settings: LoopSettings, cards: int) -> str:
     floor = f"fewest bytes {problem.floor_bytes:,}, flops {problem.floor_flops:,}"
     where = "the interpreter (no GPU: what comes out is a draft)" if problem.device == "cpu" else device
     return "\n".join(
-        (f"{problem.name}  run {run.id}  policy {run.policy}", f"on {where}; {mode}; {floor}", *problem.notes)
+        (
+            f"{problem.name}  run {run.id}  policy {run.policy}",
+            f"on {where}; {mode}; {floor}",
+            *map(_told, problem.notes),
+        )
     )
+
+
+def _told(note: str) -> str:
+    """A note, with the reason for what was done to the sizes."""
+    return f"{note}; at the sizes given the interpreter takes too long" if note.startswith("scaled down: ") else note
 
 
 def why_it_ended(end: RunEnd) -> str:

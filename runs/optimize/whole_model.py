@@ -88,7 +88,7 @@ async def optimize_by_parts(
 
 
 def _as_interrupted(store: Store, end: RunEnd) -> RunEnd:
-    """The whole has put together what there was; taken up again, it goes on with the parts."""
+    """Mark the run as interrupted after what was ready has been put together; `--resume` continues with the parts."""
     now = datetime.datetime.now(datetime.UTC)
     changed = dataclasses.replace(end, stop_reason=StopReason.INTERRUPTED.value, ended_at=now)
     store.end_run(changed)

@@ -22,6 +22,7 @@ class Tally:
     in_place: tuple[str, ...]
     left_out: tuple[str, ...]
     original_bytes: int
+    """Bytes that the reference's operators move; the JSON keeps this older name."""
     kernels_bytes: int | None
     """Bytes of the model with its parts; None if not everything was counted."""
 
@@ -61,7 +62,7 @@ def helps(plan: PartPlan, best: Graded) -> bool:
     standing = best.standing
     if standing.speedup is not None:
         return standing.faster_than_reference
-    return standing.passed and (standing.traffic_ratio is None or standing.traffic_ratio < _original_ratio(plan))
+    return standing.passed and (standing.traffic_ratio is None or standing.traffic_ratio < _reference_ratio(plan))
 
 
 def verdict_on(plan: PartPlan, best: Graded | None) -> str:
@@ -70,7 +71,7 @@ def verdict_on(plan: PartPlan, best: Graded | None) -> str:
         return "no kernel passed; the reference stays in its place" + _instead(plan)
     figure = figure_of(best)
     if best.standing.speedup is None:
-        figure = f"{figure}; the reference's operators {_original_ratio(plan):.2f}x"
+        figure = f"{figure}; the reference's operators {_reference_ratio(plan):.2f}x"
     return figure if helps(plan, best) else f"{figure}: the reference stays in its place{_instead(plan)}"
 
 
@@ -78,5 +79,5 @@ def _instead(plan: PartPlan) -> str:
     return f"; within it: {', '.join(item.name for item in plan.inner)}" if plan.inner else ""
 
 
-def _original_ratio(plan: PartPlan) -> float:
+def _reference_ratio(plan: PartPlan) -> float:
     return plan.moved_bytes / max(1, plan.floor_bytes)

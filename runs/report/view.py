@@ -67,7 +67,7 @@ def timing(evaluation: Evaluation | None, kind: str) -> Timing | None:
 def main_timing(evaluation: Evaluation | None, kind: str) -> Timing | None:
     """Return the timing against the eager reference at the main set of inputs, to which the floor refers."""
     rows = next(iter(evaluation.by_set().values()), ()) if evaluation else ()
-    return next((row for row in rows if row.opponent == "eager" and row.kind == kind), timing(evaluation, kind))
+    return next((row for row in rows if row.baseline_name == "eager" and row.kind == kind), timing(evaluation, kind))
 
 
 def anchor(attempt: Attempt) -> str:

@@ -89,7 +89,7 @@ def _no_faster(item: ShippedSet) -> str:
         f"{timing.speedup.median:.2f}x [{timing.speedup.low:.2f}, {timing.speedup.high:.2f}] in "
         f"{KINDS.get(timing.kind, timing.kind)}"
         for timing in item.timings
-        if timing.opponent == "eager"
+        if timing.baseline_name == "eager"
     ]
     return " and ".join(said) or "not measured"
 
@@ -145,7 +145,7 @@ def _where(facts: ShippedFacts) -> list[str]:
         more = len(facts.variants) - VARIANTS_AT_MOST
         lines.append(f"Checked at sizes: {shown}{f'; and {more} more' if more > 0 else ''}")
     if facts.scaled:
-        lines.append(f"For the check, {facts.scaled.strip()}")
+        lines.append(f"For the check, {facts.scaled.strip()}; no check ran at the sizes of the call")
     return lines
 
 

@@ -24,7 +24,9 @@ from triton_agent.memory.sql.commits import Committer, GroupWriter, _Ticket
 from triton_agent.memory.sql.tables import Blob
 from triton_agent.memory.sql.writing import KnownRows
 from triton_agent.memory.store import Store
+from triton_agent.policy.episode import Graded
 from triton_agent.tools.errors import UsageError
+from triton_agent.tools.ranking import best_of
 from triton_agent.tools.results import Status
 
 RUN = "20260131-120000-3fa9c1"
@@ -245,6 +247,24 @@ def test_runs_are_listed_newest_first_filtered_and_paged(store: Store) -> None:
     assert ids(state=RunState.ENDED) == ["run-2"]
     assert ids(state=RunState.OPEN, limit=1) == ["run-5"]
     assert ids(problem="nothing of that name") == []
+
+
+def test_the_best_so_far_is_the_one_that_the_search_holds_for_it(begun: Store) -> None:
+    """A little more speed than the best, within the margin, does not replace it: neither in the search nor in lists."""
+    attempts = [samples.attempt(index=index) for index in range(3)]
+    figures = [(1.50, 1.50), (1.505, 1.505), (1.90, 0.90)]
+    for attempt, (device, latency) in zip(attempts, figures):
+        verdict = samples.passed(attempt, device)
+        assert verdict.evaluation is not None
+        both = (verdicts.timing(device, spread=0.001), verdicts.timing(latency, spread=0.001, kind="latency"))
+        begun.add_attempt(
+            attempt, dataclasses.replace(verdict, evaluation=dataclasses.replace(verdict.evaluation, timings=both))
+        )
+    (summary,) = begun.runs()
+    graded = [Graded(attempt=attempt, grading=begun.gradings(attempt.key)[-1]) for attempt in attempts]
+    best = best_of(graded)
+    assert best is not None
+    assert summary.best == best.attempt.key == attempts[0].key
 
 
 def test_a_summary_counts_what_happened(begun: Store) -> None:

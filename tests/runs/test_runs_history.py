@@ -205,7 +205,7 @@ def test_training_rows_are_written_and_what_was_left_out_is_told(place: Path, tm
     ("arguments", "word"),
     [
         (("-o", "a.txt"), "does not say its format"),
-        (("-o", "a.jsonl", "-f", "parquet"), "ends otherwise"),
+        (("-o", "a.jsonl", "-f", "parquet"), "contradicts the file's name"),
         (("-f", "csv"), "one of jsonl"),
         (("-f", "trl-sft", "--which", "good"), "--which good"),
         (("-f", "trl-sft", "--shape", "round"), "--shape round"),

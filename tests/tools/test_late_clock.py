@@ -120,25 +120,23 @@ def fill_in_longest_call(*told: object) -> None:
     longest_call.measured(model, model, [torch.ones(1)])
 
 
-def beforehand(folder: Path, *names: str) -> CompiledBeforehand:
+def beforehand(folder: Path, *names: str, limit_s: float = 300.0) -> CompiledBeforehand:
     (folder / "problem.py").write_text(PROBLEM)
-    begun = CompiledBeforehand(parse_problem(str(folder / "problem.py")), names, DEFAULT, train=False)
+    begun = CompiledBeforehand(parse_problem(str(folder / "problem.py")), names, DEFAULT, train=False, limit_s=limit_s)
     begun.share(contextlib.nullcontext, lambda: False)
     return begun
 
 
 def test_a_compiler_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled_beforehand, "LIMIT_S", 0.1)
     monkeypatch.setattr(compiled_beforehand, "_compile_all", sleep_long)  # in the forked process
-    assert not beforehand(tmp_path, "compile").wait(nothing)
+    assert not beforehand(tmp_path, "compile", limit_s=0.1).wait(nothing)
 
 
 def test_who_waits_for_a_compiler_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled_beforehand, "TELL_EVERY_S", 0.01)
-    monkeypatch.setattr(compiled_beforehand, "LIMIT_S", 0.5)
     monkeypatch.setattr(compiled_beforehand, "_compile_all", sleep_long)
     told: list[int] = []
-    beforehand(tmp_path, "compile").wait(lambda: told.append(1))
+    beforehand(tmp_path, "compile", limit_s=0.5).wait(lambda: told.append(1))
     assert told
 
 

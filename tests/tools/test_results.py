@@ -8,7 +8,7 @@ import json
 import pytest
 from tests import verdicts
 
-from triton_agent.tools.results import DECISIONS, Finding, Interval, Status, asked_as, opponent_of, to_json
+from triton_agent.tools.results import DECISIONS, Finding, Interval, Status, asked_as, baseline_name, to_json
 
 RIGHT = verdicts.right()
 PASSED = verdicts.passed()
@@ -55,7 +55,7 @@ def test_only_what_passed_can_be_timed() -> None:
 def test_a_baseline_is_known_by_what_it_was_asked_for_as_and_by_its_opponent(
     baseline: str, asked: str, opponent: str
 ) -> None:
-    assert (asked_as(baseline), opponent_of(baseline)) == (asked, opponent)
+    assert (asked_as(baseline), baseline_name(baseline)) == (asked, opponent)
 
 
 def test_an_interval_contains_its_median_and_an_error_is_a_number() -> None:

@@ -122,7 +122,8 @@ class Checker:
         """Load the problem, make the plan; answer with the facts people want to see."""
         on_gpu, conditions = self.settings.device == "cuda", self.settings.conditions
         names = tuple(name for name in self.settings.baselines if self._times and name in COMPILED)
-        beforehand = CompiledBeforehand(self.spec, names, conditions, train=self.settings.modes[0] == "train")
+        train, limit_s = self.settings.modes[0] == "train", self.settings.baseline_limit_s
+        beforehand = CompiledBeforehand(self.spec, names, conditions, train=train, limit_s=limit_s)
         try:
             if on_gpu:
                 self.gpu_key = uuid_of(0)

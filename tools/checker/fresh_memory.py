@@ -24,7 +24,7 @@ from triton_agent.tools.truth.plan import Case, Trial
 SPOILED = 4
 """Elements of each piece of memory that are not right; so few that a look at samples does not meet them."""
 BYTES_AT_MOST = 4 << 20
-"""Of all fresh memory; it travels with the tape."""
+"""Fresh memory filled in one case; its contents are sent with the tape."""
 
 
 def check_fresh_memory(job: Job, trial: Trial, case: Case) -> None:

@@ -38,7 +38,7 @@ from triton_agent.tools.truth.plan import Plan, Trial, secret_seed
 
 AtGpu = Callable[[], contextlib.AbstractContextManager[None]]
 TIMING_SETS = 3
-"""Sets of inputs that timed calls rotate through: with one, what the last call left in memory could look like speed."""
+"""Sets of inputs that timed calls take in turn. With a single set, data left in a cache could look like speed."""
 LARGE_SET_BYTES = 1 << 30
 """Of sets larger than this there is one: no cache keeps so much from one call to the next."""
 LOOKS_AT_FULL_SIZE = 1

@@ -144,7 +144,7 @@ def _figures(evaluation: Evaluation) -> str:
     times = [
         f"{row.speedup.median:.2f}x the reference's speed in {row.kind}{' time' if row.kind == 'device' else ''}"
         for row in evaluation.timings
-        if row.opponent == "eager"
+        if row.baseline_name == "eager"
     ]
     diagnosis = evaluation.diagnosis
     if times or diagnosis is None:

@@ -1,4 +1,4 @@
-"""The processes that a candidate needs: forked, handed to the checker, and then kept or ended.
+"""The worker processes of candidates: they are forked, lent to the checker, then reused or ended.
 
 A tracer runs a candidate's Python, so it is used once. Compile workers, and executors on a GPU, run nothing of a
 candidate but checked kernels: they serve one candidate after another, unless something went wrong in them. An executor

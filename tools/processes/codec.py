@@ -3,6 +3,8 @@
 A message may come from a process that runs hostile code. So reading builds the expected types and nothing else: a
 field that is unknown, missing or of another type makes the message no message (`ChannelGarbled`), and what follows from
 that is up to the receiver. A field typed `Any` is open data and passes through as it is; its user checks it.
+
+Not covered: how long a message may be (`wire.py` bounds that), and fields that may hold one of several classes.
 """
 
 from __future__ import annotations

@@ -34,8 +34,6 @@ from triton_agent.tools.sandbox import privileges
 from triton_agent.tools.truth.distributions import DISTRIBUTIONS, draw
 
 THREADS_AT_MOST = 8
-LIMIT_S = 60.0
-"""Limit of the process's own time. A reference that takes longer to compile gives no baseline."""
 LESS_URGENT = 10
 """Steps of priority below what candidates wait for."""
 SEED = 1
@@ -52,10 +50,11 @@ class CompiledBeforehand:
         conditions: Conditions,
         *,
         train: bool,
-        limit_s: float = LIMIT_S,
+        limit_s: float,
     ) -> None:
+        """`limit_s`: of the process's own time."""
+        self.limit_s = limit_s
         self._keeper: GivingWay | None = None
-        self._limit_s = limit_s
         self.longest_call = LongestCall()
         self._pid = os.fork() if names else 0
         if names and self._pid == 0:
@@ -70,7 +69,7 @@ class CompiledBeforehand:
         """Give it the GPU under this lease, whenever nobody waits to have that alone."""
         if self._pid:
             self._keeper = GivingWay(
-                self._pid, lease, awaited, limit_s=self._limit_s, longest_call_s=self.longest_call.seconds
+                self._pid, lease, awaited, limit_s=self.limit_s, longest_call_s=self.longest_call.seconds
             )
 
     def wait(self, tell: Callable[[], None]) -> bool:

@@ -26,7 +26,7 @@ from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.processes.torch_switches import Conditions
 from triton_agent.tools.race.baseline_names import COMPILED, EAGER_TF32
 from triton_agent.tools.race.baselines import Compiled, compile_original, keep_what_is_compiled, tf32_may_matter
-from triton_agent.tools.race.compiled_beforehand import LIMIT_S, CompiledBeforehand
+from triton_agent.tools.race.compiled_beforehand import CompiledBeforehand
 from triton_agent.tools.race.disturbances import Disturbed, GpuWatch, undisturbed
 from triton_agent.tools.race.late_value import TELL_EVERY_S
 from triton_agent.tools.race.speed import Race, Racetrack, SpeedSettings, precision_mode
@@ -38,7 +38,6 @@ PROBE_READINGS = 5
 """Readings of the reference alone; their median tells a loaded card from a quiet one."""
 
 PEAK_READINGS = 5
-TOO_LONG_TO_COMPILE = f"torch.compile was not measured: it took longer than {LIMIT_S:.0f} s"
 
 
 class Timekeeper:
@@ -85,7 +84,8 @@ class Timekeeper:
     def await_compiler(self, tell: Callable[[], None]) -> None:
         """Wait for the process that compiles beforehand, without a lease of the GPU. `tell` is called now and then."""
         if self._beforehand is not None and not self._beforehand.wait(tell):
-            self._thread.submit(self._give_up_compiled).result()
+            why = f"torch.compile was not measured: it took longer than {self._beforehand.limit_s:g} s"
+            self._thread.submit(self._give_up_compiled, why).result()
 
     def compile_rest(self, tell: Callable[[], None]) -> None:
         """Compile the awaited baselines in this process, once; a shared lease is enough."""
@@ -170,9 +170,9 @@ class Timekeeper:
                     track.add_namesake(name)
         return track
 
-    def _give_up_compiled(self) -> None:
+    def _give_up_compiled(self, why: str) -> None:
         if self._awaited:
-            self._notes.append(TOO_LONG_TO_COMPILE)
+            self._notes.append(why)
             self._awaited.clear()
 
     def _compile_rest(self) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.reference.footprint import INTERPRETER, Footprint, Limits
 from triton_agent.tools.reference.size_trials import LEADING, Trials
-from triton_agent.tools.reference.sizes import AS_GIVEN, INPUTS, SIZES, SMALL, Variant, twin_changed
+from triton_agent.tools.reference.sizes import AS_GIVEN, INPUTS, SIZES, SMALL, Variant, resize_spec, twin_changed
 
 FLOORS = (32, 8, 1)
 """No size goes below the first while another is above it, then below the second, then the third."""
@@ -72,26 +72,29 @@ def _found(search: _Search) -> Scaled | None:
     trials = search.trials
     first = search.find(frozenset())
     if first is None or trials.prove(first) is not None:
-        return None if first is None else _scaled(first, search.given)
+        return None if first is None else _scaled(first, search)
     changed = [*first.constants, *([LEADING] if first.batch is not None else [])]
     for key in changed:  # fake tensors let through what real values do not, an index out of range say
         variant = search.find(frozenset({key}))
         if variant is not None and trials.prove(variant) is not None:
-            return _scaled(variant, search.given)
+            return _scaled(variant, search)
     return None
 
 
-def _scaled(variant: Variant, given: dict[str, int]) -> Scaled:
+def _scaled(variant: Variant, search: _Search) -> Scaled:
     if variant == AS_GIVEN:
         return Scaled(variant=variant, sentence="")
-    sizes = dict(variant.constants) | ({LEADING: variant.batch} if variant.batch is not None else {})
-
-    def name(key: str) -> str:
-        if key == LEADING:
-            return "leading dimension"
-        return "size" if key.startswith((INPUTS, SIZES)) else key
-
-    steps = [f"{name(key)} {given[key]} -> {value}" for key, value in sizes.items()]
+    spec, given = search.trials.spec, search.given
+    small = resize_spec(spec, variant.constants)
+    steps = [f"{one} -> {other}" for one, other in zip(spec.inputs, small.inputs) if one != other]
+    if (spec.init, spec.init_keywords) != (small.init, small.init_keywords):
+        told = (f"{given[key]} -> {value}" for key, value in variant.constants.items() if key.startswith(SIZES))
+        steps.append(f"{', '.join(told)} in the constructor's arguments")
+    if small is spec:
+        words = (("size" if key.startswith((INPUTS, SIZES)) else key, key) for key in variant.constants)
+        steps += [f"{word} {given[key]} -> {variant.constants[key]}" for word, key in words]
+    if variant.batch is not None:
+        steps.append(f"leading dimension {given[LEADING]} -> {variant.batch}")
     return Scaled(variant=variant, sentence=f"scaled down: {', '.join(steps)}")
 
 

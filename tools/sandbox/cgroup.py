@@ -73,7 +73,7 @@ class CgroupBox:
         return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in lines)
 
     def __exit__(self, *exception: object) -> None:
-        """Kill whatever is in it and take the group away."""
+        """Kill the processes in the group and remove it."""
         if self.path is None:
             return
         path, self.path = self.path, None

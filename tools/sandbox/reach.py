@@ -1,4 +1,4 @@
-"""What a candidate may reach in the file system: where libraries live, and the short list of what else there is.
+"""Files that a candidate may read: the folders of libraries, and a short list of others.
 
 Everything not listed is out of reach. Paths are resolved, since it is the file itself that is granted, not a name that
 leads to it. A folder on `sys.path` that is not a library's (a project, a home) is not among them.
@@ -34,7 +34,7 @@ SHARED_MEMORY = "/dev/shm"
 
 @functools.cache
 def library_paths() -> tuple[str, ...]:
-    """Where Python, torch, triton, this package and the system's libraries live, links resolved."""
+    """Return the folders of Python, torch, triton, this package and the system's libraries, with links resolved."""
     paths = [*SYSTEM_PATHS, sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]
     paths += [*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()]
     paths += [entry for entry in sys.path if os.path.basename(entry) in ("site-packages", "dist-packages")]

@@ -170,6 +170,9 @@ class TracingDriver(TargetDriver):
     def get_active_torch_device(self) -> torch.device:
         return torch.device("cuda", 0)
 
+    def get_device_capability(self, device: int = 0) -> tuple[int, int]:
+        return int(self._facts["major"]), int(self._facts["minor"])  # AMD's minor number may have two digits
+
     def get_device_interface(self) -> Any:
         return torch.cuda
 

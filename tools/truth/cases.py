@@ -78,7 +78,8 @@ DRAWS_AT_MOST = 4
 """Draws of inputs until none of them has a tie. After so many, ties are in the nature of the inputs."""
 LARGE_BYTES = 32 << 20
 TOO_LARGE_BYTES = 4 << 30
-"""Inputs between these sizes are kept and changed. Smaller ones are drawn anew, larger ones take too much memory."""
+"""Inputs between these sizes are drawn once and changed for each case. Smaller ones are drawn for each case; of larger
+ones no second set would fit in memory."""
 LARGE_BASES = 2
 ALONE = 2
 """Parameters and buffers that are changed without any other, a buffer first; which ones is drawn."""

@@ -18,7 +18,7 @@ from triton_agent.tools.graph.graph import Node, OperatorGraph, Reference, Tenso
 from triton_agent.tools.graph.values import renamed
 
 _DIMENSIONS = frozenset({"dim", "dims", "dim0", "dim1", "dim2"})
-"""Arguments that say which dimensions are meant: no size makes one of them another."""
+"""Arguments that name dimensions; they are the same at every size."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,12 +16,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Trouble
+from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Trouble, seeds_of
 from triton_agent.policy.llm.engines.interpreters import find_interpreter
 from triton_agent.policy.llm.engines.lookup import ModelLookup
 from triton_agent.policy.llm.engines.model_folder import PLAIN_TEMPLATE, context_of, require_model, version_of
 from triton_agent.policy.llm.engines.vllm_process import EngineGone, VllmProcess
-from triton_agent.policy.llm.seeds import seeds_of
 from triton_agent.tools.errors import UsageError
 
 QUIET = {

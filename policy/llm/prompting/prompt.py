@@ -5,7 +5,7 @@ replayed as turns of a chat: a search goes back, forks and starts afresh, an att
 matters of earlier answers is their file, their plan in short, and their verdict. So a prompt is a function of the
 observation alone, equal for inference, for training and for a resumed run.
 
-What is shortened first is decided in `sections.py`; words are in `templates/`, quoting in `quoting.py`. Not covered:
+Lengths and priorities are in `forms.py`, words in `templates/`, quoting in `quoting.py`. Not covered:
 the tokens that a chat template puts around messages, for which the caller leaves room.
 """
 

@@ -69,7 +69,7 @@ def _task(observation: Observation) -> PromptPart:
         return worded("task", name=inline(problem.name, 80), facts=told, source=source)
 
     return PromptPart(
-        name="original",
+        name="reference",
         forms=(
             form(0, lambda: write(600, "- shortened to fit")),
             form(Rank.TASK_SHORT, lambda: write(2_000, lines)),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from triton_agent.memory.records import Message
 from triton_agent.memory.redaction import REDACTED, redact_text, secrets_of
 from triton_agent.policy.llm.engine import ModelQuestion, Sampled, Sampling, Trouble
-from triton_agent.policy.llm.prompting.token_bound import token_bound
+from triton_agent.policy.llm.prompting.counting import token_bound
 from triton_agent.policy.llm.servers.keys import Key
 from triton_agent.policy.llm.servers.openai import ASSUMED_CONTEXT_TOKENS, AT_ONCE
 from triton_agent.policy.llm.servers.patience import Patience

@@ -19,9 +19,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Trouble
-from triton_agent.policy.llm.prompting.token_bound import token_bound
-from triton_agent.policy.llm.seeds import seeds_of
+from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Trouble, seeds_of
+from triton_agent.policy.llm.prompting.counting import token_bound
 from triton_agent.policy.llm.servers.exchange import Exchange
 from triton_agent.policy.llm.servers.keys import Key
 from triton_agent.policy.llm.servers.patience import Patience

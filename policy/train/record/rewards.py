@@ -139,11 +139,11 @@ def _launched_name(call: ast.Call) -> str | None:
 # -- speed -------------------------------------------------------------------------------------------------------------
 
 
-def speedup_over(evaluation: Evaluation, opponent: str) -> Interval | None:
+def speedup_over(evaluation: Evaluation, baseline: str) -> Interval | None:
     """Return the device-time speed-up over `eager` or `compile`, the smallest over several baselines; None if it was
     not timed.
     """
-    found = [timing.speedup for timing in evaluation.against(opponent, "device")]
+    found = [timing.speedup for timing in evaluation.against(baseline, "device")]
     return min(found, key=lambda speedup: speedup.low, default=None)
 
 

@@ -3,7 +3,7 @@
 A line is a question, and a line on stdout its answer:
 
     {"size": PROBLEM, "capacity_bytes": N}              how much memory its reference needs (`memory.py`)
-    {"measure": PROBLEM, "gpu": UUID, "limit_s": S}     its baselines (`clock.py`)
+    {"measure": PROBLEM, "limit_s": S}                  its baselines on the first GPU that is seen (`clock.py`)
 
 It imports torch once, makes no CUDA context itself, and forks a child for each piece of work. torch.compile gets a
 child that stands still while anybody wants the GPU alone; what it makes is in torch's cache, where the child that
@@ -61,7 +61,11 @@ def _measure(asked: dict[str, Any]) -> dict[str, Any]:
     from triton_agent.tools.processes.torch_switches import DEFAULT
     from triton_agent.tools.race.compiled_beforehand import CompiledBeforehand
 
-    spec, gpu, limit_s = ProblemSpec.from_json(asked["measure"]), asked["gpu"], asked["limit_s"]
+    spec, limit_s = ProblemSpec.from_json(asked["measure"]), asked["limit_s"]
+    found = in_child(_gpu, SIZING_S)
+    if "gpu" not in found:
+        return {"times": [], **found}
+    gpu = found["gpu"]
     compiling = CompiledBeforehand(spec, COMPILED, DEFAULT, train=False, limit_s=limit_s)
     shared = functools.partial(lease, gpu, what=f"triton-agent: compiling {spec.name}", mode=Mode.SHARED)
     compiling.share(shared, functools.partial(awaited, gpu))
@@ -74,6 +78,13 @@ def _measure(asked: dict[str, Any]) -> dict[str, Any]:
         return Contest(spec, gpu, without_compile=too_long).measure()
 
     return {"times": [], "failure": "", **in_child(work, MEASURING_S)}
+
+
+def _gpu() -> dict[str, Any]:
+    """The key of the GPU's lease, by which checkers know it as well."""
+    from triton_agent.tools.machine.hardware import uuid_of
+
+    return {"gpu": uuid_of(0)}
 
 
 def in_child(work: Callable[[], dict[str, Any]], limit_s: float) -> dict[str, Any]:

@@ -24,11 +24,10 @@ from triton_agent.runs.cli.devices import Chosen
 from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.machine.card_memory import KEPT_FREE_BYTES, Reservation
 from triton_agent.tools.machine.lease import FOLDER
+from triton_agent.tools.race.baseline_names import COMPILE_LIMIT_S
 from triton_agent.tools.versions import project_version
 
 POLL_S = 0.1
-COMPILE_LIMIT_S = 60.0
-"""For torch.compile, by default."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +151,7 @@ class References:
         known = None if self._settings.again else cached(problem.spec, map(place_of, self._cards.values()))
         if known is not None and known.settles(limit_s):
             return known
-        question: dict[str, Any] = {"measure": problem.spec.to_json(), "gpu": gpu.uuid, "limit_s": limit_s}
+        question: dict[str, Any] = {"measure": problem.spec.to_json(), "limit_s": limit_s}
         what = f"triton-agent: baselines of {problem.spec.name}"
         async with self.admitted(worker.card, problem.baseline_bytes, what):
             told = await worker.ask(question)

@@ -22,7 +22,7 @@ DIFFERENCES_NAMED = 3
 def run(
     before: str, after: str, *, against: str = "eager", kind: str = "device", anyway: bool = False, json: bool = False
 ) -> int:
-    """Compare, tell; a change for the worse is a finding, not a failure."""
+    """Compare two records and print the result. Slower kernels are a result, not an error."""
     found, records = compared(before, after, against=against, kind=kind, anyway=anyway)
     if json:
         print(as_json(found), flush=True)

@@ -83,9 +83,9 @@ class SpeedShift:
     solved: Shift | None
     """Over problems solved and timed on both sides."""
     everything: Shift | None
-    """Over all of which both sides are known, unsolved ones as 1."""
+    """Geometric mean over all problems in both records; an unsolved problem counts as 1."""
     baseline: Shift | None
-    """The baseline's own time, before over after: above 1 it became faster. It ought to stay where it is."""
+    """The baseline's time before divided by its time after; a value far from 1 means that the machine changed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -122,7 +122,7 @@ class _Writer:
         return kept[::-1]
 
     def _calls_operator(self, statement: ast.stmt) -> bool:
-        """Whether the statement calls an operator that writes into its arguments: these are outputs, not inputs."""
+        """Return whether the statement calls an operator that writes its outputs into its arguments."""
         call = statement.value if isinstance(statement, ast.Expr) else None
         return isinstance(call, ast.Call) and called(call) in self.names
 

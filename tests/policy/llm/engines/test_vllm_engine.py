@@ -19,9 +19,9 @@ import pytest
 from tests.policy.llm.engines.real_engines import BFLOAT16, assert_exact, second_opinion, vllm_python
 
 from triton_agent.memory.records import Message
+from triton_agent.policy.answer import ANSWER_PATTERN
 from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Sampling
 from triton_agent.policy.llm.engines.vllm_engine import VllmEngine, VllmSettings
-from triton_agent.policy.llm.prompting.answer_pattern import ANSWER_PATTERN
 from triton_agent.tools.errors import UsageError
 
 pytestmark = pytest.mark.slow

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from triton_agent.policy.answer import read_answer, write_answer
-from triton_agent.policy.llm.prompting.answer_pattern import ANSWER_PATTERN
+from triton_agent.policy.answer import ANSWER_PATTERN, read_answer, write_answer
 
 FILE = "import torch\nimport torch.nn as nn\n\n\nclass ModelNew(nn.Module):\n    pass\n"
 

@@ -19,10 +19,10 @@ from triton_agent.memory.observation import BudgetLeft, Lesson, Observation, Pro
 from triton_agent.memory.records import Completion, GradingMachine
 from triton_agent.policy.episode import Graded, grade, make_attempt, observe
 from triton_agent.policy.fences import blocks
+from triton_agent.policy.llm.prompting.counting import token_bound
 from triton_agent.policy.llm.prompting.fitting import PromptTooLong
 from triton_agent.policy.llm.prompting.prompt import Prompt, RememberedCount, as_messages, prompt_version, render
 from triton_agent.policy.llm.prompting.sections import system_part, user_parts
-from triton_agent.policy.llm.prompting.token_bound import token_bound
 from triton_agent.policy.llm.prompting.wording import FOLDER, templates
 from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.results import Finding, Status
@@ -194,7 +194,7 @@ def test_what_matters_most_is_the_last_to_go() -> None:
     for budget in range(3_000, 30_000, 250):
         for name in render(observation, budget_tokens=budget, count=len).shortened:
             lost[name] = budget
-    assert lost["rules"] < lost["original"] < lost["source of the parent"] < lost["source of 2.1"]
+    assert lost["rules"] < lost["reference"] < lost["source of the parent"] < lost["source of 2.1"]
     assert lost["source of 2.1"] < lost["source of 2.0"]
     assert lost["latest failure"] < lost["recalled kernel 1"]
     assert "parent" not in lost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triton_agent.policy.llm.prompting.token_bound import token_bound
+from triton_agent.policy.llm.prompting.counting import token_bound
 
 PYTHON = """@triton.jit
 def kernel(x_ptr, out_ptr, n: tl.constexpr):
