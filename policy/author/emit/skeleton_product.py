@@ -43,7 +43,7 @@ GROUP = 8
 """Rows of tiles that are worked through together."""
 ACCUMULATORS = ("accumulator", "accumulator2")
 _OWN_WORDS = (
-    *("program", "start", "step", "tap", "taps", "blocks", *ACCUMULATORS, "span", "last"),
+    *("program", "start", *ACCUMULATORS, "span", "last"),
     *("tile", "tiles", "tiles_n", "tile_m", "tile_n", "first_tile", "group_rows", "DESCRIBED"),
 )
 """Variables of the skeleton, which nothing else in a kernel may be called."""
@@ -63,7 +63,8 @@ class _Product:
         self.first_batch = bool(kernel.batch) and max(self.batch.size(self.width)) > MOST_ASIDE
         """True if batches are numbered along the first dimension of the grid, and tiles along the second."""
         self.arguments = Arguments(self.width)
-        for word in ("m", "n", "k", "side", "batch", *_OWN_WORDS):
+        own = (*_OWN_WORDS, "step", "tap", "taps", "blocks") if facts.by_taps else _OWN_WORDS
+        for word in ("m", "n", "k", "side", "batch", *own):
             self.arguments.names.new(word)
         dimensions = (self.m, self.n, self.k, *((self.batch,) if kernel.batch else ()))
         dimensions += (facts.taps,) if facts.by_taps else ()

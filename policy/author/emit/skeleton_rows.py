@@ -261,12 +261,16 @@ class _RowKernel:
         if nodes[argument].dtype not in FLOATS:
             return False
         place = next(i for i, node in enumerate(nodes) if node is found)
-        live = self.kernel.live()
-        users = [node for i, node in enumerate(nodes) if i in live and place in node.inputs]
-        subtracted = all(node.function == "sub" and node.arguments == (argument, place) for node in users)
-        powers = {i for i in live if nodes[i].function == "exp" and nodes[nodes[i].inputs[0]] in users}
-        added = any(nodes[i].function == "sum" and powers & set(nodes[i].inputs) for i in live)
-        return any(root.node == place for root in self.kernel.roots) or not (subtracted and added)
+        live = sorted(self.kernel.live())
+        apart = {i for i in live if nodes[i].function == "sub" and nodes[i].arguments == (argument, place)}
+        powers = {i for i in live if nodes[i].function == "exp" and apart & set(nodes[i].inputs)}
+        behind = {i for i in live if nodes[i].function == "sum" and powers & set(nodes[i].inputs)}
+        for i in live:  # whoever takes a node comes after it
+            behind |= {i} if behind & set(nodes[i].inputs) else set()
+        inside = {place} | apart | powers
+        taken = [i for i in live if inside & set(nodes[i].inputs)]
+        stored = inside & {root.node for root in self.kernel.roots}
+        return bool(stored) or not behind or any(i not in inside | behind for i in taken)
 
     def _reduced(self, function: str, value: Text, *, passes_nan: bool = False) -> str:
         axis = self._axis()

@@ -66,7 +66,7 @@ class ProductFacts:
 
     def _is_by_taps(self) -> bool:
         """Return whether both operands lie contiguously along the innermost of several reduced axes."""
-        if len(self.kernel.reduced) < 2 or self.kernel.side:
+        if len(self.kernel.reduced) < 2 or not self._is_of_convolution():
             return False
         inner = self.kernel.reduced[-1]
         read = [node.index for node, _ in along_reduced(self.kernel) if node.index is not None]
@@ -74,13 +74,15 @@ class ProductFacts:
         beside = all(is_constant(index.coefficient(inner), 1) and not index.lookups() for index in along)
         return inner.size[0] >= SMALLEST and beside and len(along) == len(read)
 
+    def _is_of_convolution(self) -> bool:
+        values = self.drafting.program.values
+        return any(values[name].detail == (CONVOLUTION,) for name in self.kernel.covers)
+
     @property
     def tf32(self) -> bool:
         """True if float32 is multiplied as TF32: where it is allowed, and where torch does so, too."""
         drafting = self.drafting
-        values = (drafting.program.values[name] for name in self.kernel.covers)
-        of_convolution = any(value.detail == (CONVOLUTION,) for value in values)
-        return drafting.brief.allow_tf32 or (of_convolution and drafting.tf32_convolutions)
+        return drafting.brief.allow_tf32 or (self._is_of_convolution() and drafting.tf32_convolutions)
 
     def _tiles(self) -> Tiles:
         """As wanted; else the most promising ones, which the others stay beside as alternatives."""
