@@ -17,6 +17,7 @@ from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.cases import _CaseMaker
+from triton_agent.tools.truth.truth import lifting
 
 HEAD = "import torch\nfrom torch import nn\n"
 LINEAR = (
@@ -56,6 +57,15 @@ def failure(folder: Path, text: str, stage: str = "make_inputs", **options: obje
         reference = problem(folder, text, **options)
         getattr(reference, stage)(1)
     return caught.value
+
+
+def test_a_problem_loaded_while_a_truth_is_computed_keeps_its_dtype(tmp_path: Path) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(LINEAR)
+    with lifting():  # in the checker this is another thread
+        reference = load(parse_problem(str(path)))
+    assert reference.make_inputs(0)[0].dtype is torch.float32
+    assert reference.make_model(0).linear.weight.dtype is torch.float32
 
 
 def test_a_problem_runs_as_it_was_when_its_digest_was_made(tmp_path: Path) -> None:

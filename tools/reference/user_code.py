@@ -47,7 +47,7 @@ class UserModule:
         self._search = list(dict.fromkeys((str(root), str(source.path.parent))))
         self._locals: dict[str, types.ModuleType] = {}
         self._claimed = {name.split("/")[0].removesuffix(".py") for name in problem_source.local_modules(source)}
-        self._dtype = torch.get_default_dtype()
+        self._dtype = torch.float32  # torch's own default; at this moment another thread may have set float64
         unique = f"_problem_{next(_SERIAL)}_{source.path.stem}"
         self.module = types.ModuleType(f"{package}.{unique}" if package else unique)
         self.module.__file__ = str(source.path)

@@ -270,6 +270,6 @@ def _is_constant(tensor: torch.Tensor) -> bool:
 def _around(constant: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     value = constant.detach().reshape(-1)[0].to(_COMPUTE.get(constant.dtype, torch.float32)).cpu()
     if float(value.abs()) < FAINT:
-        small = (0.25 * torch.randn(constant.shape, generator=generator)).clamp(-0.75, 0.75)
+        small = (0.25 * torch.randn(constant.shape, generator=generator, dtype=torch.float32)).clamp(-0.75, 0.75)
         return small if bool(value == 0) else small.abs() * value.sgn()
-    return value * (0.5 + torch.rand(constant.shape, generator=generator))
+    return value * (0.5 + torch.rand(constant.shape, generator=generator, dtype=torch.float32))
