@@ -418,6 +418,7 @@ def compare(function: Use, original: nn.Module, shipped: nn.Module, inputs: list
 
 
 def counted(plan: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(plan)
     def call(*args: Any) -> Any:
         KERNEL_CALLS[0] += 1
         return plan(*args)
@@ -433,8 +434,9 @@ def main(shipped_path: str, problem_path: str, mode: str) -> None:
         "ignore", message=".*(leaf Tensor|torch.jit|TorchScript|Converting a tensor|Full backward).*"
     )
     shipped, problem = load(shipped_path, "shipped_file"), load(problem_path, "problem_file")
-    for call, plan in list(shipped.KernelModel._plans.items()):
-        shipped.KernelModel._plans[call] = counted(plan)
+    for name, (plan, *forms) in list(shipped.CALLS.items()):
+        shipped.CALLS[name] = (counted(plan), *forms)
+        setattr(shipped, name, shipped.CALLS[name][0])
     shipped.ModelNew.use_kernels = mode
     if mode == "verified":  # as if the GPU were the one that was measured on
         ask = shipped._surroundings
