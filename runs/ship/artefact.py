@@ -202,8 +202,7 @@ def _constants(
     call, environment = facts.call, facts.evaluation.environment
     digest = hashlib.sha256(f"{problem.digest}{candidate_source}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
     gpu = "None" if draft or facts.gpu is None else f"({_quoted(facts.gpu.name)}, {facts.gpu.capability})"
-    compiles = not environment.autocast
-    operator = f"{_slug(original.class_name)}_{digest}" if compiles else ""
+    operator = f"{_slug(original.class_name)}_{digest}"
     generic = "def _constructor(*args, **kwargs):\n    return args, kwargs"
     lines = [
         original.constructor or generic,

@@ -85,7 +85,7 @@ def forms_of(spec: ProblemSpec) -> dict[str, CallForm]:
 
 
 def _call(shape: tuple[int, ...]) -> Call:
-    return Call(train=False, arguments=(TensorForm(shape=shape, dtype="float32", strides=(shape[1], 1)),), results=None)
+    return Call(train=False, arguments=(TensorForm(shape=shape, dtype="float32", strides=(shape[1], 1)),))
 
 
 # -- what is shipped ---------------------------------------------------------------------------------------------------
