@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from operator import attrgetter, is_
+from operator import attrgetter, is_, itemgetter
 from typing import Any
 
 import torch
@@ -52,7 +52,8 @@ OPERATOR = "stand_in"
 
 OF_ANY_MODULE = frozenset({*vars(torch.nn.Module()), "use_kernels", "_watch"})
 FOR_ALL_MODULES = [torch.nn.modules.module._global_forward_hooks, torch.nn.modules.module._global_forward_pre_hooks]
-DTYPE_OF, NEEDS_GRADIENT = attrgetter("dtype"), attrgetter("requires_grad")
+READING = torch.Tensor.data_ptr, attrgetter("dtype"), torch.Tensor.size, torch.Tensor.stride
+NEEDS_GRADIENT = attrgetter("requires_grad")
 MUTABLE = (list, dict, set, torch.Tensor)
 measured: dict[int, bool] = {}
 
@@ -126,8 +127,8 @@ class Seen:
             model._buffers,
         ]
         self.sizes = list(map(len, self.dicts))
-        self.own = ["training", "_parameters", "_buffers", "_modules", *_attributes(model)]
-        self.own_values, self.own_size = [vars(model)[name] for name in self.own], len(vars(model))
+        self.own = itemgetter("training", "_parameters", "_buffers", "_modules", *_attributes(model))
+        self.own_values, self.own_size = self.own(vars(model)), len(vars(model))
         self.tensors, self.device = list(named.values()), next((t.device for t in named.values()), None)
         self.forms, self.state = self.read_forms(), None
         if (
@@ -141,19 +142,19 @@ class Seen:
                 self.state = {name: named[name] for name in STATE}
 
     def read_forms(self) -> Any:
-        reading = torch.Tensor.data_ptr, DTYPE_OF, torch.Tensor.size, torch.Tensor.stride
-        return [list(map(read, self.tensors)) for read in reading]
+        tensors = self.tensors
+        return [[*map(read, tensors)] for read in READING]
 
     def differs(self, own: Any) -> bool:
         """Return whether anything changed; `own` are the model's attributes, which this object may not keep alive."""
         return not (
             len(own) == self.own_size
-            and all(map(is_, map(own.get, self.own), self.own_values))
+            and self.own(own) == self.own_values
             and all(map(is_, map(dict.get, self.owners, self.names), self.values))
-            and list(map(len, self.dicts)) == self.sizes
+            and [*map(len, self.dicts)] == self.sizes
             and self.children == self.children_then
-            and list(map(type, self.inner)) == self.classes
-            and list(map(_noted, self.mutable)) == self.noted
+            and [*map(type, self.inner)] == self.classes
+            and (not self.mutable or [*map(_noted, self.mutable)] == self.noted)
             and self.read_forms() == self.forms
         )
 
@@ -280,17 +281,20 @@ class ModelNew(OriginalModel):
     @functools.wraps(OriginalModel.forward)
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         # Calls that need gradients run the reference; generated backward kernels would have their place here.
-        names = PARAMETERS[len(args) : len(args) + len(kwargs)]
-        if self.use_kernels == "never" or self._watch is None or not self._watch.known or {*names} != {*kwargs}:
+        if self.use_kernels == "never" or self._watch is None or not self._watch.known:
             return super().forward(*args, **kwargs)
-        ordered = (*args, *(kwargs[name] for name in names))
+        if kwargs:
+            names = PARAMETERS[len(args) : len(args) + len(kwargs)]
+            if sorted(names) != sorted(kwargs):
+                return super().forward(*args, **kwargs)
+            args, kwargs = (*args, *(kwargs[name] for name in names)), {}
         if torch.compiler.is_compiling():
-            return _compiled(self, ordered)
+            return _compiled(self, args)
         try:
-            found = _admitted(self, ordered)
+            found = _admitted(self, args)
         except (AttributeError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError):
             found = None  # a tensor or module that does not answer like a plain one
         if found is None:
-            return super().forward(*args, **kwargs)
+            return super().forward(*args)
         call, state, tensors = found
         return call(state, *tensors)
