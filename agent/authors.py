@@ -1,8 +1,7 @@
-"""The policies of a run as those who are asked: within the time that is left, and without a failure of one being the
-end of the others.
+"""Asks the policies of a run for answers, within the time left; one policy's failure does not end the run.
 
-A policy that cannot answer is an instrument that failed: it is left out for a few turns, then asked again. Not covered:
-who is to write what; see `portfolio.py`.
+A policy that cannot answer is an instrument failure: it is left out for a few turns, then asked again. Not covered:
+which policy writes which answer; see `portfolio.py`.
 """
 
 from __future__ import annotations
@@ -17,18 +16,20 @@ from triton_agent.policy.protocol import Policy
 from triton_agent.tools.errors import InstrumentError
 
 LEFT_OUT_TURNS = 4
-"""A server comes back, a key is renewed; asking each turn would cost each turn the wait."""
+"""Turns that a failed policy is left out: servers come back and keys are renewed, but asking every turn would cost each
+turn the wait.
+"""
 LEAST_ASKING_S = 30.0
-"""A turn that has begun may take so long, however little time is left: a short budget is to bring an answer, too."""
+"""A turn may wait this long for answers even when less time is left, so that a short budget brings an answer, too."""
 FAILED, SHORT = "policy_failed", "answers_missing"
-"""Kinds of events: no answer at all, and fewer than were asked for."""
+"""Kinds of events: no answer at all, and fewer answers than requested."""
 
 Tell = Callable[..., Awaitable[None]]
-"""Notes an event with the run and shows it."""
+"""Stores an event with the run and shows it."""
 
 
 class Authors:
-    """Who can be asked, and what kept the others from answering."""
+    """The policies of a run and their failures."""
 
     def __init__(self, policies: Sequence[Policy], tell: Tell) -> None:
         self._policies = {policy.name: policy for policy in policies}
@@ -41,21 +42,21 @@ class Authors:
         return self._policies[name]
 
     def able(self, turn: int) -> list[str]:
-        """Those that did not fail lately."""
+        """Return the policies that did not fail lately."""
         lately = {name for name in self.failures if turn < self._failed[name][0] + LEFT_OUT_TURNS}
         return [name for name in self._policies if name not in lately]
 
     @property
     def failures(self) -> dict[str, str]:
-        """The last word of those that failed when they were last asked; one answer in a turn is enough for them all."""
+        """The last failure of each policy that failed when last asked and gave no other answer in that turn."""
         return {name: what for name, (turn, what) in self._failed.items() if self._answered.get(name, -1) < turn}
 
     def stop(self) -> None:
-        """Wait for no more answers."""
+        """Stop waiting for answers."""
         self._stopping.set()
 
     async def ask(self, name: str, seen: Observation, count: int) -> list[Completion]:
-        """What a policy answers; nothing where it fails, the time is up, or nobody waits any more."""
+        """Ask a policy; return nothing if it fails, the time is up, or the run is stopped."""
         try:
             answers = await self._within(self._policies[name].propose(seen, count), seen.budget.seconds)
         except InstrumentError as error:
@@ -73,7 +74,7 @@ class Authors:
         return told() if told is not None else []
 
     async def _within(self, asked: Coroutine[Any, Any, list[Completion]], left_s: float | None) -> list[Completion]:
-        """Leaving off closes whatever request is under way."""
+        """Await the answers within the limit; giving up cancels the request."""
         limit_s = None if left_s is None else max(left_s, LEAST_ASKING_S)
         asking, stopping = asyncio.ensure_future(asked), asyncio.ensure_future(self._stopping.wait())
         try:
@@ -86,6 +87,6 @@ class Authors:
 
 
 def _said(error: InstrumentError, name: str) -> str:
-    """In one line; who it is about stands beside it."""
+    """Describe an error in one line, without repeating the policy's name."""
     where = f"{error.where}: " if error.where and error.where != name else ""
     return f"{where}{error.what}; {error.remedy}" if error.remedy else f"{where}{error.what}"

@@ -1,8 +1,8 @@
-"""One run as its loop sees it: what was asked, answered and graded; in the store before anything goes on.
+"""The attempts of one run as its loop sees them, stored before the loop goes on.
 
-The store is the truth. A run that is taken up again reads itself from it, so every answer is asked for once and every
-attempt graded once, whatever a checkpoint says. A run that continues an attempt of another one knows what that one knew
-when the attempt had been judged, and counts its turns on from there; what it finds itself is its own alone.
+The store is the truth. A resumed run is read from it, so every answer is requested once and every attempt graded once,
+whatever a checkpoint says. A run that was forked from another run's attempt knows what that run knew once the attempt
+was judged, and continues its count of turns; its own results are stored only under itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from triton_agent.policy.episode import Graded
 from triton_agent.tools.candidate.identity import structure_of
 
 RECALLED = "recalled"
-"""Kind of the event that keeps what memory said at the start, so that a resumed run is told the same."""
+"""Kind of the event that keeps the recalled lessons, so that a resumed run is shown the same."""
 
 
 class Ledger:
@@ -38,13 +38,13 @@ class Ledger:
 
     @classmethod
     def begin(cls, store: Store, run: Run) -> Ledger:
-        """A new run, in the store at once."""
+        """Start a new run and store it at once."""
         store.add_run(run)
         return cls(store, run)
 
     @classmethod
-    def take_up(cls, store: Store, run_id: str) -> Ledger:
-        """A run that was begun before."""
+    def resume(cls, store: Store, run_id: str) -> Ledger:
+        """Continue a stored run."""
         ledger = cls(store, store.run(run_id))
         for attempt in store.attempts(ledger.run.id):
             ledger._enter(attempt)
@@ -53,7 +53,7 @@ class Ledger:
                 ledger._settle(gradings[-1])
         return ledger
 
-    # -- what is known ---------------------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------------------------
 
     def attempts(self) -> list[Attempt]:
         return list(self._attempts.values())
@@ -68,49 +68,49 @@ class Ledger:
         return self._graded[key]
 
     def history(self, before_turn: int | None = None) -> list[Graded]:
-        """What was graded, in the order it was asked for; what could not be measured is in it."""
+        """Return the graded attempts in the order of turn and answer, those that could not be measured included."""
         if before_turn is None:
             return list(self._history)
         return [item for item in self._history if item.attempt.turn < before_turn]
 
     def past(self, before_turn: int) -> list[Graded]:
-        """The history, after that of the run which this one continues."""
+        """Return the history, preceded by that of the run that this one was forked from."""
         return [*self._inherited, *self.history(before_turn)]
 
     @property
     def first_turn(self) -> int:
-        """0, or the one after the turn that this run continues."""
+        """0, or for a forked run the turn after the one it was forked from."""
         return self._inherited[-1].attempt.turn + 1 if self._inherited else 0
 
     def of_turn(self, turn: int) -> list[Attempt]:
-        """The answers of a turn that were given already, in order."""
+        """Return the answers of a turn so far, in order."""
         found = [attempt for attempt in self._attempts.values() if attempt.turn == turn]
         return sorted(found, key=lambda attempt: attempt.index)
 
     def asked(self, policy: str, before_turn: int) -> int:
-        """How many answers a policy was asked for in earlier turns."""
+        """Return how many answers a policy gave in earlier turns."""
         earlier = [attempt for attempt in self._attempts.values() if attempt.turn < before_turn]
         earlier += [item.attempt for item in self._inherited]
         return sum(attempt.completion.policy == policy for attempt in earlier)
 
     def twin_of(self, attempt: Attempt) -> Graded | None:
-        """An earlier graded attempt with the same file, but for names and layout."""
+        """Return an earlier graded attempt whose file differs only in names and layout."""
         if attempt.source is None:
             return None
         key = self._structures.get(structure_of(attempt.source))
         return self.graded(key) if key is not None and key != attempt.key else None
 
-    # -- what becomes known ----------------------------------------------------------------------------------------
+    # -- adding ----------------------------------------------------------------------------------------------------
 
     async def add_attempts(self, attempts: list[Attempt]) -> None:
-        """Answers, stored before anybody judges them."""
+        """Store answers before they are judged."""
         if attempts:
             await asyncio.to_thread(self._store.add_attempts, attempts)
         for attempt in attempts:
             self._enter(attempt)
 
     async def add_grading(self, grading: Grading) -> None:
-        """A verdict; those that come in while one is being written are written together."""
+        """Store a verdict; those that arrive during a write are written together."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._unwritten.append((grading, written))
         if self._writing is None:
@@ -136,7 +136,7 @@ class Ledger:
         return self._store.commit([self._store.prepare(grading) for grading in gradings])
 
     async def note(self, kind: str, **data: Any) -> None:
-        """An event, for those who watch or look back."""
+        """Store an event, for live display and history."""
         now = datetime.datetime.now(datetime.UTC)
         await asyncio.to_thread(self._store.add_event, Event(run=self.run.id, kind=kind, at=now, data=data))
 
@@ -144,11 +144,11 @@ class Ledger:
         return [event for event in self._store.events(self.run.id) if event.kind == kind]
 
     def ended(self) -> RunEnd | None:
-        """How the run ended when it was last under way; None where it did not."""
+        """Return the last end of the run; None if it never ended."""
         return self._store.end(self.run.id)
 
     def seconds_before(self) -> float:
-        """What an earlier end says that was used of the time."""
+        """Return the seconds used up to the last end of the run."""
         end = self.ended()
         return float(end.summary.get("spent", {}).get("seconds", 0.0)) if end is not None else 0.0
 
@@ -171,12 +171,12 @@ class Ledger:
 
 
 def _inherited(store: Store, run: Run) -> tuple[Graded, ...]:
-    """What was known, over all the runs that led there, when the attempt that this run continues had been judged."""
+    """Return the history of the runs that this one was forked from, up to the forked attempt's turn."""
     found: list[Graded] = []
     origin, seen = run.forked_from, {run.id}
-    while origin is not None and store.has_attempt(origin):  # a run that was imported may have come without the other
+    while origin is not None and store.has_attempt(origin):  # an imported run may lack the run it was forked from
         attempt = store.attempt(origin)
-        if attempt.run in seen:  # only a file from elsewhere tells of a circle
+        if attempt.run in seen:  # only an imported file can hold a cycle
             break
         seen.add(attempt.run)
         earlier = [item for item in store.attempts(attempt.run) if item.turn <= attempt.turn]
@@ -187,10 +187,10 @@ def _inherited(store: Store, run: Run) -> tuple[Graded, ...]:
 
 
 def graded_like(attempt: Attempt, twin: Graded) -> Grading:
-    """The verdict of a file that is the same but for names."""
+    """Copy the verdict of a file that differs only in names and layout."""
     evaluation = twin.grading.evaluation
     assert evaluation is not None and attempt.source is not None
-    note = f"the same file as {twin.attempt.key} but for names and layout: not evaluated again"
+    note = f"differs from {twin.attempt.key} only in names and layout: not evaluated again"
     return dataclasses.replace(
         twin.grading,
         attempt=attempt.key,

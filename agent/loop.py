@@ -1,10 +1,10 @@
-"""The loop as a LangGraph graph: recall, propose, evaluate in parallel, reflect, and again until something ends it.
+"""The loop as a LangGraph graph: recall, propose, evaluate in parallel, reflect, repeat.
 
     START -> recall -> propose -> evaluate x n -> reflect -> propose | finish -> END
 
 Nodes are methods of `Loop`, which is given policies, evaluator and ledger; the state holds keys only. Every answer is
-in the store before it is judged and every verdict before the next turn, so a run that was killed is taken up at the
-node it was in, and nothing that was stored is asked, judged or stored again.
+stored before it is judged and every verdict before the next turn, so a killed run resumes at the node it was in, and
+nothing that was stored is requested, judged or stored again.
 """
 
 from __future__ import annotations
@@ -29,20 +29,23 @@ from triton_agent.agent.pool import Pool
 from triton_agent.agent.settings import LoopSettings, Spent, StopReason, exhausted, left
 from triton_agent.agent.state import LEFT_OUT, Assignment, Event, LoopState, initial_state
 from triton_agent.memory.observation import Lesson, Observation
-from triton_agent.memory.records import Attempt, Completion, Grading, Machine
+from triton_agent.memory.records import Attempt, Completion, Grading, GradingMachine
 from triton_agent.policy.episode import Graded, Judge, grade, make_attempt, observe
 from triton_agent.policy.protocol import Policy
+from triton_agent.tools.ranking import best_of
 
 LANES = 8
-"""Parallel evaluations that the graph knows of; beyond that, several go down one. Each costs a checkpoint, 1.5 ms."""
+"""Parallel evaluations that the graph knows of; with more, several share one lane. Each lane costs a checkpoint, 1.5
+ms.
+"""
 STEPS_PER_TURN = 3
 """Super-steps of the graph: propose, evaluate, reflect."""
 FRUITLESS_TURNS = 2
-"""Turns in a row in which nothing could be measured, after which it is no use going on."""
+"""Consecutive turns without a measurement after which the run ends."""
 
 
 class Loop:
-    """One run, from where it stands to its end."""
+    """One run, from its stored state to its end."""
 
     def __init__(
         self,
@@ -52,15 +55,15 @@ class Loop:
         settings: LoopSettings,
         *,
         recall: Callable[[], Sequence[Lesson]] = tuple,
-        machine: Machine | None = None,
+        machine: GradingMachine | None = None,
         checkpointer: BaseCheckpointSaver[Any] | None = None,
     ) -> None:
-        """Several judges share the evaluations: one for each GPU, all of one model."""
+        """`judges`: one for each GPU, all of one model; they share the evaluations."""
         self.ledger = ledger
         self.settings = settings
         self._authors = Authors(policies, self._tell)
         self._recall_from_memory = recall
-        self._machine = machine or Machine()
+        self._machine = machine or GradingMachine()
         self._checkpointer = checkpointer
         self._judges = judges if isinstance(judges, Pool) else Pool(judges)
         self._recalled: tuple[Lesson, ...] = ()
@@ -69,14 +72,14 @@ class Loop:
         self._asked_to_stop = False
 
     def stop(self) -> None:
-        """End after the evaluations under way, with what there is."""
+        """End after the evaluations under way, with the best so far."""
         self._asked_to_stop = True
         self._authors.stop()
 
     # -- the graph -------------------------------------------------------------------------------------------------
 
     def graph(self) -> CompiledStateGraph[LoopState, None, LoopState, LoopState]:
-        """The nodes and how they follow each other."""
+        """Build the graph."""
         builder = StateGraph(LoopState)
         builder.add_node("recall", self.recall)
         builder.add_node("propose", self.propose)
@@ -90,7 +93,7 @@ class Loop:
         return builder.compile(checkpointer=self._checkpointer)
 
     async def events(self) -> AsyncIterator[Event]:
-        """Run it to its end; what happens comes out as it happens."""
+        """Run to the end, yielding events as they happen."""
         graph = self.graph()
         config: Any = {
             "configurable": {"thread_id": self.ledger.run.id},
@@ -100,7 +103,7 @@ class Loop:
         start: LoopState | None = self._start()
         if self._checkpointer:
             known = await graph.aget_state(config)
-            if known.next:  # killed in the middle of it
+            if known.next:  # it was killed during a turn
                 self._seconds_before, start = known.values["seconds"], None
                 self._recalled = self._recalled_before() or ()
         kept: Literal["sync"] | None = "sync" if self._checkpointer else None  # without one, langgraph fails over it
@@ -108,7 +111,7 @@ class Loop:
             yield event
 
     def _start(self) -> LoopState:
-        """Where the ledger says the run stands: at its beginning, or where an earlier end left it."""
+        """Return the state by the ledger: the beginning of the run, or the turn after its last end."""
         turns = {attempt.turn for attempt in self.ledger.attempts()}
         turn = max(turns, default=self.ledger.first_turn)
         if turns and all(self.ledger.is_graded(attempt.key) for attempt in self.ledger.of_turn(turn)):
@@ -119,7 +122,7 @@ class Loop:
     # -- nodes -----------------------------------------------------------------------------------------------------
 
     async def recall(self, state: LoopState) -> dict[str, Any]:
-        """What earlier runs teach about a problem like this one."""
+        """Recall what earlier runs teach about similar problems."""
         before = self._recalled_before()
         if before is None:
             lessons = tuple(await asyncio.to_thread(self._recall_from_memory))
@@ -129,12 +132,12 @@ class Loop:
         return {}
 
     def _recalled_before(self) -> tuple[Lesson, ...] | None:
-        """What memory said when the run began; None where it was not asked yet."""
+        """Return the lessons recalled when the run began; None if recall has not run yet."""
         noted = self.ledger.noted(RECALLED)
         return tuple(Lesson(**lesson) for event in noted for lesson in event.data["lessons"]) if noted else None
 
     async def propose(self, state: LoopState) -> Command[Literal["evaluate", "finish"]]:
-        """Ask for the turn's answers, unless they were given before a crash."""
+        """Request the turn's answers, unless they were given before a crash."""
         turn = state["turn"]
         attempts = self.ledger.of_turn(turn)
         if not attempts:
@@ -142,7 +145,7 @@ class Loop:
             attempts = await self._ask(turn, state)
             await self.ledger.add_attempts(attempts)
         if not attempts:
-            stop = self._why_nothing_is_said(state)
+            stop = self._reason_for_no_answers(state)
             return Command(goto="finish", update={"stop": stop.value, "seconds": self._seconds()})
         for attempt in attempts:
             _say("proposed", key=attempt.key, parent=attempt.parent, policy=attempt.completion.policy)
@@ -151,7 +154,7 @@ class Loop:
         return Command(goto=[Send("evaluate", Assignment(keys=keys)) for keys in lanes], update={"due": due})
 
     async def _ask(self, turn: int, state: LoopState) -> list[Attempt]:
-        """The turn's answers. Where those who were asked have none, the others are asked for them."""
+        """Request the turn's answers; if the chosen policies give none, ask the others."""
         history, able = self.ledger.past(before_turn=turn), self._authors.able(turn)
         while able and not self._asked_to_stop:
             names = portfolio.assign(history, able, n=self.settings.parallel, seed=f"{self.settings.seed}/{turn}")
@@ -184,17 +187,17 @@ class Loop:
         ]
 
     def _parents(self, history: list[Graded], turn: int) -> list[str | None]:
-        """Those that the search chooses; of a run that continues an attempt, that attempt comes first."""
+        """Return the parents that the search chooses; a forked run starts from the attempt it was forked from."""
         origin, n = self.ledger.run.forked_from, self.settings.parallel
         if origin is not None and turn == self.ledger.first_turn:
             return [origin] * n
         return search.choose_parents(history, self.settings, turn=turn, n=n)
 
     async def _answers(self, name: str, seen: Observation, count: int) -> list[Completion]:
-        """What a policy says; of a trusted one, with a GPU at hand, the best at first sight of many more."""
+        """Ask a policy. A trusted policy on a GPU is asked for many more, and the fastest by a quick look are kept."""
         policy, early = self._authors[name], seen.turn == 0
         trusted = getattr(policy, "trusted", False)
-        # At first a verdict soon is worth more than the best of many later.
+        # In the first turn an early verdict is worth more than the best of many.
         if early or not (trusted and all(map(sorting.can_look, self._judges.members))):
             return await self._authors.ask(name, seen, count)
         offered = await policy.propose(seen, count * sorting.LOOKS_PER_VERDICT)
@@ -220,18 +223,18 @@ class Loop:
         )
 
     async def evaluate(self, state: Assignment) -> dict[str, Any]:
-        """Judge answers, unless they were judged before a crash, or are others' twins."""
+        """Judge answers that were not judged before a crash and are no twins of others."""
         done = await asyncio.gather(*map(self._evaluate, state["keys"]))
         return {"graded": [key for key, graded in zip(state["keys"], done) if graded]}
 
     async def _evaluate(self, key: str) -> bool:
-        """Return whether there is a verdict now."""
+        """Judge one attempt; return True if it has a verdict now."""
         if not self.ledger.is_graded(key):
             grading = await self._judges.tried(
                 functools.partial(self._grade, self.ledger.attempt(key)),
                 self._trouble,
                 at_once=self.settings.parallel,
-                again_alone=True,  # most failures of instruments are of the moment
+                again_alone=True,  # most instrument failures pass
                 left_out=self._leave_out,
             )
             if grading is None:
@@ -241,7 +244,7 @@ class Loop:
         return True
 
     async def _grade(self, attempt: Attempt, judge: Judge) -> Grading | None:
-        """None where the run was asked to stop: it waits for the run to be taken up again."""
+        """Grade an attempt; None if the run is being stopped, and the attempt waits for `--resume`."""
         if self._asked_to_stop:
             return None
         write, loop = get_stream_writer(), asyncio.get_running_loop()
@@ -254,7 +257,7 @@ class Loop:
         return graded_like(attempt, twin) if twin else await grade(attempt, judge, self._machine, on_stage)
 
     def _trouble(self, grading: Grading | None) -> str:
-        """Why it is to be judged once more; empty where it is not."""
+        """Return why the attempt has to be judged again; empty if it has not."""
         if grading is None or grading.failure is None or self._asked_to_stop:
             return ""
         return grading.failure.what or grading.failure.kind
@@ -264,10 +267,10 @@ class Loop:
         await self._tell(LEFT_OUT, judge=place, what=what, others=len(self._judges.members))
 
     async def reflect(self, state: LoopState) -> Command[Literal["propose", "finish"]]:
-        """Return whether to go on."""
+        """Decide whether to continue."""
         turn = state["turn"]
         stop = self._reason_to_stop(state)
-        best = search.best_of(self.ledger.history())
+        best = best_of(self.ledger.history())
         _say("reflected", turn=turn, best=best.attempt.key if best else None, stop=stop.value if stop else "")
         update = {"turn": turn + 1, "due": [], "seconds": self._seconds()}
         if stop is None:
@@ -277,8 +280,8 @@ class Loop:
         return Command(goto="finish", update={**update, "stop": stop.value})
 
     async def finish(self, state: LoopState) -> dict[str, Any]:
-        """Write down how it ended."""
-        best = search.best_of(self.ledger.history())
+        """Store the end of the run."""
+        best = best_of(self.ledger.history())
         key = best.attempt.key if best else None
         summary: dict[str, Any] = {"spent": dataclasses.asdict(self._spent(state))}
         if self._authors.failures:
@@ -303,7 +306,7 @@ class Loop:
             return used_up
         return StopReason.NO_PROGRESS if self._no_progress(history, state["turn"]) else None
 
-    def _why_nothing_is_said(self, state: LoopState) -> StopReason:
+    def _reason_for_no_answers(self, state: LoopState) -> StopReason:
         if self._asked_to_stop:
             return StopReason.INTERRUPTED
         used_up = exhausted(left(self.settings, self._spent(state)))
@@ -312,8 +315,10 @@ class Loop:
         return StopReason.POLICY_FAILED if self._authors.failures else StopReason.POLICY_DONE
 
     def _near_floor(self, history: list[Graded]) -> bool:
-        """Measured, or for a draft counted: one launch that moves hardly more than the fewest bytes."""
-        best = search.best_of(history)
+        """Return True if the best kernel nearly reaches the floor: in time or, for a draft, by one launch that moves
+        hardly more than the fewest bytes.
+        """
+        best = best_of(history)
         evaluation = best.evaluation if best else None
         if best is None or evaluation is None or evaluation.diagnosis is None:
             return False
@@ -321,14 +326,14 @@ class Loop:
         if best.standing.speedup is None:
             alone = best.standing.launches <= 1 and not best.standing.left_to_torch
             return alone and ratio is not None and ratio * self.settings.near_floor <= 1
-        if floor_ms is None or not best.standing.faster_than_original:
+        if floor_ms is None or not best.standing.faster_than_reference:
             return False
         device_ms = [item.candidate_ms.median for item in evaluation.timings if item.kind == "device"]
         return bool(device_ms) and floor_ms >= self.settings.near_floor * device_ms[0]
 
     def _no_progress(self, history: list[Graded], turn: int) -> bool:
-        best = search.best_of(history)
-        settled = best is not None and (best.standing.speedup is None or best.standing.faster_than_original)
+        best = best_of(history)
+        settled = best is not None and (best.standing.speedup is None or best.standing.faster_than_reference)
         return bool(best and settled and turn - best.attempt.turn >= self.settings.patience)
 
     def _seconds(self) -> float:
@@ -344,13 +349,13 @@ class Loop:
         )
 
     async def _tell(self, kind: str, **data: Any) -> None:
-        """Whoever watches and whoever looks back."""
+        """Store an event and stream it."""
         await self.ledger.note(kind, **data)
         _say(kind, **data)
 
 
 def _fruitless(history: list[Graded], turn: int) -> bool:
-    """Return whether the latest turns brought nothing but failures of the instruments."""
+    """Return True if the latest turns brought only instrument failures."""
     latest = [item for item in history if turn - item.attempt.turn < FRUITLESS_TURNS]
     turns = {item.attempt.turn for item in latest}
     return len(turns) == FRUITLESS_TURNS and all(item.grading.failure is not None for item in latest)

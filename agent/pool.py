@@ -1,10 +1,10 @@
-"""Several that do the same work, one for each GPU: judges of a loop, or cards that a benchmark's problems go to.
+"""A pool of members that do the same work, one for each GPU: judges of a loop, or cards of a benchmark.
 
-Whoever has least to do gets the next piece. What an instrument fails at is tried once more, by another where there is
-one. A member that fails twice in a row where another does not is left out from then on: a card that fell off its bus
-would fail at everything it is given. What fails everywhere is held against nobody, and the last member stays.
+The member with least to do gets the next piece of work. Work that an instrument fails at is tried once more, by another
+member if there is one. A member that fails twice in a row where another succeeds is left out from then on: a card that
+fell off its bus fails at everything. Work that fails everywhere counts against no member, and the last member stays.
 
-Not covered: taking one in again; moving a piece of work that hangs before its own time limit ends it.
+Not covered: taking a member in again; moving work that hangs before its own time limit ends it.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 FAILURES_AT_MOST = 2
-"""Accidents in a row. One may be of the moment: a checker that died is begun anew by the next piece of work."""
+"""Failures in a row. A single one may pass: a checker that died is restarted for the next piece of work."""
 
 Member = TypeVar("Member", covariant=True)
 Result = TypeVar("Result")
 
 LeftOut = Callable[[Member, str], Awaitable[None]]
-"""Told of a member that is left out from now on, with the complaint."""
+"""Called with a member that is left out from now on, and the reason."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class _Post(Generic[Member]):
-    """One member and how it fares."""
+    """A member and its record."""
 
     member: Member
     busy: int = 0
     given: int = 0
     accidents: int = 0
     accident_s: float = -math.inf
-    """When the latest one came to light."""
+    """Time of the latest failure."""
     left_out: bool = False
 
 
 class Pool(Generic[Member]):
-    """Use from one event loop."""
+    """Shares work among members. Use from one event loop."""
 
     def __init__(self, members: Sequence[Member]) -> None:
         if not members:
-            raise ValueError("nobody to do the work")
+            raise ValueError("a pool needs a member")
         self._posts = [_Post(member=member) for member in members]
         self._changed = asyncio.Condition()
 
     @property
     def members(self) -> list[Member]:
-        """Those that were not left out."""
+        """The members that were not left out."""
         return [post.member for post in self._serving()]
 
     async def tried(
@@ -63,9 +63,9 @@ class Pool(Generic[Member]):
         again_alone: bool = False,
         left_out: LeftOut[Member] | None = None,
     ) -> Result:
-        """What `work` brings by one of them; where there was `trouble`, what it brings the next time.
+        """Do `work` with one member; if `trouble` names a problem with the result, do it once more.
 
-        `at_once`: pieces under way, over all of them. `again_alone`: whether an only member tries twice as well.
+        `at_once`: most pieces under way, over all members. `again_alone`: an only member tries twice, too.
         """
         async with self._turn(at_once) as first:
             began_s = time.monotonic()
@@ -100,7 +100,7 @@ class Pool(Generic[Member]):
                 self._changed.notify_all()
 
     def _freest(self, at_once: int, besides: _Post[Member] | None) -> _Post[Member] | None:
-        """Of those with room, the one with least to do; of several, the one that was given least."""
+        """Return the member with room that has least to do; among several, the one that was given least."""
         serving = self._serving()
         room = max(1, math.ceil(at_once / len(serving)))
         others = [post for post in serving if post is not besides] or serving
@@ -111,7 +111,7 @@ class Pool(Generic[Member]):
         return [post for post in self._posts if not post.left_out]
 
     def _fell_short(self, post: _Post[Member], began_s: float) -> bool:
-        """Whether that was once too often. What was under way when something broke is one accident, however much."""
+        """Count a failure; return True if the member is left out now. Work under way during one failure counts once."""
         if post.left_out or began_s < post.accident_s or len(self._serving()) == 1:
             return False
         post.accidents += 1

@@ -1,7 +1,7 @@
-"""Which policy writes which answer, where there are several: by measured improvement per cost.
+"""Divides a turn's answers among several policies by measured improvement per cost.
 
-Each policy sees the others' best. A policy that has not been tried enough is taken for average; one without success
-keeps a small share, since a problem may turn its way.
+Every policy sees the best attempts of all. One that was tried too little counts as average; one without success keeps a
+small share, since it may become useful later.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from triton_agent.policy.episode import Graded
 
 PRIOR_GAIN = 0.05
-"""In units of log speed-up: what an untried policy is taken for, and what a first kernel that passes is worth."""
+"""Prior gain of an untried policy, and gain of a first kernel that passes, in log speed-up."""
 LEAST_SHARE = 0.1
 MEMORY = 0.8
-"""What a turn's results weigh one turn later: who was good at the beginning need not be now."""
+"""Weight of a turn's results one turn later: a policy that was good at first may not be now."""
 
 
 def shares(history: Sequence[Graded], policies: Sequence[str]) -> dict[str, float]:
-    """The share of answers each policy should write; they add up to one."""
+    """Return the share of answers for each policy; shares add up to one."""
     gains, costs = dict.fromkeys(policies, PRIOR_GAIN), dict.fromkeys(policies, 1.0)
     latest = max((item.attempt.turn for item in history), default=0)
     best: Graded | None = None
@@ -39,7 +39,7 @@ def shares(history: Sequence[Graded], policies: Sequence[str]) -> dict[str, floa
 
 
 def _gain(item: Graded, best: Graded | None) -> float:
-    """Over the best so far, or the reference where nothing is faster than that yet."""
+    """Gain over the best so far, or over the reference while nothing is faster."""
     new, old = item.standing.speedup, best.standing.speedup if best else None
     if new is None:
         return PRIOR_GAIN
@@ -47,7 +47,7 @@ def _gain(item: Graded, best: Graded | None) -> float:
 
 
 def assign(history: Sequence[Graded], policies: Sequence[str], *, n: int, seed: str) -> list[str]:
-    """A policy for each of n answers; every policy has its turn before any is judged by its results."""
+    """Choose a policy for each of n answers; every policy is heard once before results count."""
     if len(policies) == 1:
         return [policies[0]] * n
     known = shares(history, policies)

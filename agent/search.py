@@ -1,49 +1,28 @@
-"""Where the next answers set out from: a beam of incumbents, repairs of what nearly worked, fresh starts.
+"""Chooses parents for the next answers: a beam of incumbents, repairs of failures, fresh starts.
 
-Pure functions of the history and a seed, so that a run that is resumed searches as it would have. Elitist: the best is
-replaced only by what is better with confidence (`policy/ranking.py`).
+Pure functions of history and seed, so that a resumed run searches as it would have. Elitist: the best is replaced only
+by an attempt that is better with confidence (`tools/ranking.py`).
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
 
 from triton_agent.agent.settings import LoopSettings, Search
 from triton_agent.policy.episode import Graded, predecessor
-from triton_agent.policy.ranking import Standing
 from triton_agent.tools.candidate.identity import structure_of
+from triton_agent.tools.ranking import best_of
 from triton_agent.tools.results import Status
 
 REPAIRS = 2
-"""Times in a row that an answer sets out from a failure, before its line is given up."""
+"""Consecutive repairs of a failure before its line is given up."""
 HOPELESS = frozenset({Status.CHEATED, Status.NO_ANSWER})
-"""Nothing to repair there."""
-
-
-class Ranked(Protocol):
-    """Whatever has a place among others."""
-
-    @property
-    def standing(self) -> Standing:
-        """Its place."""
-
-
-Item = TypeVar("Item", bound=Ranked)
-
-
-def best_of(history: Sequence[Item]) -> Item | None:
-    """The one that stands when each has challenged the one before it."""
-    best: Item | None = None
-    for item in history:
-        if item.standing.surpasses(best.standing if best else None):
-            best = item
-    return best
+"""Statuses without anything to repair."""
 
 
 def beam(history: Sequence[Graded], width: int) -> list[Graded]:
-    """The best first, then others that passed, each of a structure of its own."""
+    """Return the best, then others that passed, each of a different structure."""
     best = best_of(history)
     ranked = sorted((item for item in history if item.standing.passed), key=lambda item: item.standing, reverse=True)
     chosen: list[Graded] = []
@@ -57,7 +36,7 @@ def beam(history: Sequence[Graded], width: int) -> list[Graded]:
 
 
 def choose_parents(history: Sequence[Graded], settings: LoopSettings, *, turn: int, n: int) -> list[str | None]:
-    """For each of the turn's answers the attempt it sets out from; None is a fresh start."""
+    """Choose the parent of each of the turn's answers; None is a fresh start."""
     if settings.search is Search.CHAIN:
         return [predecessor(history, turn=turn, index=index) for index in range(n)]
     chance = random.Random(f"{settings.seed}/{turn}")
@@ -67,7 +46,7 @@ def choose_parents(history: Sequence[Graded], settings: LoopSettings, *, turn: i
 
 
 def _choose(slot: int, incumbents: list[str], repairs: list[str], explore: float, chance: random.Random) -> str | None:
-    """The first slot belongs to the best, or to the latest failure where nothing passed yet; others spread."""
+    """Choose one parent: the first slot gets the best, or the latest failure while nothing passed; others spread."""
     exploring = chance.random() < explore
     if not incumbents:
         return repairs[slot % len(repairs)] if repairs and (slot == 0 or not exploring) else None
@@ -78,7 +57,7 @@ def _choose(slot: int, incumbents: list[str], repairs: list[str], explore: float
 
 
 def _repairs(history: Sequence[Graded]) -> list[str]:
-    """Failures of the latest turn that can be learned from, unless their line has failed too often."""
+    """Return failures of the latest turn to repair, unless their line has failed too often."""
     if not history:
         return []
     latest = max(item.attempt.turn for item in history)

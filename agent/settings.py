@@ -1,4 +1,4 @@
-"""How a run searches and what it may spend."""
+"""Settings and budget of a run."""
 
 from __future__ import annotations
 
@@ -9,27 +9,25 @@ from triton_agent.memory.observation import BudgetLeft, Rules
 
 
 class StopReason(enum.StrEnum):
-    """Why a run ended."""
-
     TURNS = "turns"
     TIME = "time"
     TOKENS = "tokens"
     COST = "cost"
     NEAR_FLOOR = "near_floor"
-    """The best is so close to what the hardware allows that the rest is not worth the search."""
+    """The best is so close to the floor that further search is not worth it."""
     NO_PROGRESS = "no_progress"
     """Too many turns in a row without a better kernel."""
     POLICY_DONE = "policy_done"
-    """No policy has anything more to say."""
+    """No policy has more to propose."""
     INTERRUPTED = "interrupted"
     INSTRUMENT = "instrument"
-    """Turn after turn, nothing could be measured."""
+    """Nothing could be measured for several turns."""
     POLICY_FAILED = "policy_failed"
-    """No policy could be asked any more: a server is down, refuses the key, or knows no such model."""
+    """No policy can be asked: a server is down, refuses the key, or does not know the model."""
 
 
 GO_ON = frozenset({StopReason.INTERRUPTED, StopReason.INSTRUMENT, StopReason.POLICY_FAILED})
-"""Ends that a run which is taken up again goes on from; after any other it has said all it had to say."""
+"""Ends after which `--resume` continues the run; after any other it is finished."""
 
 MEANS = {
     StopReason.TURNS: "all turns were used",
@@ -46,34 +44,32 @@ MEANS = {
 
 
 class Search(enum.StrEnum):
-    """How parents are chosen."""
-
     BEAM = "beam"
     """Incumbents, repairs and fresh starts; see `search.py`."""
     CHAIN = "chain"
-    """Each answer sets out from the one before it, as in a trainer's episodes."""
+    """Each answer builds on the one before it, as in a trainer's episodes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LoopSettings:
-    """Given with the command, stored with the run."""
+    """Settings of the loop, stored with the run."""
 
     rules: Rules
     turns: int = 12
     parallel: int = 4
-    """Answers asked for in a turn, and evaluations at once."""
+    """Answers per turn, and evaluations at once."""
     seconds: float | None = None
     max_tokens: int | None = None
     max_cost: float | None = None
     search: Search = Search.BEAM
     beam: int = 3
-    """Incumbents that answers set out from."""
+    """Incumbents that answers build on."""
     explore: float = 0.25
-    """The share of answers that do not set out from the best."""
+    """Share of answers that do not build on the best."""
     near_floor: float = 0.97
-    """Stop once the floor over the best is at least this."""
+    """Stop once floor time over the best time is at least this."""
     patience: int = 6
-    """Turns without a better kernel, once there is one to ship."""
+    """Turns without a better kernel after which the run ends, once there is one to ship."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -84,8 +80,6 @@ class LoopSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What a run has used so far."""
-
     turns: int = 0
     seconds: float = 0.0
     tokens: int = 0
@@ -93,7 +87,7 @@ class Spent:
 
 
 def left(settings: LoopSettings, spent: Spent) -> BudgetLeft:
-    """What a turn may still use."""
+    """Return the budget that is left."""
     return BudgetLeft(
         turns=settings.turns - spent.turns,
         seconds=None if settings.seconds is None else max(0.0, settings.seconds - spent.seconds),
@@ -103,7 +97,7 @@ def left(settings: LoopSettings, spent: Spent) -> BudgetLeft:
 
 
 def exhausted(budget: BudgetLeft) -> StopReason | None:
-    """What of the budget is used up; None while all of it has something left."""
+    """Return the part of the budget that is used up; None if all of it has something left."""
     limits = (
         (StopReason.TURNS, budget.turns),
         (StopReason.TIME, budget.seconds),

@@ -1,7 +1,7 @@
-"""Quick looks before verdicts, where an author is trusted and a GPU is there: many variants in, the most promising out.
+"""Sorts a trusted author's variants by a quick look on a GPU before full verdicts.
 
 The built-in author's variants differ in numbers it chose itself. Judging each in full would take most of a run's time;
-a short race in a worker that is used again tells which of them deserve it. What was looked at is noted with the run.
+a short race in a reused worker shows which ones are worth it. The looks are stored with the run.
 """
 
 from __future__ import annotations
@@ -18,49 +18,47 @@ from triton_agent.agent.pool import LeftOut, Pool
 from triton_agent.memory.records import Completion
 from triton_agent.policy.answer import read_answer
 from triton_agent.policy.episode import Judge
-from triton_agent.policy.ranking import LATENCY_NOISE
 from triton_agent.tools.errors import InstrumentError
-from triton_agent.tools.evaluate.verdict import Sketch
+from triton_agent.tools.ranking import LATENCY_NOISE
+from triton_agent.tools.results import Sketch
 
 LOOKS_PER_VERDICT = 6
-"""Variants looked at for each that is judged."""
+"""Variants looked at for each one judged."""
 AT_ONCE = 12
-"""By one judge."""
+"""Looks under way per judge."""
 LOOKING_S = 15.0
-"""No look begins after this: where inputs are large, a few looks have to do."""
+"""No look begins after this time: with large inputs a few looks have to do."""
 
 
 @runtime_checkable
 class Sketcher(Protocol):
-    """A judge that can take a quick look."""
-
     @property
     def sketches(self) -> bool:
-        """True if it can, on this device."""
+        """True if it can take quick looks on this device."""
 
     def sketch(self, source: str) -> Sketch:
-        """Right once, and a short race; no verdict."""
+        """Check one case and run a short race; this is no verdict."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """One variant and what was seen of it."""
+class QuickLook:
+    """The result of a quick look at one variant."""
 
     completion: Completion
     sketch: Sketch | None
-    """None where the instrument failed, or time was up."""
+    """None if the instrument failed or time was up."""
     failure: str = ""
-    """Why it was not looked at; says nothing of the variant."""
+    """Why there was no look; says nothing about the variant."""
 
     @property
     def speedup(self) -> float:
-        """Over the reference, in the figure where it is smaller; 0 where something was wrong."""
+        """Speed-up over the reference, by the worse of its figures; 0 if something was wrong."""
         if self.sketch is None or self.sketch.finding is not None or not self.sketch.timings:
             return 0.0
         return min(timing.speedup.median for timing in self.sketch.timings)
 
     def of_kind(self, kind: str) -> float:
-        """Over the reference, in one figure; the geometric mean where there are several sets of inputs."""
+        """Speed-up over the reference by one figure; the geometric mean over several sets of inputs."""
         timings = self.sketch.timings if self.sketch is not None else ()
         found = [timing.speedup.median for timing in timings if timing.kind == kind]
         return statistics.geometric_mean(found) if found else 0.0
@@ -71,7 +69,7 @@ class Look:
 
 
 def can_look(judge: object) -> bool:
-    """Return whether this judge takes quick looks."""
+    """Return True if this judge takes quick looks."""
     return isinstance(judge, Sketcher) and judge.sketches
 
 
@@ -80,16 +78,17 @@ async def most_promising(
     judges: Pool[Judge],
     keep: int,
     left_out: LeftOut[Judge] | None = None,
-) -> tuple[list[Completion], list[Look]]:
-    """The fastest at first sight, and all that was seen. If none is right, the first ones, for their verdicts.
+) -> tuple[list[Completion], list[QuickLook]]:
+    """Return the fastest variants by a quick look, and all looks. If none is right, return the first variants for
+    verdicts.
 
-    The judges, who can all look, share the looks: each is a ratio, measured on one card from its beginning to its end.
+    The judges share the looks: each look is a ratio, measured on one card from beginning to end.
     """
     if len(completions) <= keep:
         return list(completions), []
     until_s, at_once = time.monotonic() + LOOKING_S, AT_ONCE * len(judges.members)
 
-    async def seen(completion: Completion) -> Look:
+    async def seen(completion: Completion) -> QuickLook:
         look = functools.partial(_look, completion, until_s)
         return await judges.tried(look, lambda found: found.failure, at_once=at_once, left_out=left_out)
 
@@ -98,23 +97,23 @@ async def most_promising(
     return [look.completion for look in (ranked or looks)[:keep]], list(looks)
 
 
-def fastest_first(looks: Sequence[Look]) -> list[Look]:
-    """By device time; a latency counts as far as it is worse than the best by more than chance."""
+def fastest_first(looks: Sequence[QuickLook]) -> list[QuickLook]:
+    """Sort by device time; a latency counts only where it is worse than the best by more than noise."""
     enough = (1 - LATENCY_NOISE) * max((look.of_kind("latency") for look in looks), default=0.0)
 
-    def promise(look: Look) -> float:
+    def promise(look: QuickLook) -> float:
         return look.of_kind("device") * (min(1.0, look.of_kind("latency") / enough) if enough else 1.0)
 
     return sorted(looks, key=promise, reverse=True)
 
 
-async def _look(completion: Completion, until_s: float, judge: Judge) -> Look:
+async def _look(completion: Completion, until_s: float, judge: Judge) -> QuickLook:
     source = read_answer(completion.text).source
     if source is None or not isinstance(judge, Sketcher):
-        return Look(completion=completion, sketch=None)
+        return QuickLook(completion=completion, sketch=None)
     if time.monotonic() > until_s:
-        return Look(completion=completion, sketch=None, failure="no time was left")
+        return QuickLook(completion=completion, sketch=None, failure="no time was left")
     try:
-        return Look(completion=completion, sketch=await asyncio.to_thread(judge.sketch, source))
-    except InstrumentError as error:  # no verdict is lost: it is judged, or another is
-        return Look(completion=completion, sketch=None, failure=error.what or type(error).__name__)
+        return QuickLook(completion=completion, sketch=await asyncio.to_thread(judge.sketch, source))
+    except InstrumentError as error:  # no verdict is lost: this variant or another is judged in full
+        return QuickLook(completion=completion, sketch=None, failure=error.what or type(error).__name__)

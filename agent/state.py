@@ -1,4 +1,4 @@
-"""What the graph carries from node to node: plain data, small. Texts, verdicts and history are in the store."""
+"""The graph's state: small plain data passed from node to node. Texts, verdicts and history are in the store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypedDict
 
 
 class LoopState(TypedDict):
-    """A run between two nodes."""
+    """The state of a run between two nodes."""
 
     run: str
     turn: int
@@ -15,15 +15,15 @@ class LoopState(TypedDict):
     due: list[str]
     """Keys of the turn's attempts that are not graded yet."""
     graded: Annotated[list[str], operator.add]
-    """Keys, in the order their gradings came in."""
+    """Keys in the order of their gradings."""
     seconds: float
-    """Used so far, over all the times the run was taken up."""
+    """Seconds used so far, those before a resume included."""
     stop: str
     """A StopReason; empty while the run goes on."""
 
 
 class Assignment(TypedDict):
-    """What one parallel `evaluate` is given."""
+    """Input of one parallel `evaluate`."""
 
     keys: list[str]
 
@@ -33,7 +33,7 @@ def initial_state(run: str) -> LoopState:
 
 
 Event = dict[str, Any]
-"""What nodes stream to whoever watches: plain data with a `kind`."""
+"""Plain data with a `kind`, streamed by nodes for display."""
 
 LEFT_OUT = "left out"
-"""Kind of the event that tells of a judge who is not asked any more."""
+"""Kind of the event for a judge that is no longer used."""

@@ -61,8 +61,8 @@ def judge_rounds(files: list[Specimen], options: argparse.Namespace, record: dic
     """Judge all files round by round, until enough verdicts are in or the time is up."""
     from tests.grading import grade, spoken
 
-    from triton_agent.tools.evaluate.evaluator import EvaluatorSettings
     from triton_agent.tools.processes.zygotes import Nursery
+    from triton_agent.tools.settings import EvaluatorSettings
 
     deadline = time.monotonic() + options.seconds
     settings = EvaluatorSettings(device=options.device, total_timeout_s=300.0)

@@ -60,8 +60,8 @@ def check(options: argparse.Namespace) -> None:
 
 
 def _measured(options: argparse.Namespace, device: str) -> dict[str, Any]:
-    from triton_agent.tools.race.ceilings import ceilings
     from triton_agent.tools.race.clock import Clock, ClockSettings
+    from triton_agent.tools.race.rates import ceilings
 
     report: dict[str, Any] = {}
     for state, cold in (("cold", True), ("warm", False)):

@@ -107,8 +107,9 @@ def main() -> None:
 
 def measure(problem: Path, options: argparse.Namespace) -> tuple[float, list[Arrangement]]:
     """Seconds to the evaluator's first verdict, and all arrangements after their turns."""
-    from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+    from triton_agent.tools.evaluate.evaluator import Evaluator
     from triton_agent.tools.problem.problem import parse_problem
+    from triton_agent.tools.settings import EvaluatorSettings
 
     settings = EvaluatorSettings(device=options.device)
     sources = _distinct_sources(problem)
@@ -186,10 +187,10 @@ def _judge_afresh(problem: Path, source: str, candidate: Path, device: str) -> V
         if answer.get("error", {}).get("kind") != "InstrumentError":  # they disturb one another's clocks at times
             break
     total_ms = (time.perf_counter() - began) * 1e3
-    if answer.get("verdict", {"finding": "none"})["finding"] is not None:
+    if answer.get("evaluation", {"finding": "none"})["finding"] is not None:
         raise SystemExit(f"a fresh process did not pass a right kernel: {done.stdout[-500:]} {done.stderr[-1500:]}")
     return Verdict(
-        total_ms=total_ms, stages_ms={stage["stage"]: stage["wall_ms"] for stage in answer["verdict"]["stages"]}
+        total_ms=total_ms, stages_ms={stage["stage"]: stage["wall_ms"] for stage in answer["evaluation"]["stages"]}
     )
 
 

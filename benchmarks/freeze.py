@@ -1,7 +1,8 @@
-"""Writes the manifest of the benchmark suite: the hash of every problem, and what its arithmetic mostly is.
+"""Writes the manifest of each part of the benchmark suite: hash and main arithmetic of every problem.
 
-    python benchmarks/freeze.py            look at new and changed problems, write benchmarks/problems/suite.toml
-    python benchmarks/freeze.py --check    change nothing; exit 1 where files and manifest differ; needs no torch
+    python benchmarks/freeze.py                 look at new and changed problems, write the manifest of every part
+    python benchmarks/freeze.py --part large    of one part only
+    python benchmarks/freeze.py --check         change nothing; exit 1 where files and manifest differ; needs no torch
 
 What dominates a problem and its dtype are found by calling it on tensors without contents, at full size. Which problems
 are quick is chosen by hand: `quick = true` in the manifest is kept. A frozen suite that changes is another suite.
@@ -17,12 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triton_agent.runs.bench.suite import (
-    FOLDER,
     MANIFEST,
+    PARTS,
     Dominant,
     SuiteProblem,
     digest_of,
     drift,
+    folder_of,
     hash_of,
     load_suite,
     problem_files,
@@ -49,10 +51,14 @@ def main() -> int:
     """Freeze, or look whether what was frozen still holds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="only say what differs from the manifest")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="the suite (default: benchmarks/problems)")
+    parser.add_argument("--part", choices=PARTS, help="one part of the suite (default: all)")
+    parser.add_argument("--folder", type=Path, help="a folder elsewhere in place of a part")
     options = parser.parse_args()
+    folders = (
+        [options.folder] if options.folder else [folder_of(options.part)] if options.part else map(folder_of, PARTS)
+    )
     try:
-        return check(options.folder) if options.check else freeze(options.folder)
+        return max(check(folder) if options.check else freeze(folder) for folder in folders)
     except TritonAgentError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -111,7 +117,7 @@ def traits(path: Path) -> tuple[Dominant, str]:
     """What most of a problem's arithmetic is, and in which dtype it is asked for."""
     import torch
 
-    from triton_agent.tools.graph.graph import extract
+    from triton_agent.tools.graph.recorder import extract
     from triton_agent.tools.problem.problem import parse_problem
     from triton_agent.tools.reference.reference import load
 

@@ -51,37 +51,35 @@ def judge(options: argparse.Namespace, scratch: str, children: list[int]) -> dic
     os.environ.update(QUIET)
     import torch  # noqa: F401  imported before the forks, so once
 
-    from triton_agent.tools.evaluate.evaluator import EvaluatorSettings, checker_settings
     from triton_agent.tools.evaluate.worker_pool import COMPILER, GPU, INTERPRETER, TRACER
     from triton_agent.tools.problem.problem import parse_problem
     from triton_agent.tools.processes.wire import Channel
+    from triton_agent.tools.settings import EvaluatorSettings
 
     settings = EvaluatorSettings(confine=False, device=options.device)
     kinds = (TRACER, GPU if options.device == "cuda" else INTERPRETER, COMPILER)
     forked = [_fork(kind, settings.target or "", scratch, children) for kind in kinds]
 
     from triton_agent.tools.checker.checker import Checker
+    from triton_agent.tools.processes.codec import from_plain, to_plain
+    from triton_agent.tools.processes.protocol import AtStage, HandedOver, JobAnswer, Judge, ProblemLoaded
 
     ours, theirs = Channel.pair()
-    checker = Checker(theirs, checker_settings(parse_problem(str(options.problem)), settings))
+    checker = Checker(theirs, parse_problem(str(options.problem)), settings)
     prepared = checker.prepare()
-    if "facts" not in prepared:
+    if not isinstance(prepared, ProblemLoaded):
         sys.exit(f"the problem could not be prepared: {prepared}")
     cache = os.path.join(scratch, "kernels") if options.device == "cuda" else ""
     for channel, _ in forked:
-        channel.send(
-            {"facts": prepared["card"], "target": prepared["facts"]["target"] or settings.target, "cache": cache}
-        )
-    message = {
-        "job": 1,
-        "source": options.candidate.read_text(),
-        "roles": [{"kind": kind, "warm": False} for kind in kinds],
-    }
-    threading.Thread(target=checker.judge, args=(message, [fd for _, fd in forked]), daemon=True).start()
+        channel.send({"card": prepared.card, "target": prepared.facts.target or settings.target, "cache": cache})
+    workers = tuple(HandedOver(kind=kind, is_warm=False) for kind in kinds)
+    request = Judge(job=1, source=options.candidate.read_text(), workers=workers)
+    threading.Thread(target=checker.judge, args=(request, [fd for _, fd in forked]), daemon=True).start()
     while True:
-        answer, _ = ours.receive(VERDICT_TIMEOUT_S)
-        if "stage" not in answer:
-            return answer
+        plain, _ = ours.receive(VERDICT_TIMEOUT_S)
+        answer = from_plain(AtStage | JobAnswer, plain)
+        if not isinstance(answer, AtStage):
+            return to_plain(answer)
 
 
 def _fork(kind: str, target: str, scratch: str, children: list[int]) -> tuple[Channel, int]:
@@ -105,6 +103,8 @@ def _become(kind: str, target: str, scratch: str, told: Channel, channel: Channe
     """Import what this kind of process needs, wait for the facts of the card, serve."""
     from triton_agent.tools.evaluate.worker_pool import COMPILER, ROLES, TRACER
     from triton_agent.tools.processes import zygote
+    from triton_agent.tools.processes.codec import encode
+    from triton_agent.tools.processes.protocol import WorkerSettings
 
     try:
         folder = os.path.join(scratch, kind)
@@ -113,7 +113,7 @@ def _become(kind: str, target: str, scratch: str, told: Channel, channel: Channe
         role = importlib.import_module(zygote.ROLES[ROLES[kind]])
         role.warm_up(*{TRACER: (), COMPILER: (target,)}.get(kind, (kind, target)))
         about, _ = told.receive()
-        role.main(channel, {"scratch": folder, "mode": kind, "confinement": None, **about})
+        role.main(channel, encode(WorkerSettings(kind=kind, scratch=folder, **about)))
     finally:
         os._exit(1)
 

@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from triton_agent.memory.records import Attempt, Grading
-    from triton_agent.policy.train.evaluate.figures import Judged
-    from triton_agent.policy.train.evaluate.trial import Bench
-    from triton_agent.policy.train.record.trajectories import Sample
+    from triton_agent.policy.train.evaluate.figures import JudgedAnswer
+    from triton_agent.policy.train.evaluate.trial import Trial
+    from triton_agent.policy.train.record.trajectories import TrainingSample
     from triton_agent.tools.results import Interval
 
     Record = tuple[Attempt, tuple[Grading, ...]]
@@ -178,9 +178,10 @@ def right_answers(judge: Any) -> Rights:
 @contextlib.contextmanager
 def judges(folder: Path) -> Iterator[Any]:
     """A judge over all problems, each with its evaluator."""
-    from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+    from triton_agent.tools.evaluate.evaluator import Evaluator
     from triton_agent.tools.problem.problem import parse_problem
     from triton_agent.tools.processes.zygotes import Nursery
+    from triton_agent.tools.settings import EvaluatorSettings
 
     settings = EvaluatorSettings(shapes="given", target=None, modes=("eval",))
     with contextlib.ExitStack() as stack:
@@ -230,7 +231,7 @@ def learn(seed: int, scale: Scale, judge: Any, rights: Rights, folder: Path) -> 
     )
 
 
-def reinforce(taught: str, samples: Sequence[Sample], scale: Scale, seed: int, output: Path) -> Any:
+def reinforce(taught: str, samples: Sequence[TrainingSample], scale: Scale, seed: int, output: Path) -> Any:
     """The policy after GRPO on the log, at the recipe's own clipping."""
     from triton_agent.policy.train.prepare.prepared import prepare
     from triton_agent.policy.train.prepare.recipes import RECIPES
@@ -279,12 +280,12 @@ def vocabulary() -> list[str]:
     return [*fixed, *choices, *words, *asked, "For", " take the", " of", ".\n\n```python\n", "```\n"] * 3
 
 
-def bench_of(tokenizer: Any, judge: Any, scale: Scale, seed: int) -> Bench:
-    from triton_agent.policy.train.evaluate.trial import Bench, Task, TrialSettings
+def bench_of(tokenizer: Any, judge: Any, scale: Scale, seed: int) -> Trial:
+    from triton_agent.policy.train.evaluate.trial import Trial, TrialSettings, TrialTask
 
-    tasks = [Task(problem=problem, prompt_ids=prompt_ids(tokenizer, question(problem))) for problem in PROBLEMS]
+    tasks = [TrialTask(problem=problem, prompt_ids=prompt_ids(tokenizer, question(problem))) for problem in PROBLEMS]
     settings = TrialSettings(answers=scale.answers, tokens_at_most=200, batch_size=64, seed=10_000 + seed)
-    return Bench(tasks, judge, tokenizer, settings)
+    return Trial(tasks, judge, tokenizer, settings)
 
 
 def prompt_ids(tokenizer: Any, messages: Sequence[Message]) -> tuple[int, ...]:
@@ -292,7 +293,7 @@ def prompt_ids(tokenizer: Any, messages: Sequence[Message]) -> tuple[int, ...]:
     return tuple(ids)
 
 
-def log(model: Any, bench: Bench, scale: Scale, seed: int) -> list[Record]:
+def log(model: Any, bench: Trial, scale: Scale, seed: int) -> list[Record]:
     """Two turns of every trajectory, as the store would hold them."""
     import torch
 
@@ -328,7 +329,7 @@ def shuffled(records: Sequence[Record], draw: random.Random) -> list[Record]:
     return found
 
 
-def remembered(bench: Bench, run: str, problem: str, turn: int, prompt: tuple[int, ...], said: Any) -> Record:
+def remembered(bench: Trial, run: str, problem: str, turn: int, prompt: tuple[int, ...], said: Any) -> Record:
     """One turn as a record, judged."""
     from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Rules
     from triton_agent.memory.records import Attempt, Completion, Grading, InstrumentFailure
@@ -359,7 +360,7 @@ def remembered(bench: Bench, run: str, problem: str, turn: int, prompt: tuple[in
     return attempt, (Grading(attempt=attempt.key, evaluation=evaluation, failure=failure, grader="1", graded_at=now),)
 
 
-def likelier(before: Any, after: Any, samples: Sequence[Sample], passed: bool) -> Interval:
+def likelier(before: Any, after: Any, samples: Sequence[TrainingSample], passed: bool) -> Interval:
     """How much the log-likelihood of logged turns changed, in nats a turn, with its interval."""
     from triton_agent.policy.train.evaluate.figures import interval
     from triton_agent.policy.train.update.session import rescorer
@@ -370,7 +371,7 @@ def likelier(before: Any, after: Any, samples: Sequence[Sample], passed: bool) -
     return interval([changes], statistics.fmean)
 
 
-def mean(judged: Sequence[Judged], score: Any) -> float:
+def mean(judged: Sequence[JudgedAnswer], score: Any) -> float:
     return statistics.fmean(value for value in map(score, judged) if value is not None)
 
 

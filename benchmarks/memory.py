@@ -102,9 +102,10 @@ def main() -> int:
     import rows
 
     from triton_agent.tools.errors import TritonAgentError
-    from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+    from triton_agent.tools.evaluate.evaluator import Evaluator
     from triton_agent.tools.machine.hardware import visible_gpus
     from triton_agent.tools.problem.problem import parse_problem
+    from triton_agent.tools.settings import EvaluatorSettings
 
     side_bytes = int(options.gib * 2**30)
     found: dict[str, object] = {"about": rows.provenance(), "reference_call_bytes": 2 * side_bytes}

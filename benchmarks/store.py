@@ -154,7 +154,7 @@ def problem(number: int) -> ProblemView:
 
 def _verdict(attempt: Attempt, draw: random.Random) -> Grading:
     """Two in five pass and are timed; the rest fail in one of a hundred ways."""
-    from triton_agent.memory.records import Grading, Machine
+    from triton_agent.memory.records import Grading, GradingMachine
     from triton_agent.tools import results
 
     environment = results.Environment(
@@ -188,7 +188,7 @@ def _verdict(attempt: Attempt, draw: random.Random) -> Grading:
             status=results.Status.WRONG_VALUES, finding=results.Finding.VALUES, message=message, **common
         )
     return Grading(
-        attempt=attempt.key, evaluation=evaluation, machine=Machine(gpu="NVIDIA H200"), grader="1",
+        attempt=attempt.key, evaluation=evaluation, machine=GradingMachine(gpu="NVIDIA H200"), grader="1",
         graded_at=attempt.created_at,
     )  # fmt: skip
 
@@ -239,7 +239,7 @@ class Written:
 
 def write_grouped(where: str, runs: list[Run], seed: int) -> Written:
     """Through a GroupWriter, run after run, each until its last attempt is acknowledged."""
-    from triton_agent.memory.commits import GroupWriter
+    from triton_agent.memory.sql.commits import GroupWriter
     from triton_agent.memory.store import Store
 
     material = Material(seed)

@@ -1,7 +1,7 @@
-"""A copy of a store while it is in use: one file, consistent, checked, and a store itself.
+"""Copies a store while it is in use into one checked SQLite file, which is a store itself.
 
-From SQLite page by page, by SQLite's own means; from PostgreSQL row by row, as of one moment, into a SQLite file. The
-copy appears under its name only when it is complete and was looked through. An existing file is never overwritten.
+SQLite is copied page by page by its own backup call; PostgreSQL row by row, from one snapshot. The copy gets its name
+only after it is complete and was checked. An existing file is never overwritten.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pathlib import Path
 
 from sqlalchemy import Connection, func, insert, select
 
-from triton_agent.memory.database import Database
 from triton_agent.memory.errors import StoreDamaged, StoreUnreachable
-from triton_agent.memory.faults import translated
+from triton_agent.memory.sql.database import Database
+from triton_agent.memory.sql.faults import translated
+from triton_agent.memory.sql.tables import AttemptRow, RunRow, TableBase
 from triton_agent.memory.store import Store
-from triton_agent.memory.tables import Attempt, Base, Run
 from triton_agent.tools.errors import UsageError
 
 ROWS_AT_ONCE = 1_000
@@ -28,8 +28,6 @@ ROWS_AT_ONCE = 1_000
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """What was copied."""
-
     path: Path
     runs: int
     attempts: int
@@ -37,7 +35,7 @@ class Backup:
 
 
 def backup(store: Store, path: Path) -> Backup:
-    """Copy `store` to a new file. Others may go on reading and writing; what they add from now on is not in it."""
+    """Copy `store` to a new file. Others may go on reading and writing; what they add meanwhile is not in the copy."""
     with new_file(path) as part:
         if store.database.dialect == "sqlite":
             _copy_pages(store.database, part)
@@ -45,14 +43,14 @@ def backup(store: Store, path: Path) -> Backup:
             _copy_rows(store.database, part)
         _check(part)
         with Store.open(part, read_only=True) as copy, copy.reading() as connection:
-            runs = connection.execute(select(func.count()).select_from(Run)).scalar_one()
-            attempts = connection.execute(select(func.count()).select_from(Attempt)).scalar_one()
+            runs = connection.execute(select(func.count()).select_from(RunRow)).scalar_one()
+            attempts = connection.execute(select(func.count()).select_from(AttemptRow)).scalar_one()
     return Backup(path=path, runs=runs, attempts=attempts, bytes=path.stat().st_size)
 
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """A file to fill, which gets its name when the block is left without an error; private to the user."""
+    """Yield a private temporary file, which gets the name `path` when the block ends without an error."""
     if path.exists():
         raise UsageError("there is a file of that name", where=str(path), remedy="name another, or move it away")
     try:
@@ -91,15 +89,15 @@ def _copy_rows(database: Database, part: Path) -> None:
 
 
 def copy_tables(source: Connection, target: Connection) -> None:
-    """All rows of all tables; parents before children."""
-    for table in Base.metadata.sorted_tables:
+    """Copy all rows of all tables, parents before children."""
+    for table in TableBase.metadata.sorted_tables:
         found = source.execute(select(*table.c)).mappings()
         for rows in found.partitions(ROWS_AT_ONCE):
             target.execute(insert(table), [dict(row) for row in rows])
 
 
 def _check(part: Path) -> None:
-    """Whether every page of the copy is what a database consists of. A source that is damaged shows here, too."""
+    """Check every page of the copy; a damaged source shows here, too."""
     with translated(str(part)), contextlib.closing(sqlite3.connect(part)) as connection:
         (answer,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if answer != "ok":

@@ -1,15 +1,15 @@
-"""What can go wrong with the store, as a branch of the tree in `tools/errors.py`.
+"""Errors of the store, a branch of the tree in `tools/errors.py`.
 
-    StoreError                 what is remembered cannot be read or written now     (exit 3)
-    ├── StoreUnreachable       no server, no rights, or others held it for too long
-    ├── StoreFull              no room left where it lies
+    StoreError                 the store cannot be read or written now              (exit 3)
+    ├── StoreUnreachable       no server, no rights, or locked by others for too long
+    ├── StoreFull              no room left on its disk
     ├── StoreReadOnly          it may be read, not written
-    ├── StoreDamaged           what is there is not what was written
-    ├── StoreTooNew            a newer triton-agent wrote it
-    ├── RecordConflict         another record stands under the same key
+    ├── StoreDamaged           the stored bytes are not what was written
+    ├── StoreTooNew            written by a newer triton-agent
+    ├── RecordConflict         another record has the same key
     └── NotInStore             there is no such run or attempt; also a UsageError       (exit 2)
 
-An error means that what was asked for did not happen. Whatever was acknowledged before is there still.
+An error means that the request had no effect. Records acknowledged earlier are still there.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ class StoreError(TritonAgentError):
 
 
 class StoreUnreachable(StoreError):
-    """Its server does not answer, its folder may not be entered, or others held it for too long."""
+    """The server does not answer, the folder may not be entered, or others held the lock for too long."""
 
 
 class StoreFull(StoreError):
-    """There is no room left where it lies."""
+    pass
 
 
 class StoreReadOnly(StoreError):
-    """It may be read, not written."""
+    pass
 
 
 class StoreDamaged(StoreError):
-    """What is there is not what was written; `triton_agent.memory.repair` saves what can be read."""
+    """The stored bytes are not what was written; `triton_agent.memory.repair` saves what can be read."""
 
 
 class StoreTooNew(StoreError):
-    """A newer version of this program wrote it, and this one would misread it."""
+    """A newer version of this program wrote the store, and this one would misread it."""
 
 
 class RecordConflict(StoreError):
-    """Another record stands under the same key; records are never changed."""
+    """Another record has the same key; records are never changed."""
 
 
 class NotInStore(StoreError, UsageError):

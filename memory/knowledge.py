@@ -1,9 +1,8 @@
-"""What is counted while gradings come in, so that recall need not count: structures, ways to fail, techniques.
+"""Counts kept up to date with every grading, so that recall need not scan: structures, failures, techniques.
 
-A technique is *tried* when an attempt whose plan speaks of it is timed on the GPU on which its parent was: it won if
-the whole interval of its speed-up lies above the parent's median, it lost if the whole interval lies below, and
-anything between says nothing. Each newer trial makes the older ones count less, so that later evidence overrules
-earlier.
+A technique is *tried* when the plan of an attempt names it and the attempt is timed on the same GPU as its parent. It
+wins if the whole interval of the attempt's speed-up lies above the parent's median, loses if the whole interval lies
+below, and otherwise the trial says nothing. Each newer trial reduces the weight of older ones.
 """
 
 from __future__ import annotations
@@ -17,45 +16,45 @@ from sqlalchemy import Connection, Insert, Table, bindparam, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from triton_agent.memory.observation import ProblemView
-from triton_agent.memory.preparing import column_text, problem_columns
-from triton_agent.memory.tables import Failure, Problem, Structure, StructureOperator, Technique
-from triton_agent.memory.verdicts import Standing
+from triton_agent.memory.sql.preparing import column_text, problem_columns
+from triton_agent.memory.sql.tables import Failure, Structure, StructureOperator, Technique, ViewRow
+from triton_agent.memory.verdicts import AttemptState
 from triton_agent.tools.graph.operators import kind_of
 
 FADING = 0.8
-"""What an older trial counts once there is a newer one; five in a row outweigh any history."""
+"""Weight of an older trial after each newer one; five in a row outweigh any history."""
 _NOT_WORK = ("view", "metadata", "allocation")
-"""Kinds of operators that say little about what a kernel has to do."""
+"""Kinds of operators that say little about the work of a kernel."""
 
 
 def insert_into(connection: Connection, table: type) -> Any:
-    """An insert that may say what to do on a conflict, which every database spells in its own way."""
+    """An insert with a clause for conflicts, which each database spells in its own way."""
     make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
     return make(table)
 
 
 def operators_of(view: ProblemView) -> Counter[str]:
-    """How often each operator that is work occurs, in the problem at its first sizes."""
+    """Count the operators that do work, in the problem at its first sizes."""
     nodes = view.graphs[0]["nodes"] if view.graphs else ()
     return Counter(node["operator"] for node in nodes if kind_of(node["operator"]) not in _NOT_WORK)
 
 
 def problem_ids(connection: Connection, views: Mapping[bytes, ProblemView]) -> dict[bytes, int]:
-    """The row of each view by the view's hash; rows that are missing are added."""
+    """Return the row id of each view by the view's hash; missing rows are added."""
     found = _ids_by_view(connection, list(views))
     for sha in sorted(views.keys() - found.keys()):
         columns = problem_columns(views[sha]) | {"view_sha": sha, "structure_id": structure_id(connection, views[sha])}
-        connection.execute(insert_into(connection, Problem).on_conflict_do_nothing(), columns)
+        connection.execute(insert_into(connection, ViewRow).on_conflict_do_nothing(), columns)
     return found if len(found) == len(views) else _ids_by_view(connection, list(views))
 
 
 def _ids_by_view(connection: Connection, shas: list[bytes]) -> dict[bytes, int]:
-    rows = connection.execute(select(Problem.view_sha, Problem.id).where(Problem.view_sha.in_(shas)))
+    rows = connection.execute(select(ViewRow.view_sha, ViewRow.id).where(ViewRow.view_sha.in_(shas)))
     return {row.view_sha: row.id for row in rows}
 
 
 def structure_id(connection: Connection, view: ProblemView) -> int | None:
-    """The row of the problem's operator graph, added where it is missing; None where there is no graph."""
+    """Return the row id of the problem's operator graph, added where it is missing; None where there is no graph."""
     if not view.fingerprint:
         return None
     query = select(Structure.id).where(Structure.fingerprint == column_text(view.fingerprint))
@@ -77,7 +76,7 @@ class _Trials:
     wins: int = 0
     losses: int = 0
     kept: float = 1.0
-    """What is left of the standing before."""
+    """Share of the earlier standing that remains."""
     gained: float = 0.0
     attempt_id: int = 0
     device: str = ""
@@ -91,15 +90,17 @@ class _Failing:
     attempt_id: int = 0
 
 
-class Ledger:
-    """What a transaction adds to the counts; written once, at its end, in an order that keeps writers from deadlock."""
+class CountChanges:
+    """The changes of counts by one transaction; written once at its end, in sorted order so that writers cannot
+    deadlock.
+    """
 
     def __init__(self) -> None:
         self._failing: dict[tuple[int, int], _Failing] = {}
         self._trials: dict[tuple[int, str], _Trials] = {}
 
-    def judged(self, problem_id: int, attempt_id: int, before: Standing, after: Standing, message: str) -> None:
-        """An attempt's standing changed."""
+    def judged(self, problem_id: int, attempt_id: int, before: AttemptState, after: AttemptState, message: str) -> None:
+        """Record that the standing of an attempt changed."""
         if before.failure_key == after.failure_key:
             return
         if before.failure_key is not None:
@@ -109,8 +110,8 @@ class Ledger:
             entry.change += 1
             entry.finding, entry.message, entry.attempt_id = after.finding or "", message, attempt_id
 
-    def tried(self, problem_id: int, attempt_id: int, techniques: str, own: Standing, parent: Standing) -> None:
-        """An attempt was judged whose parent had been."""
+    def tried(self, problem_id: int, attempt_id: int, techniques: str, own: AttemptState, parent: AttemptState) -> None:
+        """Record the trial of an attempt whose parent was judged before."""
         outcome = outcome_of(own, parent)
         for name in techniques.split("\n") if techniques and outcome else ():
             entry = self._trials.setdefault((problem_id, name), _Trials())
@@ -174,8 +175,8 @@ class Ledger:
             )
 
 
-def outcome_of(own: Standing, parent: Standing) -> int:
-    """1 where the measurement says that the attempt beat its parent, -1 where it says the contrary, else 0."""
+def outcome_of(own: AttemptState, parent: AttemptState) -> int:
+    """Return 1 if the attempt surely beat its parent, -1 if it surely lost, otherwise 0."""
     if own.device != parent.device or not (own.passed and parent.passed):
         return 0
     if own.speedup_low is None or own.speedup_high is None or parent.speedup is None:

@@ -1,7 +1,7 @@
-"""What an author of kernels is shown before a turn: the problem, the rules, what was tried, what is left of the budget.
+"""What an author is shown before a turn: problem, rules, earlier attempts, remaining budget.
 
-Everything a policy may use is in here, since policies keep nothing between calls; and everything in here is plain data,
-so that it is stored with the answer it led to. Rendering it for a language model is the policy's business.
+It holds everything that a policy may use, since policies keep nothing between calls, and all of it is plain data,
+stored with the answer it led to. Rendering it for a language model is the policy's task.
 """
 
 from __future__ import annotations
@@ -12,36 +12,37 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from triton_agent.tools.evaluate.evaluator import ProblemFacts
 from triton_agent.tools.graph.module_attributes import HeldTensor
 from triton_agent.tools.machine.hardware import CardFacts, Gpu, card_facts
 from triton_agent.tools.problem import source as problem_source
+from triton_agent.tools.problem.facts import ProblemFacts
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.results import Diagnosis, Finding, Interval, KernelResources, Status
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemView:
-    """A problem as an author sees it. The same for every turn of a run, and stored once."""
+    """A problem as an author sees it; constant over the turns of a run, and stored once."""
 
     digest: str
     """Identity of the problem; see `tools/problem/problem.py`."""
     name: str
     spec: dict[str, Any]
-    """`ProblemSpec.to_json()`: with it the problem is loaded again."""
+    """`ProblemSpec.to_json()`, from which the problem can be loaded again."""
     source: str
-    """Text of the file the problem is in."""
+    """Text of the problem file."""
     fingerprint: str
     """Equal for graphs of the same structure; empty for a problem that has only a verifier."""
     signature: str = ""
     """Equal for graphs of the same structure, shapes and strides."""
     graphs: tuple[dict[str, Any], ...] = ()
-    """Operator graphs as plain data: at the sizes as given (or scaled down), at variants of the shape family, on few
-    inputs at a time."""
+    """Operator graphs as plain data: at the given (or scaled down) sizes, at variants of the shape family, on few
+    inputs at a time.
+    """
     train_graphs: tuple[dict[str, Any], ...] = ()
-    """The same in training mode; empty where the modes run the same operators, or training is not checked."""
+    """Operator graphs in training mode; empty where both modes run the same operators or training is not checked."""
     numbers: tuple[dict[str, float], ...] = ()
-    """For each of the graphs, the plain numbers that modules hold as attributes: `norm.num_groups`, `heads`."""
+    """For each graph, the plain numbers that modules hold as attributes: `norm.num_groups`, `heads`."""
     tensors: tuple[HeldTensor, ...] = ()
     """Tensors that modules hold as plain attributes, at the sizes of the first graph."""
     input_structure: str = ""
@@ -50,20 +51,20 @@ class ProblemView:
     floor_bytes: int = 0
     floor_flops: int = 0
     beside: str = ""
-    """Texts of the modules beside that file which it imports, one after the other."""
+    """Texts of the modules beside the problem file which it imports, concatenated."""
     floor_ms: float | None = None
-    """Against the measured ceilings of the GPU; None where there is none."""
+    """Time of the floor at the measured ceilings of the GPU; None without a GPU."""
     device: str = "cpu"
-    """`cpu` for the interpreter; else the name of the GPU."""
+    """`cpu` for the interpreter, otherwise the name of the GPU."""
     notes: tuple[str, ...] = ()
     hardware: tuple[str, ...] = ()
-    """Facts about the GPU in words. Only in records of earlier versions, which have no `card`."""
+    """Facts about the GPU in words; only in records of earlier versions, which have no `card`."""
     card: CardFacts | None = None
-    """Facts about the GPU; None where there is none."""
+    """Facts about the GPU; None without one."""
 
     @classmethod
     def of(cls, spec: ProblemSpec, facts: ProblemFacts, cards: Sequence[Gpu] = ()) -> ProblemView:
-        """The view of a problem whose reference has run; `cards` are those known to be here."""
+        """Build the view of a problem whose reference has run; `cards` are the known GPUs of this machine."""
         return cls(
             digest=spec.digest,
             name=spec.name,
@@ -88,26 +89,24 @@ class ProblemView:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """By what a candidate will be judged, as far as an author has to know."""
+    """The rules that candidates are judged by, as far as an author has to know them."""
 
     allow_library: bool = False
-    """True if library calls may stand beside at least one kernel of the author's own."""
+    """Allow library calls beside at least one kernel of the author's own."""
     precision: str = "same"
     """`same`: as accurate as the reference; `tf32`: float32 products may be rounded to TF32, the reference's too."""
     target: str = "cuda:90"
 
 
 class Role(enum.StrEnum):
-    """Why an earlier attempt is shown."""
-
     PARENT = "parent"
     """The attempt to improve or repair."""
     INCUMBENT = "incumbent"
-    """Among the best so far."""
+    """One of the best so far."""
     CONTRAST = "contrast"
     """A slower relative of an incumbent, for comparison."""
     TRIED = "tried"
-    """Shown in short, so that it is not tried again."""
+    """Shown in short, so that it is not repeated."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,32 +118,32 @@ class Tried:
     turn: int
     role: Role
     status: Status | None
-    """None where it could not be measured."""
+    """None if it could not be measured."""
     finding: Finding | None = None
     message: str = ""
     plan: str = ""
-    """What its author had in mind, in a sentence or two."""
+    """The author's intention, in a sentence or two."""
     source: str = ""
     """Only for parents, incumbents and contrasts."""
     speedup: Interval | None = None
-    """Over the reference, in device time; None where nothing was timed."""
+    """Speed-up over the reference in device time; None if it was not timed."""
     device_ms: float | None = None
     latency_ms: float | None = None
     diagnosis: Diagnosis | None = None
     resources: tuple[KernelResources, ...] = ()
-    """What the compiler reports of its kernels; like the diagnosis, not for those shown in short."""
+    """The compiler's report on its kernels; like the diagnosis, left out for attempts shown in short."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """What memory says from other runs: a kernel, or a sentence, and why it is shown."""
+    """A kernel or a sentence from earlier runs, and why it is shown."""
 
     kind: str
     """`kernel`, `failure` or `lesson`."""
     text: str
     """Source of the kernel, or the sentence."""
     why: str
-    """How the earlier problem resembles this one, and on what evidence."""
+    """How the earlier problem resembles this one, and the evidence."""
     attempt: str = ""
     """Key of the attempt it comes from."""
     score: float = 0.0
@@ -153,7 +152,7 @@ class Lesson:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLeft:
-    """What is left when the turn begins; None where there is no limit."""
+    """The budget left when the turn begins; None for no limit."""
 
     turns: int | None = None
     seconds: float | None = None
@@ -163,21 +162,21 @@ class BudgetLeft:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """All an author is told before one answer."""
+    """Everything an author is told before one answer."""
 
     problem: ProblemView
     rules: Rules
     turn: int
     attempts_before: int = 0
-    """How many answers the run had asked for before this one: the first answer's number."""
+    """Number of answers that the run asked for before; the number of the turn's first answer."""
     seed: int
-    """For whatever an author draws at random; the same for the same answer of the same run."""
+    """Seed for an author's random draws; constant for one answer of one run."""
     budget: BudgetLeft
     tried: tuple[Tried, ...] = ()
     recalled: tuple[Lesson, ...] = ()
 
     def of(self, role: Role) -> tuple[Tried, ...]:
-        """The earlier attempts shown in that role."""
+        """Return the earlier attempts shown in that role."""
         return tuple(item for item in self.tried if item.role is role)
 
     @property

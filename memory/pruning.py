@@ -1,11 +1,11 @@
-"""Forgets whole runs, for good: the one thing that removes records from a store.
+"""Removes whole runs from a store: the only operation that deletes records.
 
-It needs the store for itself. A process that has it open remembers which texts are stored already, and would go on
-referring to one that is gone. So nothing is forgotten while anybody else has the store open, and nobody else gets in
-meanwhile. All of it is one transaction. What was counted from the records (failures, techniques) is counted anew for
-the problems concerned, and texts that no record refers to any more go, too.
+It needs the store for itself. A process that has it open remembers which blobs are stored and would go on referring to
+a removed one. So nothing is removed while anybody else has the store open, and nobody can open it meanwhile. Everything
+happens in one transaction. The counts of failures and techniques are computed anew for the problems concerned, and
+blobs without a reference are removed, too.
 
-Not covered: checkpoints beside the store, which belong to runs that are open; copies made earlier.
+Not covered: checkpoints beside the store, which belong to open runs; earlier copies.
 """
 
 from __future__ import annotations
@@ -20,39 +20,52 @@ from typing import Any
 import sqlalchemy
 from sqlalchemy import Connection, delete, func, select, text
 
-from triton_agent.memory import encoding, packing
-from triton_agent.memory.database import Database
 from triton_agent.memory.errors import NotInStore, StoreUnreachable
-from triton_agent.memory.faults import translated
-from triton_agent.memory.knowledge import Ledger
-from triton_agent.memory.pieces import references_in
-from triton_agent.memory.preparing import column_text, parse_key
-from triton_agent.memory.records import Grading as GradingRecord
-from triton_agent.memory.tables import Answer, Attempt, Blob, End, Event, Failure, Grading, Problem, Run, Technique
-from triton_agent.memory.verdicts import Standing, condensed
-from triton_agent.memory.writing import STANDING_COLUMNS, chunks
+from triton_agent.memory.knowledge import CountChanges
+from triton_agent.memory.records import Grading
+from triton_agent.memory.sql import encoding, packing
+from triton_agent.memory.sql.database import Database
+from triton_agent.memory.sql.faults import translated
+from triton_agent.memory.sql.pieces import references_in
+from triton_agent.memory.sql.preparing import column_text, parse_key
+from triton_agent.memory.sql.tables import (
+    AnswerRow,
+    AttemptRow,
+    Blob,
+    End,
+    EventRow,
+    Failure,
+    GradingRow,
+    RunRow,
+    Technique,
+    ViewRow,
+)
+from triton_agent.memory.sql.writing import STANDING_COLUMNS, chunks
+from triton_agent.memory.verdicts import AttemptState, condensed
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Forgotten:
-    """What is no longer there."""
+    """Counts of removed records."""
 
     runs: int
     attempts: int
     gradings: int
     texts: int
-    """Sources, messages, observations that nothing else referred to."""
+    """Removed blobs: sources, messages, observations."""
 
 
 def sizes_bytes(connection: Connection) -> dict[str, int]:
-    """What each run alone takes: answers and verdicts as they are packed, without the texts that runs share."""
-    packed = (Answer.body, Answer.token_ids, Answer.log_probabilities, Answer.mask)
+    """Return the size of each run: its answers and verdicts as packed, without blobs that runs share."""
+    packed = (AnswerRow.body, AnswerRow.token_ids, AnswerRow.log_probabilities, AnswerRow.mask)
     size = sum((func.coalesce(func.length(column), 0) for column in packed), start=sqlalchemy.literal(0))
-    answers = select(Run.id, func.sum(size)).join(Attempt, Attempt.run_seq == Run.seq)
-    answers = answers.join(Answer, Answer.attempt_id == Attempt.id).group_by(Run.id)
-    gradings = select(Run.id, func.sum(func.length(Grading.body))).join(Attempt, Attempt.run_seq == Run.seq)
-    gradings = gradings.join(Grading, Grading.attempt_id == Attempt.id).group_by(Run.id)
-    found = {id: 0 for id in connection.execute(select(Run.id)).scalars()}
+    answers = select(RunRow.id, func.sum(size)).join(AttemptRow, AttemptRow.run_seq == RunRow.seq)
+    answers = answers.join(AnswerRow, AnswerRow.attempt_id == AttemptRow.id).group_by(RunRow.id)
+    gradings = select(RunRow.id, func.sum(func.length(GradingRow.body))).join(
+        AttemptRow, AttemptRow.run_seq == RunRow.seq
+    )
+    gradings = gradings.join(GradingRow, GradingRow.attempt_id == AttemptRow.id).group_by(RunRow.id)
+    found = {id: 0 for id in connection.execute(select(RunRow.id)).scalars()}
     for query in (answers, gradings):
         for id, taken in connection.execute(query):
             found[id] += int(taken or 0)
@@ -60,7 +73,7 @@ def sizes_bytes(connection: Connection) -> dict[str, int]:
 
 
 def forget(where: str | Path | None, runs: Collection[str]) -> Forgotten:
-    """Remove these runs (whole ids) and all that is theirs."""
+    """Remove these runs (whole ids) and all their records."""
     with contextlib.closing(Database(where)) as database:
         path, place = database.path, database.where
         if path is None:
@@ -77,7 +90,7 @@ def forget(where: str | Path | None, runs: Collection[str]) -> Forgotten:
 
 @contextlib.contextmanager
 def _alone_on_file(path: Path, place: str) -> Iterator[Connection]:
-    """A connection within a transaction, while nobody else has the file open."""
+    """Yield a connection within an exclusive transaction: nobody else has the file open."""
     raw = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     engine = sqlalchemy.create_engine("sqlite://", creator=lambda: raw, poolclass=sqlalchemy.StaticPool)
     try:
@@ -95,7 +108,7 @@ def _alone_on_file(path: Path, place: str) -> Iterator[Connection]:
 
 
 def _alone_on_server(connection: Connection, runs: Collection[str], place: str) -> Forgotten:
-    """Nobody else may have the database open, and the tables are locked against those who come."""
+    """Lock all tables, require that nobody else is connected, and remove the runs."""
     others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     tables = "runs, attempts, answers, gradings, ends, events, problems, blobs, failures, techniques"
     connection.execute(text(f"LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE"))
@@ -115,20 +128,20 @@ def _in_use(place: str) -> StoreUnreachable:
 
 def _forget(connection: Connection, runs: Collection[str]) -> Forgotten:
     seqs = _numbers(connection, runs)
-    attempts, problems = [], set(connection.execute(select(Run.problem_id).where(Run.seq.in_(seqs))).scalars())
+    attempts, problems = [], set(connection.execute(select(RunRow.problem_id).where(RunRow.seq.in_(seqs))).scalars())
     for some in chunks(seqs):
-        for row in connection.execute(select(Attempt.id, Attempt.problem_id).where(Attempt.run_seq.in_(some))):
+        for row in connection.execute(select(AttemptRow.id, AttemptRow.problem_id).where(AttemptRow.run_seq.in_(some))):
             attempts.append(row.id)
             problems.add(row.problem_id)
     gradings = 0
     for part in chunks(attempts):
-        gradings += connection.execute(delete(Grading).where(Grading.attempt_id.in_(part))).rowcount
-        connection.execute(delete(Answer).where(Answer.attempt_id.in_(part)))
-        connection.execute(delete(Attempt).where(Attempt.id.in_(part)))
+        gradings += connection.execute(delete(GradingRow).where(GradingRow.attempt_id.in_(part))).rowcount
+        connection.execute(delete(AnswerRow).where(AnswerRow.attempt_id.in_(part)))
+        connection.execute(delete(AttemptRow).where(AttemptRow.id.in_(part)))
     for some in chunks(seqs):
-        for table in (End, Event):
+        for table in (End, EventRow):
             connection.execute(delete(table).where(table.run_seq.in_(some)))
-        connection.execute(delete(Run).where(Run.seq.in_(some)))
+        connection.execute(delete(RunRow).where(RunRow.seq.in_(some)))
     for problem in sorted(problems):
         _count_anew(connection, problem)
     texts = _sweep(connection)
@@ -138,56 +151,60 @@ def _forget(connection: Connection, runs: Collection[str]) -> Forgotten:
 def _numbers(connection: Connection, runs: Collection[str]) -> list[int]:
     found: dict[str, int] = {}
     for some in chunks(sorted(runs)):
-        found |= {row.id: row.seq for row in connection.execute(select(Run.id, Run.seq).where(Run.id.in_(some)))}
+        found |= {
+            row.id: row.seq for row in connection.execute(select(RunRow.id, RunRow.seq).where(RunRow.id.in_(some)))
+        }
     if missing := sorted(set(runs) - found.keys()):
         raise NotInStore(f"there is no run {missing[0]!r:.100}")
     return sorted(found.values())
 
 
 def _count_anew(connection: Connection, problem: int) -> None:
-    """Failures and techniques of one problem, from the attempts that are left; the problem goes with the last."""
+    """Recount failures and techniques of a problem from its remaining attempts; without any, remove the problem."""
     for table in (Failure, Technique):
         connection.execute(delete(table).where(table.problem_id == problem))
-    rows = connection.execute(select(Attempt).where(Attempt.problem_id == problem).order_by(Attempt.id)).mappings()
+    rows = connection.execute(
+        select(AttemptRow).where(AttemptRow.problem_id == problem).order_by(AttemptRow.id)
+    ).mappings()
     left = rows.all()
-    used = connection.execute(select(Run.seq).where(Run.problem_id == problem).limit(1)).first()
+    used = connection.execute(select(RunRow.seq).where(RunRow.problem_id == problem).limit(1)).first()
     if not left and used is None:
-        connection.execute(delete(Problem).where(Problem.id == problem))
+        connection.execute(delete(ViewRow).where(ViewRow.id == problem))
         return
-    ledger = Ledger()
+    ledger = CountChanges()
     newest = {row["failure_key"]: row["id"] for row in left if row["failure_key"] is not None}
     messages = {key: _message(connection, attempt) for key, attempt in newest.items()}
     for row in left:
         own = _standing(row)
-        ledger.judged(problem, row["id"], Standing(), own, messages.get(row["failure_key"], ""))
+        ledger.judged(problem, row["id"], AttemptState(), own, messages.get(row["failure_key"], ""))
         parent = _parent(connection, row["parent"])
         if parent is not None:
             ledger.tried(problem, row["id"], row["techniques"], own, parent)
     ledger.write(connection)
 
 
-def _standing(row: Any) -> Standing:
-    return Standing(**{name: row[name] for name in STANDING_COLUMNS})
+def _standing(row: Any) -> AttemptState:
+    return AttemptState(**{name: row[name] for name in STANDING_COLUMNS})
 
 
 def _message(connection: Connection, attempt: int) -> str:
-    """Of the newest verdict, as it is counted by."""
-    query = select(Grading.body).where(Grading.attempt_id == attempt, Grading.status.is_not(None))
-    body = connection.execute(query.order_by(Grading.graded_us.desc(), Grading.id.desc()).limit(1)).scalar()
-    verdict = encoding.from_text(GradingRecord, packing.unsqueeze(body)).evaluation if body is not None else None
+    """Return the condensed message of the newest verdict."""
+    query = select(GradingRow.body).where(GradingRow.attempt_id == attempt, GradingRow.status.is_not(None))
+    body = connection.execute(query.order_by(GradingRow.graded_us.desc(), GradingRow.id.desc()).limit(1)).scalar()
+    verdict = encoding.from_text(Grading, packing.unsqueeze(body)).evaluation if body is not None else None
     return column_text(condensed(verdict.message)) if verdict is not None else ""
 
 
-def _parent(connection: Connection, key: str | None) -> Standing | None:
+def _parent(connection: Connection, key: str | None) -> AttemptState | None:
     if not key:
         return None
     try:
         run, turn, answer = parse_key(key)
     except NotInStore:
         return None
-    query = select(Attempt).join(Run, Run.seq == Attempt.run_seq)
-    query = query.where(Run.id == column_text(run), Attempt.turn == turn, Attempt.answer == answer)
-    row = connection.execute(query.with_only_columns(*Attempt.__table__.c)).mappings().first()
+    query = select(AttemptRow).join(RunRow, RunRow.seq == AttemptRow.run_seq)
+    query = query.where(RunRow.id == column_text(run), AttemptRow.turn == turn, AttemptRow.answer == answer)
+    row = connection.execute(query.with_only_columns(*AttemptRow.__table__.c)).mappings().first()
     return None if row is None else _standing(row)
 
 
@@ -195,7 +212,7 @@ def _parent(connection: Connection, key: str | None) -> Standing | None:
 
 
 def _sweep(connection: Connection) -> int:
-    """Remove what no record refers to, directly or through another text; returns how many."""
+    """Remove blobs that no record refers to, directly or through another blob; return their number."""
     kept: set[bytes] = set()
     waiting = set(_referred_to(connection))
     while waiting:
@@ -209,11 +226,11 @@ def _sweep(connection: Connection) -> int:
 
 def _referred_to(connection: Connection) -> Iterator[bytes]:
     columns = (
-        Problem.view_sha,
-        Attempt.source_sha,
-        Answer.observation_sha,
-        Answer.conversation_sha,
-        Answer.prompt_ids_sha,
+        ViewRow.view_sha,
+        AttemptRow.source_sha,
+        AnswerRow.observation_sha,
+        AnswerRow.conversation_sha,
+        AnswerRow.prompt_ids_sha,
     )
     for column in columns:
         yield from (bytes(sha) for sha in connection.execute(select(column).distinct()).scalars() if sha is not None)

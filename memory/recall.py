@@ -1,11 +1,12 @@
-"""What earlier runs teach about a problem: kernels that won, ways that failed, techniques that measurements confirmed.
+"""Recalls what earlier runs teach about a problem: fast kernels, frequent failures, techniques confirmed by
+measurement.
 
-Deterministic, and bounded in rows looked at as in what is handed back. Every lesson says why it is shown. Later
-evidence overrules earlier: a kernel counts by the newest verdict on its source for that problem, a failure that a later
-grading took back is not counted, and a technique needs two wins, more wins than losses, and to be ahead by its recent
-trials (`knowledge.py`).
+Deterministic, and bounded both in rows read and in lessons returned. Every lesson says why it is shown. Later evidence
+overrules earlier: a kernel counts by the newest verdict on its source for that problem, a failure that a later grading
+took back is not counted, and a technique needs two wins, more wins than losses, and a positive balance of recent trials
+(`knowledge.py`).
 
-Nothing is weighed by a model, and nothing is recalled from problems that have no operator in common with this one.
+No model weighs anything, and nothing is recalled from problems without a common operator.
 """
 
 from __future__ import annotations
@@ -15,34 +16,34 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sqlalchemy import Connection, RowMapping, select
 
-from triton_agent.memory.library import Library, Opened
 from triton_agent.memory.observation import Lesson, ProblemView
 from triton_agent.memory.records import attempt_key
 from triton_agent.memory.similarity import Relative, relatives_of
+from triton_agent.memory.sql.library import Library, Opened
+from triton_agent.memory.sql.tables import AttemptRow, Failure, RunRow, Technique, ViewRow
 from triton_agent.memory.store import Store
-from triton_agent.memory.tables import Attempt, Failure, Problem, Run, Technique
 from triton_agent.tools.results import DECISIONS, Finding, Status
 
 LEAST_WINS = 2
-"""Once may be chance, even with an interval around it: of many that are tried, some win by luck."""
+"""One win may be chance, even with an interval around it: of many that are tried, some win by luck."""
 _ATTEMPT_COLUMNS = ("turn", "answer", "source_sha", "speedup", "speedup_low", "device", "merit")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RecallSettings:
-    """How much is recalled at most."""
+    """Limits on what is recalled."""
 
     kernels: int = 3
     failures: int = 4
     techniques: int = 4
     characters: int = 24_000
-    """Of all texts together; kernels that do not fit are left out, the best of them last."""
+    """Characters of all texts together; kernels that do not fit are left out."""
     problems: int = 16
-    """Relatives that are asked for kernels, failures and techniques."""
+    """Related problems that are read."""
     kernels_looked_at: int = 4
-    """Of each relative, the best by merit."""
+    """Kernels read per related problem, the best by merit first."""
     techniques_looked_at: int = 12
-    """Of each relative, those that stand best."""
+    """Techniques read per related problem, those with the best balance first."""
 
 
 def recall(
@@ -52,7 +53,7 @@ def recall(
     *,
     exclude_run: str | None = None,
 ) -> tuple[Lesson, ...]:
-    """Kernels first, then techniques, then failures, each from the closest and best on."""
+    """Return lessons: kernels, then techniques, then failures; the most related and best first."""
     settings = settings or RecallSettings()
     with store.reading() as connection:
         relatives = relatives_of(connection, problem, settings.problems)
@@ -68,7 +69,7 @@ def recall(
 
 
 def _fitting(lessons: Iterable[Lesson], characters: int) -> Iterator[Lesson]:
-    """Those that fit, in order."""
+    """Yield the lessons that fit, in order."""
     for lesson in lessons:
         size = len(lesson.text) + len(lesson.why)
         if size <= characters:
@@ -86,7 +87,7 @@ def _kernels(
     settings: RecallSettings,
     exclude_run: str | None,
 ) -> list[Lesson]:
-    """The closest problem first; of one relation the faster first; each source once."""
+    """Choose kernels: closest problems first, within a relation the fastest first, each source once."""
     rows = [
         (relative, row)
         for relative in relatives.values()
@@ -115,24 +116,28 @@ def _kernels(
 
 
 def _best_attempts(connection: Connection, problem_id: int, most: int) -> Sequence[RowMapping]:
-    columns = [getattr(Attempt, name) for name in _ATTEMPT_COLUMNS]
-    query = select(Attempt.id, Run.id.label("run"), *columns).join(Run, Run.seq == Attempt.run_seq)
-    query = query.where(Attempt.problem_id == problem_id, Attempt.merit.is_not(None), Attempt.source_sha.is_not(None))
-    return connection.execute(query.order_by(Attempt.merit.desc(), Attempt.id.desc()).limit(most)).mappings().all()
+    columns = [getattr(AttemptRow, name) for name in _ATTEMPT_COLUMNS]
+    query = select(AttemptRow.id, RunRow.id.label("run"), *columns).join(RunRow, RunRow.seq == AttemptRow.run_seq)
+    query = query.where(
+        AttemptRow.problem_id == problem_id, AttemptRow.merit.is_not(None), AttemptRow.source_sha.is_not(None)
+    )
+    return (
+        connection.execute(query.order_by(AttemptRow.merit.desc(), AttemptRow.id.desc()).limit(most)).mappings().all()
+    )
 
 
 def _worth(relative: Relative, row: RowMapping) -> float:
-    """Speed that is sure, less where the problem is less alike; what was never timed comes after all that was."""
+    """Merit, reduced where the problem is less alike; kernels that were never timed rank below all timed ones."""
     merit: float = row["merit"]
     return merit * relative.likeness if merit >= 0 else merit
 
 
 def _still_passes(connection: Connection, problem_id: int, source_sha: bytes) -> bool:
-    """By the newest verdict on the same source, whichever attempt it was: a problem's digest, not its row, counts."""
-    digest = select(Problem.digest).where(Problem.id == problem_id).scalar_subquery()
-    query = select(Attempt.status).join(Problem, Problem.id == Attempt.problem_id)
-    query = query.where(Attempt.source_sha == source_sha, Problem.digest == digest, Attempt.status.is_not(None))
-    newest = connection.execute(query.order_by(Attempt.graded_us.desc(), Attempt.id.desc()).limit(1)).scalar()
+    """Return True if the newest verdict on this source for this problem's digest is `passed`."""
+    digest = select(ViewRow.digest).where(ViewRow.id == problem_id).scalar_subquery()
+    query = select(AttemptRow.status).join(ViewRow, ViewRow.id == AttemptRow.problem_id)
+    query = query.where(AttemptRow.source_sha == source_sha, ViewRow.digest == digest, AttemptRow.status.is_not(None))
+    newest = connection.execute(query.order_by(AttemptRow.graded_us.desc(), AttemptRow.id.desc()).limit(1)).scalar()
     return newest == Status.PASSED
 
 
@@ -157,7 +162,7 @@ class _Confirmed:
 
 
 def _techniques(connection: Connection, relatives: dict[int, Relative], settings: RecallSettings) -> list[Lesson]:
-    """What beat its parent again and again; counts of relatives are put together, the closer weighing more."""
+    """Choose techniques that repeatedly beat the parent attempt; closer problems weigh more."""
     found: dict[str, _Confirmed] = {}
     for row in _trials(connection, relatives, settings.techniques_looked_at):
         relative, entry = relatives[row["problem_id"]], found.setdefault(row["name"], _Confirmed())
@@ -189,7 +194,9 @@ def _techniques(connection: Connection, relatives: dict[int, Relative], settings
 
 
 def _trials(connection: Connection, relatives: Iterable[int], most: int) -> Sequence[RowMapping]:
-    """Of the techniques that stand best for any relative, what became of them for all: some may have lost there."""
+    """Read the trials, on all related problems, of the techniques with the best balance on any: they may have lost
+    elsewhere.
+    """
     names: set[str] = set()
     for problem_id in relatives:
         query = select(Technique.name).where(Technique.problem_id == problem_id, Technique.standing > 0)
@@ -214,7 +221,7 @@ class _Failed:
 
 
 def _failures(connection: Connection, relatives: dict[int, Relative], settings: RecallSettings) -> list[Lesson]:
-    """What went wrong most often, messages that differ in figures only being one."""
+    """Choose the most frequent failures; messages that differ only in figures count as one."""
     found: dict[int, _Failed] = {}
     for relative in relatives.values():
         for row in _frequent_failures(connection, relative.id, 2 * settings.failures):
@@ -245,6 +252,8 @@ def _frequent_failures(connection: Connection, problem_id: int, most: int) -> Se
 
 
 def _keys(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
-    query = select(Attempt.id, Run.id, Attempt.turn, Attempt.answer).join(Run, Run.seq == Attempt.run_seq)
-    rows = connection.execute(query.where(Attempt.id.in_(ids)))
+    query = select(AttemptRow.id, RunRow.id, AttemptRow.turn, AttemptRow.answer).join(
+        RunRow, RunRow.seq == AttemptRow.run_seq
+    )
+    rows = connection.execute(query.where(AttemptRow.id.in_(ids)))
     return {number: attempt_key(run, turn, answer) for number, run, turn, answer in rows}

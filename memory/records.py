@@ -1,7 +1,7 @@
-"""What is remembered: runs, attempts, what was sampled, and how it was graded. Frozen values; the store keeps them.
+"""The records of the store: runs, attempts, completions, gradings. Frozen values.
 
-An attempt is what an author saw and said. It is written once and never changed; what became of it is a grading, of
-which there may be several: graders, drivers and GPUs change. A trajectory is a path through parents.
+An attempt is what an author saw and answered. It is written once and never changed; its result is a grading, of which
+there may be several, since graders, drivers and GPUs change. A trajectory is a path through parents.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ class Message:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What an answer cost."""
-
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float = 0.0
@@ -44,20 +42,20 @@ class Completion:
     policy: str
     """Name of the policy, as `--policy` takes it."""
     policy_version: str = ""
-    """Of its weights or its code: what importance weights and staleness limits go by."""
+    """Version of its weights or code; importance weights and staleness limits refer to it."""
     prompt_version: str = ""
     messages: tuple[Message, ...] = ()
-    """The conversation it was shown; empty for policies that read the observation itself."""
+    """The conversation shown to the model; empty for policies that read the observation itself."""
     prompt_ids: tuple[int, ...] | None = None
     token_ids: tuple[int, ...] | None = None
-    """The tokens sampled; None where the policy has none, or its server does not tell."""
+    """Sampled tokens; None where the policy has none or its server does not return them."""
     log_probabilities: tuple[float, ...] | None = None
-    """Of each token under the policy that sampled it."""
+    """Log-probability of each token under the policy that sampled it."""
     mask: tuple[bool, ...] | None = None
-    """Which tokens the policy chose itself; None means all of them."""
+    """True for tokens that the policy chose itself; None for all of them."""
     finish_reason: str = "stop"
     missing: str = ""
-    """Why there are no tokens or log-probabilities, or the text may not be theirs, where one would expect it."""
+    """Why tokens or log-probabilities are missing, or may not belong to the text, where one would expect them."""
     usage: Usage = dataclasses.field(default_factory=Usage)
 
     def __post_init__(self) -> None:
@@ -76,20 +74,20 @@ class Attempt:
     run: str
     turn: int
     index: int
-    """Which of the turn's answers it is."""
+    """Position among the turn's answers."""
     parent: str | None
-    """Key of the attempt it set out from, in this run or the one it was forked from."""
+    """Key of the attempt it builds on, in this run or the one it was forked from."""
     observation: Observation
     completion: Completion
     plan: str = ""
     """What the author wrote beside the code."""
     source: str | None = None
-    """The candidate's text; None where the answer held none."""
+    """The candidate's text; None if the answer held none."""
     created_at: datetime.datetime
 
     @property
     def key(self) -> str:
-        """Unique, and known before the attempt is made: a run that goes on asks for it first."""
+        """Unique, and known before the attempt is made, so that a resumed run can look it up first."""
         return attempt_key(self.run, self.turn, self.index)
 
 
@@ -98,16 +96,15 @@ def attempt_key(run: str, turn: int, index: int) -> str:
 
 
 def run_of(key: str) -> str:
-    """Id of the run that an attempt's key is of."""
+    """Return the run id in an attempt's key."""
     return key.rpartition("/")[0]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class InstrumentFailure:
-    """We could not measure. Stored as such; never a verdict, never a reward."""
+    """The reason why an attempt could not be measured; never a verdict, never a reward."""
 
     kind: str
-    """Name of the error."""
     what: str
     where: str = ""
     remedy: str = ""
@@ -118,27 +115,27 @@ class InstrumentFailure:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """Where a grading was made, beyond what the evaluation itself says."""
+class GradingMachine:
+    """The machine of a grading, beyond what the evaluation itself says."""
 
     gpu: str = ""
     driver: str = ""
     commit: str = ""
-    """Of this project."""
+    """Commit of this project."""
     seed: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Grading:
-    """What became of an attempt, once: an evaluation, or the reason why there is none."""
+    """One evaluation of an attempt, or the reason why there is none."""
 
     attempt: str
-    """Its key."""
+    """Key of the attempt."""
     evaluation: Evaluation | None = None
     failure: InstrumentFailure | None = None
-    machine: Machine = dataclasses.field(default_factory=Machine)
+    machine: GradingMachine = dataclasses.field(default_factory=GradingMachine)
     grader: str
-    """Version of the rules followed; see `tools/evaluate/evaluator.py`."""
+    """Version of the grader; see `GRADER` in `tools/evaluate/evaluator.py`."""
     graded_at: datetime.datetime
 
     def __post_init__(self) -> None:
@@ -154,7 +151,7 @@ class Run:
     problem: ProblemView
     policy: str
     settings: dict[str, Any]
-    """As the command was given: with them the run goes on after a crash."""
+    """Settings of the command, with which `--resume` continues after a crash."""
     started_at: datetime.datetime
     forked_from: str | None = None
     """Key of the attempt of another run that this one continues."""
@@ -163,19 +160,19 @@ class Run:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnd:
-    """How a run ended; a run that was killed has none, and goes on with `--resume`."""
+    """The end of a run. A killed run has none and continues with `--resume`."""
 
     run: str
     stop_reason: str
     best: str | None
-    """Key of the attempt that was shipped; None where nothing better was found."""
+    """Key of the attempt that was shipped; None if nothing better was found."""
     ended_at: datetime.datetime
     summary: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened in a run, for those who watch or look back."""
+    """Something that happened in a run, for live display and history."""
 
     run: str
     kind: str
@@ -184,5 +181,5 @@ class Event:
 
 
 def new_run_id(now: datetime.datetime, salt: str) -> str:
-    """Sorts by time, is read aloud easily, and differs among machines: `20260131-154500-3fa9c1`."""
+    """Return an id that sorts by time, is easy to read, and differs among machines: `20260131-154500-3fa9c1`."""
     return f"{now:%Y%m%d-%H%M%S}-{hashlib.sha256(f'{now.isoformat()}{salt}'.encode()).hexdigest()[:6]}"

@@ -1,9 +1,9 @@
-"""Keeps keys and passwords out of the store: what looks like a secret in settings is replaced before it is written.
+"""Keeps keys and passwords out of the store: replaces what looks like a secret in settings before they are written.
 
-Three things give a secret away: the name it stands under (`api_key`, `hf_token`, `client_secret`), its own form (a
-password in a URL, the prefixes that providers give their keys), or that it is the value of an environment variable of
-such a name. Numbers are never secrets (`max_tokens`). What people and models write in sources and messages is not
-looked at: there, nothing may be changed.
+A value counts as a secret by its name (`api_key`, `hf_token`, `client_secret`), by its form (a password in a URL, the
+prefixes that providers give their keys), or because it is the value of an environment variable with such a name.
+Numbers are never secrets (`max_tokens`). Sources and messages of people and models are not searched: they have to be
+kept unchanged.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _SECRET_WORDS = frozenset(
     {"secret", "secrets", "password", "passwd", "passphrase", "credential", "credentials"}
     | {"authorization", "apikey", "bearer", "cookie"}
 )
-"""One of them anywhere in a name is enough."""
+"""One of these words anywhere in a name is enough."""
 _SECRET_LAST_WORDS = frozenset({"key", "keys", "token", "tokens", "auth", "pass"})
-"""They count where they end a name: `api_key` is one, `key_file` and `api_key_env` say where one is."""
+"""These words count only at the end of a name: `api_key` is a secret, `key_file` and `api_key_env` say where one is."""
 _TOKENS_OF_TEXT = frozenset({"eos", "bos", "pad", "unk", "sep", "cls", "mask", "stop", "start", "end", "special"})
 _ATTEMPT_KEY = re.compile(r"[^\s/]+/\d+\.\d+")
 _PASSWORD_IN_URL = re.compile(r"(?P<before>[a-z][a-z0-9+.-]*://[^\s/:@]*:)[^\s@/]+(?=@)", re.IGNORECASE)
@@ -35,19 +35,19 @@ _KEY_FORMS = re.compile(
       | -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----.*?(?:-----END[ ][A-Z ]*KEY-----|\Z)""",
     re.VERBOSE | re.DOTALL,
 )
-"""How the providers of models and repositories, clouds and standards write their keys."""
+"""Forms of keys of providers of models, repositories and clouds, and of standards."""
 _SHORTEST_SECRET = 8
-"""Shorter values of the environment are found everywhere by chance."""
+"""Shorter values of environment variables would match by chance."""
 
 
 def redact(data: Mapping[str, Any], *, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The same plain data without anything that looks like a secret."""
+    """Return the data with everything that looks like a secret replaced."""
     secrets = secrets_of(os.environ if environment is None else environment)
     return {str(name): _redacted(str(name), value, secrets) for name, value in data.items()}
 
 
 def redact_text(text: str, secrets: Iterable[str] = ()) -> str:
-    """Text without passwords in URLs, keys of a known form, or any of the `secrets`."""
+    """Replace passwords in URLs, keys of a known form, and all `secrets` in a text."""
     for secret in secrets:
         text = text.replace(secret, REDACTED)
     text = _PASSWORD_IN_URL.sub(rf"\g<before>{REDACTED}", text)
@@ -56,13 +56,13 @@ def redact_text(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def secrets_of(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Values of environment variables with a telling name; the longest first, since one may hold another."""
+    """Return the values of environment variables with a telling name, longest first, since one may contain another."""
     found = {value for name, value in environment.items() if is_telling(name) and len(value) >= _SHORTEST_SECRET}
     return tuple(sorted(found, key=lambda value: (-len(value), value)))
 
 
 def is_telling(name: str) -> bool:
-    """Return whether what stands under that name is a secret, as far as a name can tell."""
+    """Return True if a value of that name is a secret, as far as a name can tell."""
     words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
     if _SECRET_WORDS & {*words, "".join(words)}:
         return True

@@ -1,11 +1,11 @@
 """Saves what can be read of a damaged SQLite store into a new one.
 
-First rows: every table is walked in the order of its row numbers, around the pages that do not open. Then records: each
-run, attempt and grading that is whole and is what was written, by its hashes, is added to the new store like any other,
-so that its indices and counts are right. What is in pieces is left behind and counted. The damaged file is not touched.
+First rows: every table is read in the order of its row numbers, skipping pages that cannot be read. Then records: each
+run, attempt and grading that is complete and matches its hashes is added to the new store like any other, so that
+indices and counts are right. The rest is left behind and counted. The damaged file is not changed.
 
-Where the page that holds a table together is gone, all of that table is; a tool that reads pages one by one, such as
-`.recover` of the sqlite3 shell, may still find some of it.
+If the root page of a table is lost, so is the whole table; a tool that reads single pages, such as `.recover` of the
+sqlite3 shell, may still find some of it.
 
 PostgreSQL has tools of its own; a backup of such a store is a SQLite file.
 """
@@ -23,32 +23,26 @@ from typing import Any
 
 from sqlalchemy import Table, func, select
 
-from triton_agent.memory import reading_attempts, reading_runs
 from triton_agent.memory.backup import new_file
 from triton_agent.memory.errors import StoreDamaged, StoreError, StoreFull, StoreUnreachable
-from triton_agent.memory.faults import translated
-from triton_agent.memory.preparing import Prepared, Record
 from triton_agent.memory.records import Event, Grading, RunEnd
+from triton_agent.memory.sql import reading_attempts, reading_runs
+from triton_agent.memory.sql.faults import translated
+from triton_agent.memory.sql.preparing import Prepared, Record
+from triton_agent.memory.sql.tables import AnswerRow, AttemptRow, End, EventRow, GradingRow, RunRow, TableBase
 from triton_agent.memory.store import Store
-from triton_agent.memory.tables import Answer as AnswerRow
-from triton_agent.memory.tables import Attempt as AttemptRow
-from triton_agent.memory.tables import Base
-from triton_agent.memory.tables import End as EndRow
-from triton_agent.memory.tables import Event as EventRow
-from triton_agent.memory.tables import Grading as GradingRow
-from triton_agent.memory.tables import Run as RunRow
 from triton_agent.tools.errors import UsageError
 
 ROWS_AT_ONCE = 500
 LARGEST_JUMP = 1 << 40
-"""Row numbers beyond which no more rows are looked for."""
+"""Largest gap in row numbers that is searched for more rows."""
 _KINDS = ("runs", "attempts", "gradings", "ends", "events")
-"""Tables of records that are numbered without gaps, so that what is missing can be counted."""
+"""Tables that are numbered without gaps, so that missing records can be counted."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
-    """What was saved, and what was not, by kind of record: `runs`, `attempts`, `gradings`, `ends`, `events`."""
+    """Counts of saved and lost records by kind: `runs`, `attempts`, `gradings`, `ends`, `events`."""
 
     path: Path
     kept: dict[str, int]
@@ -56,7 +50,7 @@ class Repair:
 
 
 def repair(damaged: Path, into: Path) -> Repair:
-    """Make a new store of what can be read in `damaged`."""
+    """Make a new store from what can be read in `damaged`."""
     if not damaged.is_file():
         raise UsageError("there is no such file", where=str(damaged))
     kept: Counter[str] = Counter()
@@ -76,7 +70,7 @@ def repair(damaged: Path, into: Path) -> Repair:
 
 
 def _save_rows(damaged: Path, rows: Path, lost: Counter[str]) -> None:
-    """Into a database that has the same tables and none of the damage."""
+    """Copy readable rows into an undamaged database with the same tables."""
     Store.open(rows).close()
     with (
         translated(str(damaged)),
@@ -85,7 +79,7 @@ def _save_rows(damaged: Path, rows: Path, lost: Counter[str]) -> None:
     ):
         target.execute("PRAGMA synchronous = OFF")  # it is thrown away in the end
         tables = _tables_of(source)
-        for table in Base.metadata.sorted_tables:
+        for table in TableBase.metadata.sorted_tables:
             names = [column.name for column in table.c if column.name in tables.get(table.name, ())]
             if names:
                 missing = _save_table(source, target, table, names)
@@ -105,7 +99,7 @@ def _tables_of(source: sqlite3.Connection) -> dict[str, set[str]]:
 
 
 def _save_table(source: sqlite3.Connection, target: sqlite3.Connection, table: Table, names: Sequence[str]) -> int:
-    """Copies what opens; returns how many row numbers are missing."""
+    """Copy the readable rows of a table; return how many row numbers are missing."""
     columns = ", ".join(f'"{name}"' for name in names)
     places = ", ".join("?" * (len(names)))
     statement = f'INSERT OR IGNORE INTO "{table.name}" ({columns}) VALUES ({places})'
@@ -117,7 +111,7 @@ def _save_table(source: sqlite3.Connection, target: sqlite3.Connection, table: T
 
 
 def _walk(source: sqlite3.Connection, query: str) -> Iterator[list[Any]]:
-    """Rows in the order of their numbers, many at a time, going around what does not open."""
+    """Yield rows in the order of their numbers, many at a time, skipping those that cannot be read."""
     after = 0
 
     def rows_after(number: int, limit: int) -> list[Any] | None:
@@ -141,7 +135,7 @@ def _walk(source: sqlite3.Connection, query: str) -> Iterator[list[Any]]:
 
 
 def _beyond_damage(opens: Callable[[int], bool], after: int) -> int | None:
-    """The first number from which rows open again: ever longer jumps, then back by halves."""
+    """Find the first readable row number after a damaged range: double the jump, then bisect."""
     jump = 1
     while not opens(after + jump):
         jump *= 2
@@ -158,7 +152,7 @@ def _beyond_damage(opens: Callable[[int], bool], after: int) -> int | None:
 
 
 def _expected_attempts(rows: Store) -> int:
-    """By what runs and answers say of them, in case their own table is gone."""
+    """Count attempts by the tables of runs and answers, in case their own table is lost."""
     with rows.reading() as connection:
         counted = connection.execute(select(func.sum(RunRow.attempts))).scalar() or 0
         last = connection.execute(select(func.max(AnswerRow.attempt_id))).scalar() or 0
@@ -166,7 +160,7 @@ def _expected_attempts(rows: Store) -> int:
 
 
 class _Rescue:
-    """Takes whole records from one store to another, some hundred at a time, and counts what came through."""
+    """Copies complete records from one store to another in batches and counts them."""
 
     def __init__(self, source: Store, target: Store, kept: Counter[str], lost: Counter[str]) -> None:
         self._source = source
@@ -178,7 +172,7 @@ class _Rescue:
     def run(self) -> None:
         self._runs()
         self._attempts()
-        self._bodies(EndRow, RunEnd)
+        self._bodies(End, RunEnd)
         self._bodies(EventRow, Event)
         self._flush()
 
@@ -201,7 +195,7 @@ class _Rescue:
                     with self._or_lost("gradings"):
                         self._add("gradings", reading_runs.record_of(Grading, row))
 
-    def _bodies(self, table: type[EndRow] | type[EventRow], kind: type[RunEnd] | type[Event]) -> None:
+    def _bodies(self, table: type[End] | type[EventRow], kind: type[RunEnd] | type[Event]) -> None:
         with self._source.reading() as connection:
             rows = connection.execute(select(table.body, table.digest).order_by(table.id)).all()
         for row in rows:
@@ -210,7 +204,7 @@ class _Rescue:
 
     @contextlib.contextmanager
     def _or_lost(self, kind: str) -> Iterator[None]:
-        """What does not open, or says something else than was written, is counted and left behind."""
+        """Count a record as lost if it cannot be read or does not match its hash."""
         try:
             yield
         except (StoreError, ValueError, KeyError, TypeError):

@@ -1,8 +1,8 @@
-"""Which problems in the store resemble a given one, and how much: by structure, dtypes and sizes.
+"""Finds problems in the store that resemble a given one, by structure, dtypes and sizes.
 
-Relations, from the closest: the same problem; the same graph with the same shapes; the same graph; a graph of partly
-the same operators. Within a relation dtypes count, then how far the sizes are from each other. Looks at columns and
-indices only, and at a bounded number of rows, whatever the store holds.
+Relations, closest first: the same problem; the same graph with the same shapes; the same graph; a graph that shares
+operators. Within a relation equal dtypes count, then the difference in size. Reads columns and indices only, and a
+bounded number of rows.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, func, select
 
 from triton_agent.memory.knowledge import operators_of
 from triton_agent.memory.observation import ProblemView
-from triton_agent.memory.preparing import column_text, problem_columns
-from triton_agent.memory.tables import Problem, Structure, StructureOperator
+from triton_agent.memory.sql.preparing import column_text, problem_columns
+from triton_agent.memory.sql.tables import Structure, StructureOperator, ViewRow
 
 LEAST_OVERLAP = 0.3
-"""Share of operators in common below which two graphs teach each other nothing; one of three is enough."""
+"""Graphs that share less than this fraction of their operators are not related; one of three is enough."""
 MOST_STRUCTURES = 8
-"""Graphs of partly the same operators that are looked into."""
+"""Graphs with shared operators that are compared."""
 MOST_OF_AN_OPERATOR = 4_000
-"""An operator in more graphs than that tells nothing; the rarer ones decide."""
+"""An operator in more graphs than this is not used for the search; rarer ones decide."""
 MOST_PROBLEMS = 400
-"""Rows of each relation that are compared; the newest."""
+"""Newest problems that are compared, per relation."""
 _DOUBLINGS_THAT_MATTER = 12
-"""Beyond a factor of 4,096 in size, more does not make a problem less alike."""
+"""Differences in size beyond a factor of 4,096 count no more."""
 
 
 class Relation(enum.IntEnum):
-    """How two problems are alike; more is closer."""
+    """How two problems are related; a higher value is closer."""
 
     OPERATORS = 1
     STRUCTURE = 2
@@ -49,13 +49,13 @@ class Relative:
     name: str
     relation: Relation
     likeness: float
-    """Between 0 and 1; greater for the closer relation."""
+    """Between 0 and 1; higher for a closer relation."""
     why: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Subject:
-    """What is compared of the problem asked about."""
+    """The compared properties of the problem in question."""
 
     digest: str
     signature: str
@@ -66,19 +66,22 @@ class _Subject:
 
 
 def relatives_of(connection: Connection, view: ProblemView, most: int) -> list[Relative]:
-    """The closest first."""
+    """Return related problems, closest first."""
     subject = _subject(view)
     found: dict[int, Relative] = {}
-    for row in _problems(connection, Problem.digest == subject.digest):
+    for row in _problems(connection, ViewRow.digest == subject.digest):
         found[row["id"]] = _relative(row, subject, Relation.PROBLEM, 1.0)
     own = _structure_of(connection, subject.fingerprint)
     if own is not None:
-        same_shapes = (Problem.structure_id == own) & (Problem.signature == subject.signature)
-        for relation, condition in ((Relation.SHAPES, same_shapes), (Relation.STRUCTURE, Problem.structure_id == own)):
+        same_shapes = (ViewRow.structure_id == own) & (ViewRow.signature == subject.signature)
+        for relation, condition in (
+            (Relation.SHAPES, same_shapes),
+            (Relation.STRUCTURE, ViewRow.structure_id == own),
+        ):
             for row in _problems(connection, condition):
                 found.setdefault(row["id"], _relative(row, subject, relation, 1.0))
     overlaps = _overlapping(connection, subject, own)
-    for row in _problems(connection, Problem.structure_id.in_(overlaps)) if overlaps else ():
+    for row in _problems(connection, ViewRow.structure_id.in_(overlaps)) if overlaps else ():
         overlap = overlaps[row["structure_id"]]
         found.setdefault(row["id"], _relative(row, subject, Relation.OPERATORS, overlap))
     return sorted(found.values(), key=lambda relative: (-relative.likeness, -relative.id))[:most]
@@ -102,12 +105,12 @@ def _structure_of(connection: Connection, fingerprint: str) -> int | None:
 
 
 def _problems(connection: Connection, condition: ColumnElement[bool]) -> Sequence[RowMapping]:
-    query = select(*Problem.__table__.c).where(condition).order_by(Problem.id.desc()).limit(MOST_PROBLEMS)
+    query = select(*ViewRow.__table__.c).where(condition).order_by(ViewRow.id.desc()).limit(MOST_PROBLEMS)
     return connection.execute(query).mappings().all()
 
 
 def _overlapping(connection: Connection, subject: _Subject, own: int | None) -> dict[int, float]:
-    """Graphs that share operators, with the share: occurrences in common over those in either."""
+    """Return graphs that share operators, with the fraction shared: common occurrences over all occurrences."""
     telling = _telling(connection, subject.operators)
     columns = (StructureOperator.structure_id, StructureOperator.operator, StructureOperator.occurrences)
     common: dict[int, int] = defaultdict(int)
@@ -124,7 +127,7 @@ def _overlapping(connection: Connection, subject: _Subject, own: int | None) -> 
 
 
 def _telling(connection: Connection, operators: Counter[str]) -> list[str]:
-    """The operators by which others are looked up: those that are not everywhere, or else the rarest."""
+    """Choose the operators to search by: those that are not everywhere, or else the rarest."""
     query = select(StructureOperator.operator, func.count()).where(StructureOperator.operator.in_(list(operators)))
     counts = sorted((count, name) for name, count in connection.execute(query.group_by(StructureOperator.operator)))
     return [name for count, name in counts if count <= MOST_OF_AN_OPERATOR] or [name for _, name in counts[:1]]
@@ -157,7 +160,7 @@ def _relative(row: RowMapping, subject: _Subject, relation: Relation, overlap: f
 
 
 def _why(row: RowMapping, relation: Relation, overlap: float, same_dtypes: bool, doublings: float) -> str:
-    """In words, for the author."""
+    """Describe the relation for the author."""
     if relation is Relation.PROBLEM:
         return "this problem"
     words = {

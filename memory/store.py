@@ -1,16 +1,16 @@
-"""The store: every run, attempt and grading, kept for good and found again.
+"""The store: adds and finds runs, attempts and gradings.
 
     with Store.open() as store:
         store.add_run(run)
         store.add_attempt(attempt, grading)
         for summary in store.runs(): ...
 
-What a method adds is on disk when it returns, and callers that come at the same time share one commit. Adding the same
-again does nothing; adding something else under the same key is a `RecordConflict`. Nothing is ever changed or removed.
-Threads may share a store, and so may processes its file. Settings lose whatever looks like a secret on their way in;
-see `redaction.py`.
+A method that adds returns after the record is on disk; callers at the same time share one commit. Adding an equal
+record again does nothing; adding a different one under the same key is a `RecordConflict`. This class never changes or
+removes a record. Threads may share a store, processes its file. Settings are redacted before they are stored; see
+`redaction.py`.
 
-What earlier runs teach is in `recall.py`; copies and rescue are in `backup.py` and `repair.py`.
+Recall is in `recall.py`; copies, repair and removal are in `backup.py`, `repair.py` and `pruning.py`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from types import TracebackType
 
 from sqlalchemy import Connection, func, select
 
-from triton_agent.memory import reading_attempts, reading_runs
-from triton_agent.memory.commits import Committer
-from triton_agent.memory.database import Database
 from triton_agent.memory.errors import NotInStore
-from triton_agent.memory.library import Library
 from triton_agent.memory.listing import AttemptFilter, AttemptHeader, RunFilter, RunSummary
-from triton_agent.memory.preparing import Prepared
 from triton_agent.memory.records import Attempt, Event, Grading, Run, RunEnd
-from triton_agent.memory.tables import Attempt as AttemptRow
+from triton_agent.memory.sql import reading_attempts, reading_runs
+from triton_agent.memory.sql.commits import Committer
+from triton_agent.memory.sql.database import Database
+from triton_agent.memory.sql.library import Library
+from triton_agent.memory.sql.preparing import Prepared
+from triton_agent.memory.sql.tables import AttemptRow
 
 
 class Store:
@@ -40,13 +40,13 @@ class Store:
         self._database = database
         self._committer = Committer(database)
         self.library = Library()
-        """What is read often."""
+        """Cache of blobs."""
 
     @classmethod
     def open(cls, where: str | Path | None = None, *, read_only: bool = False) -> Store:
-        """A SQLite file or `postgresql://...`; by default what TRITON_AGENT_STORE says, else the user's own file.
+        """Open a SQLite file or `postgresql://...`; by default TRITON_AGENT_STORE, otherwise the user's own file.
 
-        Made and migrated as needed, unless it is opened for reading only.
+        The store is made and migrated as needed, unless it is opened for reading only.
         """
         return cls(Database(where, read_only=read_only))
 
@@ -66,7 +66,7 @@ class Store:
 
     @property
     def database(self) -> Database:
-        """For those who ask it what this class does not answer."""
+        """For queries that this class does not offer."""
         return self._database
 
     # Adding
@@ -75,14 +75,14 @@ class Store:
         self._committer.add([self.prepare(run)])
 
     def end_run(self, end: RunEnd) -> None:
-        """A run that goes on later may end again; the last end counts."""
+        """Record the end of a run. A resumed run may end again; the last end counts."""
         self._committer.add([self.prepare(end)])
 
     def add_attempt(self, attempt: Attempt, grading: Grading | None = None) -> None:
         self._committer.add([self.prepare(attempt, grading)])
 
     def add_attempts(self, attempts: Iterable[Attempt | tuple[Attempt, Grading | None]]) -> None:
-        """All in one commit. Where one is refused, the others are kept and the first refusal is raised."""
+        """Add attempts in one commit. If one is refused, the others are kept and the first refusal is raised."""
         pairs = (item if isinstance(item, tuple) else (item, None) for item in attempts)
         self._committer.add([self.prepare(attempt, grading) for attempt, grading in pairs])
 
@@ -93,24 +93,24 @@ class Store:
         self._committer.add([self.prepare(event)])
 
     def prepare(self, record: Run | RunEnd | Attempt | Grading | Event, grading: Grading | None = None) -> Prepared:
-        """Everything about adding that needs no database; see `GroupWriter`."""
+        """Do the part of adding that needs no database; see `GroupWriter`."""
         if isinstance(record, Attempt):
             return self._committer.preparer.attempt(record, grading)
         return self._committer.preparer.prepare(record)
 
     def commit(self, batch: Sequence[Prepared]) -> list[Exception | None]:
-        """Write what was prepared, together with what others want written now; each with its own outcome."""
+        """Write prepared records, together with those of other threads; return an outcome for each."""
         return self._committer.commit(batch)
 
     # Runs
 
     def run(self, id: str) -> Run:
-        """By its id, or the beginning of it if no other run's id begins so."""
+        """Return a run by its id, or by the unique beginning of one."""
         with self.reading() as connection:
             return reading_runs.get_run(connection, self.library, id)
 
     def find_run(self, name: str) -> str:
-        """The whole id."""
+        """Return the whole id."""
         with self.reading() as connection:
             return reading_runs.find_run(connection, name)
 
@@ -120,12 +120,12 @@ class Store:
             return reading_runs.list_runs(connection, wanted or RunFilter())
 
     def end(self, run: str) -> RunEnd | None:
-        """How it ended last; None while it is open."""
+        """Return the last end of a run; None while it is open."""
         with self.reading() as connection:
             return reading_runs.get_end(connection, run)
 
     def events(self, run: str) -> list[Event]:
-        """In the order in which they were added."""
+        """Return a run's events in the order of insertion."""
         with self.reading() as connection:
             return reading_runs.get_events(connection, run)
 
@@ -138,7 +138,7 @@ class Store:
             )[0]
 
     def has_attempt(self, key: str) -> bool:
-        """What a run that goes on asks before it does anything."""
+        """Return True if the attempt is stored; a resumed run asks this before each attempt."""
         with self.reading() as connection:
             try:
                 return reading_attempts.attempt_id(connection, key) is not None
@@ -146,12 +146,12 @@ class Store:
                 return False
 
     def headers(self, run: str) -> list[AttemptHeader]:
-        """A line for each attempt of a run, by turn and answer."""
+        """Return a line for each attempt of a run, by turn and answer."""
         with self.reading() as connection:
             return reading_attempts.attempt_headers(connection, run)
 
     def attempts(self, run: str) -> Iterator[Attempt]:
-        """The attempts of a run in full, by turn and answer; read as they are asked for."""
+        """Yield a run's attempts in full, by turn and answer; read in chunks."""
         with self.reading() as connection:
             ids = reading_attempts.attempt_ids(connection, run)
         for some in _chunks(ids):
@@ -160,24 +160,24 @@ class Store:
             yield from found
 
     def gradings(self, attempt: str) -> list[Grading]:
-        """Oldest first."""
+        """Return an attempt's gradings, oldest first."""
         with self.reading() as connection:
             number = reading_attempts.require_attempt(connection, attempt)
             return reading_attempts.gradings_by_attempt(connection, [number])[number]
 
     def trajectory(self, attempt: str) -> list[Attempt]:
-        """From its first ancestor that is in this store, which may be in another run, down to it."""
+        """Return the path from the first ancestor in this store, which may be in another run, to the attempt."""
         with self.reading() as connection:
             ids = reading_attempts.trajectory_ids(connection, attempt)
             return reading_attempts.attempts_by_id(connection, self.library, ids)
 
     def find_graded(self, problem: str, source: str, *, grader: str | None = None) -> Grading | None:
-        """The newest verdict on a source (by its hash) for a problem (by its digest), from whatever run."""
+        """Return the newest verdict on a source (by its hash) for a problem (by its digest), over all runs."""
         with self.reading() as connection:
             return reading_attempts.find_graded(connection, problem, source, grader)
 
     def iterate(self, wanted: AttemptFilter | None = None) -> Iterator[tuple[Attempt, list[Grading]]]:
-        """Attempts with their gradings in the order in which they were added, up to what is there when it begins."""
+        """Yield attempts with their gradings in the order of insertion, up to the last one at the start."""
         wanted, after = wanted or AttemptFilter(), 0
         with self.reading() as connection:
             last = connection.execute(select(func.max(AttemptRow.id))).scalar() or 0
@@ -191,7 +191,7 @@ class Store:
             after = ids[-1] if len(ids) == reading_attempts.CHUNK else last
 
     def reading(self) -> AbstractContextManager[Connection]:
-        """A connection for queries of one's own."""
+        """Yield a connection for the caller's own queries."""
         return self._database.reading()
 
 

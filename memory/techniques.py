@@ -1,8 +1,8 @@
-"""Which techniques a plan speaks of, in a small fixed vocabulary: what lessons are counted by.
+"""Finds the techniques that a plan names, in a small fixed vocabulary.
 
-Plans are prose, and no two are alike; what they have in common is what they try. A plan that names nothing known stands
-for itself, without its figures, so that an author with plans of a fixed form is counted, too. Words only: whether the
-kernel does what its plan says is not looked at.
+Plans are prose, and no two are alike; they are compared by what they try. A plan that names no known technique counts
+as its own first sentence without figures, so that an author with plans of a fixed form is counted, too. Only words are
+read: nothing checks that the kernel does what its plan says.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 
 MOST = 4
-"""Techniques of one plan that are counted; who names everything has tried nothing in particular."""
+"""Techniques counted per plan; a plan that names everything has tried nothing in particular."""
 CHARACTERS_READ = 600
-"""Of a plan: what it is about stands at its beginning, and models go on for pages."""
+"""Characters of a plan that are read: its beginning says what it is about, and models go on for pages."""
 LONGEST_OWN_WORDS = 80
 
 _PATTERNS: dict[str, str] = {
@@ -49,7 +49,7 @@ _VOCABULARY = {name: re.compile(pattern) for name, pattern in _PATTERNS.items()}
 
 
 def techniques_of(plan: str) -> tuple[str, ...]:
-    """Names in the order of the vocabulary; empty for an empty plan."""
+    """Return names in the order of the vocabulary; empty for an empty plan."""
     beginning = plan[:CHARACTERS_READ].lower()
     named = tuple(name for name, pattern in _VOCABULARY.items() if pattern.search(beginning))
     if named:
@@ -59,7 +59,7 @@ def techniques_of(plan: str) -> tuple[str, ...]:
 
 
 def own_words(plan: str) -> str:
-    """The first sentence in lower case, with a `#` for each figure."""
+    """Return the first sentence in lower case, with `#` for each figure."""
     sentence = re.split(r"(?<=[.!?;])\s|\n", plan[:CHARACTERS_READ].strip(), maxsplit=1)[0]
     plain = re.sub(r"\s+", " ", re.sub(r"\d+(\.\d+)?", "#", sentence.lower()))
     return "".join(letter for letter in plain if letter.isprintable())[:LONGEST_OWN_WORDS].strip(" .;:")

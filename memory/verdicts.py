@@ -1,7 +1,7 @@
-"""What lists and recall need of a grading, taken out of it once, when it is stored.
+"""The part of a grading that lists and recall need, extracted once when it is stored.
 
-The newest verdict of an attempt counts. A failure to measure never takes a verdict back, and a later check without a
-clock keeps the speed-up that was measured, as long as the candidate still passes.
+The newest verdict of an attempt counts. An instrument failure never replaces a verdict, and a later check without a
+clock keeps the measured speed-up as long as the candidate still passes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 import re
 
 from triton_agent.memory.records import Grading
+from triton_agent.tools.ranking import standing
 from triton_agent.tools.results import Evaluation, Interval, Status
 
 DEVICE_TIME = "device"
@@ -19,8 +20,8 @@ _FIGURES = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """How an attempt stands, by the gradings seen so far."""
+class AttemptState:
+    """The state of an attempt after its gradings so far, as the store keeps it in columns."""
 
     graded_us: int | None = None
     status: str | None = None
@@ -37,8 +38,8 @@ class Standing:
     def passed(self) -> bool:
         return self.status == Status.PASSED
 
-    def after(self, grading: Grading, graded_us: int) -> Standing:
-        """With one more grading taken into account, in whatever order they come."""
+    def after(self, grading: Grading, graded_us: int) -> AttemptState:
+        """Return the standing after one more grading; gradings may arrive in any order."""
         if grading.evaluation is None:
             unmeasured = grading.failure.kind if grading.failure is not None and self.status is None else None
             return dataclasses.replace(self, unmeasured=unmeasured)
@@ -47,11 +48,11 @@ class Standing:
         return _standing_of(grading.evaluation, graded_us, self)
 
 
-def _standing_of(evaluation: Evaluation, graded_us: int, before: Standing) -> Standing:
+def _standing_of(evaluation: Evaluation, graded_us: int, before: AttemptState) -> AttemptState:
     good, speedup, device = passed(evaluation), speedup_of(evaluation), evaluation.environment.device
     if good and speedup is None and before.passed and before.speedup is not None:
         return dataclasses.replace(before, graded_us=graded_us)
-    return Standing(
+    return AttemptState(
         graded_us=graded_us,
         status=evaluation.status.value,
         finding=evaluation.finding.value if evaluation.finding is not None else None,
@@ -60,36 +61,28 @@ def _standing_of(evaluation: Evaluation, graded_us: int, before: Standing) -> St
         speedup_low=speedup.low if speedup else None,
         speedup_high=speedup.high if speedup else None,
         device=device,
-        merit=merit_of(evaluation, speedup) if good else None,
+        merit=standing(evaluation).merit if good else None,
     )
 
 
 def passed(evaluation: Evaluation | None) -> bool:
-    """Return whether there is a verdict, and a good one."""
+    """Return True if the evaluation exists and its status is `passed`."""
     return evaluation is not None and evaluation.status is Status.PASSED
 
 
 def speedup_of(evaluation: Evaluation | None) -> Interval | None:
-    """Over the reference as it stands, in device time; None where nothing was timed."""
+    """Return the speed-up over the eager reference in device time; None if it was not timed."""
     timing = evaluation.timing("eager", DEVICE_TIME) if evaluation is not None else None
     return timing.speedup if timing is not None else None
 
 
-def merit_of(evaluation: Evaluation, speedup: Interval | None) -> float:
-    """What passed is ordered by the speed-up that is sure; without a clock by traffic, which comes after all timed."""
-    if speedup is not None:
-        return max(speedup.low, 0.0)
-    traffic = evaluation.diagnosis.traffic_ratio if evaluation.diagnosis is not None else None
-    return -min(traffic, 1e6) if traffic is not None and traffic >= 0 else -2e6
-
-
 def condensed(message: str) -> str:
-    """The first two lines, on one."""
+    """Join the first two lines of a message."""
     return " ".join(line.strip() for line in message.strip().splitlines()[:2])[:LONGEST_MESSAGE]
 
 
 def failure_key(evaluation: Evaluation) -> int:
-    """The same for messages that differ in figures only."""
+    """Hash the finding and the message without figures, so that messages that differ only in figures agree."""
     text = f"{evaluation.finding}:{_FIGURES.sub('#', condensed(evaluation.message))}"
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8], "little", signed=True)

@@ -1,1 +1,4 @@
-"""Who writes kernels, and how they learn."""
+"""Who writes kernels (`author`, `llm`, `scripted.py`) and how policies learn (`train`).
+
+`protocol.py` is the interface of all authors, `episode.py` one step of an episode. May import `memory` and `tools`.
+"""

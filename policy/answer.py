@@ -1,10 +1,10 @@
-"""Reads an answer: a plan in words, then one complete Python file. Tolerant in form, exact about what is missing.
+"""Parses an answer into a plan in words and one complete Python file; tolerant in form, exact about what is missing.
 
-Whatever the author, an answer is text, so that what trains a language model later is what was judged. A file is found
-in a fence, in tags, in a field of JSON, or as it stands; thoughts before it are no part of the answer. The time this
-takes grows with the length of the answer and not faster, whatever it holds.
+Every author's answer is text, so that the text that trains a language model later is the text that was judged. The file
+may be in a fence, in tags, in a field of JSON, or stand alone; thoughts before it are dropped. The time taken is linear
+in the length of the answer, whatever it holds.
 
-Not covered: whether the file is any good; that is the evaluator's to find out. Diffs are not applied.
+Not covered: the quality of the file, which is for the evaluator. Diffs are not applied.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from triton_agent.policy.answer_landmarks import (
     model_in,
     models,
 )
-from triton_agent.policy.fences import Block, blocks, flush_left
+from triton_agent.policy.fences import CodeBlock, blocks, flush_left
 
 WORDS = frozenset({"markdown", "md", "text", "plan"})
 BARE_FILE = re.compile(
@@ -42,18 +42,18 @@ PLAN_FIELDS = ("plan", "thought", "thoughts", "reasoning", "explanation")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What an author wrote, taken apart."""
+class ParsedAnswer:
+    """An author's answer, taken apart."""
 
     plan: str
     source: str | None
-    """The file; None where there is none to judge."""
+    """The file; None if there is none to judge."""
     complaint: str = ""
-    """What is wrong with the form, for the author; empty exactly where there is a file."""
+    """What is wrong with the answer's form, for its author; empty exactly if there is a file."""
 
 
-def read_answer(text: str) -> Answer:
-    """The plan and the file in an answer."""
+def read_answer(text: str) -> ParsedAnswer:
+    """Parse an answer."""
     whole = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     said, thought, thinking = _without_thoughts(whole)
     found = blocks(said)
@@ -61,28 +61,28 @@ def read_answer(text: str) -> Answer:
         answer = read(said, found)
         if answer is not None:
             return answer
-    return Answer(plan=_plan(said, found), source=None, complaint=complain(whole, said, thought, thinking, found))
+    return ParsedAnswer(plan=_plan(said, found), source=None, complaint=complain(whole, said, thought, thinking, found))
 
 
 NOTE = re.compile(r"^(?:# )?decided: \{[^\n]*\n?", re.MULTILINE)
-"""What the built-in author writes down for itself, in plan and file."""
+"""Notes of the built-in author to itself, in plan and file."""
 
 
 def without_notes(text: str) -> str:
-    """A plan, a file or an answer as somebody else should read it."""
+    """Remove the built-in author's notes from a plan, a file or an answer."""
     return NOTE.sub("", text)
 
 
 def write_answer(plan: str, source: str) -> str:
-    """The text that `read_answer` takes apart into these two again."""
+    """Write an answer that `read_answer` splits into these two again."""
     return f"{plan.strip()}\n\n```python\n{source.rstrip()}\n```\n"
 
 
 # -- where a file may stand --------------------------------------------------------------------------------------------
 
 
-def _fenced(said: str, found: Sequence[Block]) -> Answer | None:
-    """The last file counts, for authors correct themselves; one that was cut short only if there is no whole one."""
+def _fenced(said: str, found: Sequence[CodeBlock]) -> ParsedAnswer | None:
+    """Take the last fenced file, for authors correct themselves; a truncated one only if there is no complete one."""
     files = [block for block in found if model_in(block.text) and not is_diff(block)]
     if not files:
         return None
@@ -92,16 +92,16 @@ def _fenced(said: str, found: Sequence[Block]) -> Answer | None:
         source = _without_last_tags(last.text)
         why = no_python(source)
         if not why:
-            return Answer(plan=_plan_around(last, said, found), source=source)
+            return ParsedAnswer(plan=_plan_around(last, said, found), source=source)
         if not closed:
             complaint = cut_short("```python block", why, line_number(said, last.begin))
-            return Answer(plan=_plan_around(last, said, found), source=None, complaint=complaint)
+            return ParsedAnswer(plan=_plan_around(last, said, found), source=None, complaint=complaint)
         last = closed[-1]
-    return Answer(plan=_plan_around(last, said, found), source=_with_what_it_needs(last, found))
+    return ParsedAnswer(plan=_plan_around(last, said, found), source=_with_what_it_needs(last, found))
 
 
-def _with_what_it_needs(file: Block, found: Sequence[Block]) -> str:
-    """A file in pieces, put together: the last piece has the class, and what it imports stands in earlier ones."""
+def _with_what_it_needs(file: CodeBlock, found: Sequence[CodeBlock]) -> str:
+    """Join a file given in pieces: the last has the class, earlier ones its imports."""
     if IMPORTS_TORCH.search(file.text):
         return file.text
     before = [
@@ -113,8 +113,8 @@ def _with_what_it_needs(file: Block, found: Sequence[Block]) -> str:
     return "\n\n".join(text.strip("\n") for text in pieces) + "\n" if len(pieces) > 1 else file.text
 
 
-def _tagged(said: str, found: Sequence[Block]) -> Answer | None:
-    """`<code>...</code>` and the like, around the last mention of the class."""
+def _tagged(said: str, found: Sequence[CodeBlock]) -> ParsedAnswer | None:
+    """Take the file in `<code>...</code>` or a similar tag around the last mention of the class."""
     classes = list(models(said))
     openers = [match for match in TAG.finditer(said) if classes and match.start() < classes[-1]]
     if not openers or inside(classes[-1], found):
@@ -129,12 +129,12 @@ def _tagged(said: str, found: Sequence[Block]) -> Answer | None:
     why = no_python(source) if end < 0 else ""
     if why:
         complaint = cut_short(f"<{opener[1]}> tag", why, line_number(said, opener.start()))
-        return Answer(plan=plan, source=None, complaint=complaint)
-    return Answer(plan=plan, source=source)
+        return ParsedAnswer(plan=plan, source=None, complaint=complaint)
+    return ParsedAnswer(plan=plan, source=source)
 
 
-def _from_json(said: str, found: Sequence[Block]) -> Answer | None:
-    """A field that holds the file, whatever it is called."""
+def _from_json(said: str, found: Sequence[CodeBlock]) -> ParsedAnswer | None:
+    """Take the file from a field of JSON, whatever its name."""
     for text in json_texts(said, found):
         try:
             data, _ = JSON.raw_decode(text)
@@ -145,12 +145,12 @@ def _from_json(said: str, found: Sequence[Block]) -> Answer | None:
         for value in _texts_in(data):
             inner = _fenced(value, blocks(value)) or _bare(value, ())
             if inner is not None and inner.source is not None:
-                return Answer(plan=plan.strip() or inner.plan, source=inner.source)
+                return ParsedAnswer(plan=plan.strip() or inner.plan, source=inner.source)
     return None
 
 
 def _texts_in(data: object) -> Iterator[str]:
-    """All text values that define the class, however deep."""
+    """Yield all text values that define the class, at any depth."""
     waiting = [data]
     while waiting:
         value = waiting.pop()
@@ -162,24 +162,24 @@ def _texts_in(data: object) -> Iterator[str]:
             yield value
 
 
-def _bare(said: str, found: Sequence[Block]) -> Answer | None:
-    """A file without any fence, after words that are no Python."""
+def _bare(said: str, found: Sequence[CodeBlock]) -> ParsedAnswer | None:
+    """Take a file without a fence, after words that are not Python."""
     if any(block.label in PYTHON for block in found) or diff_in(said) is not None or said.lstrip().startswith("{"):
         return None
     begin = BARE_FILE.search(said)
     start = begin.start() if begin else 0
     if not any(place >= start for place in models(said)):
         return None
-    return Answer(plan=_plan(said[:start], ()), source=said[start:])
+    return ParsedAnswer(plan=_plan(said[:start], ()), source=said[start:])
 
 
 # -- thoughts and plans ------------------------------------------------------------------------------------------------
 
 
 def _without_thoughts(text: str) -> tuple[str, str, bool]:
-    """What is said, what was thought, and whether the thinking never ended.
+    """Return the answer, the thoughts, and True if the thinking never ended.
 
-    A chat may begin in the middle of a thought, so what stands before an end without a beginning is one, too.
+    A chat may begin in the middle of a thought, so text before an end tag without a begin tag is a thought, too.
     """
     said: list[str] = []
     thought: list[str] = []
@@ -201,13 +201,13 @@ def _begins_line(text: str, place: int) -> bool:
     return start is not None and not text[start:place].strip()
 
 
-def _plan_around(file: Block, said: str, found: Sequence[Block]) -> str:
-    """What is said before the file, or else after it."""
+def _plan_around(file: CodeBlock, said: str, found: Sequence[CodeBlock]) -> str:
+    """Return the text before the file, or else after it."""
     return _plan(said[: file.begin], found) or _plan(said[file.end :], blocks(said[file.end :]))
 
 
-def _plan(text: str, found: Sequence[Block]) -> str:
-    """Words without code and tags."""
+def _plan(text: str, found: Sequence[CodeBlock]) -> str:
+    """Return the words without code and tags."""
     words, at = [], 0
     for block in found:
         if block.begin < len(text):
@@ -218,7 +218,7 @@ def _plan(text: str, found: Sequence[Block]) -> str:
 
 
 def _without_last_tags(text: str) -> str:
-    """An answer may end in `</answer>` although its fence was never closed."""
+    """Drop closing tags at the end: an answer may end in `</answer>` although its fence was never closed."""
     kept = text.rstrip()
     while kept.endswith(">") and (tag := kept.rfind("</")) >= 0 and ANY_TAG.fullmatch(kept, tag):
         kept = kept[:tag].rstrip()

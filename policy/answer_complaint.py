@@ -1,6 +1,6 @@
-"""What is wrong with the form of an answer: exactly one thing, the first to mend, and how.
+"""Names the one thing to fix first in the form of an answer, and how.
 
-Written for the author, who gets it as a verdict. Not covered: what is wrong with a file that was found.
+Written for the author, who gets it as a verdict. Not covered: faults of a file that was found.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from triton_agent.policy.answer_landmarks import (
     line_number,
     model_in,
 )
-from triton_agent.policy.fences import Block
+from triton_agent.policy.fences import CodeBlock
 from triton_agent.tools.candidate.screen import screen
 from triton_agent.tools.results import Finding
 
@@ -25,8 +25,8 @@ CLASS = re.compile(r"^class[ \t]+(\w{1,60})", re.MULTILINE)
 WANTED = "write a plan, then one complete file with `class ModelNew` in one ```python block"
 
 
-def complain(whole: str, said: str, thought: str, thinking: bool, found: Sequence[Block]) -> str:
-    """Of an answer without a file; `thinking` where its thoughts never ended."""
+def complain(whole: str, said: str, thought: str, thinking: bool, found: Sequence[CodeBlock]) -> str:
+    """Explain why an answer has no file; `thinking` says that its thoughts never ended."""
     if not whole.strip():
         return f"the answer is empty: {WANTED}"
     if thinking and not said.strip():
@@ -40,7 +40,7 @@ def complain(whole: str, said: str, thought: str, thinking: bool, found: Sequenc
     return _broken_json(said, found) or _without_class(said, thought, found)
 
 
-def _broken_json(said: str, found: Sequence[Block]) -> str:
+def _broken_json(said: str, found: Sequence[CodeBlock]) -> str:
     for text in json_texts(said, found):
         try:
             JSON.raw_decode(text)
@@ -51,7 +51,7 @@ def _broken_json(said: str, found: Sequence[Block]) -> str:
     return ""
 
 
-def _without_class(said: str, thought: str, found: Sequence[Block]) -> str:
+def _without_class(said: str, thought: str, found: Sequence[CodeBlock]) -> str:
     python = [block for block in found if block.label in PYTHON and block.text.strip()]
     if python and not python[-1].closed:
         where = f"the ```python block that begins at line {line_number(said, python[-1].begin)} is never closed"
@@ -76,6 +76,6 @@ def cut_short(what: str, why: str, line: int) -> str:
 
 
 def no_python(source: str) -> str:
-    """Why a text is no Python; empty where it is."""
+    """Return why a text is not Python; empty if it is."""
     objection = screen(source, strict=False)
     return objection.message if objection is not None and objection.finding is Finding.SYNTAX else ""

@@ -1,7 +1,6 @@
-"""Where in an answer what stands: the class, a diff, JSON, the beginning of a line.
+"""Finds landmarks in an answer: the class, a diff, JSON, the beginning of a line.
 
-The time a search takes grows with the length of the text and not faster, whatever it holds. Not covered: code blocks;
-see `fences.py`.
+Every search is linear in the length of the text, whatever it holds. Not covered: code blocks; see `fences.py`.
 """
 
 from __future__ import annotations
@@ -10,23 +9,23 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 
-from triton_agent.policy.fences import Block
+from triton_agent.policy.fences import CodeBlock
 
 PYTHON = frozenset({"", "python", "py", "python3", "py3", "triton"})
-"""Labels of blocks that hold Python; none at all is one of them."""
+"""Labels of blocks that hold Python; no label counts, too."""
 MODEL = re.compile(r"ModelNew[ \t]*[(:\[=]")
 BEFORE_MODEL = re.compile(r"[ \t]*(class[ \t]+)?\Z")
 INDENT_CHARACTERS = 80
 DIFF = re.compile(r"@@ .{0,80}@@|diff --git |<{7} SEARCH|\*{3} Begin Patch")
 DIFF_SIGNS = ("@@ ", "diff --git ", "<<<<<<< SEARCH", "*** Begin Patch")
-"""One of these is in every text that `DIFF` matches; most texts hold none, and that is found out much faster."""
+"""Every text that `DIFF` matches contains one of these; most texts contain none, which is much faster to find out."""
 DIFF_LABELS = frozenset({"diff", "patch", "udiff"})
 JSON = json.JSONDecoder(strict=False)
-"""Line feeds within a text are let pass, and so is what comes after the JSON."""
+"""Tolerates line feeds in strings and text after the JSON."""
 
 
 def models(text: str) -> Iterator[int]:
-    """Where the class is defined, or its name bound: at the beginning of a line."""
+    """Yield the places where a line begins by defining the class or binding its name."""
     for found in MODEL.finditer(text):
         start = line_start(text, found.start())
         before = BEFORE_MODEL.match(text, start, found.start()) if start is not None else None
@@ -39,25 +38,25 @@ def model_in(text: str) -> bool:
 
 
 def diff_in(text: str) -> int | None:
-    """Where a diff begins; None where there is none."""
+    """Return where a diff begins; None without one."""
     if not any(sign in text for sign in DIFF_SIGNS):
         return None
     places = (found.start() for found in DIFF.finditer(text))
     return next((place for place in places if place == 0 or text[place - 1] == "\n"), None)
 
 
-def is_diff(block: Block) -> bool:
+def is_diff(block: CodeBlock) -> bool:
     return block.label in DIFF_LABELS or diff_in(block.text) is not None
 
 
-def json_texts(said: str, found: Sequence[Block]) -> list[str]:
-    """The last one first; only what mentions the class is worth parsing."""
+def json_texts(said: str, found: Sequence[CodeBlock]) -> list[str]:
+    """Return texts that may be JSON, last first; only those that mention the class."""
     texts = [said.strip(), *(block.text.strip() for block in found if block.label in ("json", ""))]
     return [text for text in reversed(texts) if text.startswith("{") and "ModelNew" in text]
 
 
 def line_start(text: str, place: int) -> int | None:
-    """Where the line begins; None where that is further off than any indent."""
+    """Return where the line begins; None if that is further away than any indent."""
     line_feed = text.rfind("\n", max(0, place - INDENT_CHARACTERS - 1), place)
     return line_feed + 1 if line_feed >= 0 or place <= INDENT_CHARACTERS else None
 
@@ -66,5 +65,5 @@ def line_number(text: str, place: int) -> int:
     return text.count("\n", 0, place) + 1
 
 
-def inside(place: int, found: Sequence[Block]) -> bool:
+def inside(place: int, found: Sequence[CodeBlock]) -> bool:
     return any(block.begin <= place < block.end for block in found)

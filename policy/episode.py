@@ -1,7 +1,7 @@
-"""An episode, step by step: what an author is shown, and what becomes of its answer.
+"""One step of an episode: building an observation, and turning an answer into a graded attempt.
 
-The agent's graph and the trainer's rollouts both go through these two functions, so what a policy meets in training is
-what it meets at work. `observe` is pure; `step` turns one answer into an attempt and, through the evaluator, a grading.
+The agent's graph and the trainer's rollouts both use these functions, so a policy meets the same observations in
+training and at work. `observe` is pure; `step` turns an answer into an attempt and, through the evaluator, a grading.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from triton_agent.memory.observation import BudgetLeft, Lesson, Observation, ProblemView, Role, Rules, Tried
-from triton_agent.memory.records import Attempt, Completion, Grading, InstrumentFailure, Machine
+from triton_agent.memory.records import Attempt, Completion, Grading, GradingMachine, InstrumentFailure
 from triton_agent.policy.answer import read_answer
-from triton_agent.policy.ranking import Standing, standing
+from triton_agent.tools.candidate.identity import candidate_id
 from triton_agent.tools.errors import InstrumentError
-from triton_agent.tools.evaluate.evaluator import GRADER, candidate_id
-from triton_agent.tools.results import Environment, Evaluation, Finding, Status, Timing
+from triton_agent.tools.ranking import Standing, standing
+from triton_agent.tools.results import GRADER, Environment, Evaluation, Finding, Status, Timing
 
 INCUMBENTS_SHOWN = 3
 TRIED_SHOWN = 32
-"""The latest ones, each in short; what matters of older ones is in the incumbents and in what memory recalls."""
+"""Latest attempts shown, each in short; what matters of older ones is among the incumbents and recalled lessons."""
 PLAN_CHARACTERS = 400
 MESSAGE_CHARACTERS = 1200
-"""Findings are condensed already; this is for the rare one that is not."""
+"""Findings are short already; this cuts the rare one that is not."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Graded:
-    """An attempt and what became of it."""
+    """An attempt with one grading."""
 
     attempt: Attempt
     grading: Grading
     standing: Standing = dataclasses.field(init=False, compare=False)
-    """How it compares with others of the same run."""
+    """Its rank among attempts of the same run."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "standing", standing(self.grading.evaluation))
@@ -45,10 +45,10 @@ class Graded:
 
 
 class Judge(Protocol):
-    """What an episode needs of an evaluator."""
+    """The part of an evaluator that an episode needs."""
 
     async def evaluate_async(self, source: str, on_stage: Callable[[str], None] | None = None) -> Evaluation:
-        """The verdict on one candidate; raises InstrumentError where none could be reached."""
+        """Evaluate one candidate; raises InstrumentError if that fails."""
 
 
 def observe(
@@ -63,7 +63,7 @@ def observe(
     parent: str | None = None,
     recalled: Sequence[Lesson] = (),
 ) -> Observation:
-    """What the author of the next answer is shown; `parent` is the key of the attempt to set out from."""
+    """Build the observation for the next answer; `parent` is the key of the attempt to build on."""
     shown = _roles(history, parent)
     tried = tuple(_condensed(item, shown[item.attempt.key]) for item in history if item.attempt.key in shown)
     return Observation(
@@ -79,7 +79,7 @@ def observe(
 
 
 def _roles(history: Sequence[Graded], parent: str | None) -> dict[str, Role]:
-    """Who is shown, and as what: the strongest reason counts."""
+    """Choose the attempts that are shown, each in its strongest role."""
     roles = {item.attempt.key: Role.TRIED for item in history[-TRIED_SHOWN:]}
     best = sorted((item for item in history if item.standing.passed), key=lambda item: item.standing, reverse=True)
     if len(best) > INCUMBENTS_SHOWN:
@@ -115,7 +115,7 @@ def _against_original(evaluation: Evaluation | None, kind: str) -> Timing | None
 
 
 def predecessor(history: Sequence[Graded], *, turn: int, index: int) -> str | None:
-    """The same author's answer of the turn before: what a chain of turns without search sets out from."""
+    """Return the previous turn's attempt with this index: the parent in a chain without search."""
     found = (item.attempt for item in history if (item.attempt.turn, item.attempt.index) == (turn - 1, index))
     return next((attempt.key for attempt in found), None)
 
@@ -123,7 +123,7 @@ def predecessor(history: Sequence[Graded], *, turn: int, index: int) -> str | No
 def make_attempt(
     run: str, observation: Observation, completion: Completion, *, index: int, parent: str | None
 ) -> Attempt:
-    """One answer as an attempt, before anybody has judged it."""
+    """Make an attempt from an answer that nobody has judged yet."""
     answer = read_answer(completion.text)
     return Attempt(
         run=run,
@@ -139,9 +139,9 @@ def make_attempt(
 
 
 async def grade(
-    attempt: Attempt, judge: Judge, machine: Machine, on_stage: Callable[[str], None] | None = None
+    attempt: Attempt, judge: Judge, machine: GradingMachine, on_stage: Callable[[str], None] | None = None
 ) -> Grading:
-    """What becomes of an attempt. An instrument's failure is kept as such, never taken for the author's."""
+    """Grade an attempt. An instrument failure is kept as such and never blamed on the author."""
     evaluation, failure = None, None
     if attempt.source is None:
         completion = attempt.completion
@@ -170,11 +170,11 @@ async def step(
     *,
     index: int = 0,
     parent: str | None = None,
-    machine: Machine | None = None,
+    machine: GradingMachine | None = None,
 ) -> Graded:
-    """One answer, judged."""
+    """Make an attempt from an answer and grade it."""
     attempt = make_attempt(run, observation, completion, index=index, parent=parent)
-    return Graded(attempt=attempt, grading=await grade(attempt, judge, machine or Machine()))
+    return Graded(attempt=attempt, grading=await grade(attempt, judge, machine or GradingMachine()))
 
 
 def no_answer(text: str, problem: str, *, cut: bool) -> Evaluation:

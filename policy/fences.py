@@ -1,7 +1,7 @@
-"""Finds the code blocks of an answer, also those that Markdown would not: unclosed, nested, indented, in a list.
+"""Finds the code blocks of an answer, also those that Markdown would not find: unclosed, nested, indented, in a list.
 
-A fence within a docstring does not close the block around it, unless nothing else does. A fence that opens another
-block ends the one before it, which then counts as unclosed. One pass over the text, whatever it holds.
+A fence within a docstring does not close the block around it, unless no other fence does. A fence that opens another
+block ends the one before it, which then counts as unclosed. One pass over the text.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 FENCES = (re.compile(r"(````*)([^\n]*)"), re.compile(r"(~~~~*)([^\n]*)"))
-"""Each begins with a plain text, which is found many times faster than either of two."""
+"""Two patterns that each begin with a literal are many times faster than one with an alternative."""
 BEFORE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?\Z")
-"""What may stand before a fence on its line: an indent, a mark of a list."""
+"""Text allowed before a fence on its line: an indent, a list marker."""
 INDENT_CHARACTERS = 80
 TRIPLE_QUOTES = (re.compile('"""'), re.compile("'''"))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """What stands between two fences."""
+class CodeBlock:
+    """A code block."""
 
     label: str
-    """The first word after the opening fence, in small letters."""
+    """First word after the opening fence, in lower case."""
     text: str
     begin: int
-    """Where the line of the opening fence begins."""
+    """Start of the line of the opening fence."""
     end: int
-    """Where the line of the closing fence ends, or the text."""
+    """End of the line of the closing fence, or of the text."""
     closed: bool
 
 
@@ -54,17 +54,17 @@ class _Open:
     quotes: str = ""
     """The triple quotes that are open at `looked_at`."""
     passed_over: _FenceLine | None = None
-    """The first fence that would have closed the block, but stands in a string."""
+    """The first fence that would have closed the block but is inside a string."""
     inner: bool = False
     """True if a block within that string is open."""
 
 
-def blocks(text: str) -> list[Block]:
-    """In order; they do not overlap."""
+def blocks(text: str) -> list[CodeBlock]:
+    """Return the code blocks in order; they do not overlap."""
     return list(_scan(text))
 
 
-def _scan(text: str) -> Iterator[Block]:
+def _scan(text: str) -> Iterator[CodeBlock]:
     mind_strings, begin, block = True, 0, None
     while begin <= len(text):
         for line in _fence_lines(text, begin):
@@ -86,13 +86,13 @@ def _scan(text: str) -> Iterator[Block]:
         if end is None:
             yield _block(text, block, len(text), len(text), closed=False)
             return
-        # the quotes of that string are never closed: they were none, so from here on quotes do not count
+        # The quotes of that string are never closed, so they were none: from here on quotes do not count.
         yield _block(text, block, end.start, end.end, closed=True)
         mind_strings, begin, block = False, end.end + 1, None
 
 
 def _second_opening(line: _FenceLine, block: _Open) -> _Open | None:
-    """Of a fence within a string: one that opens what is open already, so that it is within no string at all."""
+    """Return the block that a fence within a string opens if a block is open there already: then it is in no string."""
     if _closes(line, block):
         block.passed_over = block.passed_over or line
         block.inner = not block.inner
@@ -104,7 +104,7 @@ def _second_opening(line: _FenceLine, block: _Open) -> _Open | None:
 
 
 def _fence_lines(text: str, begin: int) -> Iterator[_FenceLine]:
-    """Lines that begin with a fence, whatever follows on them."""
+    """Yield lines that begin with a fence, whatever follows."""
     for found in _in_order(FENCES, text, begin, len(text)):
         at = found.start()
         line_feed = text.rfind("\n", max(0, at - INDENT_CHARACTERS - 1), at)
@@ -119,7 +119,7 @@ def _in_order(patterns: Iterable[re.Pattern[str]], text: str, begin: int, end: i
 
 
 def _opened(line: _FenceLine) -> _Open | None:
-    """None for what only looks like a fence: code within a sentence."""
+    """Return the block that a fence line opens; None for inline code that only looks like a fence."""
     if line.fence[0] in line.rest:
         return None
     words = re.split(r"[\s:{},]+", line.rest.strip(" \t{}").lower(), maxsplit=1)
@@ -130,7 +130,7 @@ def _opened(line: _FenceLine) -> _Open | None:
 
 
 def _closes(line: _FenceLine, block: _Open) -> bool:
-    """A mark of a chat or a tag may follow it."""
+    """Return True if the line closes the block; a chat marker or a tag may follow the fence."""
     rest = line.rest.strip()
     return line.fence.startswith(block.fence) and (not rest or rest.startswith("<"))
 
@@ -145,14 +145,14 @@ def _in_string(block: _Open, text: str, line: _FenceLine) -> bool:
     return bool(block.quotes)
 
 
-def _block(text: str, block: _Open, body_end: int, end: int, *, closed: bool) -> Block:
+def _block(text: str, block: _Open, body_end: int, end: int, *, closed: bool) -> CodeBlock:
     body = text[block.body : body_end]
     if block.indent and body.lstrip("\n")[: block.indent].isspace():
         body = re.sub(rf"^[ \t]{{1,{block.indent}}}", "", body, flags=re.MULTILINE)
-    return Block(label=block.label, text=flush_left(body), begin=block.begin, end=end, closed=closed)
+    return CodeBlock(label=block.label, text=flush_left(body), begin=block.begin, end=end, closed=closed)
 
 
 def flush_left(body: str) -> str:
-    """Without the indentation that all lines share."""
+    """Remove the indentation that all lines share."""
     first = body.lstrip("\n")[:1]
     return textwrap.dedent(body) if first in (" ", "\t") else body

@@ -1,8 +1,9 @@
-"""Who writes kernels: the one interface of the built-in author, scripts and language models alike.
+"""The interface of authors of kernels: the built-in author, scripts and language models.
 
-A policy keeps nothing between calls: all it may use is in the observation, or a run could not be resumed, replayed or
-forked. It may answer less often than asked, also not at all: then it has nothing more to say. One with a true attribute
-`trusted` writes only what it made up itself, so a quick look in a shared worker may sort its files before verdicts.
+A policy keeps nothing between calls: everything it may use is in the observation, otherwise a run could not be resumed,
+replayed or forked. It may give fewer answers than requested, or none if it has no more to propose. A policy with a true
+attribute `trusted` writes only numbers of its own choice, so a quick look in a shared worker may sort its files before
+verdicts.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ class Policy(Protocol):
 
     @property
     def name(self) -> str:
-        """As `--policy` takes it."""
+        """Name, as `--policy` takes it."""
 
     @property
     def version(self) -> str:
-        """Of its code or its weights; stored with every answer."""
+        """Version of its code or weights, stored with every answer."""
 
     async def propose(self, observation: Observation, n: int = 1) -> list[Completion]:
-        """At most `n` answers to one observation, as different as it can make them."""
+        """Return at most `n` answers to one observation, as different as possible."""
 
     async def propose_many(self, observations: Sequence[Observation]) -> list[Completion | None]:
-        """One answer to each observation, in one batch; None where it has nothing to say."""
+        """Return one answer to each observation, in one batch; None if it has nothing to propose."""
 
     async def close(self) -> None:
-        """Let go of servers and engines."""
+        """Close servers and engines."""

@@ -1,7 +1,7 @@
-"""Episodes in lock step, for a trainer: all trajectories take their next turn together, so that a policy answers in
-batches. No graph, no search, no store: what comes back are values.
+"""Runs episodes in lock step for a trainer: all take their next turn together, so that a policy answers in batches.
 
-Goes through the same `observe` and `step` as the agent's graph; with the same answers both show the same observations.
+No graph, no search, no store: the results are returned as values. Uses `observe` and `step` as the agent's graph does;
+with the same answers both build the same observations.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ import dataclasses
 from collections.abc import Sequence
 
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Rules
-from triton_agent.memory.records import Completion, Machine
+from triton_agent.memory.records import Completion, GradingMachine
 from triton_agent.policy.episode import Graded, Judge, observe, predecessor, step
 from triton_agent.policy.protocol import Policy
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Episode:
-    """One trajectory on its way."""
+    """A trajectory in progress."""
 
     run: str
-    """Under which its attempts are named."""
+    """Run id in the keys of its attempts."""
     problem: ProblemView
     judge: Judge
     rules: Rules
     seed: int = 0
     history: list[Graded] = dataclasses.field(default_factory=list)
     over: bool = False
-    """The policy had nothing more to say."""
+    """True once the policy has no more to propose."""
 
 
 async def roll_out(
-    episodes: Sequence[Episode], policy: Policy, *, turns: int, machine: Machine | None = None
+    episodes: Sequence[Episode], policy: Policy, *, turns: int, machine: GradingMachine | None = None
 ) -> list[list[Graded]]:
-    """Let every episode take so many turns; the attempts of each, graded, in order."""
+    """Let every episode take `turns` turns; return the graded attempts of each, in order."""
     for turn in range(turns):
         going = [episode for episode in episodes if not episode.over]
         if not going:
@@ -59,7 +59,7 @@ def _observation(episode: Episode, turn: int, turns: int) -> Observation:
     )
 
 
-async def _take(episode: Episode, seen: Observation, answer: Completion | None, machine: Machine | None) -> None:
+async def _take(episode: Episode, seen: Observation, answer: Completion | None, machine: GradingMachine | None) -> None:
     if answer is None:
         episode.over = True
         return

@@ -1,8 +1,7 @@
-"""A policy that reads its answers from files: for demonstrations, for tests of the loop, to grade what others wrote.
+"""A policy that reads its answers from files: for demonstrations, tests of the loop, and grading existing kernels.
 
-`scripted:FOLDER` proposes the kernel files of a folder in the order of their names, each once; a docstring's first line
-serves as the plan. It answers by what the run has asked for before, so a resumed run
-goes on where it was.
+`scripted:FOLDER` proposes the kernel files of a folder by name, each once; the first line of a docstring serves as the
+plan. The next answer follows from the number of answers asked for before, so a resumed run continues where it was.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from triton_agent.tools.errors import UsageError
 
 
 class Scripted:
-    """Says what it was given, in order."""
+    """Proposes given answers in order."""
 
     def __init__(self, answers: Sequence[str], *, name: str = "scripted") -> None:
         self._answers = tuple(answers)
@@ -29,7 +28,7 @@ class Scripted:
 
     @classmethod
     def from_folder(cls, folder: Path) -> Scripted:
-        """Every Python file of a folder that defines ModelNew, by name."""
+        """Load every Python file of a folder that defines ModelNew, by name."""
         if not folder.is_dir():
             raise UsageError("no such folder of kernels", where=f"--policy scripted:{folder}")
         texts = [path.read_text(errors="replace") for path in sorted(folder.glob("*.py"))]
@@ -41,7 +40,7 @@ class Scripted:
         return cls([write_answer(_first_line(text), text) for text in files], name=f"scripted:{folder.name}")
 
     async def propose(self, observation: Observation, n: int = 1) -> list[Completion]:
-        """The next answers; the observation says how many were asked for before."""
+        """Return the next answers; the observation says how many were asked for before."""
         start = observation.attempts_before
         return [self._completion(text) for text in self._answers[start : start + n]]
 
@@ -50,7 +49,7 @@ class Scripted:
         return [self._completion(texts[0]) if texts else None for texts in found]
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
     def _completion(self, text: str) -> Completion:
         return Completion(text=text, policy=self.name, policy_version=self.version)

@@ -24,7 +24,6 @@ from torch import nn
 from triton_agent.agent.settings import StopReason
 from triton_agent.memory.store import Store
 from triton_agent.policy.protocol import Policy
-from triton_agent.policy.ranking import standing
 from triton_agent.runs.cli import console
 from triton_agent.runs.cli.devices import choose
 from triton_agent.runs.cli.model_options import ModelOptions
@@ -46,6 +45,7 @@ from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.evaluate.sets_evaluator import evaluator_for
 from triton_agent.tools.problem.input_spec import parse_sets
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
+from triton_agent.tools.ranking import standing
 from triton_agent.tools.results import Evaluation, Interval
 from triton_agent.tools.versions import require_supported
 

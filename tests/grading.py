@@ -2,7 +2,7 @@
 
 A file's docstring says what is expected: `expect: passed`, `expect: wrong_values/precision`, or several with bars
 between; `problem:` and `where:` (cpu, gpu, both), `mode: allow-library` where they differ from the folder's default;
-`needs:` a module without which it cannot even begin.
+`needs:` a module, or a part of one, without which it cannot even begin.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from triton_agent.tools.errors import TritonAgentError
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Evaluation
+from triton_agent.tools.settings import EvaluatorSettings
 
 HERE = Path(__file__).parent
 

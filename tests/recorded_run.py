@@ -14,12 +14,13 @@ from typing import Any
 
 from tests import verdicts
 from triton_agent.memory.observation import BudgetLeft, Observation, ProblemView, Role, Rules, Tried
-from triton_agent.memory.records import Attempt, Completion, Event, Grading, Machine, Message, Run, RunEnd, Usage
+from triton_agent.memory.records import Attempt, Completion, Event, Grading, GradingMachine, Message, Run, RunEnd, Usage
 from triton_agent.policy.episode import no_answer
-from triton_agent.tools.evaluate.evaluator import GRADER, Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.zygotes import Nursery
-from triton_agent.tools.results import Evaluation
+from triton_agent.tools.results import GRADER, Evaluation
+from triton_agent.tools.settings import EvaluatorSettings
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PROBLEM = Path(__file__).parent / "kernels" / "softmax_f32" / "problem.py"
@@ -92,7 +93,7 @@ def recorded(nursery: Nursery) -> Recorded:
             verdict = no_answer(*answer, cut=False) if attempt.source is None else evaluator.evaluate(attempt.source)
             attempts.append(attempt)
             at = attempt.created_at + datetime.timedelta(seconds=2, microseconds=125)
-            machine = Machine(gpu="", commit="0123abcd", seed=7)
+            machine = GradingMachine(gpu="", commit="0123abcd", seed=7)
             gradings.append(
                 Grading(attempt=attempt.key, evaluation=verdict, machine=machine, grader=GRADER, graded_at=at)
             )

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.grading import Specimen, cheats, corpus, grade, habits, honest, spoken
-from triton_agent.tools.evaluate.evaluator import EvaluatorSettings
+from triton_agent.tools.settings import EvaluatorSettings
 
 CALL_TIMEOUT_S, TOTAL_TIMEOUT_S = 10.0, 60.0
 GPU_CALL_TIMEOUT_S = 8.0
@@ -33,8 +33,11 @@ GPU_CALL_TIMEOUT_S = 8.0
 IMPORT_TIMEOUT_S = 120.0
 TRY_IMPORT = """
 import importlib, sys
+name = sys.argv[1]
+folder, _, part = name.rpartition(".")
 try:
-    importlib.import_module(sys.argv[1])
+    if not (folder and hasattr(importlib.import_module(folder), part)):
+        importlib.import_module(name)
 except ModuleNotFoundError as error:
     print(error.name)
 """
@@ -92,7 +95,7 @@ def specimens(arguments: argparse.Namespace) -> list[Specimen]:
 
 @functools.cache
 def missing(module: str) -> str:
-    """The module that is not here and without which this one cannot be imported; empty where nothing is missing.
+    """Return the name of what is not here but needed for this module, or part of one; empty if nothing is missing.
 
     Asked of an interpreter without our sandbox: what only the sandbox keeps from being imported is no excuse.
     """

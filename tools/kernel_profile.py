@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 WORTH_NAMING = 0.02
 """Kernels below this share of the device time are not listed."""
@@ -34,6 +33,15 @@ class KernelTime:
     """Of the device time of the call."""
     own: bool
     """True if the candidate launched it as a Triton kernel of its own."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileRow:
+    """The part of one kernel in all calls of a profile together."""
+
+    kernel: str
+    count: int
+    device_us: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,17 +99,17 @@ class Multiprocessor:
     """Reserved by the system for each block."""
 
 
-def kernel_times(rows: Sequence[Mapping[str, Any]], own: Iterable[str], calls: int) -> tuple[KernelTime, ...]:
-    """One entry for each kernel in the profiler's rows (`kernel`, `count`, `device_us`) of `calls` calls."""
+def kernel_times(rows: Sequence[ProfileRow], own: Iterable[str], calls: int) -> tuple[KernelTime, ...]:
+    """Return an entry for each kernel in the profiler's rows of `calls` calls, the slowest first."""
     names = set(own)
-    total = sum(float(row["device_us"]) for row in rows)
+    total = sum(row.device_us for row in rows)
     times = [
         KernelTime(
-            kernel=str(row["kernel"]),
-            launches=int(row["count"]) / calls,
-            device_ms=float(row["device_us"]) / 1e3 / calls,
-            share=float(row["device_us"]) / total if total else 0.0,
-            own=str(row["kernel"]) in names,
+            kernel=row.kernel,
+            launches=row.count / calls,
+            device_ms=row.device_us / 1e3 / calls,
+            share=row.device_us / total if total else 0.0,
+            own=row.kernel in names,
         )
         for row in rows
     ]
@@ -109,7 +117,7 @@ def kernel_times(rows: Sequence[Mapping[str, Any]], own: Iterable[str], calls: i
 
 
 def profile_of(kernels: tuple[KernelTime, ...], occupancy: Sequence[Occupancy] = ()) -> Profile:
-    """The profile of these kernels, with notes for a prompt."""
+    """Return the profile of these kernels, with notes for a prompt."""
     listed = tuple(kernel for kernel in kernels if kernel.share >= WORTH_NAMING)
     notes = [f"{kernel.kernel} takes {100 * kernel.share:.0f}% of the device time" for kernel in kernels[:1]]
     if foreign := [f"{kernel.kernel[:60]} ({100 * kernel.share:.0f}%)" for kernel in listed if not kernel.own]:
@@ -139,7 +147,7 @@ def roofline_notes(roofline: Roofline, device_ms: float) -> list[str]:
 def occupancy(
     kernel: str, *, registers: int, shared_bytes: int, num_warps: int, has: Multiprocessor | None = None
 ) -> Occupancy | None:
-    """How many blocks of a kernel fit on a multiprocessor; None if none does."""
+    """Return how many blocks of a kernel fit on a multiprocessor; None if none does."""
     has = has or Multiprocessor()
     per_warp = -(-registers * 32 // has.registers_step) * has.registers_step
     fits = {
@@ -162,7 +170,7 @@ def roofline(
     compute_s: float,
     copy_ms: float | None = None,
 ) -> Roofline:
-    """The roofline of the least work, given its times at the ceilings. `copy_ms` was measured for as many bytes."""
+    """Return the roofline of the least work, given its times at the ceilings. `copy_ms`: a copy of as many bytes."""
     flops = sum(flops_by_unit.values())
     return Roofline(
         floor_ms=1e3 * max(copy_s, compute_s),

@@ -126,6 +126,9 @@ DECISIONS: dict[Finding, Decision] = {
 }
 """The decision table: every finding has exactly one status. Checks run in the order of the pipeline."""
 
+GRADER = "8"
+"""Version of the rules by which verdicts are reached; raised whenever an old verdict could come out otherwise."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CaseAccuracy:
@@ -369,6 +372,19 @@ class Evaluation:
             if item.input_set:
                 found[item.input_set] = (*found.get(item.input_set, ()), item)
         return found
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Sketch:
+    """A quick look at one variant, for sorting. It is no verdict: one call was right, and a few pairs were timed."""
+
+    candidate: str
+    finding: Finding | None
+    """None where nothing was wrong."""
+    message: str
+    timings: tuple[Timing, ...]
+    """In device time and in latency, without confidence; empty where something was wrong."""
+    stages: tuple[StageTime, ...]
 
 
 def to_json(value: Any) -> Any:

@@ -12,9 +12,11 @@ from pathlib import Path
 import triton_agent
 from triton_agent.tools.errors import UsageError
 
-TORCH_OLDEST, TORCH_NEWEST_TESTED = (2, 11), (2, 13)
-TRITON_OLDEST, TRITON_BELOW = (3, 6), (3, 8)
-"""3.9 removed block pointers, 3.8 was not tried, and 3.5 and older have other entry points for compilation."""
+TORCH_OLDEST, TORCH_NEWEST_TESTED = (2, 11), (2, 15)
+TRITON_OLDEST, TRITON_NEWEST_TESTED, TRITON_BELOW = (3, 6), (3, 7), (3, 10)
+"""3.5 and older have other entry points for compilation. 3.9 has no block pointers; kernels with them fail there."""
+TRITON_OF_TORCH = (((2, 15), "3.9.0"), ((2, 14), "3.8.0"), ((2, 12), "3.7.1"), (TORCH_OLDEST, "3.6.0"))
+"""From this torch on, its triton."""
 GIT_TIMEOUT_S = 10.0
 """git answers in milliseconds, or in a second on a network drive."""
 
@@ -33,17 +35,24 @@ def require_supported() -> list[str]:
         raise UsageError(f"triton-agent runs on Linux, since Triton does, not on {system}")
     torch, triton = installed("torch"), installed("triton")
     if torch is None:
-        raise UsageError("torch is not installed", remedy="pip install 'torch>=2.11,<2.14' 'triton>=3.6,<3.8'")
+        raise UsageError("torch is not installed", remedy="pip install 'torch>=2.11,<2.16' 'triton>=3.6,<3.10'")
     if triton is None:
         raise UsageError(
             "triton is not installed (a CPU build of torch does not bring it)", remedy=_triton_remedy(torch)
         )
     if numbers(torch) < TORCH_OLDEST:
-        raise UsageError(f"torch {torch} is too old; 2.11 to 2.13 are tested", remedy="pip install 'torch>=2.11,<2.14'")
+        raise UsageError(f"torch {torch} is too old; 2.11 to 2.15 are tested", remedy="pip install 'torch>=2.11,<2.16'")
     if not TRITON_OLDEST <= numbers(triton) < TRITON_BELOW:
-        raise UsageError(f"triton {triton} does not fit; 3.6 and 3.7 do", remedy=_triton_remedy(torch))
-    newer = numbers(torch) > TORCH_NEWEST_TESTED
-    return [f"torch {torch} is newer than the tested versions (2.11 to 2.13)"] if newer else []
+        raise UsageError(f"triton {triton} does not fit; 3.6 to 3.9 do", remedy=_triton_remedy(torch))
+    warnings = []
+    if numbers(torch) > TORCH_NEWEST_TESTED:
+        warnings.append(f"torch {torch} is newer than the tested versions (2.11 to 2.15)")
+    if numbers(triton) > TRITON_NEWEST_TESTED:
+        warnings.append(
+            f"triton {triton} is newer than the tested versions (3.6 and 3.7): its maxima with positions, small "
+            "products and 64-bit histograms differ, and so may verdicts without a GPU"
+        )
+    return warnings
 
 
 @functools.cache
@@ -83,5 +92,5 @@ def numbers(version: str) -> tuple[int, int]:
 
 
 def _triton_remedy(torch: str) -> str:
-    fitting = "3.6.0" if numbers(torch) < (2, 12) else "3.7.1"
+    fitting = next((triton for since, triton in TRITON_OF_TORCH if numbers(torch) >= since), "3.6.0")
     return f"pip install 'triton=={fitting}'"

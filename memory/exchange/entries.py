@@ -1,9 +1,9 @@
-"""A store's runs as one stream of entries, in an order and a form that depend on nothing but what was remembered.
+"""The runs of a store as one stream of entries, in a canonical order and form.
 
-Each run comes with its problem before it (once for all runs that share it), then its attempts by turn and answer, each
-with its gradings, then events, then its end. An attempt refers to its problem by the hash of what its author saw of it.
-`read_entries` is the way back: it checks every entry against what came before, so that a file is known to be sound
-before the first of it is stored.
+Each problem comes before the first run that needs it, and each run before its attempts by turn and answer, each with
+its gradings, then events, then the end. An attempt refers to its problem by the hash of the problem view.
+`read_entries` is the way back: it checks every entry against those before, so that a file can be validated before the
+first record is stored.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 FORMAT, VERSION = "triton-agent-records", 1
 
 
-class Kind(enum.StrEnum):
-    """What an entry holds."""
+class EntryKind(enum.StrEnum):
+    """The record in an entry."""
 
     PROBLEM = "problem"
     RUN = "run"
@@ -36,10 +36,10 @@ class Kind(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class RecordEntry:
     """One record as plain data."""
 
-    kind: Kind
+    kind: EntryKind
     data: dict[str, Any]
 
 
@@ -47,12 +47,12 @@ Remembered = Run | Attempt | Grading | Event | RunEnd
 
 
 def header() -> dict[str, Any]:
-    """What a file of entries begins with."""
+    """Return the first line of a file of entries."""
     return {"format": FORMAT, "version": VERSION}
 
 
 def require_header(data: Any, where: str) -> None:
-    """UsageError where a file is none of ours, or of a version that is not known here."""
+    """Raise UsageError for a file in another format or of an unknown version."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise UsageError("not a file that `runs export` wrote", where=where, remedy="export with --format jsonl")
     if data.get("version") != VERSION:
@@ -66,68 +66,68 @@ def require_header(data: Any, where: str) -> None:
 # -- out ---------------------------------------------------------------------------------------------------------------
 
 
-def entries(store: Store, runs: Iterable[Run]) -> Iterator[Entry]:
-    """Everything of these runs, in canonical order."""
+def entries(store: Store, runs: Iterable[Run]) -> Iterator[RecordEntry]:
+    """Yield all records of these runs in canonical order."""
     problems = _Problems()
     for run in sorted(runs, key=lambda run: run.id):
         yield from problems.told_before(run.problem)
         plain = to_plain(dataclasses.replace(run, problem=_LEFT_OUT))
-        yield Entry(kind=Kind.RUN, data=plain | {"problem": problems.reference})
+        yield RecordEntry(kind=EntryKind.RUN, data=plain | {"problem": problems.reference})
         for attempt in sorted(store.attempts(run.id), key=lambda attempt: (attempt.turn, attempt.index)):
             yield from _attempt(attempt, problems)
             for grading in _ordered(store.gradings(attempt.key), "graded_at"):
-                yield Entry(kind=Kind.GRADING, data=grading)
+                yield RecordEntry(kind=EntryKind.GRADING, data=grading)
         for event in _ordered(store.events(run.id), "at"):
-            yield Entry(kind=Kind.EVENT, data=event)
+            yield RecordEntry(kind=EntryKind.EVENT, data=event)
         if (end := store.end(run.id)) is not None:
-            yield Entry(kind=Kind.END, data=to_plain(end))
+            yield RecordEntry(kind=EntryKind.END, data=to_plain(end))
 
 
-def _attempt(attempt: Attempt, problems: _Problems) -> Iterator[Entry]:
+def _attempt(attempt: Attempt, problems: _Problems) -> Iterator[RecordEntry]:
     seen = attempt.observation
     yield from problems.told_before(seen.problem)
     plain = to_plain(dataclasses.replace(attempt, observation=dataclasses.replace(seen, problem=_LEFT_OUT)))
     plain["observation"]["problem"] = problems.reference
-    yield Entry(kind=Kind.ATTEMPT, data=plain)
+    yield RecordEntry(kind=EntryKind.ATTEMPT, data=plain)
 
 
 _LEFT_OUT = ProblemView(digest="", name="", spec={}, source="", fingerprint="")
 
 
 class _Problems:
-    """Tells each problem once. Graphs make them large, so one that comes again and again is hashed once only."""
+    """Yields each problem once. Problem views are large, so a repeated one is hashed only once."""
 
     def __init__(self) -> None:
         self._last: ProblemView | None = None
         self._told: set[str] = set()
         self.reference = ""
-        """Of the problem last asked for."""
+        """Hash of the current problem."""
 
-    def told_before(self, problem: ProblemView) -> Iterator[Entry]:
+    def told_before(self, problem: ProblemView) -> Iterator[RecordEntry]:
         if self._last is not None and problem == self._last:
             return
         data = to_plain(problem)
         self._last, self.reference = problem, digest(data)
         if self.reference not in self._told:
             self._told.add(self.reference)
-            yield Entry(kind=Kind.PROBLEM, data=data)
+            yield RecordEntry(kind=EntryKind.PROBLEM, data=data)
 
 
 def _ordered(records: Iterable[Any], by: str) -> list[dict[str, Any]]:
-    """By time; what happened at the same microsecond by its text, so that no store's own order shows."""
+    """Sort by time, then by text, so that the order does not depend on the store."""
     return sorted(map(to_plain, records), key=lambda data: (data[by], canonical(data)))
 
 
 # -- in ----------------------------------------------------------------------------------------------------------------
 
 
-def read_entries(found: Iterable[tuple[str, Entry]]) -> Iterator[Remembered]:
-    """Records from entries, each given with where it stands; UsageError at the first that is not sound."""
+def read_entries(found: Iterable[tuple[str, RecordEntry]]) -> Iterator[Remembered]:
+    """Read records from entries with their places; raise UsageError at the first invalid one."""
     problems: dict[str, ProblemView] = {}
     runs: set[str] = set()
     attempts: set[str] = set()
     for where, entry in found:
-        if entry.kind is Kind.PROBLEM:
+        if entry.kind is EntryKind.PROBLEM:
             problems[digest(entry.data)] = from_plain(ProblemView, entry.data, where)
             continue
         record = _record(entry, problems, where)
@@ -143,16 +143,18 @@ def read_entries(found: Iterable[tuple[str, Entry]]) -> Iterator[Remembered]:
         yield record
 
 
-def _record(entry: Entry, problems: dict[str, ProblemView], where: str) -> Remembered:
-    if entry.kind is Kind.RUN:
+def _record(entry: RecordEntry, problems: dict[str, ProblemView], where: str) -> Remembered:
+    if entry.kind is EntryKind.RUN:
         return from_plain(Run, _resolved(entry.data, problems, where), where)
-    if entry.kind is Kind.ATTEMPT:
+    if entry.kind is EntryKind.ATTEMPT:
         observation = entry.data.get("observation")
         _require(isinstance(observation, dict), "the observation", where)
         return from_plain(Attempt, {**entry.data, "observation": _resolved(observation, problems, where)}, where)
-    if entry.kind is Kind.GRADING:
+    if entry.kind is EntryKind.GRADING:
         return from_plain(Grading, entry.data, where)
-    return from_plain(Event, entry.data, where) if entry.kind is Kind.EVENT else from_plain(RunEnd, entry.data, where)
+    return (
+        from_plain(Event, entry.data, where) if entry.kind is EntryKind.EVENT else from_plain(RunEnd, entry.data, where)
+    )
 
 
 def _resolved(data: Any, problems: dict[str, ProblemView], where: str) -> dict[str, Any]:
@@ -163,4 +165,4 @@ def _resolved(data: Any, problems: dict[str, ProblemView], where: str) -> dict[s
 
 def _require(there: bool, what: str, where: str) -> None:
     if not there:
-        raise UsageError(f"{what} is not in the file before this", where=where, remedy="export it anew")
+        raise UsageError(f"{what} has to come earlier in the file", where=where, remedy="export it anew")

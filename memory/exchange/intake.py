@@ -1,8 +1,8 @@
-"""Takes records that came from elsewhere into a store, each once, however often the same file comes.
+"""Imports records into a store; importing a file twice changes nothing.
 
-A run that is there already gets what it lacks. Where the same id stands for something else, the import is refused with
-nothing of that run changed: ids are drawn so that they do not collide, so one of the two was altered. A file is read
-twice: first to the end, to know that it is sound, then again to store it.
+A stored run gets the records it lacks. If an id refers to different content, the import is refused and that run left
+unchanged: ids are drawn so that they do not collide, so one of the two was altered. A file is read twice: first to
+validate it, then to store it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from triton_agent.memory.commits import GroupWriter
 from triton_agent.memory.errors import NotInStore, RecordConflict
 from triton_agent.memory.exchange.entries import Remembered
 from triton_agent.memory.exchange.plain import canonical, to_plain
 from triton_agent.memory.records import Attempt, Event, Grading, Run, RunEnd
+from triton_agent.memory.sql.commits import GroupWriter
 
 if TYPE_CHECKING:
     from triton_agent.memory.store import Store
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(slots=True)
 class Taken:
-    """What became of the records of a file."""
+    """Counts of an import."""
 
     runs: int = 0
     attempts: int = 0
@@ -35,12 +35,12 @@ class Taken:
 
 
 def require_sound(records: Iterable[Remembered]) -> int:
-    """Read to the end; UsageError at the first record that is not sound. Returns how many there are."""
+    """Read all records, raising UsageError at the first invalid one; return their number."""
     return sum(1 for _ in records)
 
 
 def take_in(store: Store, records: Iterable[Remembered]) -> Taken:
-    """Store what is not there yet."""
+    """Store the records that are not stored yet."""
     taken, known = Taken(), None
     with GroupWriter(store) as writer:
         pending: list[concurrent.futures.Future[None]] = []
@@ -66,7 +66,7 @@ def take_in(store: Store, records: Iterable[Remembered]) -> Taken:
 
 
 def _settle(pending: list[concurrent.futures.Future[None]]) -> None:
-    """Wait until all is on disk; raises the first refusal."""
+    """Wait until all is on disk; raise the first refusal."""
     while pending:
         pending.pop(0).result()
 
@@ -86,7 +86,7 @@ def _take_attempt(
 
 
 def _with_gradings(records: Iterable[Remembered]) -> Iterator[tuple[Remembered, list[Grading]]]:
-    """Each attempt with the gradings that follow it, so that both are stored in one commit."""
+    """Yield each attempt with the gradings that follow it, so that both are stored in one commit."""
     waiting: tuple[Remembered, list[Grading]] | None = None
     for record in records:
         if isinstance(record, Grading) and waiting is not None and record.attempt == _key(waiting[0]):
@@ -104,7 +104,7 @@ def _key(record: Remembered) -> str:
 
 
 class _Known:
-    """What a store has of one run, compared in canonical form."""
+    """The stored records of one run, compared in canonical form."""
 
     def __init__(self, store: Store, run: Run) -> None:
         self._store = store
@@ -123,7 +123,7 @@ class _Known:
             self._records.add(_text(end))
 
     def attempt(self, attempt: Attempt) -> bool:
-        """Return whether it is there; the gradings it has are known from then on."""
+        """Return True if the attempt is stored; its gradings are then known, too."""
         if self.is_new or not self._store.has_attempt(attempt.key):
             return False
         _require_equal(self._store.attempt(attempt.key), attempt, f"attempt {attempt.key}")
@@ -141,6 +141,6 @@ def _text(record: Any) -> str:
 def _require_equal(there: Any, here: Any, what: str) -> None:
     if there != here and _text(there) != _text(here):
         raise RecordConflict(
-            f"{what} is in the store already, and says something else",
+            f"{what} is in the store already with different content",
             remedy="import it into another store: --store FILE",
         )

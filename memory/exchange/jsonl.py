@@ -1,7 +1,7 @@
-"""Entries as lines of JSON, gzipped where the file's name ends in `.gz`: equal entries give equal bytes.
+"""Entries as JSON lines, gzipped if the file's name ends in `.gz`: equal entries give equal bytes.
 
-The first line says what the file is, the last how many lines there are, so that a file that was cut off is noticed. A
-file is written beside its place and moved there when it is whole.
+The first line names the format, the last says how many entries there are, so that a truncated file is noticed. A file
+is written under a temporary name and renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from triton_agent.memory.exchange.entries import Entry, Kind, header, require_header
+from triton_agent.memory.exchange.entries import EntryKind, RecordEntry, header, require_header
 from triton_agent.memory.exchange.plain import canonical
 from triton_agent.tools.errors import UsageError
 
 LONGEST_LINE_BYTES = 256 << 20
-"""An attempt is some hundred kilobytes; what is longer than this was not written by us."""
+"""An attempt takes some hundred kilobytes; a longer line was not written by this program."""
 _LEVEL = 6
 
 
-def write_entries(found: Iterable[Entry], path: Path) -> int:
-    """The number of entries written."""
+def write_entries(found: Iterable[RecordEntry], path: Path) -> int:
+    """Write entries; return their number."""
     count = 0
 
     def lines() -> Iterator[Any]:
@@ -42,7 +42,7 @@ def write_entries(found: Iterable[Entry], path: Path) -> int:
 
 
 def write_lines(rows: Iterable[Any], path: Path) -> int:
-    """Plain data, a line each; returns how many."""
+    """Write plain data, a line each; return their number."""
     count = 0
     with whole_or_not(path) as file, _packed(file, path) as lines:
         for row in rows:
@@ -53,7 +53,7 @@ def write_lines(rows: Iterable[Any], path: Path) -> int:
 
 @contextlib.contextmanager
 def whole_or_not(path: Path) -> Iterator[IO[bytes]]:
-    """A file that appears at `path` once it is complete."""
+    """Yield a file that appears at `path` once it is complete."""
     try:  # private: what a model was told and said is its owner's
         descriptor, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     except FileNotFoundError:
@@ -80,8 +80,8 @@ def _packed(file: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
         yield packed  # type: ignore[misc]
 
 
-def parse_entries(path: Path) -> Iterator[tuple[str, Entry]]:
-    """Entries with the line that each stands on; UsageError at the first that is not sound, and at a missing end."""
+def parse_entries(path: Path) -> Iterator[tuple[str, RecordEntry]]:
+    """Yield entries with their lines; raise UsageError at the first invalid one and for a truncated file."""
     begun, count, ended = False, 0, False
     for where, data in _lines(path):
         if ended:
@@ -92,7 +92,7 @@ def parse_entries(path: Path) -> Iterator[tuple[str, Entry]]:
         elif isinstance(data, dict) and data.get("kind") == "last":
             ended = True
             if data.get("entries") != count:
-                raise UsageError(f"{count} entries, where {data.get('entries')} were written", where=where)
+                raise UsageError(f"{count} entries instead of {data.get('entries')}", where=where)
         else:
             count += 1
             yield where, _entry(data, where)
@@ -100,15 +100,15 @@ def parse_entries(path: Path) -> Iterator[tuple[str, Entry]]:
         raise UsageError("the file was cut off: its last line is missing", where=str(path), remedy="export it anew")
 
 
-def _entry(data: Any, where: str) -> Entry:
+def _entry(data: Any, where: str) -> RecordEntry:
     try:
-        kind = Kind(data["kind"])
+        kind = EntryKind(data["kind"])
         holds = data[kind.value]
     except (KeyError, TypeError, ValueError):
         raise UsageError("not an entry", where=where, remedy="export it anew") from None
     if not isinstance(holds, dict):
-        raise UsageError(f"the {kind} is no object", where=where, remedy="export it anew")
-    return Entry(kind=kind, data=holds)
+        raise UsageError(f"the {kind} is not a JSON object", where=where, remedy="export it anew")
+    return RecordEntry(kind=kind, data=holds)
 
 
 def _lines(path: Path) -> Iterator[tuple[str, Any]]:

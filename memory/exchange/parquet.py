@@ -1,8 +1,8 @@
-"""Entries and rows as Parquet files, for pandas, DuckDB, Spark and the like. Needs pyarrow, the extra `parquet`.
+"""Entries and rows as Parquet files, for pandas, DuckDB, Spark and others. Needs pyarrow, the extra `parquet`.
 
-A file of entries has a row each. Its columns are what one filters by; the last, `record`, holds the whole record as
-canonical JSON, so that the file goes back into a store without loss. Equal entries give equal bytes under the same
-version of pyarrow.
+A file of entries has a row for each. The columns are for filtering; the last, `record`, holds the whole record as
+canonical JSON, so that the file can be imported without loss. Equal entries give equal bytes under the same version of
+pyarrow.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from triton_agent.memory.exchange.entries import Entry, Kind, header, require_header
+from triton_agent.memory.exchange.entries import EntryKind, RecordEntry, header, require_header
 from triton_agent.memory.exchange.jsonl import whole_or_not
 from triton_agent.memory.exchange.plain import canonical
 from triton_agent.tools.errors import UsageError
@@ -41,8 +41,8 @@ _FLOATS = ("speedup", "speedup_low", "speedup_high")
 _LONG = ("plan", "source", "record")
 
 
-def write_entries(found: Iterable[Entry], path: Path) -> int:
-    """The number of entries written."""
+def write_entries(found: Iterable[RecordEntry], path: Path) -> int:
+    """Write entries; return their number."""
     pa = _pyarrow(path)
     columns = [(name, pa.string()) for name in _TEXTS] + [(name, pa.int64()) for name in _WHOLE]
     columns += [(name, pa.float64()) for name in _FLOATS] + [(name, pa.string()) for name in _LONG]
@@ -51,7 +51,7 @@ def write_entries(found: Iterable[Entry], path: Path) -> int:
 
 
 def write_rows(rows: Iterable[dict[str, Any]], path: Path) -> int:
-    """Rows of a trainer, all of one shape; the columns' types are read off the first ones that tell."""
+    """Write rows for a trainer, all of one shape; column types are inferred from the first rows."""
     pa = _pyarrow(path)
     first = list(itertools.islice(rows, ROWS_A_GROUP))
     schema = pa.Table.from_pylist(first).schema
@@ -73,8 +73,8 @@ def _write(rows: Iterable[dict[str, Any]], schema: Any, path: Path) -> int:
     return count
 
 
-def parse_entries(path: Path) -> Iterator[tuple[str, Entry]]:
-    """Entries with the row that each stands in; UsageError at the first that is not sound."""
+def parse_entries(path: Path) -> Iterator[tuple[str, RecordEntry]]:
+    """Yield entries with their rows; raise UsageError at the first invalid one."""
     pa = _pyarrow(path)
     import pyarrow.parquet as pq
 
@@ -86,16 +86,19 @@ def parse_entries(path: Path) -> Iterator[tuple[str, Entry]]:
             for batch in file.iter_batches(ROWS_A_GROUP, columns=["kind", "record"]):
                 for row in batch.to_pylist():
                     number += 1
-                    yield f"{path}, row {number}", Entry(kind=Kind(row["kind"]), data=json.loads(row["record"]))
+                    yield (
+                        f"{path}, row {number}",
+                        RecordEntry(kind=EntryKind(row["kind"]), data=json.loads(row["record"])),
+                    )
     except (pa.ArrowException, ValueError, TypeError, KeyError) as error:
         raise UsageError(
             f"cannot be read after row {number}: {error}", where=str(path), remedy="export it anew"
         ) from None
 
 
-def _row(entry: Entry) -> dict[str, Any]:
-    """What one filters by, and the record."""
-    flat = {Kind.ATTEMPT: _attempt, Kind.GRADING: _grading}.get(entry.kind, _other)
+def _row(entry: RecordEntry) -> dict[str, Any]:
+    """Return the columns to filter by, and the record."""
+    flat = {EntryKind.ATTEMPT: _attempt, EntryKind.GRADING: _grading}.get(entry.kind, _other)
     return {"kind": entry.kind.value, **flat(entry.data), "record": canonical(entry.data)}
 
 
@@ -130,7 +133,7 @@ def _other(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _storable(text: str | None) -> str | None:
-    """Halves of surrogate pairs are no text to Parquet; the record has them escaped."""
+    """Replace lone surrogates, which Parquet refuses; the record has them escaped."""
     return None if text is None else text.encode("utf-8", "replace").decode()
 
 

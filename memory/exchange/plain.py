@@ -1,9 +1,8 @@
-"""Records as plain data in one canonical form, and back: equal records give equal text, on every machine and store.
+"""Records as plain data in one canonical form, and back: equal records give equal text on every machine and store.
 
-Times are in UTC with microseconds, keys are sorted, and everything is ASCII. Numbers have one form each: a float as
-short as it can be, and without a fraction where it has none, since databases differ in whether they keep `1.0` apart
-from `1`. Reading is by the records' types; a value that is left over after reading is an error, since dropping it would
-lose it unseen.
+Times are in UTC with microseconds, keys are sorted, and the text is ASCII. Numbers have one form each: the shortest for
+a float, without a fraction where it is whole, since not all databases tell `1.0` from `1`. Reading follows the records'
+types; an unknown value is an error, since dropping it would lose it silently.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from triton_agent.tools.results import to_json
 
 Record = TypeVar("Record")
 _EXACT_BELOW = 2.0**53
-"""Up to here floats and whole numbers are one to one."""
+"""Up to this size every whole number is exactly one float."""
 
 
 def to_plain(value: Any) -> Any:
-    """Plain data for JSON; see `to_json`, and times as text."""
+    """Convert to plain data for JSON; see `to_json`; times become text."""
     if isinstance(value, datetime.datetime):
         return to_text(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -42,23 +41,23 @@ def to_plain(value: Any) -> Any:
 
 
 def to_text(moment: datetime.datetime) -> str:
-    """A time without a zone is taken for UTC, which is what stores without zones hold."""
+    """Format a time; one without a zone is read as UTC, as stores without zones hold it."""
     zoned = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
     return zoned.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def canonical(data: Any) -> str:
-    """The one text for this plain data; without line breaks."""
+    """Return the canonical text of plain data, without line breaks."""
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def digest(data: Any) -> str:
-    """What identifies plain data by its content."""
+    """Return the hash of plain data by its content."""
     return hashlib.sha256(canonical(data).encode()).hexdigest()
 
 
 def from_plain(kind: type[Record], data: Any, where: str) -> Record:
-    """The record behind plain data; UsageError says what is wrong with it."""
+    """Read a record from plain data; UsageError says what is wrong with it."""
     try:
         record: Record = _adapter(cast(Hashable, kind)).validate_python(data)
     except pydantic.ValidationError as error:
@@ -76,7 +75,7 @@ def _adapter(kind: Hashable) -> pydantic.TypeAdapter[Any]:
 
 
 def _left_over(data: Any, read: Any, place: str) -> str:
-    """Where `data` says something that did not come through the reading; empty when all did."""
+    """Return the first place in `data` that was lost by reading; empty if nothing was."""
     if isinstance(data, dict) and isinstance(read, dict):
         if missing := sorted(data.keys() - read.keys()):
             return f"{place}.{missing[0]}"

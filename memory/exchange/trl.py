@@ -1,9 +1,9 @@
-"""Rows for TRL's trainers, made of stored attempts.
+"""Rows for TRL's trainers from stored attempts.
 
 `sft_row` is an example to imitate: a conversation that ended in a candidate that passed. `grpo_row` is a sample with
-what it earned: the tokens as they were sampled, with their log-probabilities and mask under the names that a TRL
-rollout hands back, the verdict, and the group whose samples answer one observation. Rewards are not in it: they follow
-from status and speed-up, by a recipe that the trainer names. What was never measured becomes no row of either kind.
+its result: the sampled tokens with log-probabilities and mask, under the names of a TRL rollout, the verdict, and the
+group of samples that answer one observation. It holds no reward: the trainer computes that from status and speed-up by
+a recipe. Attempts that were not measured become no row.
 
 TRL is not needed here; the rows are plain data.
 """
@@ -17,20 +17,21 @@ from typing import Any
 
 from triton_agent.memory.records import Attempt, Message
 from triton_agent.memory.verdicts import passed, speedup_of
+from triton_agent.tools.ranking import Standing, standing
 from triton_agent.tools.results import Evaluation, Interval
 
 Render = Callable[[Attempt], Sequence[Message]]
-"""The conversation that a language model would have had, its answer last; for answers of authors that had none."""
+"""Makes the conversation that a language model would have had, its answer last, for attempts without one."""
 
 WIN = 1.0
-"""The whole interval of a win's speed-up lies above this."""
+"""A win's whole speed-up interval lies above this."""
 
 
 class Shape(enum.StrEnum):
     """The two ways in which TRL takes a conversation."""
 
     MESSAGES = "messages"
-    """One list; the trainer learns all of it, or the assistant's part where it is told so."""
+    """One list; the trainer learns all of it, or the assistant's part if told so."""
     PROMPT_COMPLETION = "prompt-completion"
     """Two lists; the trainer learns the second."""
 
@@ -40,14 +41,14 @@ class Which(enum.StrEnum):
 
     PASSED = "passed"
     WINS = "wins"
-    """Surely faster than the reference."""
+    """The whole interval of the speed-up lies above 1."""
     BEST = "best"
-    """For each problem the one that is surely fastest."""
+    """The best of each problem."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """An attempt with the verdict that counts; None where there is none."""
+class JudgedAttempt:
+    """An attempt with its newest verdict; None without one."""
 
     attempt: Attempt
     evaluation: Evaluation | None
@@ -60,10 +61,14 @@ class Judged:
     def speedup(self) -> Interval | None:
         return speedup_of(self.evaluation)
 
+    @property
+    def standing(self) -> Standing:
+        return standing(self.evaluation)
+
 
 @dataclasses.dataclass(slots=True)
-class LeftOut:
-    """How many attempts became no row, by the reason; filled while rows are read."""
+class SkipCounts:
+    """Counts attempts that became no row, by reason; filled while rows are read."""
 
     reasons: dict[str, int] = dataclasses.field(default_factory=dict)
 
@@ -75,14 +80,14 @@ class LeftOut:
 
 
 def sft_rows(
-    judged: Iterable[Judged], which: Which, shape: Shape, left_out: LeftOut, render: Render | None = None
+    judged: Iterable[JudgedAttempt], which: Which, shape: Shape, left_out: SkipCounts, render: Render | None = None
 ) -> Iterator[dict[str, Any]]:
-    """One row an example; `render` makes the conversation where none was stored."""
+    """Yield a row per example; `render` makes the conversation where none was stored."""
     chosen = _best(judged, left_out) if which is Which.BEST else judged
     for item in chosen:
         if not item.passed:
             left_out.count("did not pass")
-        elif which is Which.WINS and not _won(item):
+        elif which is Which.WINS and (item.speedup is None or item.speedup.low <= WIN):
             left_out.count("not surely faster than the reference")
         elif not (said := _conversation(item.attempt, render)):
             left_out.count("its author was shown no messages")
@@ -90,8 +95,8 @@ def sft_rows(
             yield sft_row(item, said, shape)
 
 
-def sft_row(item: Judged, said: Sequence[Message], shape: Shape) -> dict[str, Any]:
-    """A conversation in TRL's form, and what it is of."""
+def sft_row(item: JudgedAttempt, said: Sequence[Message], shape: Shape) -> dict[str, Any]:
+    """Return a conversation in TRL's form, with its attempt and problem."""
     *prompt, answer = map(_plain, said)
     about = {"attempt": item.attempt.key, "problem": item.attempt.observation.problem.digest}
     if shape is Shape.MESSAGES:
@@ -99,9 +104,9 @@ def sft_row(item: Judged, said: Sequence[Message], shape: Shape) -> dict[str, An
     return {"prompt": prompt, "completion": [answer], **about, **_speed(item.speedup)}
 
 
-def _best(judged: Iterable[Judged], left_out: LeftOut) -> list[Judged]:
-    """The best of each problem, problems in the order in which they were first met."""
-    found: dict[str, Judged] = {}
+def _best(judged: Iterable[JudgedAttempt], left_out: SkipCounts) -> list[JudgedAttempt]:
+    """Return the best attempt of each problem, in the order in which problems first appear."""
+    found: dict[str, JudgedAttempt] = {}
     for item in judged:
         problem = item.attempt.observation.problem.digest
         if not item.passed:
@@ -109,17 +114,9 @@ def _best(judged: Iterable[Judged], left_out: LeftOut) -> list[Judged]:
             continue
         if problem in found:
             left_out.count("not the best of its problem")
-        if problem not in found or _sure(item) > _sure(found[problem]):
+        if problem not in found or item.standing.surpasses(found[problem].standing):
             found[problem] = item
     return list(found.values())
-
-
-def _sure(item: Judged) -> float:
-    return item.speedup.low if item.speedup is not None else 0.0
-
-
-def _won(item: Judged) -> bool:
-    return _sure(item) > WIN
 
 
 def _plain(message: Message) -> dict[str, str]:
@@ -136,8 +133,8 @@ def _conversation(attempt: Attempt, render: Render | None) -> Sequence[Message]:
 # -- samples with what they earned -------------------------------------------------------------------------------------
 
 
-def grpo_rows(judged: Iterable[Judged], left_out: LeftOut) -> Iterator[dict[str, Any]]:
-    """One row a sample that a trainer can learn from: its tokens are known, and so is its verdict."""
+def grpo_rows(judged: Iterable[JudgedAttempt], left_out: SkipCounts) -> Iterator[dict[str, Any]]:
+    """Yield a row per sample that has tokens and a verdict."""
     for item in judged:
         said = item.attempt.completion
         if item.evaluation is None:
@@ -151,7 +148,7 @@ def grpo_rows(judged: Iterable[Judged], left_out: LeftOut) -> Iterator[dict[str,
 
 
 def grpo_row(attempt: Attempt, evaluation: Evaluation) -> dict[str, Any]:
-    """A sample as it was drawn; names as in TRL where TRL has one."""
+    """Return a sampled completion with its result, under TRL's names where there are any."""
     said = attempt.completion
     tokens = said.token_ids or ()
     mask = said.mask if said.mask is not None else (True,) * len(tokens)
@@ -181,7 +178,7 @@ def grpo_row(attempt: Attempt, evaluation: Evaluation) -> dict[str, Any]:
 
 
 def group_of(attempt: Attempt) -> str:
-    """Equal for the samples that are compared with each other: answers of one turn to one parent."""
+    """Name the group of samples to compare: answers of one turn to one parent."""
     return f"{attempt.run}/{attempt.turn} from {attempt.parent or 'the start'}"
 
 

@@ -1,1 +1,4 @@
-"""How the tables came to be, one step after the other; run by Alembic through `memory/schema.py`."""
+"""Migrations of the store's tables, run by Alembic through `memory/sql/schema.py`.
+
+`versions` holds one step a file.
+"""

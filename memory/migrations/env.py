@@ -1,15 +1,15 @@
 """What Alembic runs for every command: it migrates over the connection it is handed, in the transaction that is open.
 
-There is no command line and no .ini file here: `memory/schema.py` is the only caller.
+There is no command line and no .ini file here: `memory/sql/schema.py` is the only caller.
 """
 
 from alembic import context
 
-from triton_agent.memory.tables import SCHEMA_TABLE, Base
+from triton_agent.memory.sql.tables import SCHEMA_TABLE, TableBase
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=Base.metadata,
+    target_metadata=TableBase.metadata,
     version_table=SCHEMA_TABLE,
     version_table_pk=True,
 )

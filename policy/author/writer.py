@@ -10,19 +10,17 @@ import re
 from collections.abc import Callable, Sequence
 
 from triton_agent.policy.author.brief import Answer, BeyondAuthor, Brief
+from triton_agent.policy.author.drafting import Drafting, HostNames, tf32_convolutions
 from triton_agent.policy.author.emit import skeleton_points, skeleton_product, skeleton_rows
-from triton_agent.policy.author.emit.arguments import Names
 from triton_agent.policy.author.emit.constructor import ModelText, tree_of_parameters
-from triton_agent.policy.author.emit.forward import Constants, Forward
+from triton_agent.policy.author.emit.file_parts import LAID_OUT, LAYING_OUT, FileParts
+from triton_agent.policy.author.emit.forward import Forward
 from triton_agent.policy.author.emit.kernel_text import KernelText
 from triton_agent.policy.author.emit.line_breaking import formatted, wrapped
-from triton_agent.policy.author.emit.repetition import Written
-from triton_agent.policy.author.emit.skeleton import Setting
 from triton_agent.policy.author.emit.wording import kernel_comment, kernel_name, plan_text
 from triton_agent.policy.author.ir.alignment import AlignedGraph, align
 from triton_agent.policy.author.ir.points import FUNCTIONS
 from triton_agent.policy.author.ir.program import INTEGERS, MIDDLE, VIEWS, Number, Program, Value
-from triton_agent.policy.author.ir.translation import lower
 from triton_agent.policy.author.ir.viewing import first_moved
 from triton_agent.policy.author.plan.choice import Choice
 from triton_agent.policy.author.plan.descriptors import HOST_FUNCTIONS, IMPORTS
@@ -31,9 +29,10 @@ from triton_agent.policy.author.plan.partition import Partition
 from triton_agent.policy.author.plan.relaying import better_strides
 from triton_agent.policy.author.plan.splitting import parts_of, split
 from triton_agent.policy.author.plan.tiling import collapsed
+from triton_agent.policy.author.rules.translation import lower
 from triton_agent.tools.graph.graph import OperatorGraph
 
-_SKELETONS: dict[str, Callable[[Kernel, Setting, str, tuple[str, ...]], KernelText]] = {
+_SKELETONS: dict[str, Callable[[Kernel, Drafting, str, tuple[str, ...]], KernelText]] = {
     "points": skeleton_points.write,
     "rows": skeleton_rows.write,
     "product": skeleton_product.write,
@@ -76,11 +75,11 @@ def drafts_of(brief: Brief, choice: Choice) -> list[Draft]:
     model = ModelText(brief.source, brief.class_name)
     if not model.stands_alone:  # then the new module has parameters, and none of the reference's other attributes
         brief = _without_attributes(brief)
-    names, known, constants = Names({"ModelNew", "nn", *HOST_FUNCTIONS}), Written(), Constants(brief.source)
+    file = FileParts(model, brief.source)
     if not brief.train_graphs:
-        return [draft(brief, choice, model, brief.graphs, names, known, constants, "forward")]
-    evaluated = draft(brief, choice, model, brief.graphs, names, known, constants, "_evaluate")
-    return [evaluated, draft(brief, choice, model, brief.train_graphs, names, known, constants, "_train")]
+        return [draft(brief, choice, file, brief.graphs, "forward")]
+    evaluated = draft(brief, choice, file, brief.graphs, "_evaluate")
+    return [evaluated, draft(brief, choice, file, brief.train_graphs, "_train")]
 
 
 def _without_attributes(brief: Brief) -> Brief:
@@ -94,49 +93,37 @@ def _limits(drafts: Sequence[Draft]) -> list[str]:
     return list(dict.fromkeys(limit for one in drafts for limit in one.limits))
 
 
-def draft(
-    brief: Brief,
-    choice: Choice,
-    model: ModelText,
-    graphs: Sequence[OperatorGraph],
-    names: Names,
-    known: Written,
-    constants: Constants,
-    method: str,
-) -> Draft:
+def draft(brief: Brief, choice: Choice, file: FileParts, graphs: Sequence[OperatorGraph], method: str) -> Draft:
     """One forward; where torch is allowed and all of it would be torch's, also what torch does better."""
     aligned = align(graphs, brief.numbers)
     _require_one_way(aligned.main)
-    taken, written = names.state(), known.state()
-    made = _attempted(brief, choice, model, aligned, names, known, constants, method, library=brief.allow_library)
+    before = file.state()
+    made = _attempted(brief, choice, file, aligned, method, library=brief.allow_library)
     if made.kernels or not brief.allow_library:
         return made
-    names.back_to(taken)
-    known.back_to(written)
-    return _attempted(brief, choice, model, aligned, names, known, constants, method, library=False)
+    file.back_to(before)
+    return _attempted(brief, choice, file, aligned, method, library=False)
 
 
 def _attempted(
-    brief: Brief,
-    choice: Choice,
-    model: ModelText,
-    aligned: AlignedGraph,
-    names: Names,
-    known: Written,
-    constants: Constants,
-    method: str,
-    *,
-    library: bool,
+    brief: Brief, choice: Choice, file: FileParts, aligned: AlignedGraph, method: str, *, library: bool
 ) -> Draft:
     """An operator that no kernel can be found for is left to torch, and the rest is tried again."""
     left = dict.fromkeys(choice.left_to_torch, BY_CHOICE)
-    taken, written = names.state(), known.state()
+    before = file.state()
     for _ in range(len(aligned.nodes) + 2):
-        names.back_to(taken)
-        known.back_to(written)
-        program = lower(aligned, left, exact=choice.exact, on_cpu=brief.device == "cpu", library=library)
+        file.back_to(before)
+        program = lower(
+            aligned,
+            left,
+            exact=choice.exact,
+            on_cpu=brief.device == "cpu",
+            library=library,
+            tf32_convolutions=tf32_convolutions(brief, choice),
+        )
+        drafting = Drafting(brief=brief, choice=choice, graph=aligned, program=program, host=HostNames(program))
         try:
-            return _drafted(brief, choice, model, aligned, program, names, known, constants, method)
+            return _drafted(drafting, file, method)
         except Stuck as stuck:
             place = program.origins.get(stuck.value, (-1, ""))[0]
             if place < 0 or place in left:  # nothing that could be told: all of the rest is left to torch
@@ -163,21 +150,10 @@ _BY_VALUES = frozenset(
 """Operators that look at values themselves: their results have as many elements as those say, or masks are indices."""
 
 
-def _drafted(
-    brief: Brief,
-    choice: Choice,
-    model: ModelText,
-    aligned: AlignedGraph,
-    program: Program,
-    names: Names,
-    known: Written,
-    constants: Constants,
-    method: str,
-) -> Draft:
-    kept = model.tensors_kept_as_attributes() if model.stands_alone else []
-    arguments = model.forward_arguments()
-    forward = Forward(aligned, program, arguments, brief.input_structure, kept, brief.tensors, constants)
-    partition = _partitioned(brief, choice, program)
+def _drafted(drafting: Drafting, file: FileParts, method: str) -> Draft:
+    program = drafting.program
+    forward = Forward(drafting, file)
+    partition = _partitioned(drafting)
     steps = _in_order(program, partition)
     loads = [frozenset(step.loads) if isinstance(step, Kernel) else frozenset() for step in steps]
     forward.loaded = frozenset().union(*loads)
@@ -186,15 +162,15 @@ def _drafted(
     written: list[KernelText] = []
     for place, step in enumerate(steps, 1):
         if isinstance(step, Kernel):
-            forward.loaded_later = frozenset().union(*loads[place:])
+            drafting.host.loaded_later = frozenset().union(*loads[place:])
             try:
-                texts = _kernel_texts(brief, choice, program, forward, step, names)
+                texts = _kernel_texts(drafting, file, forward, step)
             except BeyondAuthor as reason:
                 raise Stuck(step.key, str(reason)) from reason
             for fresh in texts:
-                text = known.once(fresh)
+                text = file.kernels.once(fresh)
                 if text.repeats:
-                    names.release(fresh.name)
+                    file.names.release(fresh.name)
                 written.append(text)
                 forward.launch(text)
         elif step.function == "output":
@@ -207,7 +183,7 @@ def _drafted(
             forward.line(f"{forward.texts[source]}.add_({more})")
         elif value not in forward.in_place:
             forward.line(f"{forward.texts[source]}.copy_({forward.view_text(value)})")
-    structure = _structure([graph.output_structure for graph in aligned.graphs], forward)
+    structure = _structure([graph.output_structure for graph in drafting.graph.graphs], forward)
     outputs = _filled(structure, [forward.view_text(name) for name in program.outputs])
     loaded = {tensor for text in written for tensor in text.arguments.loaded()}
     contiguous = [
@@ -225,33 +201,23 @@ def _drafted(
         kernels=tuple(written),
         lines=tuple(forward.text(method, outputs, contiguous)),
         limits=tuple(dict.fromkeys([*program.limits, *forward.limits, *guessed])),
-        statements=tuple(constants.statements()),
+        statements=tuple(file.statements()),
         of_the_file=tuple(forward.of_the_file),
     )
 
 
-def _partitioned(brief: Brief, choice: Choice, program: Program) -> Partition:
+def _partitioned(drafting: Drafting) -> Partition:
     """The kernels; planned again where values between them should lie in memory otherwise."""
-
-    def planned() -> Partition:
-        return Partition(
-            program,
-            wanted,
-            apart=apart,
-            merge=choice.merge,
-            joined=choice.joined,
-            processors=brief.hardware.processors,
-        )
-
+    program = drafting.program
     # What is chosen for one mode's program may be the name of anything in the other's.
-    known = (program.values[name] for name in choice.stored if name in program.values)
+    known = (program.values[name] for name in drafting.choice.stored if name in program.values)
     apart = [value.name for value in known if value.operation in MIDDLE]
     wanted = _wanted(program)
-    partition = planned()
+    partition = Partition(drafting, wanted, apart=apart)
     strides = better_strides(program, partition.kernels, wanted)
     if strides:
         program.strides.update(strides)
-        partition = planned()
+        partition = Partition(drafting, wanted, apart=apart)
     return partition
 
 
@@ -268,7 +234,7 @@ def _write_in_place(program: Program, forward: Forward, steps: Sequence[Kernel |
     """New contents go straight over the old ones where one kernel reads those, element by element."""
     for source, value in program.updates.items():
         made, old = program.values[value], program.values[source]
-        readers = [step for step in steps if source in _reads(program, step)]
+        readers = [step for step in steps if source in _needs(program, step)]
         writers = [step for step in steps if isinstance(step, Kernel) and value in {r.value for r in step.roots}]
         if len(writers) != 1 or readers not in ([], writers) or value in program.outputs or source in program.strides:
             continue
@@ -279,12 +245,6 @@ def _write_in_place(program: Program, forward: Forward, steps: Sequence[Kernel |
         if places <= {root.index} and made.shape == old.shape and program.stored_dtype(value) == old.dtype:
             forward.texts[value] = forward.texts[source]
             forward.in_place[value] = source
-
-
-def _reads(program: Program, step: Kernel | Value) -> set[str]:
-    if not isinstance(step, Kernel):
-        return _needs(program, step)
-    return _needs(program, step)
 
 
 def _wanted(program: Program) -> set[str]:
@@ -355,52 +315,26 @@ def _needs(program: Program, step: Kernel | Value) -> set[str]:
     return found
 
 
-def _kernel_texts(
-    brief: Brief, choice: Choice, program: Program, forward: Forward, kernel: Kernel, names: Names
-) -> list[KernelText]:
+def _kernel_texts(drafting: Drafting, file: FileParts, forward: Forward, kernel: Kernel) -> list[KernelText]:
     """One kernel; two where it is cut into parts."""
-    wanted = choice.tiles_of(kernel.key)
+    program = drafting.program
     name, comment = kernel_name(program, kernel), kernel_comment(program, kernel)
     small = collapsed(kernel)
-    parts = parts_of(program, small, wanted, brief.hardware.processors)
+
+    def text(of: Kernel, called: str, said: tuple[str, ...], key: str) -> KernelText:
+        write_kernel = _SKELETONS[of.kind]
+        return dataclasses.replace(write_kernel(of, drafting.with_tiles(key), file.names.new(called), said), key=key)
+
+    parts = parts_of(program, small, drafting.choice.tiles_of(kernel.key), drafting.brief.hardware.processors)
     if parts < 2:
-        return [_kernel_text(brief, choice, program, forward, small, names.new(name), comment, kernel.key)]
+        return [text(small, name, comment, kernel.key)]
     first, second = split(program, small, parts)
     forward.name_outputs(root.value for root in first.roots)
-    plain = name.removesuffix("_kernel")
     put_together = (f"{comment[0].split(':')[0]}: the parts put together.",)
     return [
-        _kernel_text(brief, choice, program, forward, first, names.new(f"{plain}_parts_kernel"), comment, kernel.key),
-        _kernel_text(
-            brief, choice, program, forward, collapsed(second), names.new(name), put_together, f"{kernel.key}/parts"
-        ),
+        text(first, f"{name.removesuffix('_kernel')}_parts_kernel", comment, kernel.key),
+        text(collapsed(second), name, put_together, f"{kernel.key}/parts"),
     ]
-
-
-def _kernel_text(
-    brief: Brief,
-    choice: Choice,
-    program: Program,
-    forward: Forward,
-    kernel: Kernel,
-    name: str,
-    comment: tuple[str, ...],
-    key: str,
-) -> KernelText:
-    setting = Setting(
-        program,
-        choice.tiles_of(key),
-        tensor_name=forward.tensor_name,
-        size_name=forward.size_name,
-        hardware=brief.hardware,
-        interpreted=brief.device == "cpu",
-        in_place=forward.in_place,
-        loaded_later=forward.loaded_later,
-        target=brief.target,
-        float32_products="ieee" if choice.exact or not brief.target.startswith("cuda") else "tf32x3",
-        allow_tf32=brief.allow_tf32,
-    )
-    return dataclasses.replace(_SKELETONS[kernel.kind](kernel, setting, name, comment), key=key)
 
 
 def _structure(structures: Sequence[str], forward: Forward) -> str:
@@ -443,6 +377,8 @@ def _file(brief: Brief, model: ModelText, drafts: Sequence[Draft]) -> str:
     if any(kernel.arguments.matrices for kernel in kernels):
         for function_lines in HOST_FUNCTIONS.values():
             lines += ["", *function_lines, ""]
+    if any(line.endswith(f"{LAID_OUT} = {{}}") for line in more):
+        lines += ["", *LAYING_OUT, ""]
     for helper in helpers:
         lines += ["", *helper.splitlines(), ""]
     lines += ["", header, *constructor]

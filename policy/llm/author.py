@@ -1,8 +1,7 @@
-"""A policy over an engine: shows it what an observation holds, asks, and keeps what was sampled as it was sampled.
+"""A policy over an engine: renders an observation, asks the model, and keeps the sample exactly as it was drawn.
 
-Where a question turns out too long for the model it is asked again, shorter. Keeps nothing between calls but why
-answers are missing, for whoever asks. Not covered: how a question reads (`prompting`) and how an answer is read
-(`policy/answer.py`).
+A question that is too long for the model is asked again with a shorter prompt. Between calls it keeps only the reasons
+for missing answers. Not covered: the prompt (`prompting`) and parsing answers (`policy/answer.py`).
 """
 
 from __future__ import annotations
@@ -14,22 +13,22 @@ from typing import Protocol
 
 from triton_agent.memory.observation import Observation
 from triton_agent.memory.records import Completion, Message, Usage
-from triton_agent.policy.llm.engine import Engine, EngineError, Preparable, Question, Sampled, Sampling, Trouble
+from triton_agent.policy.llm.engine import Engine, EngineError, ModelQuestion, Preparable, Sampled, Sampling, Trouble
 from triton_agent.policy.llm.prompting import prompt
 
 TEMPLATE_TOKENS = 64
-"""What a chat template puts around two messages, with room to spare."""
+"""Tokens of a chat template around two messages, with room to spare."""
 SHRINK = 0.6
-"""What is left of the context that a question is made for, each time it proves too long."""
+"""Factor by which the assumed context shrinks each time a question is too long."""
 SHRINKS = 5
-"""Then it is less than a tenth, and the fault lies elsewhere."""
+"""After so many shrinks the context is below a tenth, and the fault lies elsewhere."""
 LEAST_CONTEXT_TOKENS = 512
-"""Nothing that is worth asking fits into less."""
+"""No useful question fits into less."""
 TOO_SMALL = "the model's context is too small for this problem; --context-tokens says how large it is, if you know"
 
 
 class Prompted(Protocol):
-    """What a renderer makes; see `prompting/prompt.py`."""
+    """The result of a renderer; see `prompting/prompt.py`."""
 
     @property
     def messages(self) -> tuple[Message, ...]: ...
@@ -38,7 +37,7 @@ class Prompted(Protocol):
 
 
 class Render(Protocol):
-    """Turns an observation into messages of at most so many tokens."""
+    """Renders an observation as messages of at most `budget_tokens` tokens."""
 
     def __call__(self, observation: Observation, *, budget_tokens: int, count: Callable[[str], int]) -> Prompted: ...
 
@@ -62,16 +61,16 @@ class LanguageAuthor:
         return self._engine.version
 
     async def propose(self, observation: Observation, n: int = 1) -> list[Completion]:
-        """At most n answers; EngineError where troubles left none."""
+        """Return at most n answers; raise EngineError if all of them failed."""
         return (await self._ask([_Asking(seen=observation, n=n)]))[0]
 
     async def propose_many(self, observations: Sequence[Observation]) -> list[Completion | None]:
-        """One answer each; None for those that got none, and EngineError where troubles left none at all."""
+        """Return one answer each, None where it failed; raise EngineError if all failed."""
         found = await self._ask([_Asking(seen=seen, n=1) for seen in observations])
         return [answers[0] if answers else None for answers in found]
 
     def troubles(self) -> list[str]:
-        """Why answers were missing since this was last asked."""
+        """Return and clear the reasons for missing answers."""
         told, self._troubles = list(self._troubles), {}
         return told
 
@@ -99,8 +98,8 @@ class LanguageAuthor:
         return answers
 
     async def _ask_once(self, asking: Sequence[_Asking]) -> None:
-        """All in one batch."""
-        questions: list[tuple[_Asking, Question]] = []
+        """Ask all questions in one batch."""
+        questions: list[tuple[_Asking, ModelQuestion]] = []
         for item in asking:
             try:
                 questions.append((item, self._question(item)))
@@ -110,15 +109,15 @@ class LanguageAuthor:
         for (item, _), sampled in zip(questions, answers):
             item.sampled = sampled
 
-    def _question(self, item: _Asking) -> Question:
-        """In half of the context at most the answer, in the rest the prompt."""
+    def _question(self, item: _Asking) -> ModelQuestion:
+        """Render a question; the answer gets at most half of the context, the prompt the rest."""
         answer = min(self._sampling.max_tokens, item.context_tokens // 2)
         budget = max(0, item.context_tokens - answer - TEMPLATE_TOKENS)
         page = self._render(item.seen, budget_tokens=budget, count=self._count)
         item.messages = tuple(dataclasses.replace(one, content=_sendable(one.content)) for one in page.messages)
         item.prompt_version = page.version
         sampling = dataclasses.replace(self._sampling, max_tokens=answer, seed=_seed(item.seen))
-        return Question(messages=item.messages, n=item.n, sampling=sampling)
+        return ModelQuestion(messages=item.messages, n=item.n, sampling=sampling)
 
     def _completions(self, item: _Asking) -> list[Completion]:
         return [
@@ -147,18 +146,18 @@ class LanguageAuthor:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class _Asking:
-    """One observation on its way to answers."""
+    """One observation and its answers so far."""
 
     seen: Observation
     n: int
     context_tokens: int = 0
-    """What question and answer are made to fit into."""
+    """Tokens that question and answer have to fit into."""
     messages: tuple[Message, ...] = ()
     prompt_version: str = ""
     sampled: list[Sampled] = dataclasses.field(default_factory=list)
 
     def shrink(self) -> bool:
-        """Return whether to ask again for being too long, and then with less."""
+        """Shrink the context if all answers failed because the question was too long; return True to ask again."""
         long = [sampled.trouble for sampled in self.sampled if sampled.trouble and sampled.trouble.too_long]
         if len(long) < len(self.sampled) or not long:
             return False
@@ -173,11 +172,11 @@ def _error(trouble: Trouble, name: str) -> EngineError:
 
 
 def _seed(seen: Observation) -> int:
-    """The same for the same answers of a run with the same seed, and another for each."""
+    """Return a seed that depends on the run's seed, the turn and the answer's number."""
     digest = hashlib.sha256(f"{seen.seed}/{seen.turn}/{seen.attempts_before}".encode()).digest()
     return int.from_bytes(digest[:4]) >> 1
 
 
 def _sendable(text: str) -> str:
-    """Without lone surrogates, which a model may have written once and no server or tokenizer takes."""
+    """Replace lone surrogates, which a model may have written but no server or tokenizer takes."""
     return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")

@@ -1,7 +1,7 @@
-"""Whatever turns a conversation into text: a server, an engine of our own, a model in memory.
+"""The interface of engines, which turn a conversation into text: a server, or a model on this machine.
 
-An engine knows nothing of kernels. `author.py` makes a policy of one: it renders the observation, asks, and keeps what
-was sampled. Tokens and log-probabilities are given exactly as they were sampled, or not at all with the reason.
+An engine knows nothing of kernels; `author.py` makes a policy of one. Tokens and log-probabilities are returned exactly
+as sampled, or not at all with the reason.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from triton_agent.tools.errors import InstrumentError
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How an answer is drawn."""
+    """Settings for sampling an answer."""
 
     temperature: float = 0.8
     top_p: float = 1.0
     max_tokens: int = 8192
-    """Of one answer."""
+    """Limit for one answer."""
     seed: int = 0
-    """The same seed and question give the same answers where the engine can promise that."""
+    """Equal seeds and questions give equal answers where the engine can promise that."""
     pattern: str = ""
-    """A regular expression that the whole answer is held to; trouble where the engine cannot do that."""
+    """A regular expression that the whole answer has to match; engines without that ability report trouble."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """One conversation, and how many answers are wanted."""
+class ModelQuestion:
+    """A conversation and the number of answers wanted."""
 
     messages: tuple[Message, ...]
     n: int = 1
@@ -39,19 +39,19 @@ class Question:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """Why a question has no answer. It says nothing about the model, so it never becomes an attempt."""
+    """The reason for a missing answer. It says nothing about the model, so it never becomes an attempt."""
 
     what: str
     remedy: str = ""
     too_long: bool = False
-    """Question and answer do not fit into the context: a shorter question would get an answer."""
+    """Question and answer do not fit into the context: a shorter question may get an answer."""
     context_tokens: int | None = None
-    """What does fit, where that was said."""
+    """The size of the context, if the server said so."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sampled:
-    """One answer as it was drawn, or the trouble that kept it from coming."""
+    """One answer as it was drawn, or the trouble that prevented it."""
 
     text: str
     finish_reason: str = "stop"
@@ -60,49 +60,47 @@ class Sampled:
     token_ids: tuple[int, ...] | None = None
     log_probabilities: tuple[float, ...] | None = None
     missing: str = ""
-    """Why tokens or log-probabilities are not there, or the text may not be what the tokens spell."""
+    """Why tokens or log-probabilities are missing, or the text may differ from the tokens."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float = 0.0
     wall_s: float = 0.0
     version: str = ""
-    """Of the weights that drew it, where that is told with the answer; else it is the engine's."""
+    """Version of the weights if the answer names it; otherwise it is the engine's."""
     trouble: Trouble | None = None
-    """Then there is no text; other answers of the same batch may have come."""
+    """If set, there is no text; other answers of the batch may have arrived."""
 
 
 class Engine(Protocol):
-    """A model that can be asked."""
-
     @property
     def name(self) -> str:
-        """As `--policy` takes it: `openai:MODEL`."""
+        """Name, as `--policy` takes it: `openai:MODEL`."""
 
     @property
     def version(self) -> str:
-        """Of the weights, as far as it is known."""
+        """Version of the weights, as far as known."""
 
     @property
     def context_tokens(self) -> int:
-        """What question and answer may have together."""
+        """Most tokens of question and answer together."""
 
     def count(self, text: str) -> int:
-        """Tokens of a text by the model's own tokenizer, or a bound from above where that is out of reach."""
+        """Count tokens with the model's tokenizer, or estimate them from above without one."""
 
-    async def answer(self, questions: Sequence[Question]) -> list[list[Sampled]]:
-        """For each question as many answers as were asked for, or fewer; all questions in one batch."""
+    async def answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
+        """Answer all questions in one batch; each gets at most as many answers as it asks for."""
 
     async def close(self) -> None:
-        """Let go of whatever it holds."""
+        """Free all resources."""
 
 
 @runtime_checkable
 class Preparable(Protocol):
-    """An engine that has to look around before its `context_tokens` and `version` can be relied on."""
+    """An engine whose `context_tokens` and `version` are reliable only after `prepare`."""
 
     async def prepare(self) -> None:
-        """Called before they are read; quick where nothing is to be done, and no failure where nothing is found."""
+        """Look up the model's properties; cheap when repeated, and no failure if nothing is found."""
 
 
 class EngineError(InstrumentError):
-    """No answer, and asking again would not help: it is down, refuses the key, or knows no such model."""
+    """No answer, and no use in asking again: the engine is down, refuses the key, or does not know the model."""

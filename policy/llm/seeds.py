@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 
-from triton_agent.policy.llm.engine import Question
+from triton_agent.policy.llm.engine import ModelQuestion
 
 BITS = 62
 """Fits the signed integers that generators of all engines take."""
 
 
-def seeds_of(question: Question) -> list[int]:
+def seeds_of(question: ModelQuestion) -> list[int]:
     """One for each answer wanted. They depend on the conversation, too: turns under one seed must not be alike."""
     said = hashlib.sha256(str(question.sampling.seed).encode())
     for message in question.messages:

@@ -1,4 +1,4 @@
-"""What training needs beyond the rest of the project, and what to do where it is missing."""
+"""Checks for the libraries of the extra `train` and prepares their environment."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ MODULES = ("torch", "transformers", "tokenizers", "trl", "accelerate", "datasets
 
 
 def missing_modules() -> tuple[str, ...]:
-    """Without importing any."""
+    """Return the missing modules without importing any."""
     return tuple(name for name in MODULES if importlib.util.find_spec(name) is None)
 
 
 def require_training() -> None:
-    """Call before anything that trains is imported. Keeps the libraries from phoning home and from shouting."""
+    """Require the extra; call it before importing anything that trains. Silences the libraries and their telemetry."""
     missing = missing_modules()
     if missing:
         raise UsageError(
@@ -33,4 +33,4 @@ QUIET = {
     "TOKENIZERS_PARALLELISM": "false",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
 }
-"""Settings of the environment for the libraries; what a user has set stays."""
+"""Environment variables for the libraries; a user's own values are kept."""

@@ -1,4 +1,4 @@
-"""How to train, as far as it is the same whatever the loss; what one trainer adds stands beside it."""
+"""Settings that all trainers share; each trainer adds its own."""
 
 from __future__ import annotations
 
@@ -9,27 +9,25 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSettings:
-    """Length, step, batch, precision, checkpoints."""
-
     output: Path
     learning_rate: float
     epochs: float
     steps: int | None = None
-    """Of the optimiser; goes before epochs."""
+    """Steps of the optimiser; overrides `epochs`."""
     batch_size: int = 8
-    """Rows at once on one device."""
+    """Rows per step on one device."""
     accumulation: int = 1
     bf16: bool = False
     gradient_checkpointing: bool = False
     save_every: int = 100
     keep: int
-    """Checkpoints, the newest ones; two at least."""
+    """Number of newest checkpoints to keep; at least two."""
     report_to: tuple[str, ...] = ()
     seed: int = 0
     cpu: bool = False
 
     def arguments(self, evaluate_every: int) -> dict[str, Any]:
-        """In the words of the library of trainers; 0 steps for no evaluation."""
+        """Return arguments for the trainers' library; `evaluate_every` 0 means no evaluation."""
         return {
             "output_dir": str(self.output),
             "learning_rate": self.learning_rate,

@@ -8,14 +8,13 @@ import dataclasses
 import json as json_text
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from triton_agent.memory.store import Store
 from triton_agent.policy.protocol import Policy
-from triton_agent.runs.bench.baselines.cards import Baselines
-from triton_agent.runs.bench.baselines.measuring import no_baselines, prepared_baselines
+from triton_agent.runs.bench.baselines.references import References, ReferenceSettings
 from triton_agent.runs.bench.journal import Journal
 from triton_agent.runs.bench.kernels import KernelFolder, read_kernels
 from triton_agent.runs.bench.places import here, places
@@ -34,7 +33,6 @@ from triton_agent.runs.optimize.request import parse_seconds
 from triton_agent.runs.optimize.run import TRACING, machine_here
 from triton_agent.tools.compile.targets import parse_target
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.versions import require_supported
 
@@ -60,6 +58,8 @@ class BenchRequest:
     target: str | None = None
     seed: int | None = None
     timeout: float | None = None
+    compile_limit: float | None = None
+    baselines_again: bool = False
     trust: bool | None = None
     protocol: str | None = None
     model: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -85,9 +85,7 @@ def run(selection: Selection, request: BenchRequest, *, nurseries: Sequence[Nurs
     screen = make_screen(as_json=request.json)
     _announce(selection, tasks, settings, journal, kernels, screen)
     try:
-        known = _baselines(tasks, journal, settings, chosen, screen)
-        running = _run(tasks, journal, settings, policies, kernels, screen, known, request.store, chosen, nurseries)
-        asyncio.run(running)
+        asyncio.run(_run(tasks, journal, settings, policies, kernels, screen, request, chosen, nurseries))
     except KeyboardInterrupt:
         screen.say(f"what was finished is kept; go on with --resume {folder}")
         raise
@@ -152,6 +150,7 @@ def _said(request: BenchRequest) -> dict[str, Any]:
         "target": request.target,
         "seed": request.seed,
         "timeout_s": request.timeout,
+        "compile_limit_s": request.compile_limit,
         "trust": request.trust,
         "protocol": request.protocol,
     }
@@ -188,15 +187,16 @@ async def _run(
     policies: list[Policy],
     kernels: KernelFolder | None,
     screen: Screen,
-    baselines: Callable[[ProblemSpec], Baselines],
-    store: str | None,
+    request: BenchRequest,
     chosen: Chosen,
     shared: Sequence[Nursery],
 ) -> None:
     async with contextlib.AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="triton-agent-bench-")))
-        opened = stack.enter_context(Store.open(store or journal.folder / STORE))
+        opened = stack.enter_context(Store.open(request.store or journal.folder / STORE))
         found = await stack.enter_async_context(places(chosen, settings, folder, shared, screen.say))
+        references = _references(journal, settings, chosen, screen, again=request.baselines_again)
+        stack.push_async_callback(references.close)
         bench = Bench(
             settings=settings,
             policies=policies,
@@ -207,24 +207,21 @@ async def _run(
             where=here(chosen),
             machine=machine_here(settings.seed, chosen),
             watcher=screen,
-            baselines=baselines,
+            references=references,
         )
         try:
-            await bench.run(tasks)
+            await bench.run(tasks, baselines_again=request.baselines_again)
         finally:
             for policy in policies:
                 await policy.close()
 
 
-def _baselines(
-    tasks: Sequence[Task], journal: Journal, settings: BenchSettings, chosen: Chosen, screen: Screen
-) -> Callable[[ProblemSpec], Baselines]:
-    """On a GPU, the baselines of what is due: compiled side by side, then timed one by one, unless they are known."""
-    missing = set(journal.record().missing)
-    due = [task for task in tasks if task.label in missing and not task.unusable]
-    if settings.device == "cpu" or not settings.trust:
-        return no_baselines
-    return prepared_baselines(due, journal.folder / PROBLEMS, chosen, screen.say)
+def _references(
+    journal: Journal, settings: BenchSettings, chosen: Chosen, screen: Screen, *, again: bool
+) -> References:
+    """With the cards, unless the problems' code may run in confinement only."""
+    how = ReferenceSettings(workspace=journal.folder / PROBLEMS, compile_limit_s=settings.compile_limit_s, again=again)
+    return References(chosen if settings.device == "cuda" and settings.trust else None, how, screen.say)
 
 
 def _show(record: Record, folder: Path, summary: dict[str, Any], *, as_json: bool) -> None:

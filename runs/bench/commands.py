@@ -81,6 +81,17 @@ SEED = Annotated[int | None, typer.Option("--seed", help="Seed of the search.")]
 TIMEOUT = Annotated[
     float | None, typer.Option("--timeout", metavar="S", help="Time limit for one kernel, in seconds; default: 120.")
 ]
+COMPILE_LIMIT = Annotated[
+    float | None,
+    typer.Option(
+        "--compile-limit",
+        metavar="S",
+        help="Time limit for torch.compile on one problem, in seconds; default: 60. What takes longer is no baseline.",
+    ),
+]
+BASELINES_AGAIN = Annotated[
+    bool, typer.Option("--baselines-again", help="Measure baselines again that the record or this machine has.")
+]
 TRUST = Annotated[
     bool | None, typer.Option("--trust/--no-trust", help="--no-trust: confine the problems' code as well.")
 ]
@@ -111,6 +122,14 @@ JSON = Annotated[
 ]
 ANYWAY = Annotated[bool, typer.Option("--anyway", help="Compare even if problems, GPUs or modes differ.")]
 QUICK = Annotated[bool, typer.Option("--quick", help="Only a third of the suite, with every kind of problem in it.")]
+PART = Annotated[
+    str | None,
+    typer.Option(
+        "--part",
+        metavar="PART",
+        help="core: 120 problems of 0.02 to 20 ms; large: 58 with tensors of gigabytes; default: core.",
+    ),
+]
 
 SHARED: dict[str, tuple[Any, Any]] = {
     "policy": (POLICY, None),
@@ -126,6 +145,8 @@ SHARED: dict[str, tuple[Any, Any]] = {
     "target": (TARGET, None),
     "seed": (SEED, None),
     "timeout": (TIMEOUT, None),
+    "compile_limit": (COMPILE_LIMIT, None),
+    "baselines_again": (BASELINES_AGAIN, False),
     "trust": (TRUST, None),
     "out": (OUT, None),
     "resume": (RESUME, None),
@@ -151,12 +172,13 @@ def attach(app: typer.Typer) -> None:
 
 @bench_app.command("suite")
 @sharing(SHARED)
-def suite(said: dict[str, Any], quick: QUICK = False, problem: NAMES = None) -> None:
-    """Run the project's own 120 frozen problems."""
+def suite(said: dict[str, Any], part: PART = None, quick: QUICK = False, problem: NAMES = None) -> None:
+    """Run the project's own frozen problems."""
     from triton_agent.runs.bench.command import run
-    from triton_agent.runs.bench.problems import of_suite
+    from triton_agent.runs.bench.problems import of_suite, part_before
 
-    selection = of_suite(quick=quick, names=_names(problem, said["resume"]))
+    part = part or part_before(said["resume"])
+    selection = of_suite(quick=quick, names=_names(problem, said["resume"]), part=part)
     raise typer.Exit(run(selection, _request(said)))
 
 
@@ -192,12 +214,16 @@ def tritonbench(
 
 @bench_app.command("baselines")
 def baselines(
+    part: PART = None,
     quick: QUICK = False,
     problem: NAMES = None,
     out: Annotated[
         str | None, typer.Option("--out", metavar="FILE.csv", help="CSV file with a row per problem.")
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Measure again what this machine measured before.")] = False,
+    compile_limit: Annotated[
+        float, typer.Option("--compile-limit", metavar="S", help="Time limit for torch.compile on one problem.")
+    ] = 60.0,
     device: Annotated[
         str, typer.Option("--device", help="auto: the first visible GPU; cuda:1, cuda:0,2, cuda:all: GPUs to use.")
     ] = "auto",
@@ -206,9 +232,10 @@ def baselines(
     """Time the suite's references on this machine's GPU: as written, in TF32, under torch.compile."""
     from triton_agent.runs.bench.baselines.table import run
     from triton_agent.runs.bench.problems import of_suite
+    from triton_agent.runs.bench.suite import CORE
 
-    selection = of_suite(quick=quick, names=tuple(problem or ()))
-    raise typer.Exit(run(selection, device=device, out=out, again=again, json=json))
+    selection = of_suite(quick=quick, names=tuple(problem or ()), part=part or CORE)
+    raise typer.Exit(run(selection, device=device, out=out, again=again, compile_limit_s=compile_limit, json=json))
 
 
 @bench_app.command("table")

@@ -15,14 +15,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from triton_agent.memory.sql.encoding import from_plain
+from triton_agent.runs.bench.baselines.found import Baselines
 from triton_agent.runs.bench.rows import FILE, Head, ProblemRow, Record, head_line, read_record, row_line
 from triton_agent.runs.bench.settings import differences
 from triton_agent.tools.errors import UsageError
+from triton_agent.tools.results import to_json
 
 BEGUN = "begun.jsonl"
 """Which run of the store is which sample of which problem."""
-
-
+BASELINES = "baselines.jsonl"
+"""What is known of each problem's baselines, those that could not be had included."""
 STORIES = "bugs.txt"
 
 
@@ -33,13 +36,14 @@ class Journal:
         """Begins the record, or takes it up where it is of the same benchmark."""
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self._rows, self._begun = folder / FILE, folder / BEGUN
+        self._rows, self._begun, self._baselines = folder / FILE, folder / BEGUN, folder / BASELINES
         with _locked(self._rows) as file:
             _cut_to_whole_lines(file)
             if file.tell() == 0:
                 _write(file, head_line(head))
-        with _locked(self._begun) as file:
-            _cut_to_whole_lines(file)
+        for path in (self._begun, self._baselines):
+            with _locked(path) as file:
+                _cut_to_whole_lines(file)
         self._require_same(head)
 
     def record(self) -> Record:
@@ -60,6 +64,16 @@ class Journal:
         """The latest run of every sample of a problem."""
         lines = map(json.loads, self._begun.read_text(encoding="utf-8").splitlines())
         return {line["index"]: line["run"] for line in lines if line["label"] == label}
+
+    def keep_baselines(self, label: str, found: Baselines) -> None:
+        """So that they are not measured again when the benchmark goes on."""
+        with _locked(self._baselines) as file:
+            _write(file, json.dumps({"label": label, "found": to_json(found)}, allow_nan=False))
+
+    def baselines(self) -> dict[str, Baselines]:
+        """The latest of each problem."""
+        lines = map(json.loads, self._baselines.read_text(encoding="utf-8").splitlines())
+        return {line["label"]: from_plain(Baselines, line["found"]) for line in lines}
 
     def keep_story(self, label: str, error: Exception) -> None:
         """The whole of what a row has one line for."""

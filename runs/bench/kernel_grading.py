@@ -11,7 +11,7 @@ from typing import Any
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.settings import StopReason
 from triton_agent.memory.observation import BudgetLeft
-from triton_agent.memory.records import Attempt, Completion, Machine, attempt_key
+from triton_agent.memory.records import Attempt, Completion, GradingMachine, attempt_key
 from triton_agent.policy.answer import write_answer
 from triton_agent.policy.episode import Graded, Judge, grade, observe
 from triton_agent.runs.bench.kernels import KernelFile, as_candidate
@@ -32,7 +32,7 @@ class FileGrader:
     settings: BenchSettings
     ledger: Ledger
     judge: Judge
-    machine: Machine
+    machine: GradingMachine
     tell: Callable[[dict[str, Any]], None]
     """Told of stages, from any thread."""
 

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from triton_agent.agent import search
 from triton_agent.policy.episode import Graded
 from triton_agent.runs.bench.behind import behind
 from triton_agent.runs.bench.rows import Against, Kind, Sample, Speed
 from triton_agent.tools.race.baseline_names import EAGER_TF32
+from triton_agent.tools.ranking import best_of
 from triton_agent.tools.results import Evaluation, Finding, Status, Timing, asked_as
 
 BASELINES = (EAGER_TF32, "compile")
@@ -57,7 +57,7 @@ def sample_of(
         failure = history[-1].grading.failure
         reason = first_line(failure.what) if failure else ""
         return Sample(**told, not_measured=reason or "nothing could be judged")
-    best = search.best_of(judged)
+    best = best_of(judged)
     if cut_short and best is None:
         return Sample(**told, not_measured=first_line(ended) or "it was cut short")
     speaker = best or max(judged, key=_progress, default=None)

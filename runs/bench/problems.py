@@ -13,9 +13,12 @@ from pathlib import Path
 
 from triton_agent.runs.bench import suite
 from triton_agent.runs.bench.public import layouts
-from triton_agent.runs.bench.rows import Head
+from triton_agent.runs.bench.rows import Head, read_record
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
+
+SUITE = "suite"
+"""What the suite's core is called as a benchmark; another part is called by it and its own name."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,14 +84,21 @@ class Selection:
         )
 
 
-def of_suite(*, quick: bool, names: Sequence[str] = ()) -> Selection:
-    """The project's own problems, proven to be the ones that were frozen."""
-    whole = suite.load_suite()
+def of_suite(*, quick: bool, names: Sequence[str] = (), part: str = suite.CORE) -> Selection:
+    """The project's own problems of one part, proven to be the ones that were frozen."""
+    whole = suite.load_suite(suite.folder_of(part))
     chosen = whole.pick(quick=quick, names=names)
     if not chosen:
         raise UsageError("no problem is left", remedy="--quick and --problem leave none in common")
-    part = "" if len(chosen) == len(whole.problems) else f", {len(chosen)} of {len(whole.problems)} problems"
-    return Selection(benchmark="suite", title=f"suite{part}", tasks=tuple(map(_of_suite, chosen)))
+    some = "" if len(chosen) == len(whole.problems) else f", {len(chosen)} of {len(whole.problems)} problems"
+    name = SUITE if part == suite.CORE else f"{SUITE}-{part}"
+    return Selection(benchmark=name, title=f"{name}{some}", tasks=tuple(map(_of_suite, chosen)))
+
+
+def part_before(resume: str | None) -> str:
+    """The part of the suite that a record is of; the core where there is none."""
+    name = read_record(Path(resume)).head.benchmark if resume else SUITE
+    return name.removeprefix(f"{SUITE}-") if name.startswith(f"{SUITE}-") else suite.CORE
 
 
 def _of_suite(problem: suite.SuiteProblem) -> Task:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from triton_agent.memory.encoding import from_plain, to_text
+from triton_agent.memory.sql.encoding import from_plain, to_text
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.results import Finding, Interval, Status
 
@@ -216,7 +216,7 @@ class Head:
     """What was asked for. Rows of heads with other `settings` or `digest` are not of the same benchmark."""
 
     benchmark: str
-    """`suite`, `kernelbench` or `tritonbench`."""
+    """`suite`, `suite-large`, `kernelbench` or `tritonbench`."""
     title: str
     """In words: `KernelBench levels 1, 2`."""
     digest: str

@@ -10,6 +10,7 @@ without a loop.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import datetime
 import secrets
@@ -24,10 +25,11 @@ from triton_agent.agent.pool import Pool
 from triton_agent.agent.settings import GO_ON, MEANS, LoopSettings, StopReason
 from triton_agent.memory.errors import StoreError
 from triton_agent.memory.observation import ProblemView
-from triton_agent.memory.records import Machine, Run, new_run_id
+from triton_agent.memory.records import GradingMachine, Run, new_run_id
 from triton_agent.memory.store import Store
 from triton_agent.policy.protocol import Policy
-from triton_agent.runs.bench.baselines.cards import Baselines
+from triton_agent.runs.bench.baselines.found import Baselines, with_baselines
+from triton_agent.runs.bench.baselines.references import References
 from triton_agent.runs.bench.journal import Journal
 from triton_agent.runs.bench.kernel_grading import FileGrader
 from triton_agent.runs.bench.kernels import KernelFile, KernelFolder
@@ -40,7 +42,9 @@ from triton_agent.runs.bench.settings import BenchSettings
 from triton_agent.tools.errors import InstrumentError, NotJudgeableHere, UsageError
 from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.race.baseline_names import COMPILED
 from triton_agent.tools.results import Status
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.versions import project_version
 
 PROBLEMS = "problems"
@@ -52,7 +56,10 @@ FRUITLESS = 5
 class Watcher(Protocol):
     """Whoever is told how it goes."""
 
-    def begin(self, task: Task, done: int, total: int) -> None: ...
+    def expect(self, due: int, total: int) -> None:
+        """So many of all problems are to be judged now."""
+
+    def begin(self, task: Task, number: int) -> None: ...
     def event(self, event: dict[str, Any]) -> None:
         """Of the problem whose `label` it names; from any thread."""
 
@@ -73,22 +80,47 @@ class Bench:
     places: Sequence[Place]
     """Each has a problem at a time."""
     where: Where
-    machine: Machine
+    machine: GradingMachine
     watcher: Watcher
-    baselines: Callable[[ProblemSpec], Baselines]
-    """What is known of a problem's baselines on this machine; nothing without a GPU."""
+    references: References
 
-    async def run(self, tasks: Sequence[Task]) -> None:
-        """Every task that has no finished row. Raises `InstrumentError` where several in a row bring nothing."""
+    async def run(self, tasks: Sequence[Task], *, baselines_again: bool = False) -> None:
+        """Every task that has no finished row, with the baselines of all beside it.
+
+        Raises `InstrumentError` where several in a row bring nothing.
+        """
         missing = set(self.journal.record().missing)
+        self.watcher.expect(sum(task.label in missing for task in tasks), len(tasks))
+        known = {} if baselines_again else self.journal.baselines()
+        limit_s = self.settings.compile_limit_s
+        self.references.found.update({label: found for label, found in known.items() if found.settles(limit_s)})
+        usable = [task for task in tasks if not task.unusable and task.label not in self.references.found]
+        usable.sort(key=lambda task: task.label not in missing)
+        measuring = asyncio.create_task(self.references.measure(usable, self._baselines_came))
+        try:
+            await self._run_problems(tasks, missing)
+            await measuring
+        finally:
+            measuring.cancel()
+            await asyncio.gather(measuring, return_exceptions=True)
+
+    def _baselines_came(self, task: Task, found: Baselines) -> None:
+        """Keep them; a row that was there before is written once more."""
+        self.journal.keep_baselines(task.label, found)
+        row = next((row for row in self.journal.record().rows if row.label == task.label), None)
+        if row is not None:
+            self.journal.add(with_baselines(row, found))
+
+    async def _run_problems(self, tasks: Sequence[Task], missing: set[str]) -> None:
         due = ((number, task) for number, task in enumerate(tasks) if task.label in missing)
         pool, fruitless = Pool(self.places), 0
 
         async def one_after_another() -> None:
             nonlocal fruitless
             for number, task in due:
-                self.watcher.begin(task, number, len(tasks))
-                row = await self._tried(task, pool)
+                self.watcher.begin(task, number)
+                async with self.references.judged(task.label):
+                    row = await self._tried(task, pool)
                 self.watcher.finished(row)
                 fruitless = fruitless + 1 if self._trouble(row) else 0
                 if fruitless >= FRUITLESS:
@@ -103,7 +135,7 @@ class Bench:
         """In the place that is free; where that brought nothing, in another one."""
 
         async def at(place: Place) -> ProblemRow:
-            row = await self._problem(task, place)
+            row = with_baselines(await self._problem(task, place), self.references.found.get(task.label))
             self.journal.add(row)
             return row
 
@@ -148,23 +180,32 @@ class Bench:
             return dataclasses.replace(
                 row, unusable="its reference launches Triton kernels, which needs a GPU", needs_gpu=True
             )
-        try:
-            spec = task.spec(self.journal.folder / PROBLEMS)
-            known = self.baselines(spec)
-            row = dataclasses.replace(row, digest=spec.digest, baselines=known.times)
-            judging = self.settings.judging(place.card)
-            evaluator = await asyncio.to_thread(Evaluator, spec, judging, nursery=place.nursery)
-        except (UsageError, NotJudgeableHere) as error:
-            reason = first_line(error.what)
-            wants_gpu = isinstance(error, NotJudgeableHere) and self.settings.device == "cpu"
-            return dataclasses.replace(row, unusable=reason, needs_gpu=wants_gpu)
-        except InstrumentError as error:
-            return dataclasses.replace(row, samples=self._unmeasured(task, first_line(error.what)))
-        with evaluator:
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                problem = await self.references.of(task)
+                row = dataclasses.replace(row, digest=problem.spec.digest)
+                what = f"triton-agent: judging {problem.spec.name}"
+                await stack.enter_async_context(self.references.admitted(place.card, problem.verdict_bytes, what))
+                judging = self._judging(task, place)
+                made = await asyncio.to_thread(Evaluator, problem.spec, judging, nursery=place.nursery)
+                evaluator = stack.enter_context(made)
+            except (UsageError, NotJudgeableHere) as error:
+                reason = first_line(error.what)
+                wants_gpu = isinstance(error, NotJudgeableHere) and self.settings.device == "cpu"
+                return dataclasses.replace(row, unusable=reason, needs_gpu=wants_gpu)
+            except InstrumentError as error:
+                return dataclasses.replace(row, samples=self._unmeasured(task, first_line(error.what)))
             facts = evaluator.facts
-            notes = (*filter(None, (facts.scaled, known.failure)), *facts.notes, *known.notes)
-            samples = await self._samples(task, spec, evaluator, place.public)
+            notes = (*filter(None, (problem.sentence, facts.scaled)), *facts.notes)
+            samples = await self._samples(task, problem.spec, evaluator, place.public)
         return dataclasses.replace(row, samples=samples, notes=notes)
+
+    def _judging(self, task: Task, place: Place) -> EvaluatorSettings:
+        """Without torch.compile where that is known to give no baseline: the checker would wait for it in vain."""
+        judging, known = self.settings.judging(place.card), self.references.found.get(task.label)
+        if known is None or not known.not_compiled:
+            return judging
+        return dataclasses.replace(judging, baselines=tuple(name for name in judging.baselines if name not in COMPILED))
 
     def _unmeasured(self, task: Task, reason: str) -> tuple[Sample, ...]:
         count = len(self.kernels.of(task)) if self.kernels else self.settings.samples
@@ -234,7 +275,7 @@ class Bench:
         run = self.journal.begun(task.label).get(index)
         fruitless = {sample.run for sample in self._samples_before(task) if sample.status is None}
         if run is not None and (self._is_open(run) or run not in fruitless):
-            return Ledger.take_up(self.store, run)
+            return Ledger.resume(self.store, run)
         ledger = Ledger.begin(self.store, self._run(spec, evaluator, self.settings.loop(index)))
         self.journal.begin(task.label, index, ledger.run.id)
         return ledger

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from rich.console import Console, Group, RenderableType
@@ -29,7 +30,8 @@ class Screen(Protocol):
     """Whoever is told how it goes."""
 
     def say(self, text: str) -> None: ...
-    def begin(self, task: Task, done: int, total: int) -> None: ...
+    def expect(self, due: int, total: int) -> None: ...
+    def begin(self, task: Task, number: int) -> None: ...
     def event(self, event: dict[str, Any]) -> None: ...
     def finished(self, row: ProblemRow) -> None: ...
     def close(self) -> None: ...
@@ -70,27 +72,73 @@ def remark_on(row: ProblemRow) -> str:
     return "" if row.solved else next(filter(None, said), "")
 
 
+class Progress:
+    """How many problems are left, and about how long they will take at the pace so far."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._began_s = now()
+        self.total = self._due = self._finished = 0
+
+    def expect(self, due: int, total: int) -> None:
+        """The first moment of the problems that are `due`, of all."""
+        self.total, self._due, self._began_s = total, due, self._now()
+
+    def finish(self) -> None:
+        self._finished += 1
+
+    @property
+    def done(self) -> int:
+        """Problems that have a row, those of earlier runs included."""
+        return self.total - self._due + self._finished
+
+    @property
+    def spent_s(self) -> float:
+        return self._now() - self._began_s
+
+    @property
+    def left(self) -> str:
+        """`about 12 min left`; empty before the first row and after the last."""
+        left = self._due - self._finished
+        if not self._finished or left <= 0:
+            return ""
+        return f"about {in_words(self.spent_s / self._finished * left)} left"
+
+
+def in_words(seconds: float) -> str:
+    """A time as people say it: `40 s`, `12 min`, `1 h 20 min`."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
 class Lines:
     """A line for each problem, on stderr."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
-        self._numbers: dict[str, str] = {}
+        self._progress = Progress()
+        self._numbers: dict[str, int] = {}
 
     def say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    def begin(self, task: Task, done: int, total: int) -> None:
-        self._numbers[task.label] = f"[{done + 1}/{total}]"
+    def expect(self, due: int, total: int) -> None:
+        self._progress.expect(due, total)
+
+    def begin(self, task: Task, number: int) -> None:
+        self._numbers[task.label] = number + 1
 
     def event(self, event: dict[str, Any]) -> None:
         return
 
     def finished(self, row: ProblemRow) -> None:
-        remark = remark_on(row)[:100]
-        number = self._numbers.pop(row.label, "")
-        told = f"{number} {row.label:{LABEL_WIDTH}} {verdict_of(row):14} {remark}  {row.seconds:.1f} s"
-        self.say(told.replace("   s", " s"))
+        self._progress.finish()
+        number = f"[{self._numbers.pop(row.label, 0)}/{self._progress.total}]"
+        verdict, remark = f"{row.label:{LABEL_WIDTH}} {verdict_of(row):14}", remark_on(row)[:100]
+        spent = ", ".join(filter(None, (f"{row.seconds:.1f} s", self._progress.left)))
+        self.say("  ".join(filter(None, (f"{number} {verdict}", remark, spent))))
         if self._as_json:
             print(row_line(row), flush=True)
 
@@ -107,16 +155,17 @@ class LiveScreen:
         self._counts = {"solved": 0, "judged": 0}
         self._doing: dict[str, str] = {}
         """Of problems under way, by label."""
-        self._done, self._total = 0, 0
-        self._began_s = time.monotonic()
+        self._progress = Progress()
         self._live = Live(console=console, refresh_per_second=REFRESHES_PER_S, get_renderable=self._render)
 
     def say(self, text: str) -> None:
         self._console.print(text, markup=False)
 
-    def begin(self, task: Task, done: int, total: int) -> None:
+    def expect(self, due: int, total: int) -> None:
+        self._progress.expect(due, total)
+
+    def begin(self, task: Task, number: int) -> None:
         self._doing[task.label] = "reading it, running the reference"
-        self._done, self._total = max(self._done, done + 1 - len(self._doing)), total
         if not self._live.is_started:
             self._live.start()
 
@@ -131,7 +180,7 @@ class LiveScreen:
         self._counts["judged"] += bool(row.samples) and row.measured
         self._counts["solved"] += row.solved
         self._doing.pop(row.label, None)
-        self._done += 1
+        self._progress.finish()
 
     def close(self) -> None:
         if self._live.is_started:
@@ -151,5 +200,11 @@ class LiveScreen:
             table.add_row(escape(row.label), f"[{colour}]{verdict_of(row)}[/]", f"{row.seconds:.1f}", remark)
         for label, doing in list(self._doing.items()):
             table.add_row(escape(label), f"[cyan]{escape(doing)}[/]", "", "")
-        foot = f"{self._done} of {self._total} problems, {self._counts['solved']} solved of "
-        return Group(table, Text(foot + f"{self._counts['judged']}, {time.monotonic() - self._began_s:.0f} s"))
+        progress = self._progress
+        parts = (
+            f"{progress.done} of {progress.total} problems",
+            f"{self._counts['solved']} solved of {self._counts['judged']}",
+            in_words(progress.spent_s),
+            progress.left,
+        )
+        return Group(table, Text(", ".join(filter(None, parts))))

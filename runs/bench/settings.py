@@ -8,17 +8,18 @@ from typing import Any
 
 from triton_agent.agent.settings import LoopSettings
 from triton_agent.memory.observation import Rules
+from triton_agent.runs.bench.baselines.references import COMPILE_LIMIT_S
 from triton_agent.runs.bench.outcomes import BASELINES
 from triton_agent.runs.bench.rows import Mode
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.evaluate.evaluator import EvaluatorSettings
 from triton_agent.tools.processes.torch_switches import PRECISIONS
+from triton_agent.tools.settings import EvaluatorSettings
 
 VERIFIED, ORIGINAL = "verified", "original"
 PROTOCOLS = (VERIFIED, ORIGINAL)
-ELSEWHERE = ("kernels", "clone", "base_url", "api_key_env", "vllm_python", "cards", "at_once")
-"""Settings that may differ between parts of one benchmark: where a folder or a server is, which cards are free, and how
-many problems share one. Each is timed with its card to itself."""
+ELSEWHERE = ("kernels", "clone", "base_url", "api_key_env", "vllm_python", "cards", "at_once", "compile_limit_s")
+"""Settings that may differ between parts of one benchmark: where a folder or a server is, which cards are free, how
+many problems share one, and how long torch.compile may take. Each is timed with its card to itself."""
 UNSAID = {"precision": "same"}
 """What holds where a record says nothing, since it is older than the setting."""
 
@@ -53,6 +54,8 @@ class BenchSettings:
     target: str = "cuda:90"
     seed: int = 0
     timeout_s: float = 120.0
+    compile_limit_s: float = COMPILE_LIMIT_S
+    """For torch.compile on one reference. One that takes longer has no such baseline."""
     trust: bool = True
     protocol: str = VERIFIED
     """`original`: the public benchmark's own check is told beside the verdicts."""
@@ -70,8 +73,9 @@ class BenchSettings:
             raise UsageError(f"--protocol {self.protocol}", remedy=" or ".join(PROTOCOLS))
         if self.precision not in PRECISIONS:
             raise UsageError(f"--precision {self.precision}", remedy=" or ".join(PRECISIONS))
-        if not 0 < self.timeout_s < float("inf"):
-            raise UsageError(f"--timeout {self.timeout_s:g}", remedy="a positive number of seconds")
+        for name, seconds in (("--timeout", self.timeout_s), ("--compile-limit", self.compile_limit_s)):
+            if not 0 < seconds < float("inf"):
+                raise UsageError(f"{name} {seconds:g}", remedy="a positive number of seconds")
 
     @property
     def rules(self) -> Rules:

@@ -22,6 +22,9 @@ from triton_agent.tools.errors import UsageError
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks" / "problems"
 """The project's own problems. They are part of the repository, not of the installed package."""
+CORE, LARGE = "core", "large"
+PARTS = (CORE, LARGE)
+"""Each has a digest of its own, so that figures of one stay comparable when another is added."""
 MANIFEST = "suite.toml"
 FREEZE = "python benchmarks/freeze.py"
 MOST_NAMED = 5
@@ -139,6 +142,13 @@ def hash_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def folder_of(part: str) -> Path:
+    """Return where the problems of one part lie; raise `UsageError` if there is no such part."""
+    if part not in PARTS:
+        raise UsageError(f"no part {part!r} of the suite", remedy=f"one of {', '.join(PARTS)}")
+    return FOLDER if part == CORE else FOLDER / part
+
+
 def load_suite(folder: Path = FOLDER) -> Suite:
     """The suite, every file proven to be the one that was frozen."""
     suite = read_manifest(folder)
@@ -187,7 +197,7 @@ def _problem(folder: Path, key: str, entry: dict[str, Any]) -> SuiteProblem:
 
 
 def problem_files(folder: Path) -> dict[str, Path]:
-    """Key and path of every problem that lies in the folder, listed or not."""
+    """Key and path of every problem that lies in the folder, listed or not; not of other parts, which lie deeper."""
     files = sorted(folder.glob("*/*.py"))
     return {f"{path.parent.name}/{path.stem}": path for path in files if path.stem != "__init__"}
 

@@ -1,4 +1,4 @@
-"""Evidence bundles: what a run found, in one file that anyone can check and judge again.
+"""Evidence bundles: the results of a run in one file that anyone can check and evaluate again.
 
-`writing.py` makes one, `check.py` reads one that came from anywhere.
+`writing.py` makes one, `check.py` reads one from anywhere, `archive.py` is the file format.
 """

@@ -1,11 +1,11 @@
-"""The file that an evidence bundle is: a zip archive of one strict form, so that nothing can hide in it.
+"""The file format of evidence bundles: a zip archive of one strict form, so that nothing can hide in it.
 
-Members lie one after another in the order of their names, uncompressed, with a fixed date and no extra fields. The same
-members give the same bytes on every machine; any unzip opens them. Reading accepts this form only: what is compressed,
-encrypted, overlapping, out of order, oddly named or beside the members is refused, so no member can unfold to more
-than the file's own size, and none can be written outside a folder.
+Members lie one after another in the order of their names, uncompressed, with a fixed date and no extra fields. Equal
+members give equal bytes on every machine, and any unzip opens them. Reading accepts this form only: anything
+compressed, encrypted, overlapping, out of order, oddly named or between members is refused, so no member can unpack to
+more than the file's size or be written outside a folder.
 
-Not covered: what the members say; see `bundle_check.py`. A forger may write a new archive as well as we can.
+Not covered: the members' contents; see `check.py`. A forger can write a new archive.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from collections.abc import Mapping
 from triton_agent.tools.errors import UsageError
 
 LARGEST_BYTES = 256 << 20
-"""Of a whole bundle; a run of a thousand attempts takes a tenth of it."""
+"""Largest bundle; a run of a thousand attempts takes a tenth of it."""
 MOST_MEMBERS = 20_000
 DATE, TIME = (1 << 5) | 1, 0
-"""1 January 1980, the earliest that the format knows."""
+"""1 January 1980, the earliest date of the format."""
 ENDINGS = (".json", ".py", ".txt", ".sha256")
-"""Text only: no pickle, no library, nothing that runs by being opened."""
+"""Text only: no pickle, no library, nothing that runs when opened."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.\-]+(/[A-Za-z0-9_.\-]+)*")
 _LOCAL = struct.Struct("<4s5H3L2H")
@@ -33,7 +33,7 @@ _VERSION, _UNIX, _FILE_MODE = 20, 3, 0o100644 << 16
 
 
 def pack(members: Mapping[str, bytes]) -> bytes:
-    """The archive of these members."""
+    """Make an archive of these members."""
     body, directory = bytearray(), bytearray()
     for name in sorted(members):
         if fault := fault_of(name):
@@ -46,7 +46,7 @@ def pack(members: Mapping[str, bytes]) -> bytes:
 
 
 def unpack(data: bytes, where: str) -> dict[str, bytes]:
-    """The members of an archive of that form; UsageError names the first thing that is out of place."""
+    """Return the members of an archive; UsageError names the first fault."""
     if len(data) > LARGEST_BYTES:
         raise _refused(where, f"{len(data):,} bytes are more than a bundle may have ({LARGEST_BYTES:,})")
     members: dict[str, bytes] = {}
@@ -73,7 +73,7 @@ def _headers(name: str, content: bytes, offset: int) -> tuple[bytes, bytes]:
 
 
 def _member(data: bytes, at: int, where: str) -> tuple[str, bytes, int]:
-    """The member whose header begins at `at`, and where it ends."""
+    """Read the member whose header begins at `at`; return also where it ends."""
     if at + _LOCAL.size > len(data):
         raise _refused(where, "it ends within a member's header")
     fields = _LOCAL.unpack_from(data, at)
@@ -95,7 +95,7 @@ def _member(data: bytes, at: int, where: str) -> tuple[str, bytes, int]:
 
 
 def _require_rest(data: bytes, at: int, members: Mapping[str, bytes], where: str) -> None:
-    """After the members there is their directory, entry by entry, and nothing else."""
+    """Require that the directory follows the members, entry by entry, and nothing else."""
     offset = 0
     for name, content in members.items():
         local, central = _headers(name, content, offset)
@@ -111,7 +111,7 @@ def _require_rest(data: bytes, at: int, members: Mapping[str, bytes], where: str
 
 
 def fault_of(name: str) -> str:
-    """Why a member must not be called that; empty where it may."""
+    """Return why a member may not have this name; empty if it may."""
     if not _NAME.fullmatch(name) or any(set(part) == {"."} for part in name.split("/")) or len(name) > 240:
         return "not a plain relative name"
     return "" if name.endswith(ENDINGS) else f"only {', '.join(ENDINGS)} are taken"

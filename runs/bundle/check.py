@@ -1,7 +1,7 @@
-"""Reads an evidence bundle that came from anywhere and says whether every byte of it is as the manifest has it.
+"""Reads an evidence bundle from anywhere and checks every byte against its manifest.
 
-Nothing is unpacked to disk and nothing of it is run here; what is read is text and JSON, each of bounded size. Judging
-its candidates again is done by `judge_again.py`, confined.
+Nothing is unpacked to disk or run here; it reads text and JSON of bounded size. `judge_again.py` evaluates its
+candidates again, confined.
 """
 
 from __future__ import annotations
@@ -18,15 +18,13 @@ from triton_agent.memory.observation import ProblemView, Rules
 from triton_agent.memory.records import Grading
 from triton_agent.runs.bundle import archive as bundle_archive
 from triton_agent.runs.bundle.writing import FILES, FORMAT, MANIFEST, SEAL, VERSION
+from triton_agent.tools.candidate.identity import candidate_id
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.evaluate.evaluator import candidate_id
 from triton_agent.tools.problem.problem import ProblemSpec
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BundledAttempt:
-    """One attempt of a bundle."""
-
     name: str
     source: str | None
     rules: Rules
@@ -35,26 +33,26 @@ class BundledAttempt:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedBundle:
-    """A bundle whose bytes are all accounted for."""
+    """A bundle whose bytes were all checked."""
 
     sha256: str
-    """Of the whole file: what tells it from a bundle that somebody made up."""
+    """Hash of the whole file; only this tells it from a forged bundle."""
     run: str
     redacted: bool
     members: int
     best: str | None
     settings: Mapping[str, Any]
-    """How the run was asked for."""
+    """Settings of the run."""
     attempts: tuple[BundledAttempt, ...]
     problem: ProblemView
     main: str
-    """The problem's own file among `files`."""
+    """Name of the problem's own file in `files`."""
     files: Mapping[str, str]
     complete: bool
 
 
 def check_bundle(path: Path) -> CheckedBundle:
-    """Every byte checked; UsageError names the first that is not as it should be."""
+    """Check every byte; UsageError names the first fault."""
     data = _read(path)
     where = str(path)
     members = bundle_archive.unpack(data, where)
@@ -87,7 +85,7 @@ def _manifest(members: Mapping[str, bytes], where: str) -> dict[str, Any]:
             raise _broken(where, f"member {name} is missing")
     sealed = f"{hashlib.sha256(members[MANIFEST]).hexdigest()}  {MANIFEST}\n".encode("ascii")
     if members[SEAL] != sealed:
-        raise _broken(where, f"{MANIFEST} does not have the hash that {SEAL} tells")
+        raise _broken(where, f"{MANIFEST} does not have the hash in {SEAL}")
     manifest = _json(members[MANIFEST], MANIFEST, where)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise _broken(where, f"{MANIFEST} is not that of an evidence bundle")
@@ -181,4 +179,4 @@ def _text(raw: bytes, name: str, where: str) -> str:
 
 
 def _broken(where: str, what: str) -> UsageError:
-    return UsageError(f"the bundle is not whole: {what}", where=where, remedy="get the file anew from who made it")
+    return UsageError(f"the bundle is not intact: {what}", where=where, remedy="get the file again from its author")

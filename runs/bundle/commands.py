@@ -1,7 +1,7 @@
-"""`triton-agent bundle` and `verify-bundle`: the evidence of a run, written to one file, and checked by anyone.
+"""`triton-agent bundle` and `verify-bundle`: write the evidence of a run to one file, and check such a file.
 
-A bundle's problem and candidates are programs from elsewhere: judging them again confines both, the candidate's process
-and the one that holds the reference.
+A bundle's problem and candidates are foreign programs: evaluating them confines both the candidate's process and the
+one that holds the reference.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.foreign_text import legible
 from triton_agent.runs.cli.store_option import load_history, open_store
 from triton_agent.runs.doctor.checkup import in_binary_units
-from triton_agent.runs.history.judge_again import Subject, settings_like
+from triton_agent.runs.history.judge_again import StoredCandidate, settings_like
 from triton_agent.runs.history.records import newest_verdict
 from triton_agent.runs.history.stored_problem import from_files
 from triton_agent.tools.errors import NotJudgeableHere, UsageError
@@ -27,7 +27,6 @@ from triton_agent.tools.problem.problem import ProblemSpec
 
 
 def bundle(run: str, output: str | None, *, redact: bool, store: str | None, json: bool) -> int:
-    """Write the bundle of a run."""
     with open_store(store) as opened:
         history = load_history(opened, run)
     if not history.attempts:
@@ -51,7 +50,7 @@ def bundle(run: str, output: str | None, *, redact: bool, store: str | None, jso
 
 
 def verify(file: str, *, every: bool, hashes_only: bool, device: str, jobs: int, json: bool) -> int:
-    """Check every byte, then judge again what was asked for."""
+    """Check every byte, then evaluate the requested attempts again."""
     if device not in ("auto", "cpu", "cuda"):
         raise UsageError(f"--device {device}", remedy="auto, cpu or cuda")
     found = check_bundle(Path(file))
@@ -76,7 +75,7 @@ def _judge(found: CheckedBundle, *, every: bool, device: str, jobs: int, json: b
             "the bundle does not hold the whole problem", remedy="--hashes-only checks what it does hold"
         )
     subjects = [
-        Subject(name=one.name, source=one.source, before=newest_verdict(one.gradings))
+        StoredCandidate(name=one.name, source=one.source, before=newest_verdict(one.gradings))
         for one in chosen
         if one.source is not None
     ]
@@ -89,7 +88,7 @@ def _judge(found: CheckedBundle, *, every: bool, device: str, jobs: int, json: b
 
 
 def _chosen(found: CheckedBundle, every: bool) -> list[BundledAttempt]:
-    """Those to be judged again; at least one of them wrote a candidate."""
+    """Choose the attempts to evaluate again; at least one has a candidate."""
     chosen = [one for one in found.attempts if every or one.name == found.best]
     if not chosen and not every:
         raise UsageError("the run found nothing better, so there is no best attempt", remedy="--all judges every one")

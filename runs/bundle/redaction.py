@@ -1,11 +1,10 @@
-"""Takes folders, users' names and machines' names out of what goes into an evidence bundle.
+"""Removes folders and names of users and machines from an evidence bundle.
 
-In plain data every absolute path keeps its last part only, and every address of a server goes. In code, where a slash
-divides, folders of users and the folder of the problem go, and names of users and machines in comments and texts only,
-so that it still runs. A text that was changed has another hash; the bundle says so.
+In plain data every absolute path keeps only its last part, and every server address is removed. In code, where a slash
+divides, only users' folders and the problem's folder are removed, and names of users and machines only in comments and
+strings, so that it still runs. A changed text has another hash; the bundle says so.
 
-Not covered: what a person wrote in other words (a company's name, a project's), and names too common to tell anyone
-(`root`, `ubuntu`).
+Not covered: names of companies or projects, and user names too common to identify anyone (`root`, `ubuntu`).
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from triton_agent.tools.results import Finding, Status
 _COMMON = frozenset(
     {"root", "user", "admin", "ubuntu", "nobody", "runner", "home", "test", "guest", "localhost", "local", "shared"}
 )
-"""Say nothing of anyone, and are words of other meaning: taking them out would spoil the text."""
+"""Names that identify nobody and have other meanings: removing them would spoil the text."""
 _VOCABULARY = frozenset({*Status, *Finding, "max", "l2", "small", "mismatches", "gpu", "interpreter", "same"})
-"""Said by us, though a user may be called Max."""
+"""Our own words, though a user may be called Max."""
 _SHORTEST_NAME = 3
 _HOME = re.compile(r"/(?:home|Users)/([^/\s'\":,;)\]]+)")
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.\-]*://[^\s'\"<>)\]]+", re.IGNORECASE)
@@ -36,7 +35,7 @@ _MAIL = re.compile(r"[\w.+\-]+@[\w\-]+(?:\.[\w\-]+)*")
 
 
 class Redaction:
-    """What is taken out; made from all texts of a bundle, since a path in one names the user found in another."""
+    """The names to remove; found in all texts of a bundle, since a path in one names the user in another."""
 
     def __init__(self, texts: Iterable[str], folders: Iterable[Path] = ()) -> None:
         found = {name for text in texts for name in _HOME.findall(text)}
@@ -45,10 +44,10 @@ class Redaction:
         homes = [f"/home/{name}" for name in found] + [f"/Users/{name}" for name in found]
         places = {str(folder) for folder in folders if len(folder.parts) > 1} | set(homes) | _own_home()
         self._folders = sorted(places, key=lambda place: (-len(place), place))
-        """The longest first, so that the folder within a folder goes as a whole."""
+        """Longest first, so that a folder within a folder is removed as a whole."""
 
     def data(self, value: Any) -> Any:
-        """Plain data with every text in it redacted; keys are ours, and so are the words of a verdict."""
+        """Redact every text in plain data, except keys and the words of verdicts."""
         if isinstance(value, str):
             return value if value in _VOCABULARY else self.text(value)
         if isinstance(value, list):
@@ -58,7 +57,7 @@ class Redaction:
         return value
 
     def text(self, text: str) -> str:
-        """Prose, messages, settings."""
+        """Redact prose, messages and settings."""
         text = _ADDRESS.sub("<address>", text)
         text = _MAIL.sub("<address>", text)
         text = self._without_folders(text)
@@ -66,7 +65,7 @@ class Redaction:
         return self._without_names(text)
 
     def code(self, source: str) -> str:
-        """Python: the same program, with nothing changed outside comments and texts."""
+        """Redact Python in comments and strings only, so that the program stays equal."""
         spans = _comments_and_texts(source)
         for begin, end in reversed(spans):
             inside = self._without_names(self._without_folders(source[begin:end]))
@@ -104,7 +103,7 @@ def _own_home() -> set[str]:
 
 
 def _comments_and_texts(source: str) -> list[tuple[int, int]]:
-    """Where comments and string literals stand; the whole text where it is no Python, since then nothing runs."""
+    """Return the ranges of comments and strings; the whole text if it is not Python, since then it never runs."""
     starts = [0]
     for line in source.split("\n"):
         starts.append(starts[-1] + len(line) + 1)
@@ -132,11 +131,11 @@ def _comments_and_texts(source: str) -> list[tuple[int, int]]:
 
 _FSTRING_START = getattr(tokenize, "FSTRING_START", -1)
 _FSTRING_END = getattr(tokenize, "FSTRING_END", -1)
-"""Since Python 3.12 a formatted text is several tokens, before it was one."""
+"""Since Python 3.12 an f-string is several tokens; before it was one."""
 
 
 def _outside_braces(source: str, begin: int, end: int) -> list[tuple[int, int]]:
-    """The parts of a formatted text that are text; what stands in braces is code."""
+    """Return the literal parts of an f-string; braces hold code."""
     spans, depth, since = [], 0, begin
     for at in range(begin, end):
         if source[at] == "{":

@@ -1,8 +1,9 @@
-"""An evidence bundle: what a run found, in one file that anyone can check and judge again without our store.
+"""Writes an evidence bundle: the results of a run in one file that anyone can check and evaluate again without our
+store.
 
-Holds the problem's text with the modules beside it that it imports, every candidate's source, and what was said of it:
-verdicts, errors, timing distributions, seeds, machine and versions. Leaves out the conversations with a model. The same
-run gives the same bytes. Not signed: compare the SHA-256 of the whole file with one that you got another way.
+It holds the problem's text with the local modules it imports, every candidate's source, and its results: verdicts,
+errors, timing distributions, seeds, machine and versions. It leaves out conversations with models. Equal runs give
+equal bytes. It is not signed: compare the SHA-256 of the whole file with one that you got another way.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from triton_agent.memory.exchange.plain import to_plain
 from triton_agent.runs.bundle import archive as bundle_archive
 from triton_agent.runs.bundle.redaction import Redaction
 from triton_agent.runs.history import stored_problem
-from triton_agent.runs.history.records import Graded, History
+from triton_agent.runs.history.records import History, StoredAttempt
+from triton_agent.tools.candidate.identity import candidate_id
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.evaluate.evaluator import candidate_id
 from triton_agent.tools.problem import source as problem_source
 from triton_agent.tools.problem.problem import ProblemSpec
 
@@ -35,28 +36,28 @@ triton-agent verify-bundle THIS.zip               check every byte, then judge t
 triton-agent verify-bundle THIS.zip --all         judge every attempt again
 triton-agent verify-bundle THIS.zip --hashes-only check the bytes only
 
-problem/        the problem: what it was asked for as, and its text
+problem/        the problem: its specification and its text
 attempts/N.M/   answer M of turn N: its source, what it came from, every verdict on it
-run.json        how the run was started and how it ended
+run.json        the run's settings and its end
 manifest.json   SHA-256 of every file; its own is in manifest.sha256 (sha256sum --check)
 
-The sources are programs that somebody else wrote. Do not run them outside a sandbox.
+The sources are foreign programs. Do not run them outside a sandbox.
 """
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """What is to be written."""
+    """A bundle, ready to be written."""
 
     data: bytes
     sha256: str
     members: int
     complete: bool
-    """True if the problem can be loaded from it, which judging again needs."""
+    """True if the problem can be loaded from it, as evaluating again requires."""
 
 
 def make_bundle(history: History, *, redact: bool) -> Bundle:
-    """The bundle of a run."""
+    """Make the bundle of a run."""
     texts, facts = _contents(history)
     problem, spec = facts["problem/problem.json"], facts["problem/spec.json"]
     complete = _digest_of(spec, problem["main"], texts) == problem["digest_in_run"]
@@ -83,7 +84,7 @@ def _as_bytes(data: Any) -> bytes:
 
 
 def _sealed(members: Mapping[str, bytes], run: str, redacted: bool) -> dict[str, bytes]:
-    """The manifest, and the hash that tells when the manifest itself was changed."""
+    """Return the manifest and its own hash."""
     listed = {name: {"bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()} for name, raw in members.items()}
     about = {"format": FORMAT, "version": VERSION, "made_by": f"triton-agent {__version__}", "run": run}
     manifest = _as_bytes(about | {"redacted": redacted, "members": listed})
@@ -91,11 +92,11 @@ def _sealed(members: Mapping[str, bytes], run: str, redacted: bool) -> dict[str,
     return {MANIFEST: manifest, SEAL: seal.encode("ascii")}
 
 
-# -- what goes in ------------------------------------------------------------------------------------------------------
+# -- contents ----------------------------------------------------------------------------------------------------------
 
 
 def _contents(history: History) -> tuple[dict[str, str], dict[str, Any]]:
-    """Texts of programs, and plain data, by member."""
+    """Return program texts and plain data by member."""
     run, end = history.run, history.end
     main, files = _problem_files(history)
     texts = {f"{FILES}{name}": text for name, text in files.items()}
@@ -119,11 +120,11 @@ def _contents(history: History) -> tuple[dict[str, str], dict[str, Any]]:
     return texts, facts
 
 
-def _order(attempts: Sequence[Graded]) -> list[str]:
+def _order(attempts: Sequence[StoredAttempt]) -> list[str]:
     return [item.name for item in attempts]
 
 
-def _about(item: Graded) -> dict[str, Any]:
+def _about(item: StoredAttempt) -> dict[str, Any]:
     attempt, said = item.attempt, item.attempt.completion
     return {
         **{name: getattr(attempt, name) for name in ("key", "turn", "index", "parent", "plan", "created_at")},
@@ -139,7 +140,7 @@ def _about(item: Graded) -> dict[str, Any]:
 
 
 def _problem_files(history: History) -> tuple[str, dict[str, str]]:
-    """The problem's own file and the modules beside it that it imports, as they lie under their common folder."""
+    """Return the problem's own file and the local modules it imports, named relative to their common folder."""
     view = history.run.problem
     path = Path(str(view.spec.get("path", "")))
     alone = {"problem.py": view.source}
@@ -157,14 +158,14 @@ def _problem_files(history: History) -> tuple[str, dict[str, str]]:
 
 
 def _redacted(texts: dict[str, str], facts: dict[str, Any], history: History) -> tuple[dict[str, str], dict[str, Any]]:
-    """Without folders, users and machines. The members' names tell none: they are ours, or modules' names."""
+    """Redact texts and data. The members' names are ours or those of modules and stay."""
     place = Path(str(history.run.problem.spec.get("path", ""))).parent
     redaction = Redaction([*texts.values(), json.dumps([facts, str(place)])], (place, Path.cwd()))
     return {name: redaction.code(text) for name, text in texts.items()}, redaction.data(facts)
 
 
 def _digest_of(spec: Mapping[str, Any], main: str, texts: Mapping[str, str]) -> str | None:
-    """Of the problem that these texts make; None where they make none."""
+    """Return the digest of the problem that these texts make; None if they make none."""
     if ProblemSpec.from_json(spec).saved_files:  # saved tensors are a pickle, which no bundle holds
         return None
     files = {name.removeprefix(FILES): text for name, text in texts.items() if name.startswith(FILES)}

@@ -1,4 +1,4 @@
-"""The command line: all commands, options that several share, devices, policies, exit codes.
+"""The command line: the entry point, options that several commands share, devices, policies, exit codes.
 
-`main.py` names the commands.
+`main.py` lists the commands; each command has a room of its own.
 """

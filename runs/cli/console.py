@@ -1,4 +1,4 @@
-"""Terminals: rich where one looks, plain lines in a pipe. stdout carries results, stderr everything else."""
+"""Consoles: rich output at a terminal, plain lines in a pipe. Results go to stdout, everything else to stderr."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from rich.console import Console
 
 
 def results() -> Console:
-    """For what was asked for. In a pipe wide enough that nothing is cut."""
+    """Console for results; in a pipe it is wide enough that nothing is cut."""
     console = Console(highlight=False, emoji=False)
     return console if console.is_terminal else Console(highlight=False, emoji=False, width=140)
 
 
 def progress() -> Console:
-    """For what is going on meanwhile."""
+    """Console for progress and warnings."""
     return Console(stderr=True, highlight=False, emoji=False)

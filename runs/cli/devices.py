@@ -1,16 +1,16 @@
-"""What `--device` says: the interpreter, or which of the visible GPUs verdicts are reached on.
+"""Parses `--device`: the interpreter, or the visible GPUs on which verdicts are reached.
 
-    auto        the first visible GPU where there is one, else the interpreter
+    auto        the first visible GPU if there is one, otherwise the interpreter
     cpu         the interpreter
     cuda        the first visible GPU
     cuda:1      the second one
-    cuda:0,2    these; all of one model, since a speed-up on one model says little of another
+    cuda:0,2    these; all of one model, since a speed-up on one model says little about another
     cuda:all    every visible one
 
-Numbers count what CUDA_VISIBLE_DEVICES shows, in its order, as torch does. What was said is kept as it was said: a run
-that is taken up finds its cards anew.
+Numbers count the GPUs in CUDA_VISIBLE_DEVICES, in its order, as torch does. The option is stored as given: a resumed
+run chooses its cards anew.
 
-Not covered: choosing by what is free; a card that is in use says so when something is to be timed on it.
+Not covered: choosing by load; a busy card is noticed when something is timed on it.
 """
 
 from __future__ import annotations
@@ -30,33 +30,34 @@ NUMBERS = re.compile(r"\d+(,\d+)*")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """One device, or several cards of a kind."""
+    """One device, or several cards of one model."""
 
     device: str
     """`cpu` or `cuda`."""
     cards: str = ""
-    """Which of the visible cards, as it was said behind the colon; empty for the first."""
+    """The cards as named after the colon; empty for the first."""
     gpus: tuple[Gpu, ...] = ()
-    """The cards; none without a GPU."""
+    """The cards; empty without a GPU."""
 
     @property
     def uuids(self) -> tuple[str, ...]:
-        """What evaluators are told, one for each of them; empty where there is no choice."""
+        """UUID for each evaluator; an empty one means no choice."""
         if self.device != "cuda" or not self.cards:
             return ("",)
         return tuple(gpu.uuid for gpu in self.gpus)
 
 
 def early_nursery(wanted: str) -> contextlib.AbstractContextManager[Nursery | None]:
-    """The processes of the only card, or of none, before all else: torch is imported there while others import here.
+    """Start the processes of the only card, or of none, before all else: torch is imported there in parallel with this
+    process.
 
-    Where cards are numbered each needs its own, and which they are is not known yet.
+    Numbered cards each need their own processes, and are not known yet.
     """
     return contextlib.nullcontext() if ":" in wanted else own_nursery()
 
 
 def choose(wanted: str) -> Chosen:
-    """What was said, as far as this machine has it; raises `UsageError` where it does not."""
+    """Resolve `--device` on this machine; raise UsageError if it is not possible."""
     kind, colon, cards = wanted.partition(":")
     numbered = kind == "cuda" and (cards == ALL or NUMBERS.fullmatch(cards))
     if kind not in ("auto", "cpu", "cuda") or (colon and not numbered):
@@ -72,12 +73,12 @@ def choose(wanted: str) -> Chosen:
 
 
 def chosen_before(device: str, cards: str) -> Chosen:
-    """The same choice, made on this machine as it is now."""
+    """Repeat an earlier choice on the machine as it is now."""
     return choose(f"{device}:{cards}" if cards else device)
 
 
 def choose_one(wanted: str, why: str) -> Chosen:
-    """Where one device has to do."""
+    """Choose exactly one device; `why` explains to the user that several cannot be used."""
     chosen = choose(wanted)
     if len(chosen.gpus) > 1 and chosen.cards:
         raise UsageError(f"--device {wanted} names {len(chosen.gpus)} cards: {why}", remedy="name one, as in cuda:0")

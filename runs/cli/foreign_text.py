@@ -1,7 +1,7 @@
-"""Text that somebody else wrote (a model, a candidate, a file from elsewhere), made fit for a terminal.
+"""Makes text from models, candidates and foreign files safe for a terminal.
 
 Control characters could move the cursor, recolour the screen or retitle the window, and direction marks could show code
-in another order than it runs: each is shown as its number instead. Files and JSON keep the text as it is.
+in another order than it runs: each is shown as its number instead. Files and JSON keep the text unchanged.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
-"""All control characters but tab and line feed; marks without width; halves of surrogate pairs."""
+"""Control characters except tab and line feed; characters without width; lone surrogates."""
 
 
 def legible(text: str) -> str:
-    """The same text with every control character spelled out, as in `\\x1b`."""
+    r"""Replace every control character by its number, as in `\\x1b`."""
     return _UNSEEN.sub(lambda found: f"\\x{ord(found[0]):02x}", text.replace("\r\n", "\n"))
 
 
 def in_a_line(text: str, width: int = 60) -> str:
-    """The beginning of a text, on one line."""
+    """Return the beginning of a text on one line."""
     line = " ".join(legible(text[: 8 * width]).split())
     return line if len(line) <= width else f"{line[: width - 1]}…"

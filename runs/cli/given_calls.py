@@ -1,6 +1,6 @@
-"""What the options say a module is called with: `--input` for each argument of one call, `--set` for each of several.
+"""Reads the calls of a module from options: `--input` for each argument of one call, `--set` for each of several calls.
 
-`--inputs FILE` once is one real call; given again, or beside `--set`, each file is a set.
+A single `--inputs FILE` is one captured call; repeated, or beside `--set`, each file is a set of inputs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from triton_agent.tools.problem.input_spec import InputSet, parse_sets
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GivenCalls:
-    """As problems are asked for with."""
+    """The calls of a problem, as given."""
 
     inputs: tuple[str, ...] = ()
     inputs_file: str | None = None
@@ -22,7 +22,7 @@ class GivenCalls:
 
 
 def calls_from(inputs: Sequence[str] | None, files: Sequence[str] | None, sets: Sequence[str] | None) -> GivenCalls:
-    """From the options as they were given."""
+    """Combine the options."""
     inputs, files, sets = tuple(inputs or ()), tuple(files or ()), tuple(sets or ())
     if not sets and len(files) <= 1 and not any(_weighs(file) for file in files):
         return GivenCalls(inputs=inputs, inputs_file=next(iter(files), None))
@@ -35,5 +35,5 @@ def calls_from(inputs: Sequence[str] | None, files: Sequence[str] | None, sets: 
 
 
 def _weighs(file: str) -> bool:
-    """Return whether `--inputs` says more than a path."""
+    """Return True if `--inputs` holds a name or a weight beside the path."""
     return "@" in file or "=" in file

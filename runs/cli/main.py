@@ -1,4 +1,4 @@
-"""The command `triton-agent`: names the commands and turns every way of ending into an exit code.
+"""The command `triton-agent`: lists the commands and turns every outcome into an exit code.
 
 Nothing heavy is imported here; each command imports what it needs when it runs.
 """
@@ -330,11 +330,11 @@ bench_commands.attach(app)
 
 
 WRONG_USAGE: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
-"""Base of what the command line's parser raises: click's class or, in newer versions, typer's own copy of it."""
+"""Base class of the parser's errors: click's or, in newer versions, typer's own copy of it."""
 
 
 def main() -> None:
-    """Entry point; whatever happens ends in one of the exit codes and never in a bare traceback."""
+    """Run the command line; every outcome becomes an exit code, never a bare traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a file's name need not be text in the terminal's encoding
@@ -378,13 +378,13 @@ def _guarded() -> int:
 
 
 def _unread() -> int:
-    """Whoever read our output has seen enough (`| head`); Python must not complain when it flushes at the end."""
+    """The reader closed the pipe (`| head`); keep Python from complaining when it flushes at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
     return exit_codes.GOOD
 
 
 def _machine_trouble(error: OSError) -> int:
-    """A full disk or missing rights are the machine's, not a bug of ours."""
+    """Report a full disk or missing rights as the machine's failure; anything else is a bug."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EMFILE, errno.ENOMEM):
         remedy = f"free some space or point TMPDIR elsewhere (now {os.environ.get('TMPDIR', '/tmp')})"
         _say(f"could not measure: {error.strerror}: {error.filename or 'while writing'}\n  {remedy}")
@@ -393,13 +393,13 @@ def _machine_trouble(error: OSError) -> int:
 
 
 def _bug(error: Exception) -> int:
-    """One line for the person, the whole story in a file."""
+    """Print one line and write the traceback to a file."""
     kind = "" if not isinstance(error, TritonAgentError) else f"{type(error).__name__}: "
     story = "".join(traceback.format_exception(error))
     try:
         with tempfile.NamedTemporaryFile("w", prefix="triton-agent-bug-", suffix=".txt", delete=False) as file:
             file.write(story)
-        where = f"\n  the whole story is in {file.name}; please report it"
+        where = f"\n  the traceback is in {file.name}; please report it"
     except OSError:
         where = f"\n{story}"
     lines = str(error).strip().splitlines() or [type(error).__name__]

@@ -1,6 +1,7 @@
-"""How a language model is asked: what the options of a command say, for whichever of the policies is one.
+"""Options for language models, shared by the commands that use them.
 
-Keys are no options: `--api-key-env` names the environment variable that holds one. What is here is stored with a run.
+Keys are never options: `--api-key-env` names the environment variable that holds one. These options are stored with a
+run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 HOTTEST = 2.0
-"""Servers take no more."""
+"""Highest temperature that servers accept."""
 
 BASE_URL = Annotated[
     str | None, typer.Option("--base-url", metavar="URL", help="Server of openai:MODEL: http://127.0.0.1:8000/v1")
@@ -78,12 +79,12 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "model_dtype": (MODEL_DTYPE, None),
     "structured": (STRUCTURED, False),
 }
-"""Of every command that asks language models: annotation and default by name."""
+"""Options of every command that uses language models: annotation and default by name."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
-    """As given; None where nothing was."""
+    """The options as given; None if not given."""
 
     base_url: str | None = None
     api_key_env: str | None = None
@@ -106,14 +107,14 @@ class ModelOptions:
             if value is not None and value < 1:
                 raise UsageError(f"--{name.replace('_', '-')} {value}", remedy="at least 1")
         if self.speculate is not None and self.speculate < 0:
-            raise UsageError(f"--speculate {self.speculate}", remedy="a number of tokens; 0 guesses nothing")
+            raise UsageError(f"--speculate {self.speculate}", remedy="a number of tokens; 0: no speculation")
         if self.gpu_memory is not None and not 0 < self.gpu_memory <= 1:
             raise UsageError(f"--gpu-memory {self.gpu_memory}", remedy="above 0, at most 1")
         if self.model_dtype is not None and self.model_dtype not in DTYPES:
             raise UsageError(f"--model-dtype {self.model_dtype}", remedy=f"one of {', '.join(DTYPES)}")
 
     def sampling(self) -> Sampling:
-        """How answers are drawn."""
+        """Return the settings for sampling."""
         from triton_agent.policy.llm.engine import Sampling
 
         usual, pattern = Sampling(), ""
@@ -126,7 +127,7 @@ class ModelOptions:
         )
 
     def vllm(self) -> VllmSettings:
-        """How an engine of our own is started."""
+        """Return the settings for starting vLLM."""
         from triton_agent.policy.llm.engines.vllm_engine import VllmSettings
 
         given = {

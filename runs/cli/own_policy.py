@@ -1,6 +1,6 @@
-"""A policy from a file of the user's: `--policy own:FILE.py:CLASS`. What it has to do is in docs/policies.md.
+"""Loads a policy from a user's file: `--policy own:FILE.py:CLASS`. The interface is described in docs/policies.md.
 
-Runs in our own process with all rights of the user, who named it; the kernels it writes are judged like any others.
+The policy runs in this process with the user's rights, since the user named it; its kernels are judged like any others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NEEDED = ("name", "version", "propose", "propose_many", "close")
 
 
 def load_policy(text: str) -> Policy:
-    """From what stands behind `own:`."""
+    """Load the policy named after `own:`."""
     path, _, class_name = text.rpartition(":")
     where = f"--policy own:{text}"
     if not path or not class_name.isidentifier():

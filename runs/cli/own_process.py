@@ -1,10 +1,10 @@
-"""A question about a problem whose answer takes running its file: asked of a process of its own.
+"""Runs an examination of a problem's file in a process of its own and returns the answer.
 
-    ask("triton_agent.runs.parts.survey_process", spec, device, ...)    here
-    reply(lambda: survey(spec))                                        there, under `__main__`
+    ask("triton_agent.runs.parts.survey_process", spec, device, ...)    in this process
+    reply(lambda: survey(spec))                                        in the new one, under `__main__`
 
-The file runs there with the user's rights. The answer is the last line of what the process prints; whatever the problem
-itself prints comes before.
+The file runs there with the user's rights. The answer is the last line that the process prints; the problem's own
+output comes before it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from triton_agent.tools.processes.wire import error_from_json, error_to_json
 
 
 def ask(module: str, spec: ProblemSpec, *words: str, purpose: str, limit_s: float, card: str = "") -> dict[str, Any]:
-    """What the module replies. Of several GPUs it sees the `card` alone, where one is named by UUID.
+    """Return the module's reply. `card` restricts the process to one GPU, by UUID.
 
-    Raises `ProblemError` where the problem does not run.
+    Raises `ProblemError` if the problem does not run.
     """
     command = [sys.executable, "-m", module, json.dumps(spec.to_json()), *words]
     environment = os.environ | ({VISIBLE: card} if card else {})
@@ -45,7 +45,7 @@ def ask(module: str, spec: ProblemSpec, *words: str, purpose: str, limit_s: floa
 
 
 def reply(examine: Callable[[], Mapping[str, Any]]) -> None:
-    """Print what was found, or the error that says why nothing was."""
+    """Print the result, or the error that prevented it."""
     try:
         answer = dict(examine())
     except TritonAgentError as error:

@@ -1,4 +1,4 @@
-"""From the words of `--policy` to policies. The only place that knows which kinds there are."""
+"""Makes policies from `--policy`. The only place that knows all kinds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT = "builtin"
 
 
 def make_policies(text: str, options: ModelOptions | None = None) -> list[Policy]:
-    """One policy, or several separated by commas; the options are for those that are language models."""
+    """Make one policy, or several separated by commas; the options apply to language models."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         raise UsageError("--policy names no policy", remedy=KINDS_TEXT)
@@ -27,7 +27,7 @@ def make_policies(text: str, options: ModelOptions | None = None) -> list[Policy
 
 
 def asks_models(text: str) -> bool:
-    """Return whether a language model is among them."""
+    """Return True if a language model is among them."""
     return any(name.strip().partition(":")[0] in _MODELS for name in text.split(","))
 
 
@@ -35,7 +35,7 @@ def _make(name: str, options: ModelOptions) -> Policy:
     kind, _, rest = name.partition(":")
     if kind in _MODELS:
         if options.structured and kind != "vllm":
-            raise UsageError(f"--structured: {kind}: holds no answer to a form", remedy="vllm: does")
+            raise UsageError(f"--structured: {kind}: cannot hold an answer to a form", remedy="use vllm:")
         return _author(_MODELS[kind](rest, options), options)
     if kind not in _KINDS:
         raise UsageError(f"--policy {name}: there is no such policy", remedy=KINDS_TEXT)
@@ -111,8 +111,8 @@ _MODELS: dict[str, Callable[[str, ModelOptions], Engine]] = {
     "hf": _hf,
 }
 KINDS_TEXT = (
-    "one of: builtin (the author that comes along), scripted:FOLDER (kernel files in the order of their names), "
+    "one of: builtin (the built-in author), scripted:FOLDER (kernel files in the order of their names), "
     "openai:MODEL with --base-url (any server of that format), chat:PROVIDER:MODEL (through LangChain), "
-    "vllm:MODEL_OR_FOLDER (an engine of our own), hf:FOLDER (a small model in this process), "
-    "own:FILE.py:CLASS (a policy of yours)"
+    "vllm:MODEL_OR_FOLDER (vLLM on this machine), hf:FOLDER (a small model in this process), "
+    "own:FILE.py:CLASS (your own policy)"
 )

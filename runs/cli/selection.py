@@ -1,4 +1,4 @@
-"""Which runs a command is about: by id, problem, policy, how they ended, when they began."""
+"""Selects runs by id, problem, policy, state and start, as given on the command line."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """What was said on the command line; empty means every run."""
+class RunSelection:
+    """The selection on the command line; empty selects every run."""
 
     ids: tuple[str, ...] = ()
-    """Ids, beginnings of them, or `last`."""
+    """Ids, beginnings of ids, or `last`."""
     problem: str | None = None
-    """Its name, its fingerprint, or the beginning of its digest."""
+    """Name, fingerprint, or beginning of the digest of the problem."""
     policy: str | None = None
     status: str | None = None
     """`open`, `ended`, or a stop reason."""
@@ -32,12 +32,12 @@ class Selection:
 
     @property
     def is_everything(self) -> bool:
-        """True if nothing was said."""
-        return self == Selection()
+        """True if nothing was given."""
+        return self == RunSelection()
 
 
-def select_runs(store: Store, chosen: Selection) -> list[RunSummary]:
-    """The runs that fit everything that was said, the newest first."""
+def select_runs(store: Store, chosen: RunSelection) -> list[RunSummary]:
+    """Return the matching runs, newest first."""
     if chosen.limit is not None and chosen.limit < 0:
         raise UsageError(f"--limit {chosen.limit}", remedy="a number of runs; 0: all")
     now = datetime.datetime.now(datetime.UTC)
@@ -65,7 +65,7 @@ def select_runs(store: Store, chosen: Selection) -> list[RunSummary]:
 
 
 def parse_moment(text: str, option: str, now: datetime.datetime) -> datetime.datetime:
-    """A date, a date with a time (local unless it says otherwise), or an age before `now`."""
+    """Parse a date, a date with a time (local by default), or an age before `now`."""
     if found := _AGE.fullmatch(text.strip()):
         try:
             return now - datetime.timedelta(**{_UNITS[found[2]]: float(found[1])})

@@ -1,4 +1,4 @@
-"""Options that several commands have: named once, and given to each command in a mapping."""
+"""Gives the same options to several commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Command = Callable[..., None]
 
 
 def sharing(options: Mapping[str, tuple[Any, Any]]) -> Callable[[Command], Command]:
-    """Gives a command these options, annotation and default by name; what was said of them comes in `said`."""
+    """Decorate a command with these options, annotation and default by name; their values are passed as `said`."""
     shared = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         for name, (annotation, default) in options.items()

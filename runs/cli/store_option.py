@@ -1,27 +1,29 @@
-"""The store that a command works on: `--store`, else `TRITON_AGENT_STORE`, else the store of the user."""
+"""Opens the store of a command and finds runs in it: `--store`, otherwise `TRITON_AGENT_STORE`, otherwise the user's
+own.
+"""
 
 from __future__ import annotations
 
 from triton_agent.memory.errors import NotInStore
 from triton_agent.memory.listing import AttemptFilter, RunFilter
 from triton_agent.memory.store import Store
-from triton_agent.runs.history.records import Graded, History
+from triton_agent.runs.history.records import History, StoredAttempt
 from triton_agent.tools.errors import UsageError
 
 NEWEST = "last"
 
 
 def open_store(where: str | None, *, read_only: bool = True) -> Store:
-    """To be used as a context manager."""
+    """Open the store, as a context manager."""
     try:
         return Store.open(where, read_only=read_only)
     except NotInStore as error:
-        remedy = "nothing was run here yet? Else name one: --store FILE, or TRITON_AGENT_STORE"
+        remedy = "if there are runs, name their store: --store FILE, or TRITON_AGENT_STORE"
         raise NotInStore(error.what, where=error.where, remedy=remedy) from None
 
 
 def run_id(store: Store, name: str) -> str:
-    """The id of the run that a person means: by id, the beginning of one, or `last`."""
+    """Return the id of a run given by id, the beginning of one, or `last`."""
     if name != NEWEST:
         return store.find_run(name)
     newest = store.runs(RunFilter(limit=1))
@@ -31,16 +33,16 @@ def run_id(store: Store, name: str) -> str:
 
 
 def load_history(store: Store, name: str) -> History:
-    """A run with everything that came of it."""
+    """Load a run with all attempts and gradings."""
     run = store.run(run_id(store, name))
     found = store.iterate(AttemptFilter(runs=(run.id,)))
-    attempts = [Graded(attempt=attempt, gradings=tuple(gradings)) for attempt, gradings in found]
+    attempts = [StoredAttempt(attempt=attempt, gradings=tuple(gradings)) for attempt, gradings in found]
     attempts.sort(key=lambda item: (item.attempt.turn, item.attempt.index))
     return History(run=run, attempts=tuple(attempts), end=store.end(run.id))
 
 
-def load_attempt(store: Store, name: str) -> Graded:
-    """By `RUN/2.1` or `RUN/best`, where RUN may be the beginning of an id, or `last`."""
+def load_attempt(store: Store, name: str) -> StoredAttempt:
+    """Load an attempt by `RUN/2.1` or `RUN/best`, where RUN may be the beginning of an id, or `last`."""
     run, slash, place = name.rpartition("/")
     if not slash:
         raise UsageError(f"{name!r} names no attempt", remedy="write RUN/TURN.ANSWER, as in last/2.1, or RUN/best")
@@ -48,4 +50,4 @@ def load_attempt(store: Store, name: str) -> Graded:
     if place == "best":
         return load_history(store, run).attempt("best")
     key = f"{run}/{place}"
-    return Graded(attempt=store.attempt(key), gradings=tuple(store.gradings(key)))
+    return StoredAttempt(attempt=store.attempt(key), gradings=tuple(store.gradings(key)))

@@ -1,4 +1,4 @@
-"""`triton-agent doctor`: what this machine can do, and what to install for more.
+"""`triton-agent doctor`: reports what this machine can do, and what to install for more.
 
-Each module but `command.py` and `checkup.py` looks at one part of the machine.
+`command.py` prints, `examination.py` collects the checks, `checkup.py` holds their types.
 """

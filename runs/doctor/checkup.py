@@ -1,4 +1,4 @@
-"""The shape of what `doctor` finds: sections of checks, each with what was seen and, where it helps, what to do."""
+"""Types of `doctor`: sections of checks, each with an observation and advice."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import dataclasses
 import enum
 
 
-class State(enum.StrEnum):
-    """How a check came out."""
+class CheckState(enum.StrEnum):
+    """Result of a check."""
 
     OK = "ok"
     ABSENT = "missing"
-    """Not there; something optional is less for it."""
+    """Not there; something optional does not work without it."""
     WEAK = "weak"
-    """Works, but less safely or less surely than it should."""
+    """Works, but less safely or reliably than it should."""
     BROKEN = "broken"
-    """Kernels cannot be judged on this machine until it is mended."""
+    """Kernels cannot be judged on this machine until it is fixed."""
     FACT = "fact"
     """Neither good nor bad."""
 
@@ -25,22 +25,20 @@ class Check:
     """One line of the page."""
 
     name: str
-    state: State
+    state: CheckState
     seen: str
     advice: str = ""
-    """What its absence means and how to get it; empty where there is nothing to do."""
+    """What its absence means and how to get it; empty if there is nothing to do."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """Checks that belong together."""
-
     name: str
     checks: tuple[Check, ...]
 
 
 def in_binary_units(count: int) -> str:
-    """Bytes for people: `512 B`, `1.5 GiB`."""
+    """Format a size: `512 B`, `1.5 GiB`."""
     amount, unit = float(count), "B"
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if amount < 1024 or unit == "TiB":

@@ -1,6 +1,6 @@
-"""`triton-agent doctor`: what this machine can do, and what to install for more. The page and its exit code.
+"""`triton-agent doctor`: prints what this machine can do and what to install for more, and sets the exit code.
 
-What is looked at, and how, is in `examination.py`. Changes nothing on the machine.
+The checks are in `examination.py`. Nothing on the machine is changed.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from rich.markup import escape
 from rich.table import Table
 
 from triton_agent.runs.cli import console, exit_codes
-from triton_agent.runs.doctor.checkup import Check, Section, State
+from triton_agent.runs.doctor.checkup import Check, CheckState, Section
 from triton_agent.tools.results import to_json
 from triton_agent.tools.versions import require_supported
 
 MARKS = {
-    State.OK: "[green]ok[/]",
-    State.ABSENT: "[yellow]missing[/]",
-    State.WEAK: "[yellow]weak[/]",
-    State.BROKEN: "[red]broken[/]",
-    State.FACT: "",
+    CheckState.OK: "[green]ok[/]",
+    CheckState.ABSENT: "[yellow]missing[/]",
+    CheckState.WEAK: "[yellow]weak[/]",
+    CheckState.BROKEN: "[red]broken[/]",
+    CheckState.FACT: "",
 }
 
 
 def run(*, json: bool) -> int:
-    """Examine and show; 0 where kernels can be judged on this machine's processors, 2 where not."""
+    """Examine and print; exit code 0 if kernels can be judged on this machine's processors, otherwise 2."""
     if sys.platform != "linux":
         require_supported()  # says what to use instead; the examination needs modules that only Linux has
     from triton_agent.runs.doctor.examination import examine
 
     sections = examine()
-    broken = [check for section in sections for check in section.checks if check.state is State.BROKEN]
+    broken = [check for section in sections for check in section.checks if check.state is CheckState.BROKEN]
     if json:
         report = {
             "can_evaluate": not broken,

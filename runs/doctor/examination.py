@@ -1,7 +1,7 @@
-"""What `doctor` looks at: installed versions, the machine, its sandbox, tools and folders.
+"""The checks of `doctor`: versions, machine, sandbox, tools, folders, extras.
 
-Torch and triton are imported in a process of their own, which is the only way to know that they import, while the rest
-is looked at. Nothing is changed: no folder is made, no cache filled. Whether a GPU computes right is not tried.
+Torch and triton are imported in a process of their own, the only way to know that they import, in parallel with the
+other checks. Nothing is changed: no folder is made, no cache filled. Not covered: whether a GPU computes correctly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import platformdirs
 
-from triton_agent.runs.doctor.checkup import Check, Section, State, in_binary_units
+from triton_agent.runs.doctor.checkup import Check, CheckState, Section, in_binary_units
 from triton_agent.runs.doctor.sandbox import sandbox_section
 from triton_agent.runs.doctor.tools import tools_section
 from triton_agent.tools import versions
@@ -27,19 +27,19 @@ from triton_agent.tools.machine import hardware, nvml
 from triton_agent.tools.sandbox.reach import SHARED_MEMORY
 
 TESTED_PAIRS = (((2, 11), (3, 6)), ((2, 13), (3, 7)))
-"""Versions of torch and triton that the tests were run with together; these are also the ones torch asks for."""
+"""Versions of torch and triton that were tested together, which are also those that torch requires."""
 IMPORT_TIMEOUT_S = 120.0
-"""On a cold network disk torch has been seen to need half a minute."""
+"""On a cold network disk importing torch has taken half a minute."""
 SPACE_WANTED_BYTES = 1 << 30
-"""A candidate may write that much into its scratch folder (`sandbox.Limits.file_bytes`)."""
+"""A candidate may write this much into its scratch folder (`sandbox.Limits.file_bytes`)."""
 MEMORY_WANTED_BYTES = 4 << 30
-"""What one candidate may use (`EvaluatorSettings.memory_bytes`)."""
+"""Memory that one candidate may use (`EvaluatorSettings.memory_bytes`)."""
 
 PROBE = "import torch, triton; print(torch.version.cuda or torch.version.hip or '')"
 
 
 def examine() -> tuple[Section, ...]:
-    """All sections, in the order of the page."""
+    """Run all checks; return sections in the order of the page."""
     importing = subprocess.Popen(
         [sys.executable, "-c", PROBE],
         stdin=subprocess.DEVNULL,
@@ -62,7 +62,7 @@ def _python() -> Check:
     fits = sys.platform == "linux" and (3, 11) <= sys.version_info[:2] <= (3, 13)
     seen = f"{platform.python_version()} on {platform.system()} {platform.release()}"
     advice = "" if fits else "triton-agent needs Linux and Python 3.11 to 3.13"
-    return Check(name="Python", state=State.OK if fits else State.BROKEN, seen=seen, advice=advice)
+    return Check(name="Python", state=CheckState.OK if fits else CheckState.BROKEN, seen=seen, advice=advice)
 
 
 def _torch_and_triton() -> tuple[Check, ...]:
@@ -72,11 +72,11 @@ def _torch_and_triton() -> tuple[Check, ...]:
         versions.require_supported()
     except UsageError as error:
         advice = f"{error.what}; {error.remedy}" if error.remedy else error.what
-        return (Check(name="torch and triton", state=State.BROKEN, seen=seen, advice=advice),)
+        return (Check(name="torch and triton", state=CheckState.BROKEN, seen=seen, advice=advice),)
     if torch and triton and (versions.numbers(torch), versions.numbers(triton)) in TESTED_PAIRS:
-        return (Check(name="torch and triton", state=State.OK, seen=f"{seen}: a tested pair"),)
+        return (Check(name="torch and triton", state=CheckState.OK, seen=f"{seen}: a tested pair"),)
     tested = " or ".join(f"torch {a}.{b} with triton {c}.{d}" for (a, b), (c, d) in TESTED_PAIRS)
-    return (Check(name="torch and triton", state=State.WEAK, seen=f"{seen}: not tested together", advice=tested),)
+    return (Check(name="torch and triton", state=CheckState.WEAK, seen=f"{seen}: not tested together", advice=tested),)
 
 
 def _imports(importing: subprocess.Popen[str]) -> Check:
@@ -85,23 +85,25 @@ def _imports(importing: subprocess.Popen[str]) -> Check:
     except subprocess.TimeoutExpired:
         importing.kill()
         importing.communicate()
-        return Check(name="import", state=State.BROKEN, seen=f"torch does not import within {IMPORT_TIMEOUT_S:.0f} s")
+        return Check(
+            name="import", state=CheckState.BROKEN, seen=f"torch does not import within {IMPORT_TIMEOUT_S:.0f} s"
+        )
     if importing.returncode:
         last = complaint.strip().splitlines()[-1:] or [f"exit status {importing.returncode}"]
-        advice = f"the whole story: {sys.executable} -c 'import torch, triton'"
-        return Check(name="import", state=State.BROKEN, seen=last[0], advice=advice)
+        advice = f"for the full error: {sys.executable} -c 'import torch, triton'"
+        return Check(name="import", state=CheckState.BROKEN, seen=last[0], advice=advice)
     built_for = f"built for GPU toolkit {out.strip()}" if out.strip() else "built for processors only"
-    return Check(name="import", state=State.OK, seen=f"torch and triton import; torch is {built_for}")
+    return Check(name="import", state=CheckState.OK, seen=f"torch and triton import; torch is {built_for}")
 
 
 def _machine(machine: hardware.Machine) -> tuple[Check, ...]:
     small = machine.memory_bytes < MEMORY_WANTED_BYTES
     advice = f"a candidate may use {in_binary_units(MEMORY_WANTED_BYTES)}; large ones may be killed" if small else ""
     return (
-        Check(name="processors", state=State.OK, seen=f"{machine.cpu_count} cores, {platform.machine()}"),
+        Check(name="processors", state=CheckState.OK, seen=f"{machine.cpu_count} cores, {platform.machine()}"),
         Check(
             name="memory",
-            state=State.WEAK if small else State.OK,
+            state=CheckState.WEAK if small else CheckState.OK,
             seen=in_binary_units(machine.memory_bytes),
             advice=advice,
         ),
@@ -111,18 +113,20 @@ def _machine(machine: hardware.Machine) -> tuple[Check, ...]:
 def _gpus(gpus: tuple[hardware.Gpu, ...]) -> tuple[Check, ...]:
     if not gpus:
         advice = "correctness is judged in the interpreter and kernels compile ahead of time; speed is not measured"
-        return (Check(name="GPU", state=State.ABSENT, seen="no NVIDIA GPU with a driver", advice=advice),)
-    cards = (Check(name=f"GPU {index}", state=State.OK, seen=_spoken(gpu)) for index, gpu in enumerate(gpus))
+        return (Check(name="GPU", state=CheckState.ABSENT, seen="no NVIDIA GPU with a driver", advice=advice),)
+    cards = (Check(name=f"GPU {index}", state=CheckState.OK, seen=_spoken(gpu)) for index, gpu in enumerate(gpus))
     return (*cards, _watched())
 
 
 def _watched() -> Check:
-    """Return whether a measurement can be told from one that somebody else's work disturbed."""
+    """Check that work of others on a GPU can be noticed during a measurement."""
     if nvml.available():
-        seen = "the driver tells who computes on a GPU, and what holds its clocks back"
-        return Check(name="NVML", state=State.OK, seen=seen)
+        seen = "the driver reports other processes on a GPU, and what throttles its clocks"
+        return Check(name="NVML", state=CheckState.OK, seen=seen)
     advice = f"other work on a GPU shows only in the reference's own times; install {nvml.LIBRARY} of the driver"
-    return Check(name="NVML", state=State.WEAK, seen=f"{nvml.LIBRARY} does not load or does not answer", advice=advice)
+    return Check(
+        name="NVML", state=CheckState.WEAK, seen=f"{nvml.LIBRARY} does not load or does not answer", advice=advice
+    )
 
 
 def _spoken(gpu: hardware.Gpu) -> str:
@@ -133,7 +137,7 @@ def _spoken(gpu: hardware.Gpu) -> str:
 
 
 def _scratch() -> Check:
-    """Where candidates get their folders: it has to be there, be writable, and have room."""
+    """Check the scratch folder of candidates: it has to exist, be writable, and have room."""
     try:
         folder = tempfile.gettempdir()
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -142,19 +146,19 @@ def _scratch() -> Check:
         free = shutil.disk_usage(folder).free
     except OSError as error:
         seen = f"{os.environ.get('TMPDIR', '/tmp')}: {error.strerror or error}"
-        return Check(name="scratch", state=State.BROKEN, seen=seen, advice="point TMPDIR at a folder with space")
+        return Check(name="scratch", state=CheckState.BROKEN, seen=seen, advice="point TMPDIR at a folder with space")
     seen = f"{folder}, {in_binary_units(free)} free"
     wished = os.environ.get("TMPDIR")
     if os.path.realpath(folder).startswith(SHARED_MEMORY):
         advice = f"point TMPDIR elsewhere: candidates get a {SHARED_MEMORY} of their own"
-        return Check(name="scratch", state=State.BROKEN, seen=seen, advice=advice)
+        return Check(name="scratch", state=CheckState.BROKEN, seen=seen, advice=advice)
     if wished and os.path.abspath(wished) != folder:
         advice = f"TMPDIR={wished} cannot be written to and is passed over; point it at another folder"
-        return Check(name="scratch", state=State.WEAK, seen=seen, advice=advice)
+        return Check(name="scratch", state=CheckState.WEAK, seen=seen, advice=advice)
     if free < SPACE_WANTED_BYTES:
         advice = f"point TMPDIR at a folder with {in_binary_units(SPACE_WANTED_BYTES)} or more"
-        return Check(name="scratch", state=State.WEAK, seen=seen, advice=advice)
-    return Check(name="scratch", state=State.OK, seen=seen)
+        return Check(name="scratch", state=CheckState.WEAK, seen=seen, advice=advice)
+    return Check(name="scratch", state=CheckState.OK, seen=seen)
 
 
 def _user_folders() -> tuple[Check, ...]:
@@ -162,7 +166,7 @@ def _user_folders() -> tuple[Check, ...]:
         "data": Path(platformdirs.user_data_dir("triton-agent")),
         "cache": Path(platformdirs.user_cache_dir("triton-agent")),
     }
-    return tuple(Check(name=name, state=State.FACT, seen=_size_of(folder)) for name, folder in folders.items())
+    return tuple(Check(name=name, state=CheckState.FACT, seen=_size_of(folder)) for name, folder in folders.items())
 
 
 def _size_of(folder: Path) -> str:
@@ -173,11 +177,11 @@ def _size_of(folder: Path) -> str:
 
 
 def _extras() -> tuple[Check, ...]:
-    """The extras that the installed package declares, and which of their packages are there."""
+    """List the extras of the installed package and whether their packages are there."""
     try:
         declared = importlib.metadata.metadata("triton-agent")
     except importlib.metadata.PackageNotFoundError:
-        return (Check(name="triton-agent", state=State.FACT, seen="runs from its source folder, not installed"),)
+        return (Check(name="triton-agent", state=CheckState.FACT, seen="runs from its source folder, not installed"),)
     requirements = declared.get_all("Requires-Dist") or []
     return tuple(_extra(name, requirements) for name in declared.get_all("Provides-Extra") or [])
 
@@ -187,7 +191,7 @@ def _extra(name: str, requirements: list[str]) -> Check:
     absent = [package for package in wanted if versions.installed(package) is None]
     advice = f"pip install 'triton-agent[{name}]'" if absent else ""
     seen = f"brings {', '.join(wanted)}" + (f"; not installed: {', '.join(absent)}" if absent else "")
-    return Check(name=name, state=State.ABSENT if absent else State.OK, seen=seen, advice=advice)
+    return Check(name=name, state=CheckState.ABSENT if absent else CheckState.OK, seen=seen, advice=advice)
 
 
 def _package(requirement: str) -> str:

@@ -1,8 +1,8 @@
-"""The sandbox's layers for `doctor`: which are in force here, what a missing one lets through, and how to get it."""
+"""Checks the sandbox's layers for `doctor`: which are in force, what a missing one lets through, and how to get it."""
 
 from __future__ import annotations
 
-from triton_agent.runs.doctor.checkup import Check, Section, State
+from triton_agent.runs.doctor.checkup import Check, CheckState, Section
 from triton_agent.tools.sandbox import layers
 
 USER_NAMESPACES = (
@@ -31,18 +31,18 @@ MEANING: dict[str, tuple[str, str]] = {
         "run under `systemd-run --user --scope -p Delegate=yes`, or give the container a writable cgroup v2 tree",
     ),
 }
-"""Layer -> what goes through without it, how to get it."""
+"""For each layer: what is possible without it, and how to get it."""
 
 
 def sandbox_section() -> Section:
-    """Every layer as it was tried just now, each in a process forked for the purpose."""
+    """Try every layer, each in a process forked for it."""
     return Section(name="sandbox", checks=tuple(_check(layer) for layer in layers.probe()))
 
 
 def _check(layer: layers.Layer) -> Check:
     if layer.available:
-        return Check(name=layer.name, state=State.OK, seen=layer.why)
-    state = State.WEAK if layer.name in layers.ESSENTIAL else State.ABSENT
+        return Check(name=layer.name, state=CheckState.OK, seen=layer.why)
+    state = CheckState.WEAK if layer.name in layers.ESSENTIAL else CheckState.ABSENT
     without, remedy = MEANING.get(layer.name, ("", ""))
     advice = f"without it {without}; {remedy}" if without else ""
     return Check(name=layer.name, state=state, seen=layer.why, advice=advice)

@@ -1,4 +1,4 @@
-"""`triton-agent evaluate` and `check-problem`: a verdict for given kernels, and an audit of a problem.
+"""`triton-agent evaluate` and `check-problem`: verdicts on given kernels, and an audit of a problem.
 
-Each command has a module.
+`command.py` and `check_problem.py` hold one command each.
 """

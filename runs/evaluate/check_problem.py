@@ -18,7 +18,7 @@ from triton_agent.tools.results import to_json
 from triton_agent.tools.versions import require_supported
 
 MOST_SHOWN = 20
-"""Blind spots on the screen; the JSON has all."""
+"""Blind spots shown on the screen; the JSON has all."""
 
 
 def run(
@@ -30,7 +30,7 @@ def run(
     json: bool,
     trust: bool = True,
 ) -> int:
-    """Try the problem; sound ones end well, flagged ones do not."""
+    """Audit the problem; exit code 0 if it is sound, 1 if it is flagged."""
     for warning in require_supported():
         console.progress().print(f"warning: {warning}")
     spec = parse_problem(problem, init=init, inputs=inputs, inputs_file=inputs_file)
@@ -44,7 +44,7 @@ def run(
 
 
 def _watched(spec: ProblemSpec, trust: bool) -> AuditReport:
-    """With a bar on stderr where someone looks."""
+    """Audit with a progress bar at a terminal."""
     screen = console.progress()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     bar = Progress(*columns, TimeElapsedColumn(), console=screen, transient=True, disable=not screen.is_terminal)
@@ -58,7 +58,7 @@ def _watched(spec: ProblemSpec, trust: bool) -> AuditReport:
 
 
 def as_json(report: AuditReport) -> dict[str, Any]:
-    """The same keys whatever the verdict."""
+    """Return the report as JSON; the keys do not depend on the result."""
     return {
         "problem": {"name": report.name, "digest": report.digest, "scaled": report.scaled},
         "sound": report.sound,
@@ -87,7 +87,7 @@ def _rates(answers: tuple[WrongAnswer, ...]) -> dict[str, Any]:
 
 
 def show(report: AuditReport, wall_s: float, out: Console) -> None:
-    """For people."""
+    """Print the report."""
     verdict = "[green]sound[/]" if report.sound else "[red]flagged[/]"
     out.print(f"[bold]{report.name}[/]  {verdict}")
     for reason in report.flaws:

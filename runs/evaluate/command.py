@@ -1,4 +1,4 @@
-"""`triton-agent evaluate`: kernels in, verdicts out. A table for people, one JSON object a line for programs."""
+"""`triton-agent evaluate`: prints verdicts on kernels, as a table or, with `--json`, one object per line."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from triton_agent.runs.evaluate import speed_page
 from triton_agent.runs.ship.artefact import forced, is_shipped
 from triton_agent.tools.compile.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, TritonAgentError, UsageError
-from triton_agent.tools.evaluate.evaluator import EvaluatorSettings, ProblemFacts
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_for
+from triton_agent.tools.problem.facts import ProblemFacts
 from triton_agent.tools.problem.input_spec import InputSet
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.processes.torch_switches import AUTOCASTS, PRECISIONS
 from triton_agent.tools.race.baseline_names import BASELINE_NAMES
 from triton_agent.tools.results import Evaluation, Status, to_json
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.versions import require_supported
 
 MODES = {"eval": ("eval",), "train": ("train",), "both": ("eval", "train")}
@@ -37,8 +38,6 @@ MODES = {"eval": ("eval",), "train": ("train",), "both": ("eval", "train")}
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluateRequest:
-    """What was asked for on the command line."""
-
     problem: str
     kernels: tuple[str, ...]
     init: str | None
@@ -63,7 +62,7 @@ class EvaluateRequest:
     sets: tuple[InputSet, ...] = ()
 
     def spec(self) -> ProblemSpec:
-        """The problem as it was asked for."""
+        """Parse the problem."""
         return parse_problem(
             self.problem, init=self.init, inputs=self.inputs, inputs_file=self.inputs_file, sets=self.sets
         )
@@ -77,7 +76,7 @@ def run(request: EvaluateRequest) -> int:
     for warning in require_supported():
         console.progress().print(f"warning: {warning}")
     settings = settings_from(request)
-    sources = [(path, forced(read_kernel(path))) for path in request.kernels]  # of a shipped file, it is its kernels
+    sources = [(path, forced(read_kernel(path))) for path in request.kernels]  # a shipped file has to run its kernels
     spec = request.spec()
     began = time.perf_counter()
     with _Screen(len(sources)) as screen, evaluator_for(spec, settings) as evaluator:
@@ -152,7 +151,7 @@ def read_kernel(path: str) -> str:
 
 
 def _evaluate_all(evaluator: AnyEvaluator, sources: Sequence[tuple[str, str]], jobs: int, screen: _Screen) -> Any:
-    """Verdicts in the order of the command line, each as soon as it and those before it are there."""
+    """Yield verdicts in the order of the command line, each as soon as possible."""
     screen.ready(evaluator.facts)
     with concurrent.futures.ThreadPoolExecutor(min(jobs, max(1, len(sources)))) as pool:
         futures = [pool.submit(_one, evaluator, source, screen.stage_of(path)) for path, source in sources]
@@ -183,7 +182,7 @@ def _exit_code(verdicts: Sequence[Verdict]) -> int:
 
 
 def as_json(path: str, verdict: Verdict, facts: ProblemFacts) -> dict[str, Any]:
-    """One kernel's line: the same keys whatever the verdict."""
+    """Return one kernel's line; the keys do not depend on the verdict."""
     problem = {"name": facts.name, "digest": facts.digest, "variants": list(facts.variants), "scaled": facts.scaled}
     if isinstance(verdict, InstrumentError):
         reason = {"kind": type(verdict).__name__, "what": verdict.what, "remedy": verdict.remedy}
@@ -256,7 +255,7 @@ def _show(
 
 
 def _say_what_was_left_out(out: Any, facts: ProblemFacts, request: EvaluateRequest) -> None:
-    """What was asked for and takes a GPU."""
+    """Name the options that have no effect without a GPU."""
     asked = {
         "--baseline": bool(request.baselines),
         "--profile": request.profile,
@@ -290,7 +289,7 @@ def _row(path: str, verdict: Verdict) -> list[str]:
 
 
 def _speedup(verdict: Evaluation) -> str:
-    """Device time against the reference, with its interval."""
+    """Format the device-time speed-up over the reference with its interval."""
     device = next((timing for timing in verdict.timings if timing.kind == "device"), None)
     if device is None:
         return ""

@@ -1,19 +1,19 @@
-"""What `evaluate` tells of a kernel that passed on a GPU, beyond its line in the table: baselines, memory, profile."""
+"""Lines of `evaluate` on a kernel that passed on a GPU, beyond its row in the table: baselines, memory, profile."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from triton_agent.policy.ranking import standing
 from triton_agent.runs.doctor.checkup import in_binary_units
 from triton_agent.tools.kernel_profile import Profile
+from triton_agent.tools.ranking import standing
 from triton_agent.tools.results import Determinism, Diagnosis, Evaluation, Timing
 
 KERNELS_SHOWN = 8
 
 
 def lines(evaluation: Evaluation) -> list[str]:
-    """Nothing, where nothing was asked for or stands out."""
+    """Return the lines; empty if nothing was requested or is remarkable."""
     diagnosis = evaluation.diagnosis
     asked = bool(diagnosis and diagnosis.profile) or len(evaluation.timings) > 2
     found = list(_timings(evaluation.timings)) if asked else []
@@ -25,7 +25,7 @@ def lines(evaluation: Evaluation) -> list[str]:
         found += [note for note in diagnosis.notes if asked and not (worst and note.startswith("at "))]
         found += _profile(diagnosis.profile) if diagnosis.profile else ()
     if evaluation.determinism is Determinism.DIFFERS:
-        found.append("the same call gives other bits each time (sums by atomics do)")
+        found.append("results differ in their last bits from call to call (as sums by atomics do)")
     return [*found, *(note for note in evaluation.notes if note.startswith(("baseline ", "no profile", "nobody ")))]
 
 

@@ -1,4 +1,4 @@
-"""Commands on what the store holds: `runs ...`, `replay`, `clean`, export and import.
+"""Commands on stored runs: `runs ...`, `replay`, `clean`, export and import.
 
-`records.py` reads a stored run for all of them.
+`records.py` loads a stored run for all of them.
 """

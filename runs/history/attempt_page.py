@@ -1,6 +1,6 @@
-"""One attempt on one page: what its author was told, what it planned and wrote, what came of it, what that cost.
+"""Draws one attempt: its prompt, plan and code, verdicts and cost.
 
-Draws with rich from stored values; needs neither torch, nor a GPU, nor a policy. `show`, `replay` and `diff` use it.
+Uses stored values only, with rich; needs neither torch, nor a GPU, nor a policy. `show`, `replay` and `diff` use it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from rich.text import Text
 from triton_agent.memory.observation import Observation, Tried
 from triton_agent.memory.records import Completion, Grading
 from triton_agent.runs.cli.foreign_text import in_a_line, legible
-from triton_agent.runs.history.records import Graded, short_key
+from triton_agent.runs.history.records import StoredAttempt, short_key
 from triton_agent.tools.results import Evaluation, Interval, Status
 
 THEME = "ansi_dark"
-"""The terminal's own sixteen colours, which its owner has made readable."""
+"""The terminal's own sixteen colours, which its user has made readable."""
 COLOURS = {
     **{"passed": "green", "cheated": "red", "not_triton": "yellow", "not measured": "magenta", "not judged": "dim"},
     **{status.value: "red" for status in Status if status.value not in ("passed", "not_triton")},
@@ -29,8 +29,8 @@ COLOURS = {
 CASES_SHOWN = 8
 
 
-def attempt_page(item: Graded, parent: Graded | None, *, changes: bool = False) -> RenderableType:
-    """Everything of one attempt; with `changes` the difference to its parent in place of the whole code."""
+def attempt_page(item: StoredAttempt, parent: StoredAttempt | None, *, changes: bool = False) -> RenderableType:
+    """Draw one attempt; with `changes`, the difference to its parent instead of the whole code."""
     parts: list[RenderableType] = [_title(item), Rule("asked", align="left", style="dim")]
     parts += _asked(item.attempt.observation, item.attempt.completion)
     parts += [Rule("plan", align="left", style="dim"), _prose(item.attempt.plan or "(none was written)")]
@@ -48,14 +48,14 @@ def coloured(status: str) -> Text:
 
 
 def interval(value: Interval | None, unit: str = "x", digits: int = 2) -> str:
-    """`1.32x [1.30, 1.35]`; empty where nothing was measured."""
+    """Format `1.32x [1.30, 1.35]`; empty if it was not measured."""
     if value is None:
         return ""
     return f"{value.median:.{digits}f}{unit} [{value.low:.{digits}f}, {value.high:.{digits}f}]"
 
 
 def table(*headings: str, right: Sequence[str] = ()) -> Table:
-    """In the style of the other commands."""
+    """Make a table in the common style."""
     made = Table(box=None, pad_edge=False, header_style="bold")
     for heading in headings:
         made.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
@@ -63,7 +63,7 @@ def table(*headings: str, right: Sequence[str] = ()) -> Table:
 
 
 def diff_text(before: str, after: str, names: tuple[str, str]) -> Text:
-    """A unified diff, coloured; says so where nothing differs."""
+    """Make a coloured unified diff; says so if nothing differs."""
     lines = difflib.unified_diff(legible(before).split("\n"), legible(after).split("\n"), *names, lineterm="")
     styles = {"@": "cyan", "+": "green", "-": "red"}
     shown = Text()
@@ -73,7 +73,7 @@ def diff_text(before: str, after: str, names: tuple[str, str]) -> Text:
     return shown if shown.plain else Text("(no difference)")
 
 
-def _title(item: Graded) -> Text:
+def _title(item: StoredAttempt) -> Text:
     attempt = item.attempt
     parent = f"from {_of_run(attempt.parent, attempt.run)}" if attempt.parent else "a fresh start"
     author = " ".join(filter(None, (attempt.completion.policy, attempt.completion.policy_version)))
@@ -86,7 +86,7 @@ def _of_run(key: str, run: str) -> str:
     return short_key(key) if key.startswith(f"{run}/") else key
 
 
-# -- what its author was told ------------------------------------------------------------------------------------------
+# -- prompt ------------------------------------------------------------------------------------------------------------
 
 
 def _asked(seen: Observation, said: Completion) -> list[RenderableType]:
@@ -116,10 +116,10 @@ def _tried(items: Sequence[Tried]) -> Table:
     return shown
 
 
-# -- what it wrote -----------------------------------------------------------------------------------------------------
+# -- code --------------------------------------------------------------------------------------------------------------
 
 
-def _code(item: Graded, parent: Graded | None, changes: bool) -> list[RenderableType]:
+def _code(item: StoredAttempt, parent: StoredAttempt | None, changes: bool) -> list[RenderableType]:
     source = item.attempt.source
     if source is None:
         return [_heading("code"), Text("(the answer held none)"), *_raw_answer(item)]
@@ -135,7 +135,7 @@ def _code(item: Graded, parent: Graded | None, changes: bool) -> list[Renderable
     return parts
 
 
-def _raw_answer(item: Graded) -> list[RenderableType]:
+def _raw_answer(item: StoredAttempt) -> list[RenderableType]:
     return [_prose(item.attempt.completion.text)] if item.attempt.completion.text else []
 
 
@@ -147,7 +147,7 @@ def _prose(text: str) -> Text:
     return Text(legible(text))
 
 
-# -- what came of it ---------------------------------------------------------------------------------------------------
+# -- verdict -----------------------------------------------------------------------------------------------------------
 
 
 def _verdict(grading: Grading) -> Iterator[RenderableType]:
@@ -182,7 +182,7 @@ def _evaluation(verdict: Evaluation) -> Iterator[RenderableType]:
 
 
 def _cases(verdict: Evaluation) -> Table:
-    """The cases nearest to their limits."""
+    """Make a table of the cases nearest to their limits."""
     ranked = sorted(verdict.accuracy, key=lambda case: case.error / case.limit if case.limit else case.error)
     figures = ("error", "allowed", "reference's")
     shown = table("case", "output", "measure", *figures, right=figures)

@@ -1,8 +1,8 @@
-"""`triton-agent clean`: empties what triton-agent keeps for this user, shown with sizes and asked for first.
+"""`triton-agent clean`: removes files that triton-agent keeps for this user, after showing sizes and asking.
 
-Four heaps: `cache` (measured ceilings, compiled kernels: made again when needed), `scratch` (temporary folders of
-processes that are gone, stories of bugs), `data` (what else lies in the data folder), `store` (every run ever made).
-The store goes only when it is named. What a living process uses is left alone.
+There are four groups: `cache` (measured ceilings, compiled kernels: made again when needed), `scratch` (temporary
+folders of dead processes, tracebacks of bugs), `data` (the rest of the data folder), `store` (all runs). The store is
+removed only if it is named. Files of running processes are kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import platformdirs
 import typer
 from rich.text import Text
 
-from triton_agent.memory.database import locate
+from triton_agent.memory.sql.database import locate
 from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.foreign_text import legible
 from triton_agent.runs.doctor.checkup import in_binary_units
@@ -35,7 +35,7 @@ UNASKED = ("cache", "scratch", "data")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """A file or folder that may go."""
+    """A file or folder that may be removed."""
 
     heap: str
     path: Path
@@ -44,7 +44,7 @@ class Item:
 
 
 def run(heaps: Sequence[str], *, store: str | None, yes: bool, dry_run: bool, json: bool) -> int:
-    """Show, ask, remove; 1 where something could not be removed."""
+    """Show, ask, remove; exit code 1 if something could not be removed."""
     if unknown := [name for name in heaps if name not in HEAPS]:
         raise UsageError(f"nothing is called {unknown[0]!r}", remedy=f"one of {', '.join(HEAPS)}")
     items = [item for heap in (heaps or UNASKED) for item in _found(heap, store)]
@@ -67,11 +67,11 @@ def run(heaps: Sequence[str], *, store: str | None, yes: bool, dry_run: bool, js
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Go on only with a person's consent, or that of whoever wrote `--yes`."""
+    """Ask for confirmation, unless `--yes` was given."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UsageError("nobody is there to be asked", remedy="add --yes, or --dry-run to look only")
+        raise UsageError("no terminal to ask for confirmation", remedy="add --yes, or --dry-run to look only")
     typer.confirm(question, abort=True, err=True)
 
 
@@ -90,7 +90,7 @@ def _found(heap: str, store: str | None) -> list[Item]:
 
 
 def _store_files(where: str | None, *, named: bool) -> list[Path]:
-    """The store's file, its log, the log's index, and checkpoints beside it; none for a database on a server."""
+    """Return the store's file, its log, the log's index, and checkpoints beside it; none for a server's database."""
     place = locate(where)
     if not isinstance(place, Path):
         if named:
@@ -109,7 +109,7 @@ def _children(folder: Path) -> list[Path]:
 
 
 def _abandoned(parent: Path) -> list[Path]:
-    """This user's folders whose process is gone, and stories of bugs."""
+    """Return this user's scratch folders whose process is gone, and tracebacks of bugs."""
     found = []
     for path in sorted(parent.glob(f"{workspace.PREFIX}*")):
         owner = path.name.removeprefix(workspace.PREFIX).split("-")[0]

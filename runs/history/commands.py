@@ -1,6 +1,6 @@
-"""Commands for what the store holds: `runs ...`, `replay`, `bundle`, `verify-bundle`, `clean`.
+"""Command-line options of `runs ...`, `replay`, `bundle`, `verify-bundle` and `clean`.
 
-Only their words and options stand here; each imports what it does when it runs.
+Only options are here; each command imports its implementation when it runs.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ runs_app = typer.Typer(
 
 
 def attach(app: typer.Typer) -> None:
-    """Give the main command these commands."""
+    """Add these commands to the main one."""
     app.add_typer(runs_app)
     app.command()(replay)
     app.command()(bundle)
@@ -57,7 +57,7 @@ def attach(app: typer.Typer) -> None:
     app.command()(clean)
 
 
-# -- looking -----------------------------------------------------------------------------------------------------------
+# -- show --------------------------------------------------------------------------------------------------------------
 
 
 @runs_app.command("list")
@@ -71,10 +71,10 @@ def list_runs(
     json: JSON = False,
 ) -> None:
     """List runs, newest first."""
-    from triton_agent.runs.cli.selection import Selection
+    from triton_agent.runs.cli.selection import RunSelection
     from triton_agent.runs.history.screens import list_runs
 
-    chosen = Selection(problem=problem, policy=policy, status=status, since=since, limit=limit or None)
+    chosen = RunSelection(problem=problem, policy=policy, status=status, since=since, limit=limit or None)
     raise typer.Exit(list_runs(chosen, store=store, json=json))
 
 
@@ -114,7 +114,7 @@ def diff(
     raise typer.Exit(diff(before, after, store=store, json=json))
 
 
-# -- handing on --------------------------------------------------------------------------------------------------------
+# -- export and import -------------------------------------------------------------------------------------------------
 
 
 @runs_app.command("export")
@@ -140,10 +140,10 @@ def export_runs(
     json: JSON = False,
 ) -> None:
     """Export runs to a file, for keeping, analysis or training. Names ending in .gz are compressed."""
-    from triton_agent.runs.cli.selection import Selection
+    from triton_agent.runs.cli.selection import RunSelection
     from triton_agent.runs.history.exchange import ExportRequest, export_runs
 
-    chosen = Selection(ids=tuple(runs or ()), problem=problem, policy=policy, status=status, since=since)
+    chosen = RunSelection(ids=tuple(runs or ()), problem=problem, policy=policy, status=status, since=since)
     request = ExportRequest(selection=chosen, output=output, form=form, which=which, shape=shape)
     raise typer.Exit(export_runs(request, store=store, json=json))
 
@@ -162,7 +162,7 @@ def import_runs(
     raise typer.Exit(import_runs(files, store=store, json=json))
 
 
-# -- keeping in order --------------------------------------------------------------------------------------------------
+# -- remove, copy, repair ----------------------------------------------------------------------------------------------
 
 
 @runs_app.command()
@@ -185,10 +185,10 @@ def prune(
     json: JSON = False,
 ) -> None:
     """Remove runs for good, after showing them and their sizes."""
-    from triton_agent.runs.cli.selection import Selection
+    from triton_agent.runs.cli.selection import RunSelection
     from triton_agent.runs.history.prune import PruneRequest, prune
 
-    chosen = Selection(ids=tuple(runs or ()), problem=problem, policy=policy, status=status, before=older_than)
+    chosen = RunSelection(ids=tuple(runs or ()), problem=problem, policy=policy, status=status, before=older_than)
     request = PruneRequest(selection=chosen, keep_best=keep_best, yes=yes, dry_run=dry_run)
     raise typer.Exit(prune(request, store=store, json=json))
 
@@ -213,7 +213,7 @@ def repair(store: STORE = None, yes: YES = False, json: JSON = False) -> None:
     raise typer.Exit(repair(store=store, yes=yes, json=json))
 
 
-# -- at the top level --------------------------------------------------------------------------------------------------
+# -- commands at the top level -----------------------------------------------------------------------------------------
 
 
 def replay(
@@ -277,12 +277,12 @@ def replay(
         from triton_agent.runs.optimize.fork import Overrides, run_fork
 
         if attempt is not None or plain or verify or regrade:
-            raise UsageError("--fork goes on from an attempt; it neither plays nor judges the run again")
+            raise UsageError("--fork starts a new run; it cannot play or verify one at the same time")
         overrides = Overrides(**changes, device=None if device == "auto" else device)
         raise typer.Exit(run_fork(run, fork, overrides, out=out, store=store, json=json))
     idle = [f"--{name.replace('_', '-')}" for name, value in (changes | {"out": out}).items() if value is not None]
     if idle:
-        raise UsageError(f"{', '.join(idle)}: only with --fork", remedy="--fork A names the attempt to go on from")
+        raise UsageError(f"{', '.join(idle)}: only with --fork", remedy="--fork A names the attempt to continue from")
     request = ReplayRequest(
         run=run,
         attempt=attempt,

@@ -1,4 +1,4 @@
-"""`triton-agent runs diff A B`: two attempts side by side in what came of them, and their sources as a unified diff."""
+"""`triton-agent runs diff A B`: compares two attempts: their results side by side, their sources as a unified diff."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.foreign_text import in_a_line, legible
 from triton_agent.runs.cli.store_option import load_attempt, open_store
 from triton_agent.runs.history.attempt_page import coloured, diff_text, interval, table
-from triton_agent.runs.history.records import Graded
+from triton_agent.runs.history.records import StoredAttempt
 
 
 def diff(before: str, after: str, *, store: str | None, json: bool) -> int:
-    """Exit code 0 whether or not they differ: it was asked what differs."""
+    """Print the comparison. The exit code is 0 even if they differ."""
     with open_store(store) as opened:
         items = (load_attempt(opened, before), load_attempt(opened, after))
     sources = tuple(item.attempt.source or "" for item in items)
@@ -37,7 +37,7 @@ def diff(before: str, after: str, *, store: str | None, json: bool) -> int:
     return exit_codes.GOOD
 
 
-def _side_by_side(one: Graded, other: Graded) -> object:
+def _side_by_side(one: StoredAttempt, other: StoredAttempt) -> object:
     shown = table("", one.key, other.key)
     pair = (one, other)
     shown.add_row("problem", *(Text(legible(item.attempt.observation.problem.name)) for item in pair))
@@ -56,16 +56,16 @@ def _side_by_side(one: Graded, other: Graded) -> object:
     return shown
 
 
-def _finding(item: Graded) -> str:
+def _finding(item: StoredAttempt) -> str:
     return item.evaluation.finding.value if item.evaluation is not None and item.evaluation.finding is not None else ""
 
 
-def _most(item: Graded, name: str) -> str:
+def _most(item: StoredAttempt, name: str) -> str:
     resources = item.evaluation.resources if item.evaluation is not None else ()
     figures = [figure for kernel in resources if (figure := getattr(kernel, name)) is not None]
     return f"{max(figures):,}" if figures else ""
 
 
-def _traffic(item: Graded) -> str:
+def _traffic(item: StoredAttempt) -> str:
     diagnosis = item.evaluation.diagnosis if item.evaluation is not None else None
     return f"{diagnosis.traffic_ratio:.2f}x" if diagnosis is not None and diagnosis.traffic_ratio is not None else ""

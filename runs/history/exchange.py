@@ -1,4 +1,4 @@
-"""`triton-agent runs export` and `import`: from a store to a file for keeping, analysis or training, and back."""
+"""`triton-agent runs export` and `import`: write runs to a file for keeping, analysis or training; read one back."""
 
 from __future__ import annotations
 
@@ -11,28 +11,26 @@ from typing import Any
 from rich.text import Text
 
 from triton_agent.memory.exchange import jsonl
-from triton_agent.memory.exchange.entries import Entry, Remembered, entries, read_entries
+from triton_agent.memory.exchange.entries import RecordEntry, Remembered, entries, read_entries
 from triton_agent.memory.exchange.intake import require_sound, take_in
-from triton_agent.memory.exchange.trl import Judged, LeftOut, Render, Shape, Which, grpo_rows, sft_rows
+from triton_agent.memory.exchange.trl import JudgedAttempt, Render, Shape, SkipCounts, Which, grpo_rows, sft_rows
 from triton_agent.memory.listing import AttemptFilter
 from triton_agent.memory.store import Store
 from triton_agent.runs.cli import console, exit_codes
-from triton_agent.runs.cli.selection import Selection, select_runs
+from triton_agent.runs.cli.selection import RunSelection, select_runs
 from triton_agent.runs.cli.store_option import open_store
 from triton_agent.runs.doctor.checkup import in_binary_units
 from triton_agent.runs.history.records import newest_verdict
 from triton_agent.tools.errors import UsageError
 
 PROMPT_TOKENS = 16_384
-"""Of a prompt in a row to train on, where none was stored; no model is at hand to say how long one may be."""
+"""Most tokens of a prompt made for a training row; no model is at hand to say how long one may be."""
 FORMS = ("jsonl", "parquet", "trl-sft", "trl-grpo")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRequest:
-    """What was asked for on the command line."""
-
-    selection: Selection
+    selection: RunSelection
     output: str | None
     form: str | None
     which: str
@@ -43,15 +41,15 @@ class ExportRequest:
 
 
 def export_runs(request: ExportRequest, *, store: str | None, json: bool) -> int:
-    """Write the runs that were asked for to a file."""
+    """Write the selected runs to a file."""
     path, form = _destination(request)
     which = _one_of(Which, request.which, "--which")
     shape = _one_of(Shape, request.shape, "--shape")
-    left_out = LeftOut()
+    left_out = SkipCounts()
     with open_store(store) as opened:
         chosen = sorted(run.id for run in select_runs(opened, request.selection))
         if not chosen:
-            raise UsageError("no run fits", where=opened.where, remedy="triton-agent runs list shows what there is")
+            raise UsageError("no run matches", where=opened.where, remedy="list them: triton-agent runs list")
         if form in ("jsonl", "parquet"):
             write = jsonl.write_entries if _is_lines(path) else _parquet().write_entries
             count = write(entries(opened, map(opened.run, chosen)), path)
@@ -69,7 +67,7 @@ def export_runs(request: ExportRequest, *, store: str | None, json: bool) -> int
 
 
 def _as_messages() -> Render:
-    """For answers of authors that were shown no messages: what a language model would have been shown."""
+    """Return a renderer for attempts without messages: it makes the prompt that a language model would get."""
     from triton_agent.policy.llm.prompting.prompt import as_messages
     from triton_agent.policy.llm.prompting.token_bound import token_bound
 
@@ -77,7 +75,7 @@ def _as_messages() -> Render:
 
 
 def _destination(request: ExportRequest) -> tuple[Path, str]:
-    """Where to, and in which form; each follows from the other where only one was said."""
+    """Return the path and the format; each is derived from the other if only one is given."""
     if request.form is not None and request.form not in FORMS:
         raise UsageError(f"--format {request.form}", remedy=f"one of {', '.join(FORMS)}")
     if request.output is None:
@@ -89,12 +87,12 @@ def _destination(request: ExportRequest) -> tuple[Path, str]:
         raise UsageError("is a folder", where=str(path), remedy=f"name a file: -o {path / 'runs.jsonl.gz'}")
     if not _is_lines(path) and path.suffix != ".parquet":
         raise UsageError(
-            "what kind of file is it to be?", where=str(path), remedy="end it in .jsonl, .jsonl.gz or .parquet"
+            "the file's name does not say its format", where=str(path), remedy="end it in .jsonl, .jsonl.gz or .parquet"
         )
     form = request.form or ("jsonl" if _is_lines(path) else "parquet")
     if (form == "jsonl" and not _is_lines(path)) or (form == "parquet" and _is_lines(path)):
         raise UsageError(
-            f"--format {form}, but the file ends otherwise", where=str(path), remedy="leave one of them out"
+            f"--format {form} contradicts the file's name", where=str(path), remedy="leave one of them out"
         )
     return path, form
 
@@ -116,15 +114,15 @@ def _parquet() -> Any:
     return parquet
 
 
-def _judged(store: Store, runs: list[str]) -> Iterator[Judged]:
-    """By run, turn and answer, so that the same runs give the same file from any store."""
+def _judged(store: Store, runs: list[str]) -> Iterator[JudgedAttempt]:
+    """Yield attempts by run, turn and answer, so that equal runs give equal files from any store."""
     for run in runs:
         found = store.iterate(AttemptFilter(runs=(run,)))
         for attempt, gradings in sorted(found, key=lambda pair: (pair[0].turn, pair[0].index)):
-            yield Judged(attempt=attempt, evaluation=newest_verdict(gradings))
+            yield JudgedAttempt(attempt=attempt, evaluation=newest_verdict(gradings))
 
 
-def _write_rows(rows: Iterable[dict[str, Any]], path: Path, left_out: LeftOut) -> int:
+def _write_rows(rows: Iterable[dict[str, Any]], path: Path, left_out: SkipCounts) -> int:
     rows = iter(rows)
     first = next(rows, None)
     if first is None:
@@ -154,7 +152,7 @@ def _tell_export(told: dict[str, Any], path: Path, json: bool) -> None:
 
 
 def import_runs(files: list[str], *, store: str | None, json: bool) -> int:
-    """Every file is read to its end before the first of them is stored."""
+    """Import files; all are validated before the first is stored."""
     readers = [_reader(Path(name)) for name in files]
     err = console.progress()
     with err.status("reading"):
@@ -178,14 +176,14 @@ def _line(one: dict[str, Any]) -> str:
 
 
 def _reader(path: Path) -> Callable[[], Iterator[Remembered]]:
-    """Reads the file from its beginning each time it is called."""
+    """Return a function that reads the file from its beginning each time."""
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "no such file"
         raise UsageError(what, where=str(path), remedy="give a file that `runs export` wrote")
     if not _is_lines(path) and path.suffix != ".parquet":
         raise UsageError("not a name of an export", where=str(path), remedy="it ends in .jsonl, .jsonl.gz or .parquet")
 
-    def parsed() -> Iterator[tuple[str, Entry]]:
+    def parsed() -> Iterator[tuple[str, RecordEntry]]:
         return jsonl.parse_entries(path) if _is_lines(path) else _parquet().parse_entries(path)
 
     return lambda: read_entries(parsed())

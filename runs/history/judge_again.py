@@ -1,8 +1,8 @@
-"""Judges stored sources once more, on this machine, and compares verdict by verdict and ratio by ratio.
+"""Evaluates stored sources again on this machine and compares verdicts and speed-ups.
 
-The first half of trust: whoever doubts a stored verdict lets it be reached again. Statuses have to agree wherever they
-were reached; speed-ups are compared only where both were timed, by whether their intervals overlap, since another GPU
-has another ratio. What cannot be measured here is told apart from what differs.
+This lets anybody check a stored verdict. Statuses have to agree on every machine; speed-ups are compared only where
+both were timed, by whether their intervals overlap, since another GPU has another ratio. A kernel that cannot be
+measured here counts apart from one whose verdict differs.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from typing import Any
 
 from triton_agent.memory.observation import Rules
 from triton_agent.memory.verdicts import speedup_of
-from triton_agent.runs.history.records import Graded
+from triton_agent.runs.history.records import StoredAttempt
 from triton_agent.tools.compile.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, UsageError
-from triton_agent.tools.evaluate.evaluator import EvaluatorSettings
 from triton_agent.tools.evaluate.sets_evaluator import evaluator_for
 from triton_agent.tools.machine.hardware import visible_gpus
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.results import Evaluation, Interval, to_json
+from triton_agent.tools.settings import EvaluatorSettings
 
 SHAPES = ("family", "given")
 
 
 class Agreement(enum.StrEnum):
-    """How a verdict reached now compares with the stored one."""
+    """How a new verdict compares with the stored one."""
 
     SAME = "same"
     DIFFERS = "differs"
     NEW = "new"
     """There was no verdict before: it could not be measured, or was not judged."""
     NOT_MEASURED = "not measured"
-    """There is none now; says nothing of the kernel."""
+    """There is no new verdict; this says nothing about the kernel."""
 
 
 class Ratio(enum.StrEnum):
-    """How a speed-up measured now compares with the stored one."""
+    """How a new speed-up compares with the stored one."""
 
     OVERLAP = "overlap"
     APART = "apart"
@@ -49,8 +49,8 @@ class Ratio(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """A source to be judged again, and what was said of it."""
+class StoredCandidate:
+    """A source to evaluate again, and its stored verdict."""
 
     name: str
     source: str
@@ -58,10 +58,10 @@ class Subject:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """Then and now."""
+class Comparison:
+    """A stored and a new verdict."""
 
-    subject: Subject
+    subject: StoredCandidate
     now: Evaluation | InstrumentError
 
     @property
@@ -86,7 +86,6 @@ class Outcome:
         return Ratio.OVERLAP if before.low <= now.high and now.low <= before.high else Ratio.APART
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
         before, (then, now) = self.subject.before, self.speedups
         measured = isinstance(self.now, Evaluation)
         reason = self.now.what if isinstance(self.now, InstrumentError) else ""
@@ -113,10 +112,10 @@ def _short(verdict: Evaluation | InstrumentError | None) -> dict[str, Any]:
     }
 
 
-def subjects_of(items: Sequence[Graded]) -> list[Subject]:
-    """Those that wrote a candidate; an answer without one has nothing to be judged again."""
+def subjects_of(items: Sequence[StoredAttempt]) -> list[StoredCandidate]:
+    """Return the attempts that hold a candidate."""
     return [
-        Subject(name=item.name, source=item.attempt.source, before=item.evaluation)
+        StoredCandidate(name=item.name, source=item.attempt.source, before=item.evaluation)
         for item in items
         if item.attempt.source is not None
     ]
@@ -130,9 +129,9 @@ def settings_like(
     *,
     trust: bool = True,
 ) -> EvaluatorSettings:
-    """Judge as it was judged then, on `device`: `cpu`, `cuda`, or `auto` for a GPU where there is one.
+    """Return settings as in the stored evaluation, on `device`: `cpu`, `cuda`, or `auto` for a GPU if there is one.
 
-    `asked` are the run's settings; of what it names, only the sizes to judge at matter to a verdict beyond the rules.
+    `asked` are the run's settings; only its choice of sizes matters to a verdict beyond the rules.
     """
     targets = {verdict.environment.target for verdict in before if verdict is not None}
     target = targets.pop() if len(targets) == 1 else rules.target
@@ -154,16 +153,16 @@ def settings_like(
 
 def judge_again(
     spec: ProblemSpec,
-    subjects: Sequence[Subject],
+    subjects: Sequence[StoredCandidate],
     settings: EvaluatorSettings,
     *,
     jobs: int = 0,
     on_stage: Callable[[str, str], None] = lambda name, stage: None,
-) -> Generator[Outcome, None, None]:
-    """Outcomes in the order of the subjects, each as soon as it and those before it are there."""
+) -> Generator[Comparison, None, None]:
+    """Yield outcomes in the order of the subjects, each as soon as possible."""
     with evaluator_for(spec, settings) as evaluator:
 
-        def one(subject: Subject) -> Evaluation | InstrumentError:
+        def one(subject: StoredCandidate) -> Evaluation | InstrumentError:
             try:
                 return evaluator.evaluate(subject.source, lambda stage: on_stage(subject.name, stage))
             except InstrumentError as error:
@@ -173,7 +172,7 @@ def judge_again(
             futures = [pool.submit(one, subject) for subject in subjects]
             try:
                 for subject, future in zip(subjects, futures):
-                    yield Outcome(subject=subject, now=future.result())
+                    yield Comparison(subject=subject, now=future.result())
             except BaseException:
                 for future in futures:
                     future.cancel()

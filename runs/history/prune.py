@@ -1,4 +1,4 @@
-"""`triton-agent runs prune`: forgets runs for good, after showing which they are and what they take."""
+"""`triton-agent runs prune`: removes runs for good, after showing them and their sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from triton_agent.memory.listing import RunFilter, RunState, RunSummary
 from triton_agent.memory.pruning import forget, sizes_bytes
 from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.foreign_text import in_a_line
-from triton_agent.runs.cli.selection import Selection, select_runs
+from triton_agent.runs.cli.selection import RunSelection, select_runs
 from triton_agent.runs.cli.store_option import open_store
 from triton_agent.runs.doctor.checkup import in_binary_units
 from triton_agent.runs.history.attempt_page import interval, table
@@ -23,16 +23,14 @@ from triton_agent.tools.errors import UsageError
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PruneRequest:
-    """What was asked for on the command line."""
-
-    selection: Selection
+    selection: RunSelection
     keep_best: bool
     yes: bool
     dry_run: bool
 
 
 def prune(request: PruneRequest, *, store: str | None, json: bool) -> int:
-    """Show, ask, forget."""
+    """Show, ask, remove."""
     if request.selection.is_everything:
         raise UsageError("which runs?", remedy="name them, or say --older-than 90d, --problem, --policy or --status")
     with open_store(store) as opened:
@@ -49,26 +47,28 @@ def prune(request: PruneRequest, *, store: str | None, json: bool) -> int:
         if json:
             print(json_text.dumps({"runs": about, "forgotten": None}))
         return exit_codes.GOOD
-    confirm(f"Forget {len(chosen)} runs for good?", request.yes)
+    confirm(f"Remove {len(chosen)} runs for good?", request.yes)
     before = _size_bytes(path)
     done = forget(store, [run.id for run in chosen])
     freed = max(0, before - _size_bytes(path))
     if json:
         print(json_text.dumps({"runs": about, "forgotten": dataclasses.asdict(done) | {"freed_bytes": freed}}))
         return exit_codes.GOOD
-    what = f"forgot {done.runs} runs with {done.attempts} attempts and {done.texts} texts"
+    what = f"removed {done.runs} runs with {done.attempts} attempts and {done.texts} texts"
     console.results().print(what + (f"; the file is {in_binary_units(freed)} smaller" if path is not None else ""))
     return exit_codes.GOOD
 
 
 def _chosen(request: PruneRequest, found: Sequence[RunSummary]) -> list[RunSummary]:
-    """A run that is open may be going on: it goes only if it was named, or open ones were asked for."""
+    """Drop open runs, which may be running, unless they were named or open runs were requested."""
     named = bool(request.selection.ids) or request.selection.status == RunState.OPEN.value
     return [run for run in found if named or run.state is RunState.ENDED]
 
 
 def _holders_of_best(runs: Sequence[RunSummary]) -> set[str]:
-    """For each problem the run whose best is surely fastest; where none was timed, the newest that has a best."""
+    """Return for each problem the run with the highest sure speed-up or, if none was timed, the newest with a best
+    attempt.
+    """
     best: dict[str, RunSummary] = {}
     for run in sorted(runs, key=lambda run: run.started_at):
         if run.best is not None and (run.problem_digest not in best or _sure(run) >= _sure(best[run.problem_digest])):
@@ -81,7 +81,7 @@ def _sure(run: RunSummary) -> float:
 
 
 def _size_bytes(path: Path | None) -> int:
-    """Of the file and its log."""
+    """Return the size of the file and its log."""
     files = [] if path is None else [path, path.with_name(path.name + "-wal")]
     return sum(file.stat().st_size for file in files if file.exists())
 
@@ -89,7 +89,7 @@ def _size_bytes(path: Path | None) -> int:
 def _show(chosen: Sequence[RunSummary], sizes: dict[str, int]) -> None:
     out = console.results()
     if not chosen:
-        out.print("no run to forget")
+        out.print("no run to remove")
         return
     shown = table("run", "problem", "policy", "started", "attempts", "speed-up", "size", right=("attempts", "size"))
     for run in chosen:
@@ -99,4 +99,4 @@ def _show(chosen: Sequence[RunSummary], sizes: dict[str, int]) -> None:
     total = in_binary_units(sum(sizes[run.id] for run in chosen))
     shown.add_row("", "", "", "", "", "", Text(total, style="bold"))
     out.print(shown)
-    out.print("Sizes are of answers and verdicts; texts that only these runs use go with them.")
+    out.print("Sizes are those of answers and verdicts; texts that only these runs use are removed, too.")

@@ -1,7 +1,6 @@
-"""A stored run as the screens, bundles and replays of `runs/` see it: the run, its attempts, what became of each.
+"""A stored run with its attempts and gradings, for screens, reports, bundles and replays.
 
-Reads the store and nothing else. Which grading counts, which attempt is the best so far and what a person calls an
-attempt are decided here, once.
+Decides which grading counts, which attempt is the best so far, and how an attempt is named for people.
 """
 
 from __future__ import annotations
@@ -9,17 +8,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from triton_agent.agent import search
 from triton_agent.memory.records import Attempt, Grading, Run, RunEnd
 from triton_agent.memory.verdicts import passed, speedup_of
-from triton_agent.policy.ranking import Standing, standing
 from triton_agent.tools.errors import UsageError
+from triton_agent.tools.ranking import Standing, best_of, standing
 from triton_agent.tools.results import Evaluation, Interval
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Graded:
-    """An attempt and what became of it."""
+class StoredAttempt:
+    """An attempt with all its gradings."""
 
     attempt: Attempt
     gradings: tuple[Grading, ...]
@@ -31,12 +29,12 @@ class Graded:
 
     @property
     def name(self) -> str:
-        """Within its run: `2.1` is the second answer of turn 2."""
+        """Name within the run: `2.1` is the second answer of turn 2."""
         return short_key(self.attempt.key)
 
     @property
     def grading(self) -> Grading | None:
-        """The one that counts: the newest verdict; where there is none, the newest failure to reach one."""
+        """The grading that counts: the newest verdict, or without one the newest instrument failure."""
         verdicts = [grading for grading in self.gradings if grading.evaluation is not None]
         return next(reversed(verdicts or list(self.gradings)), None)
 
@@ -54,12 +52,12 @@ class Graded:
 
     @property
     def standing(self) -> Standing:
-        """How it compares with others of the same run."""
+        """Its rank among attempts of the run."""
         return standing(self.evaluation)
 
     @property
     def status(self) -> str:
-        """In a word, for a table."""
+        """The status in a word, for tables."""
         if self.evaluation is not None:
             return self.evaluation.status.value
         return "not measured" if self.gradings else "not judged"
@@ -67,22 +65,22 @@ class Graded:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """A run with all that came of it."""
+    """A run with all its attempts."""
 
     run: Run
-    attempts: tuple[Graded, ...]
-    """By turn and answer."""
+    attempts: tuple[StoredAttempt, ...]
+    """Attempts by turn and answer."""
     end: RunEnd | None
 
     @property
-    def best(self) -> Graded | None:
-        """What was shipped; where the run has not ended, what its search holds for the best so far."""
+    def best(self) -> StoredAttempt | None:
+        """The attempt that was shipped; while the run is open, the best so far."""
         if self.end is not None:
             return next((item for item in self.attempts if item.key == self.end.best), None)
-        return search.best_of(self.attempts)
+        return best_of(self.attempts)
 
-    def attempt(self, name: str) -> Graded:
-        """By `2.1`, by its whole key, or `best`."""
+    def attempt(self, name: str) -> StoredAttempt:
+        """Find an attempt by `2.1`, by its whole key, or by `best`."""
         if name == "best":
             if self.best is None:
                 raise UsageError(f"run {self.run.id} has no best attempt", remedy="name one: --attempt TURN.ANSWER")
@@ -93,12 +91,12 @@ class History:
         known = ", ".join(item.name for item in self.attempts[:12]) or "none"
         raise UsageError(f"run {self.run.id} has no attempt {name!r}", remedy=f"it has {known}")
 
-    def parent_of(self, item: Graded) -> Graded | None:
-        """The attempt it set out from, if that is of this run."""
+    def parent_of(self, item: StoredAttempt) -> StoredAttempt | None:
+        """Return the parent attempt if it is in this run."""
         return next((other for other in self.attempts if other.key == item.attempt.parent), None)
 
-    def path_to(self, item: Graded) -> tuple[Graded, ...]:
-        """From the first attempt over its parents to this one; what lies in another run is left out."""
+    def path_to(self, item: StoredAttempt) -> tuple[StoredAttempt, ...]:
+        """Return the path from the first ancestor in this run to the attempt."""
         known = {other.key: other for other in self.attempts}
         path = [item]
         while (parent := known.get(path[-1].attempt.parent or "")) is not None and parent not in path:
@@ -107,7 +105,7 @@ class History:
 
 
 def newest_verdict(gradings: Sequence[Grading]) -> Evaluation | None:
-    """Of gradings, oldest first."""
+    """Return the newest evaluation among gradings, which are ordered oldest first."""
     return next((grading.evaluation for grading in reversed(gradings) if grading.evaluation is not None), None)
 
 

@@ -1,8 +1,7 @@
-"""Pages at a terminal, leafed through by keys; the terminal is left as it was found, whatever happens.
+"""Shows pages at a terminal, turned by keys; the terminal is restored whatever happens.
 
-A page is anything that rich can draw, made when it is first looked at. Covers: scrolling, a window that changes its
-size, Ctrl-C, Ctrl-Z and back, hang-up. Not covered: terminals that are not in UTF-8 or know no cursor; `--plain` is
-for these.
+A page is anything that rich can draw, made when it is first shown. Covers scrolling, resized windows, Ctrl-C, Ctrl-Z
+and back, hang-up. Not covered: terminals without UTF-8 or cursor control; use `--plain` there.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from rich.segment import Segment, Segments
 from triton_agent.runs.cli.foreign_text import in_a_line
 
 Page = Callable[[bool], RenderableType]
-"""Draws itself; True asks for its other side (what changed, instead of the whole)."""
+"""Draws a page; True asks for its other side (changes instead of the whole)."""
 
 POLL_S = 0.25
-"""How long a changed window size may go unnoticed."""
+"""How long a resized window may go unnoticed."""
 HINT = "q quit · n/→ next · p/← back · j/k scroll · space/b screen · g/G ends · d code/changes"
 
 KEYS = {
@@ -48,7 +47,7 @@ KEYS = {
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Position:
-    """Where one is: which page, how far down, which side."""
+    """Current page, line and side."""
 
     page: int = 0
     line: int = 0
@@ -56,7 +55,7 @@ class Position:
 
 
 class Player:
-    """Shows pages; `play` returns when the person has seen enough."""
+    """Shows pages; `play` returns when the user quits."""
 
     def __init__(self, pages: Sequence[Page], titles: Sequence[str], out: Console) -> None:
         self._pages, self._titles, self._out = pages, titles, out
@@ -78,7 +77,7 @@ class Player:
                     self._show()
 
     def step(self, action: str) -> None:
-        """Move; past an end nothing moves. A space at the end of a page turns to the next."""
+        """Move within the limits. A space at the end of a page turns to the next."""
         at, last = self.position, len(self._pages) - 1
         bottom = max(0, len(self._lines()) - self._height())
         if action in ("next", "back") or (action == "screen" and at.line >= bottom):
@@ -97,7 +96,7 @@ class Player:
         return max(1, self._out.size.height - 1)
 
     def _lines(self) -> list[list[Segment]]:
-        """The page as lines of the present width."""
+        """Return the page as lines of the current width."""
         at, width = self.position, self._out.size.width
         key = (at.page, at.other_side, width)
         if key not in self._drawn:
@@ -120,7 +119,7 @@ class Player:
 
 
 class _Keyboard:
-    """Keys one by one, while the terminal does not wait for the end of a line."""
+    """Reads single keys from a terminal in character mode."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -128,7 +127,7 @@ class _Keyboard:
         self.suspended = False
 
     def key(self) -> bytes:
-        """The next key; empty when none came for a while, Ctrl-D when the terminal is gone."""
+        """Return the next key; empty if none came for a while, Ctrl-D if the terminal is gone."""
         if not self._waiting:
             if not select.select([self._descriptor], [], [], POLL_S)[0]:
                 return b""
@@ -138,20 +137,20 @@ class _Keyboard:
                 return b"\x04"
         known = [key for key in KEYS if self._waiting.startswith(key)]
         found = max(known, key=len, default=self._waiting[:1])
-        if found == b"\x1b":  # a sequence that means nothing here: its rest is no typing
+        if found == b"\x1b":  # an unknown escape sequence: drop all of it
             found = self._waiting
         self._waiting = self._waiting[len(found) :]
         return found
 
     def came_back(self) -> bool:
-        """Return whether the program was suspended and continued since last asked."""
+        """Return True if the program was suspended and continued since the last call."""
         was, self.suspended = self.suspended, False
         return was
 
 
 @contextlib.contextmanager
 def _terminal(out: Console) -> Iterator[_Keyboard]:
-    """The other screen without a cursor, keys at once; all of it undone at the end, and while suspended."""
+    """Switch to the alternate screen without a cursor and to single keys; undo it at the end and while suspended."""
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
     keyboard = _Keyboard(descriptor)

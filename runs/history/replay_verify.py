@@ -1,8 +1,8 @@
-"""`triton-agent replay --verify` and `--regrade`: the stored candidates judged again here, and how that compares.
+"""`triton-agent replay --verify` and `--regrade`: evaluates stored candidates again here and compares.
 
-The problem is loaded from its file if that is unchanged, else from the text that was stored, which may come from
-elsewhere and is confined like a candidate. Exit code 1 means that a
-verdict came out otherwise; whether ratios agree is shown, and decides nothing, since other machines have other ratios.
+The problem is loaded from its file if that is unchanged, otherwise from the stored text, which may come from elsewhere
+and is confined like a candidate. Exit code 1 means that a verdict differs; speed-ups are only shown, since other
+machines have other ratios.
 """
 
 from __future__ import annotations
@@ -19,35 +19,43 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from triton_agent.memory.records import Grading, InstrumentFailure, Machine
+from triton_agent.memory.records import Grading, GradingMachine, InstrumentFailure
 from triton_agent.memory.store import Store
 from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.foreign_text import legible
 from triton_agent.runs.history.attempt_page import coloured, interval, table
 from triton_agent.runs.history.judge_again import (
     Agreement,
-    Outcome,
+    Comparison,
     Ratio,
-    Subject,
+    StoredCandidate,
     judge_again,
     settings_like,
     subjects_of,
 )
-from triton_agent.runs.history.records import Graded, History
-from triton_agent.runs.history.replay import ReplayRequest
+from triton_agent.runs.history.records import History, StoredAttempt
 from triton_agent.runs.history.stored_problem import restored
 from triton_agent.tools.errors import InstrumentError, UsageError
-from triton_agent.tools.evaluate.evaluator import GRADER, EvaluatorSettings
 from triton_agent.tools.machine.hardware import visible_gpus
 from triton_agent.tools.problem.problem import ProblemSpec
-from triton_agent.tools.results import Evaluation
+from triton_agent.tools.results import GRADER, Evaluation
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.versions import project_version, require_supported
 
 COLOURS = {Agreement.SAME: "green", Agreement.DIFFERS: "red", Agreement.NOT_MEASURED: "magenta", Agreement.NEW: "cyan"}
 
 
-def verify(store: Store, history: History, steps: Sequence[Graded], request: ReplayRequest) -> int:
-    """Judge again, tell, and with `--regrade` keep."""
+def verify(
+    store: Store,
+    history: History,
+    steps: Sequence[StoredAttempt],
+    *,
+    regrade: bool,
+    device: str,
+    jobs: int,
+    json: bool,
+) -> int:
+    """Evaluate again, print and, with `--regrade`, store."""
     require_supported()
     subjects = subjects_of(steps)
     if not subjects:
@@ -56,33 +64,33 @@ def verify(store: Store, history: History, steps: Sequence[Graded], request: Rep
     with tempfile.TemporaryDirectory(prefix="triton-agent-replay-") as folder:
         spec = restored(history.run.problem, Path(folder))
         own = not Path(spec.path).is_relative_to(Path(folder).resolve())  # a stored text may have been imported
-        settings = settings_like(rules, before, request.device, history.run.settings, trust=own)
+        settings = settings_like(rules, before, device, history.run.settings, trust=own)
         outcomes = []
-        for outcome in watched(spec, subjects, settings, request.jobs):
+        for outcome in watched(spec, subjects, settings, jobs):
             outcomes.append(outcome)
-            if request.regrade:
+            if regrade:
                 store.add_grading(_grading(outcome, f"{history.run.id}/{outcome.subject.name}"))
-    tell(outcomes, json=request.json, about={"run": history.run.id, "regraded": request.regrade})
+    tell(outcomes, json=json, about={"run": history.run.id, "regraded": regrade})
     return exit_code(outcomes)
 
 
-def _grading(outcome: Outcome, key: str) -> Grading:
+def _grading(outcome: Comparison, key: str) -> Grading:
     failed = isinstance(outcome.now, InstrumentError)
     device = next(iter(visible_gpus()), None)
     return Grading(
         attempt=key,
         evaluation=outcome.now if isinstance(outcome.now, Evaluation) else None,
         failure=InstrumentFailure.of(outcome.now) if isinstance(outcome.now, InstrumentError) else None,
-        machine=Machine(gpu=device.name if device and not failed else "", commit=project_version()),
+        machine=GradingMachine(gpu=device.name if device and not failed else "", commit=project_version()),
         grader=GRADER,
         graded_at=datetime.datetime.now(datetime.UTC),
     )
 
 
 def watched(
-    spec: ProblemSpec, subjects: Sequence[Subject], settings: EvaluatorSettings, jobs: int
-) -> Iterator[Outcome]:
-    """Outcomes as they come, with progress on stderr: a bar at a terminal, a line each elsewhere."""
+    spec: ProblemSpec, subjects: Sequence[StoredCandidate], settings: EvaluatorSettings, jobs: int
+) -> Iterator[Comparison]:
+    """Yield outcomes as they arrive, with progress on stderr: a bar at a terminal, otherwise a line each."""
     err = console.progress()
     with _bar(err) as bar:
         task = bar.add_task("loading the problem", total=len(subjects))
@@ -103,8 +111,8 @@ def _bar(err: Console) -> Progress:
     return Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal)
 
 
-def tell(outcomes: Sequence[Outcome], *, json: bool, about: dict[str, Any]) -> None:
-    """A table and what differs, or one JSON object."""
+def tell(outcomes: Sequence[Comparison], *, json: bool, about: dict[str, Any]) -> None:
+    """Print a table with the differences, or one JSON object."""
     if json:
         plain = {**about, "outcomes": [one.to_json() for one in outcomes], "agree": exit_code(outcomes) == 0}
         print(json_text.dumps(plain, allow_nan=False))
@@ -122,7 +130,7 @@ def tell(outcomes: Sequence[Outcome], *, json: bool, about: dict[str, Any]) -> N
     out.print(f"{len(outcomes)} judged again: {said}." + (f" {apart} with another speed-up." if apart else ""))
 
 
-def _cells(one: Outcome) -> list[Text]:
+def _cells(one: Comparison) -> list[Text]:
     before, (then, now) = one.subject.before, one.speedups
     status = one.now.status.value if isinstance(one.now, Evaluation) else "not measured"
     return [
@@ -136,7 +144,7 @@ def _cells(one: Outcome) -> list[Text]:
     ]
 
 
-def _explain(out: Console, one: Outcome) -> None:
+def _explain(out: Console, one: Comparison) -> None:
     if isinstance(one.now, InstrumentError):
         out.print(Text(f"\n{one.subject.name}: could not be measured: {legible(str(one.now))}"), soft_wrap=True)
     elif one.agreement is Agreement.DIFFERS and one.subject.before is not None:
@@ -147,8 +155,8 @@ def _explain(out: Console, one: Outcome) -> None:
             out.print(Text(f"\n{one.subject.name}, {when} ({legible(where)}):\n  {legible(said)}"), soft_wrap=True)
 
 
-def exit_code(outcomes: Sequence[Outcome]) -> int:
-    """A verdict that differs counts most; then one that could not be reached."""
+def exit_code(outcomes: Sequence[Comparison]) -> int:
+    """Return the exit code: a differing verdict counts most, then one that could not be reached."""
     found = {one.agreement for one in outcomes}
     if Agreement.DIFFERS in found:
         return exit_codes.NOT_PASSED

@@ -1,4 +1,4 @@
-"""`triton-agent runs list`, `show` and `tree`: what the store holds, for people and, with `--json`, for programs."""
+"""`triton-agent runs list`, `show` and `tree`: print stored runs or, with `--json`, write them for programs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from triton_agent.memory.listing import RunFilter, RunState, RunSummary
 from triton_agent.memory.observation import ProblemView
 from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.foreign_text import in_a_line, legible
-from triton_agent.runs.cli.selection import Selection, select_runs
+from triton_agent.runs.cli.selection import RunSelection, select_runs
 from triton_agent.runs.cli.store_option import load_history, open_store
 from triton_agent.runs.history.attempt_page import attempt_page, coloured, interval, table
-from triton_agent.runs.history.records import Graded, History, short_key
+from triton_agent.runs.history.records import History, StoredAttempt, short_key
 
 PLAN_WIDTH = 56
 
@@ -25,8 +25,8 @@ PLAN_WIDTH = 56
 # -- list --------------------------------------------------------------------------------------------------------------
 
 
-def list_runs(chosen: Selection, *, store: str | None, json: bool) -> int:
-    """One line a run."""
+def list_runs(chosen: RunSelection, *, store: str | None, json: bool) -> int:
+    """Print one line per run."""
     with open_store(store) as opened:
         runs = select_runs(opened, chosen)
         where = opened.where
@@ -37,7 +37,7 @@ def list_runs(chosen: Selection, *, store: str | None, json: bool) -> int:
     if runs:
         out.print(_runs_table(runs))
     else:
-        which = "no runs" if chosen.is_everything or chosen == Selection(limit=chosen.limit) else "no such runs"
+        which = "no runs" if chosen.is_everything or chosen == RunSelection(limit=chosen.limit) else "no such runs"
         out.print(f"{which} in {legible(where)}", markup=False, soft_wrap=True)
     return exit_codes.GOOD
 
@@ -63,7 +63,7 @@ def _state(run: RunSummary) -> Text:
 
 
 def show(name: str, attempt: str | None, *, store: str | None, json: bool) -> int:
-    """A run, or everything of one of its attempts."""
+    """Print a run, or one of its attempts in full."""
     with open_store(store) as opened:
         history = load_history(opened, name)
     item = None if attempt is None else history.attempt(attempt)
@@ -117,7 +117,7 @@ def _about_problem(view: ProblemView) -> list[str]:
     return lines + [f"  note: {legible(note)}" for note in view.notes]
 
 
-def _attempts_table(attempts: Sequence[Graded], best: Graded | None) -> Any:
+def _attempts_table(attempts: Sequence[StoredAttempt], best: StoredAttempt | None) -> Any:
     shown = table("attempt", "from", "status", "finding", "speed-up", "plan")
     for item in attempts:
         parent, verdict = item.attempt.parent, item.evaluation
@@ -136,7 +136,7 @@ def _run_json(history: History) -> dict[str, Any]:
     return plain | {"attempts": [_line_json(item) for item in history.attempts]}
 
 
-def _line_json(item: Graded) -> dict[str, Any]:
+def _line_json(item: StoredAttempt) -> dict[str, Any]:
     attempt, verdict = item.attempt, item.evaluation
     finding = verdict.finding if verdict is not None else None
     told = {name: getattr(attempt, name) for name in ("key", "turn", "index", "parent", "plan", "created_at")}
@@ -144,7 +144,7 @@ def _line_json(item: Graded) -> dict[str, Any]:
     return plain | {"status": item.status, "gradings": len(item.gradings)}
 
 
-def _attempt_json(item: Graded) -> dict[str, Any]:
+def _attempt_json(item: StoredAttempt) -> dict[str, Any]:
     told: dict[str, Any] = to_plain({"attempt": item.attempt, "gradings": item.gradings})
     return told
 
@@ -153,7 +153,7 @@ def _attempt_json(item: Graded) -> dict[str, Any]:
 
 
 def tree(name: str, *, store: str | None, json: bool) -> int:
-    """The attempts under the ones they set out from, and under them the runs that went on from them."""
+    """Print attempts under their parents, and under them the runs forked from them."""
     with open_store(store) as opened:
         history = load_history(opened, name)
         forks = opened.runs(RunFilter(continues=history.run.id, limit=None))
@@ -167,7 +167,7 @@ def tree(name: str, *, store: str | None, json: bool) -> int:
     return exit_codes.GOOD
 
 
-def _draw(history: History, children: dict[str | None, list[Graded]], forks: Sequence[RunSummary]) -> None:
+def _draw(history: History, children: dict[str | None, list[StoredAttempt]], forks: Sequence[RunSummary]) -> None:
     best, origin = history.best, history.run.forked_from
     title = Text(f"{history.run.id}  {legible(history.run.problem.name)}", style="bold")
     root = Tree(title.append(f"  forked from {legible(origin)}" if origin else "", style="not bold"))
@@ -182,23 +182,23 @@ def _draw(history: History, children: dict[str | None, list[Graded]], forks: Seq
     console.results().print(root)
 
 
-def _children(history: History) -> dict[str | None, list[Graded]]:
-    """By parent; None for a fresh start and for what comes from another run."""
+def _children(history: History) -> dict[str | None, list[StoredAttempt]]:
+    """Group attempts by parent; None for a fresh start or a parent in another run."""
     known = {item.key: item for item in history.attempts}
-    found: dict[str | None, list[Graded]] = {}
+    found: dict[str | None, list[StoredAttempt]] = {}
     for item in history.attempts:
         parent = item.attempt.parent if item.attempt.parent in known and _is_earlier(item, known) else None
         found.setdefault(parent, []).append(item)
     return found
 
 
-def _is_earlier(item: Graded, known: dict[str, Graded]) -> bool:
-    """Return whether its parent was made before it; a file from elsewhere might tell of a circle."""
+def _is_earlier(item: StoredAttempt, known: dict[str, StoredAttempt]) -> bool:
+    """Return True if the parent is earlier; an imported file might hold a cycle."""
     parent = known[item.attempt.parent or ""].attempt
     return (parent.turn, parent.index) < (item.attempt.turn, item.attempt.index)
 
 
-def _label(item: Graded, best: Graded | None) -> Text:
+def _label(item: StoredAttempt, best: StoredAttempt | None) -> Text:
     label = Text.assemble((item.name, "bold"), "  ", coloured(item.status))
     if item.evaluation is not None and item.evaluation.finding is not None:
         label.append(f" ({item.evaluation.finding})", style="")
@@ -208,8 +208,8 @@ def _label(item: Graded, best: Graded | None) -> Text:
     return label.append(f"  {in_a_line(item.attempt.plan, PLAN_WIDTH)}", style="dim")
 
 
-def _branch_json(root: Graded, children: dict[str | None, list[Graded]]) -> dict[str, Any]:
-    """Without recursion: a chain of attempts may be longer than Python's stack is deep."""
+def _branch_json(root: StoredAttempt, children: dict[str | None, list[StoredAttempt]]) -> dict[str, Any]:
+    """Build the tree without recursion: a chain of attempts may exceed Python's stack."""
     told: dict[str, Any] = _line_json(root) | {"children": []}
     waiting = [(told, root)]
     while waiting:

@@ -1,6 +1,6 @@
-"""`triton-agent runs backup` and `repair`: a copy of the store while it is in use, what can be saved of it.
+"""`triton-agent runs backup` and `repair`: copies the store while it is in use, and saves a damaged one.
 
-How it is done is in `memory/backup.py` and `memory/repair.py`. A broken file is kept beside the new one.
+The work is done in `memory/backup.py` and `memory/repair.py`. A damaged file is kept beside the new one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from rich.text import Text
 
 from triton_agent.memory import backup as copying
 from triton_agent.memory import repair as mending
-from triton_agent.memory.database import locate
 from triton_agent.memory.errors import StoreUnreachable
+from triton_agent.memory.sql.database import locate
 from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.store_option import open_store
 from triton_agent.runs.doctor.checkup import in_binary_units
@@ -24,11 +24,11 @@ from triton_agent.runs.history.clean import confirm
 from triton_agent.tools.errors import UsageError
 
 BROKEN, NEW = ".broken", ".repaired"
-"""Added to the store's name: where the old file is moved to, and where the new one is made."""
+"""Endings for the damaged file that is kept, and for the new file while it is made."""
 
 
 def backup(file: str, *, store: str | None, json: bool) -> int:
-    """Copy the whole store into a new file."""
+    """Copy the whole store to a new file."""
     with open_store(store) as opened:
         where, made = opened.where, copying.backup(opened, Path(file))
     if json:
@@ -41,7 +41,7 @@ def backup(file: str, *, store: str | None, json: bool) -> int:
 
 
 def repair(*, store: str | None, yes: bool, json: bool) -> int:
-    """Say whether the store is sound; if it is not, put what can be read in its place. Exit code 1: some is lost."""
+    """Check the store; if it is damaged, replace it by what can be read. Exit code 1: something is lost."""
     path = locate(store)
     if not isinstance(path, Path):
         raise UsageError(
@@ -74,7 +74,7 @@ def _tell(told: Mapping[str, object], text: str, json: bool) -> None:
 
 
 def _damage(path: Path) -> str:
-    """What SQLite finds on looking through the whole file; empty where it finds nothing."""
+    """Return what SQLite's integrity check reports; empty if the file is sound."""
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             rows = connection.execute("PRAGMA integrity_check(3)").fetchall()
@@ -87,7 +87,7 @@ def _damage(path: Path) -> str:
 
 
 def _beside(path: Path, ending: str) -> Path:
-    """A name that is free."""
+    """Return an unused name."""
     number, made = 0, path.with_name(path.name + ending)
     while made.exists():
         number += 1
@@ -96,7 +96,7 @@ def _beside(path: Path, ending: str) -> Path:
 
 
 def _swap(path: Path, new: Path, old: Path) -> None:
-    """The old file goes aside with its log, which would not fit the new one."""
+    """Move the old file aside with its log, which would not fit the new one."""
     for ending in ("-wal", "-shm"):
         leftover = path.with_name(path.name + ending)
         if leftover.exists():

@@ -1,7 +1,7 @@
-"""A problem as a run stored it, made loadable again: from its file where that is unchanged, else from the stored text.
+"""Restores a stored problem: from its file if that is unchanged, otherwise from the stored text.
 
-The digest decides. What a stored text cannot bring back (modules that the file imports from beside it, a file of saved
-inputs) is said, not guessed.
+The digest decides. If the stored text is not enough (modules beside the file, a file of saved inputs), an error says
+so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec, parse_p
 
 
 def restored(view: ProblemView, folder: Path) -> ProblemSpec:
-    """The problem with the same digest; its text is written into `folder` where its file is gone or has changed."""
+    """Return the problem with the same digest; its text is written into `folder` if its file is gone or changed."""
     stored = ProblemSpec.from_json(view.spec)
     here = _same_problem(stored, Path(stored.path))
     if here is not None:
@@ -25,7 +25,7 @@ def restored(view: ProblemView, folder: Path) -> ProblemSpec:
 
 
 def from_files(view: ProblemView, files: Mapping[str, str], main: str, folder: Path) -> ProblemSpec:
-    """The problem from these texts, laid out in `folder` as they once lay; `main` is the problem's own file."""
+    """Restore the problem from texts laid out in `folder` as before; `main` is the problem's own file."""
     lay_out(files, folder)
     again = _same_problem(ProblemSpec.from_json(view.spec), folder / main)
     if again is None:
@@ -38,7 +38,7 @@ def from_files(view: ProblemView, files: Mapping[str, str], main: str, folder: P
 
 
 def lay_out(files: Mapping[str, str], folder: Path) -> None:
-    """Write the texts under `folder`; their names are relative and plain."""
+    """Write the texts under `folder`; names are relative and plain."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ def lay_out(files: Mapping[str, str], folder: Path) -> None:
 
 
 def _same_problem(stored: ProblemSpec, path: Path) -> ProblemSpec | None:
-    """The problem in that file if its digest is the stored one."""
+    """Return the problem in that file if its digest is the stored one."""
     try:
         found = parse_at(stored, path)
     except (UsageError, OSError):
@@ -55,7 +55,7 @@ def _same_problem(stored: ProblemSpec, path: Path) -> ProblemSpec | None:
 
 
 def parse_at(stored: ProblemSpec, path: Path) -> ProblemSpec:
-    """Read the problem anew from a file, asked for as it was then."""
+    """Parse the problem from a file with the stored arguments."""
     target = str(path) if stored.class_name is None else f"{path}:{stored.class_name}"
     if stored.kind is not ProblemKind.USER_MODULE:
         return parse_problem(target)

@@ -1,1 +1,4 @@
-"""A module that lives in memory: as a problem on disk, and back in memory with kernels."""
+"""Modules in memory: written to disk as a problem, and made again in memory with kernels.
+
+`problem.py` writes the problem; `runs/api.py` uses this room.
+"""

@@ -18,7 +18,6 @@ from triton_agent.memory.records import Run
 from triton_agent.memory.store import Store
 from triton_agent.policy.author.emit.wording import LEFT_OUT
 from triton_agent.policy.builtin import why_nothing
-from triton_agent.policy.ranking import standing
 from triton_agent.runs.cli import console, exit_codes
 from triton_agent.runs.cli.devices import choose
 from triton_agent.runs.cli.policies import DEFAULT
@@ -32,6 +31,7 @@ from triton_agent.runs.ship.shipped import output_folder
 from triton_agent.tools.compile.targets import parse_target
 from triton_agent.tools.errors import InstrumentError, UsageError
 from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.ranking import standing
 from triton_agent.tools.results import Timing
 from triton_agent.tools.versions import require_supported
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from triton_agent.agent import search
 from triton_agent.agent.ledger import Ledger
-from triton_agent.memory.records import Machine, RunEnd
+from triton_agent.memory.records import GradingMachine, RunEnd
 from triton_agent.memory.store import Store
 from triton_agent.policy.episode import Graded, grade
 from triton_agent.runs.cli.devices import choose
@@ -24,6 +24,7 @@ from triton_agent.runs.ship.shipped import ship_best
 from triton_agent.tools.errors import NotJudgeableHere, UsageError
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_for
 from triton_agent.tools.machine.hardware import visible_gpus
+from triton_agent.tools.ranking import best_of
 
 CANDIDATES = 4
 """Drafts that are measured. The one that moves the fewest bytes need not be the fastest, but seldom ranks low."""
@@ -33,7 +34,7 @@ async def promote(store: Store, name: str, screen: Screen, folder: Path) -> Outc
     """Judge the run's best on this machine's GPU, and ship the fastest."""
     if not visible_gpus():
         raise NotJudgeableHere("no GPU was found, so nothing can be measured", remedy="see `triton-agent doctor`")
-    ledger = Ledger.take_up(store, name)
+    ledger = Ledger.resume(store, name)
     end = store.end(ledger.run.id)
     drafts = search.beam(ledger.history(), CANDIDATES)
     if end is None or not drafts:
@@ -47,12 +48,14 @@ async def promote(store: Store, name: str, screen: Screen, folder: Path) -> Outc
     screen.say(f"measuring the best {len(drafts)} of run {ledger.run.id} on {machine.gpu}")
     with await asyncio.to_thread(evaluator_for, spec, request.judging()) as evaluator:
         graded = [await _measured(item, evaluator, store, machine, screen) for item in drafts]
-        best = search.best_of([item for item in graded if item.standing.speedup is not None])
+        best = best_of([item for item in graded if item.standing.speedup is not None])
         shipped = best and await ship_best(spec, ledger.run, best, evaluator, request, folder, screen)
     return Outcome(run=ledger.run, end=_ended(end, best), best=best, shipped=shipped or None)
 
 
-async def _measured(item: Graded, evaluator: AnyEvaluator, store: Store, machine: Machine, screen: Screen) -> Graded:
+async def _measured(
+    item: Graded, evaluator: AnyEvaluator, store: Store, machine: GradingMachine, screen: Screen
+) -> Graded:
     grading = await grade(item.attempt, evaluator, machine)
     store.add_grading(grading)
     graded = Graded(attempt=item.attempt, grading=grading)

@@ -12,9 +12,9 @@ from triton_agent.memory.observation import Rules
 from triton_agent.runs.cli.model_options import ModelOptions
 from triton_agent.runs.cli.policies import DEFAULT, asks_models
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.evaluate.evaluator import EvaluatorSettings
 from triton_agent.tools.problem.input_spec import InputSet
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
+from triton_agent.tools.settings import EvaluatorSettings
 
 COMPARED_WITH = ("compile",)
 """What a measured speed-up is stated against, beside the reference as it is."""

@@ -19,17 +19,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from triton_agent.agent import search
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.pool import Pool
 from triton_agent.agent.settings import GO_ON, MEANS, LoopSettings, StopReason
 from triton_agent.memory.observation import Lesson, ProblemView
 from triton_agent.memory.recall import recall
-from triton_agent.memory.records import Machine, Run, RunEnd, new_run_id, run_of
+from triton_agent.memory.records import GradingMachine, Run, RunEnd, new_run_id, run_of
 from triton_agent.memory.store import Store
 from triton_agent.policy.episode import Graded
 from triton_agent.policy.protocol import Policy
-from triton_agent.policy.ranking import standing
 from triton_agent.runs.cli.devices import Chosen, chosen_before
 from triton_agent.runs.cli.policies import make_policies
 from triton_agent.runs.optimize.cards import opened_on
@@ -43,6 +41,7 @@ from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_f
 from triton_agent.tools.machine.hardware import Gpu
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.ranking import best_of, standing
 from triton_agent.tools.results import to_json
 from triton_agent.tools.versions import project_version
 
@@ -102,7 +101,7 @@ async def optimize(
 
     asyncio.get_running_loop().call_soon(_get_ready)  # while the evaluators are waited for
     async with opened_on(chosen.uuids, judging_on, screen.say) as evaluators:
-        taken_up = Ledger.take_up(store, resume) if resume else None
+        taken_up = Ledger.resume(store, resume) if resume else None
         ledger = taken_up or _begin(store, spec, evaluators[0], request, fork, chosen.gpus)
         if prepare is not None:
             ready, settings = await prepare(ledger, settings)
@@ -113,7 +112,7 @@ async def optimize(
         try:
             judges: Pool[AnyEvaluator] = Pool(evaluators)
             await _drive(ledger, ready, judges, settings, store, screen, machine_here(settings.seed, chosen))
-            best = search.best_of(ledger.history())
+            best = best_of(ledger.history())
             shipped = None
             if best is not None and shipping:
                 folder = output_folder(out, ledger.run)
@@ -201,7 +200,7 @@ async def _drive(
     settings: LoopSettings,
     store: Store,
     screen: Screen,
-    machine: Machine,
+    machine: GradingMachine,
 ) -> None:
     end = ledger.ended()
     if end is not None and end.stop_reason not in GO_ON:
@@ -235,10 +234,10 @@ def _require_one_model(ledger: Ledger, device: str) -> None:
         )
 
 
-def machine_here(seed: int, chosen: Chosen) -> Machine:
+def machine_here(seed: int, chosen: Chosen) -> GradingMachine:
     """Where gradings are being made; several cards are of one model."""
     gpu = next(iter(chosen.gpus), None)
-    return Machine(
+    return GradingMachine(
         gpu=gpu.name if gpu else "", driver=(gpu.driver or "") if gpu else "", commit=project_version(), seed=seed
     )
 
@@ -275,8 +274,17 @@ def _title(run: Run, settings: LoopSettings, cards: int) -> str:
     floor = f"fewest bytes {problem.floor_bytes:,}, flops {problem.floor_flops:,}"
     where = "the interpreter (no GPU: what comes out is a draft)" if problem.device == "cpu" else device
     return "\n".join(
-        (f"{problem.name}  run {run.id}  policy {run.policy}", f"on {where}; {mode}; {floor}", *problem.notes)
+        (
+            f"{problem.name}  run {run.id}  policy {run.policy}",
+            f"on {where}; {mode}; {floor}",
+            *map(_told, problem.notes),
+        )
     )
+
+
+def _told(note: str) -> str:
+    """A note, with the reason for what was done to the sizes."""
+    return f"{note}; at the sizes given the interpreter takes too long" if note.startswith("scaled down: ") else note
 
 
 def why_it_ended(end: RunEnd) -> str:

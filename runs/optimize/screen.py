@@ -14,11 +14,12 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from triton_agent.agent import authors, search
+from triton_agent.agent import authors
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.settings import LoopSettings
 from triton_agent.agent.state import LEFT_OUT, Event
 from triton_agent.policy.episode import Graded
+from triton_agent.tools.ranking import best_of
 from triton_agent.tools.results import AHEAD, Status, to_json
 
 ROWS_SHOWN = 12
@@ -177,7 +178,7 @@ class LiveScreen:
         table = Table(box=None, pad_edge=False)
         for heading in ("attempt", "verdict", "", "plan"):
             table.add_column(heading, overflow="ellipsis", no_wrap=True)
-        best = search.best_of(history)
+        best = best_of(history)
         for item in history[-ROWS_SHOWN:]:
             mark = "[bold green]*[/] " if best and item.attempt.key == best.attempt.key else "  "
             table.add_row(mark + _short(item.attempt.key), _verdict(item), escape(figure_of(item)), escape(_plan(item)))
@@ -187,7 +188,7 @@ class LiveScreen:
 
     def _foot(self, history: list[Graded]) -> Text:
         assert self._settings is not None
-        best = search.best_of(history)
+        best = best_of(history)
         turn = max((item.attempt.turn for item in history), default=0) + 1
         spent = f"turn {turn} of {self._settings.turns}, {time.monotonic() - self._began_s:.0f} s"
         limit = f" of {self._settings.seconds:.0f} s" if self._settings.seconds else ""

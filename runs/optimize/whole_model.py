@@ -16,14 +16,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from triton_agent.agent import search
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.settings import GO_ON, LoopSettings, StopReason
 from triton_agent.agent.state import Event as LoopEvent
 from triton_agent.memory.records import Event, RunEnd
 from triton_agent.memory.store import Store
 from triton_agent.policy.protocol import Policy
-from triton_agent.policy.ranking import Standing
 from triton_agent.runs.cli.devices import chosen_before
 from triton_agent.runs.cli.policies import make_policies
 from triton_agent.runs.optimize.request import OptimizeRequest
@@ -40,6 +38,7 @@ from triton_agent.runs.ship.source.original import take_out
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.ranking import Standing, best_of
 
 PLANNED, BEGUN = "parts", "part"
 """Kinds of events of the whole run: which parts there are; that the run of one has begun."""
@@ -226,8 +225,8 @@ class _Parts:
         end = self._store.end(run) if run else None
         if run is None or end is None or end.stop_reason in GO_ON:
             return None
-        ledger = Ledger.take_up(self._store, run)
-        return Outcome(run=ledger.run, end=end, best=search.best_of(ledger.history()), shipped=None)
+        ledger = Ledger.resume(self._store, run)
+        return Outcome(run=ledger.run, end=end, best=best_of(ledger.history()), shipped=None)
 
     def _note(self, plan: PartPlan, run: str) -> None:
         if self._begun.get(plan.name) == run:

@@ -1,13 +1,11 @@
-"""The policy that puts a model together: all parts first, then without each of them, towards the set that is fastest.
+"""A policy that assembles a model from its parts: first all parts, then without each, towards the fastest set.
 
-It keeps nothing between calls. Which sets were tried stands in the plans of the attempts, and parts and their sources
-are those of the run. Where nothing is timed, the widest set that passes is the answer; parts are taken out only to find
-one that does.
+It keeps nothing between calls: the sets tried are in the plans of the attempts, the parts and their sources belong to
+the run. Without timings the widest set that passes is the answer, and parts are removed only to find one.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
@@ -15,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from triton_agent.memory.observation import Observation, Tried
 from triton_agent.memory.records import Completion
 from triton_agent.policy.answer import write_answer
-from triton_agent.policy.ranking import MARGIN
 from triton_agent.runs.parts.assembly import Placed, assemble
 from triton_agent.tools.problem.problem import ProblemSpec
-from triton_agent.tools.results import Interval, Status
+from triton_agent.tools.ranking import Standing
+from triton_agent.tools.results import Status
 
 NAME, VERSION = "parts", "1"
 _PLAN = re.compile(r"^parts in place: (.+)$", re.MULTILINE)
@@ -26,27 +24,19 @@ _PLAN = re.compile(r"^parts in place: (.+)$", re.MULTILINE)
 Names = frozenset[str]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """What became of one set of parts."""
-
-    passed: bool
-    speedup: Interval | None
-
-
 class Assembler:
-    """Proposes sets of parts, each a whole file."""
+    """Proposes sets of parts, each as a complete file."""
 
     name = NAME
 
     def __init__(self, spec: ProblemSpec, placed: Sequence[Placed]) -> None:
-        """The parts with the hottest first."""
+        """`placed`: the parts, the most expensive first."""
         self._spec = spec
         self._placed = list(placed)
         self.version = hashlib.sha256("\0".join([VERSION, *(item.source for item in placed)]).encode()).hexdigest()[:12]
 
     async def propose(self, observation: Observation, n: int = 1) -> list[Completion]:
-        """The next sets to try."""
+        """Propose the next sets."""
         tried = {names: known for item in observation.tried for names, known in _read(item)}
         names = [item.part.name for item in self._placed]
         fresh: list[Names] = []
@@ -60,7 +50,7 @@ class Assembler:
         return [answers[0] if answers else None for answers in found]
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
     def _completion(self, wanted: Names) -> Completion:
         placed = [item for item in self._placed if item.part.name in wanted]
@@ -69,8 +59,8 @@ class Assembler:
         return Completion(text=text, policy=self.name, policy_version=self.version)
 
 
-def next_sets(names: Sequence[str], tried: dict[Names, Known]) -> Iterator[Names]:
-    """Sets not tried yet, in the order to try them; none when there is nothing left to learn."""
+def next_sets(names: Sequence[str], tried: dict[Names, Standing]) -> Iterator[Names]:
+    """Yield sets to try next, in order; nothing if there is no more to learn."""
     everything = frozenset(names)
     if not everything:
         return
@@ -79,7 +69,7 @@ def next_sets(names: Sequence[str], tried: dict[Names, Known]) -> Iterator[Names
         yield everything
     if base is not None and tried[base].speedup is None:
         return  # nothing was timed, and this is the widest that passes
-    for name in reversed(names):  # what matters least goes first
+    for name in reversed(names):  # the least expensive part is removed first
         smaller = (base or everything) - {name}
         if name in (base or everything) and smaller and smaller not in tried:
             yield smaller
@@ -87,25 +77,21 @@ def next_sets(names: Sequence[str], tried: dict[Names, Known]) -> Iterator[Names
         yield from (frozenset({name}) for name in names if frozenset({name}) not in tried)
 
 
-def best_set(tried: dict[Names, Known]) -> Names | None:
-    """The one that stands when each has challenged the one before it; None where nothing passed."""
+def best_set(tried: dict[Names, Standing]) -> Names | None:
+    """Return the best set by `Standing`, None if nothing passed."""
     best: Names | None = None
     for names, known in tried.items():
-        if known.passed and (best is None or _faster(known.speedup, tried[best].speedup)):
+        if known.surpasses(tried[best] if best else None):
             best = names
     return best
 
 
-def _faster(new: Interval | None, old: Interval | None) -> bool:
-    return new is not None and (old is None or new.low > old.high * (1 + MARGIN))
-
-
-def _read(item: Tried) -> list[tuple[Names, Known]]:
+def _read(item: Tried) -> list[tuple[Names, Standing]]:
     names = names_in(item.plan)
-    return [(names, Known(passed=item.status is Status.PASSED, speedup=item.speedup))] if names else []
+    return [(names, Standing(passed=item.status is Status.PASSED, speedup=item.speedup))] if names else []
 
 
 def names_in(plan: str) -> Names:
-    """The parts that a plan of this policy puts in place."""
+    """Return the parts named in a plan of this policy."""
     found = _PLAN.search(plan)
     return frozenset(name.strip() for name in found[1].split(",")) if found else frozenset()

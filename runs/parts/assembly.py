@@ -1,9 +1,9 @@
-"""A model put together of its reference and the kernels of its parts: one candidate for the whole, like any other.
+"""Assembles a model from its reference and the kernels of its parts: one candidate for the whole model.
 
     assemble(spec, [Placed(...), ...]) -> the candidate's text
 
-The reference's classes go in as they are (`ship/source/original.py`); each part's file follows, with names changed
-where two would collide; `ModelNew` makes the reference and puts the parts in the place of its modules.
+The reference's classes are copied unchanged (`ship/source/original.py`); each part's file follows, with names changed
+where two would collide; `ModelNew` makes the reference and replaces its modules by parts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from triton_agent.tools.errors import UsageError
 from triton_agent.tools.problem.problem import ProblemSpec
 
 MARKER = "# -- parts in the place of modules"
-"""The line of `placing.py` from which on it is copied."""
+"""The line of `placing.py` from which it is copied."""
 PLACES, WIDTH = "_PLACES", 114
 TRAILING_COMMENTS = re.compile(r"(?:\n+#[^\n]*)+\Z")
 """Notes of an author to itself at the end of its file."""
@@ -33,16 +33,16 @@ TRAILING_COMMENTS = re.compile(r"(?:\n+#[^\n]*)+\Z")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """A part and the file that does its work."""
+    """A part and the file with its kernels."""
 
     part: PartPlan
     source: str
     attempt: str = ""
-    """Key of the attempt it comes from."""
+    """Key of the attempt with that file."""
 
 
 def assemble(spec: ProblemSpec, placed: Sequence[Placed]) -> str:
-    """Raises `UsageError` where the reference cannot be taken out of its project."""
+    """Write the candidate; raise `UsageError` if the reference cannot be copied out of its project."""
     common = Parts(Path(placing.__file__).read_text(encoding="utf-8"))
     taken = reserved_names(spec)
     original = take_out(spec, taken)
@@ -70,7 +70,7 @@ def assemble(spec: ProblemSpec, placed: Sequence[Placed]) -> str:
 
 
 def require_inlined(spec: ProblemSpec, original: Original) -> None:
-    """A file that stands alone needs the reference's text."""
+    """Require the reference's text, which a self-contained file needs."""
     if not original.text:
         raise UsageError(
             f"the model cannot be taken out of its project: {'; '.join(original.notes)}",
@@ -80,7 +80,7 @@ def require_inlined(spec: ProblemSpec, original: Original) -> None:
 
 
 def _section(item: Placed, taken: dict[str, str], classes: _Classes) -> tuple[str, list[Import], bool]:
-    """A part's file without its imports, with names of its own; these are added to what is taken."""
+    """Return a part's file without its imports and with unique names, which are added to `taken`."""
     parts = Parts(item.source)
     bound, changes = bound_names(parts), {"ModelNew": classes.kernels}
     for name, target in bound.items():
@@ -106,14 +106,14 @@ def _free(name: str, *taken: dict[str, str]) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Classes:
-    """What a part's two classes are called."""
+    """Names of a part's two classes."""
 
     kernels: str
     part: str
 
 
 def _class_names(placed: Sequence[Placed], taken: dict[str, str]) -> dict[str, _Classes]:
-    """Added to what is taken, so that the parts' own names make way."""
+    """Choose the classes' names and add them to `taken`, so that the parts' own names give way."""
     found = {}
     for item in placed:
         base = "".join(word.capitalize() for word in item.part.name.split("_"))
@@ -129,7 +129,7 @@ def _part_class(part: PartPlan, classes: _Classes) -> str:
     return "\n".join(
         (
             f"class {classes.part}({classes.kernels}):",
-            f'    """In the place of {part.module.class_name}."""',
+            f'    """Replaces {part.module.class_name}."""',
             "",
             "    def forward(self, *args, **kwargs):",
             f"        ordered = _ordered({names}, args, kwargs)",
@@ -149,7 +149,7 @@ def _model(placed: Sequence[Placed], original: Original, classes: Mapping[str, _
         "",
         "",
         f"class ModelNew({ORIGINAL}):",
-        '    """The reference, with the parts in their places."""',
+        '    """The reference with its modules replaced by parts."""',
         "",
         "    def __init__(self, *args, **kwargs):",
         f"        with _constructors_watched([{kinds}]) as made:",
@@ -160,7 +160,7 @@ def _model(placed: Sequence[Placed], original: Original, classes: Mapping[str, _
 
 
 def _original_class(part: PartPlan, original: Original) -> str:
-    """What the part's class is called in the file."""
+    """Return the name of the part's class in the file."""
     wanted = part.module.class_name
     stem = Path(part.module.file).stem
     known = {node.name for node in ast.parse(original.text).body if isinstance(node, ast.ClassDef)}
@@ -176,7 +176,7 @@ def _titled(title: str, text: str) -> str:
 
 
 def _docstring(placed: Sequence[Placed]) -> str:
-    lines = ["The reference with kernels in the place of some of its modules."]
+    lines = ["The reference with some of its modules replaced by kernels."]
     for item in placed:
         places = f"{item.part.module.class_name}: {', '.join(item.part.paths)}"
         lines += textwrap.wrap(f"{places}; kernels of {item.attempt or 'a file'}", WIDTH, subsequent_indent="  ")

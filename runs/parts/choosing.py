@@ -1,6 +1,7 @@
-"""Which submodules of a model become problems of their own: the widest that one proposal covers, hottest first.
+"""Chooses the submodules of a model that become problems of their own: the widest that one proposal can cover, the most
+expensive first.
 
-Pure functions of a survey. Parts do not lie within each other; modules that are alike are one part.
+Pure functions of a survey. Parts do not overlap; modules that are alike are one part.
 """
 
 from __future__ import annotations
@@ -10,36 +11,36 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from triton_agent.runs.parts.survey import Submodule, Survey, submodule_from_json
+from triton_agent.runs.parts.survey import ModelSurvey, Submodule, submodule_from_json
 from triton_agent.tools.graph.operators import kind_of
 
 OPERATORS_AT_MOST = 40
-"""In a part. A layer of a transformer written out has some 30."""
+"""Most operators in a part; a layer of a transformer has about 30."""
 WORTH_PARTS = 100
-"""Operators of a model from which on `--parts` is suggested: a file for all of it grows by each layer's calls."""
+"""Operators of a model from which `--parts` is suggested: a file for the whole grows with each layer's calls."""
 IDLE = frozenset({"view", "allocation", "metadata"})
 """Kinds of operators that do no work."""
 LEAST_SHARE = 0.02
-"""Of the model's time; below that a part is not worth its search."""
+"""Least share of the model's time for which a part is worth its search."""
 PARTS_AT_MOST = 6
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PartPlan:
-    """One part: all the places of a model where the same module stands."""
+    """One part: all places in a model with the same module."""
 
     name: str
-    """A Python name, after the class: `layer`, `layer_2`."""
+    """Python name, made from the class's: `layer`, `layer_2`."""
     paths: tuple[str, ...]
     share: float
-    """Of the model's time."""
+    """Share of the model's time."""
     module: Submodule
-    """The first of them."""
+    """The module at the first place."""
     moved_bytes: int
-    """By the reference's operators, in all places."""
+    """Bytes moved by the reference's operators in all places."""
     floor_bytes: int
     inner: tuple[PartPlan, ...] = ()
-    """Parts within it, tried in its stead where nothing comes of it."""
+    """Smaller parts within it, tried if this one fails."""
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -51,8 +52,8 @@ class PartPlan:
         return cls(**{**data, "paths": tuple(data["paths"]), "module": module, "inner": inner})
 
 
-def choose(survey: Survey) -> tuple[PartPlan, ...]:
-    """The hottest first; none where the model has no submodule that could be one."""
+def choose(survey: ModelSurvey) -> tuple[PartPlan, ...]:
+    """Choose parts, the most expensive first; none if no submodule is suitable."""
     return _plans(survey.submodules[1:], survey.root.cost_ms or 1.0, _Names())
 
 
@@ -81,7 +82,7 @@ def _plans(modules: Sequence[Submodule], whole_ms: float, names: _Names) -> tupl
 
 
 def _widest(modules: Sequence[Submodule]) -> list[Submodule]:
-    """Going down from the root: the first modules that fit, and nothing below them."""
+    """Return the widest suitable modules from the root down, and none within them."""
     taken: list[Submodule] = []
     for module in modules:
         inside = _lies_in(module, [other.path for other in taken])
@@ -95,7 +96,7 @@ def _lies_in(module: Submodule, paths: Sequence[str]) -> bool:
 
 
 def suggestion(graphs: Sequence[Mapping[str, Any]]) -> str:
-    """What to say of a model that was not asked for by parts; empty where one proposal can cover it."""
+    """Return a hint to use `--parts`; empty if one proposal can cover the model."""
     operators = sum(kind_of(node["operator"]) not in IDLE for node in graphs[0]["nodes"]) if graphs else 0
     if operators < WORTH_PARTS:
         return ""
@@ -112,8 +113,8 @@ class _Names:
         return base if self._used[base] == 1 else f"{base}_{self._used[base]}"
 
 
-def refusals(survey: Survey) -> list[str]:
-    """Why the hottest submodules are no parts, for people; those inside others are not counted again."""
+def refusals(survey: ModelSurvey) -> list[str]:
+    """Explain why the most expensive submodules are no parts; those inside others are not counted again."""
     said: dict[str, float] = {}
     for module in survey.submodules[1:]:
         if module.why_not and module.operators > 1 and "not called" not in module.why_not:

@@ -1,7 +1,7 @@
-"""With what arguments each module of a model was made, seen while the model is made a second time.
+"""Records the constructor arguments of each module while a model is made a second time.
 
-Arguments are kept as Python text. An object that only holds plain values, such as a configuration, is written as a
-`SimpleNamespace` of these; whether the module can be made from that is tried.
+ConstructorArguments are kept as Python text. An object with plain values only, such as a configuration, is written as a
+`SimpleNamespace`; a trial shows whether the module can be made from that.
 """
 
 from __future__ import annotations
@@ -17,43 +17,43 @@ import torch
 from torch import nn
 
 
-class Unwritable(Exception):
-    """A value that has no text."""
+class NoText(Exception):
+    """A value cannot be written as Python text."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments:
-    """Of a constructor's call, as text."""
+class ConstructorArguments:
+    """ConstructorArguments of a constructor's call, as text."""
 
     positional: tuple[str, ...]
     keywords: Mapping[str, str]
 
     @classmethod
-    def of(cls, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
+    def of(cls, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ConstructorArguments:
         return cls(
             positional=tuple(map(text_of, args)), keywords={name: text_of(value) for name, value in kwargs.items()}
         )
 
     def __str__(self) -> str:
-        """As `get_init_inputs` returns them."""
+        """Return them as `get_init_inputs` does."""
         positional = f"[{', '.join(self.positional)}]"
         keywords = ", ".join(f"{name!r}: {text}" for name, text in self.keywords.items())
         return f"[{positional}, {{{keywords}}}]" if keywords else positional
 
     def values(self) -> tuple[list[Any], dict[str, Any]]:
-        """Made anew from the text, which is ours."""
+        """Evaluate the text, which this class wrote itself."""
         names = {"torch": torch, "SimpleNamespace": types.SimpleNamespace}
         keywords = {name: eval(text, names) for name, text in self.keywords.items()}
         return [eval(text, names) for text in self.positional], keywords
 
 
-Made = dict[int, tuple[nn.Module, Arguments | None]]
-"""By identity: the module, and its constructor's arguments; None where they cannot be written down."""
+Made = dict[int, tuple[nn.Module, ConstructorArguments | None]]
+"""By identity: a module and its constructor arguments; None if they cannot be written down."""
 
 
 @contextlib.contextmanager
 def watched(classes: set[type[nn.Module]]) -> Iterator[Made]:
-    """While it lasts, constructors of exactly these classes write down what they were called with."""
+    """Record the arguments of the constructors of exactly these classes."""
     made: Made = {}
     own = {kind: kind.__dict__.get("__init__") for kind in classes}
     for kind in classes:
@@ -76,8 +76,8 @@ def _watching(kind: type[nn.Module], original: Any, made: Made) -> Any:
     def construct(self: nn.Module, *args: Any, **kwargs: Any) -> None:
         if type(self) is kind:
             try:
-                made[id(self)] = (self, Arguments.of(args, kwargs))
-            except Unwritable:
+                made[id(self)] = (self, ConstructorArguments.of(args, kwargs))
+            except NoText:
                 made[id(self)] = (self, None)
         original(self, *args, **kwargs)
 
@@ -85,22 +85,22 @@ def _watching(kind: type[nn.Module], original: Any, made: Made) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """Python text of a constructor's argument."""
+    """Return a constructor argument as Python text."""
     written = literal(value)
     if written:
         return written
     if isinstance(value, torch.dtype):
         return str(value)
     if isinstance(value, (nn.Module, torch.Tensor, type)) or callable(value) or not hasattr(value, "__dict__"):
-        raise Unwritable
+        raise NoText
     fields = vars(value)
     if not fields or not all(name.isidentifier() for name in fields):
-        raise Unwritable
+        raise NoText
     return f"SimpleNamespace({', '.join(f'{name}={text_of(item)}' for name, item in fields.items())})"
 
 
 def literal(value: Any) -> str:
-    """The value as Python text that says all of it; empty for what has no such text."""
+    """Return a value as Python text that fully describes it; empty if there is none."""
     text = repr(value)
     try:
         return text if repr(ast.literal_eval(text)) == text else ""
@@ -108,8 +108,8 @@ def literal(value: Any) -> str:
         return ""
 
 
-def difference(module: nn.Module, arguments: Arguments) -> str:
-    """What a module made anew from these arguments has otherwise; empty where it is the like of it."""
+def difference(module: nn.Module, arguments: ConstructorArguments) -> str:
+    """Make a module from these arguments and describe how it differs; empty if it does not."""
     args, kwargs = arguments.values()
     try:
         fresh = type(module)(*args, **kwargs)
@@ -123,13 +123,13 @@ def difference(module: nn.Module, arguments: Arguments) -> str:
 
 
 def state_form(module: nn.Module) -> list[tuple[str, tuple[int, ...], str]]:
-    """Names, shapes and dtypes of parameters and buffers."""
+    """Return names, shapes and dtypes of parameters and buffers."""
     state = dict(module.named_parameters(remove_duplicate=False)) | dict(module.named_buffers(remove_duplicate=False))
     return [(name, tuple(map(int, tensor.shape)), str(tensor.dtype)) for name, tensor in sorted(state.items())]
 
 
 def _plain(module: nn.Module) -> list[tuple[str, str, str]]:
-    """Numbers, words and the like that its modules hold; the training mode aside."""
+    """Return the plain attributes of its modules, except the training mode."""
     simple = (bool, int, float, str, type(None), tuple)
     return [
         (path, name, repr(value))

@@ -1,8 +1,8 @@
-"""A tensor that a submodule was called with, as a Python expression that draws the like of it.
+"""Describes a tensor argument of a submodule as a Python expression that draws a similar one.
 
-Form and layout are kept, and of the values what a reader of the problem would want: their spread, that they are never
-negative, a causal mask. Values that matter and have no such description are refused: a part that is tried on wrong
-inputs proves nothing.
+It keeps shape and layout and those properties of the values that a reader of the problem would want: their spread,
+their sign, a causal mask. Values that matter but have no such description are refused: a part tried on wrong inputs
+proves nothing.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 NARROW, WIDE = 0.25, 4.0
-"""Spreads in between are as good as 1: problems are tried at several magnitudes anyway."""
+"""Spreads in this range are treated as 1: problems are tried at several magnitudes anyway."""
 
 
 class Indescribable(Exception):
-    """Carries the reason."""
+    """A tensor or module cannot be described; holds the reason."""
 
 
 def expression(tensor: torch.Tensor) -> str:
-    """Python text that makes the like of it; the names `torch` and nothing else are used."""
+    """Return Python text that makes a similar tensor and uses only the name `torch`."""
     order = _order_in_memory(tensor)
     drawn = _values(tensor.detach().permute(order))
     back = [order.index(place) for place in range(tensor.dim())]
@@ -29,12 +29,12 @@ def expression(tensor: torch.Tensor) -> str:
 
 
 def case(tensor: torch.Tensor) -> str:
-    """Dtype and order of the dimensions in memory, as Python text: what a part's kernels go by in a model."""
+    """Return dtype and order of dimensions in memory as Python text, by which kernels are chosen in a model."""
     return f"({tensor.dtype}, {tuple(_order_in_memory(tensor))})"
 
 
 def _order_in_memory(tensor: torch.Tensor) -> list[int]:
-    """Dimensions from the widest stride to the narrowest, such that the tensor is contiguous in that order."""
+    """Return dimensions from the widest stride to the narrowest, such that the tensor is contiguous in that order."""
     if tensor.layout is not torch.strided:
         raise Indescribable("an argument is sparse")
     order, strides = list(range(tensor.dim())), tensor.stride()
@@ -87,7 +87,7 @@ def _rounded(value: float) -> str:
 
 
 def _causal(tensor: torch.Tensor) -> str:
-    """Zero up to the diagonal and minus infinity above it, as it is added to scores."""
+    """Describe an additive causal mask: zero up to the diagonal and minus infinity above it."""
     size = _shape(tensor)
     ones = torch.full_like(tensor, -math.inf)
     if tensor.dim() >= 2 and torch.equal(tensor, ones.triu(1)):

@@ -1,6 +1,6 @@
-"""A part as a problem of its own: one file in the usual convention, with the part's class taken out of the project.
+"""Writes a part as a problem file in the usual convention, with the part's class copied from the project.
 
-The file stands alone, so it can be read, kept, judged and exported like any other problem.
+The file is self-contained, so it can be read, kept, judged and exported like any other problem.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAMESPACE, WIDTH = "SimpleNamespace", 112
 
 
 def write(spec: ProblemSpec, part: PartPlan) -> str:
-    """The file's text; raises `UsageError` where the class cannot be taken out of its project."""
+    """Return the file's text; raise `UsageError` if the class cannot be copied from its project."""
     taken = dict.fromkeys((*dir(builtins), *CONVENTION), "") | {"torch": "torch", NAMESPACE: f"types.{NAMESPACE}"}
     original = take_out(at(spec, part), taken)
     if not original.text:
@@ -39,7 +39,7 @@ def write(spec: ProblemSpec, part: PartPlan) -> str:
 
 
 def at(spec: ProblemSpec, part: PartPlan) -> ProblemSpec:
-    """The part's class where the project defines it."""
+    """Return a specification of the part's class in its own file."""
     return dataclasses.replace(
         spec,
         path=part.module.file,

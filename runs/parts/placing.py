@@ -1,10 +1,10 @@
-"""What every model put together of parts has in common; see `assembly.py`, which copies it into the file.
+"""The common code of models with parts; `assembly.py` copies it into the candidate.
 
-Everything below the line `MARKER` names is copied as it stands; what is above stands in for the file's own names. The
-text is held to what a kernel file may import and name (`tools/candidate/screen.py`).
+The text below the line that `MARKER` names is copied unchanged; the lines above stand in for the file's own names. The
+text may import and name only what a kernel file may (`tools/candidate/screen.py`).
 
-A part's kernels take the place of the reference's module, with its parameters under the same names. What they were not
-tried on (another dtype, number of dimensions or layout) still goes to the reference's module, which is kept beside them
+A part replaces a module of the reference and holds its parameters under the same names. Calls that its kernels were not
+tried on (another dtype, number of dimensions or layout) go to the reference's module, which is kept beside the part
 without memory of its own and borrows the tensors for the call.
 """
 
@@ -21,7 +21,7 @@ from torch import nn
 
 @contextlib.contextmanager
 def _constructors_watched(kinds: Any) -> Any:
-    """While it lasts, modules of these classes leave behind what they were made with."""
+    """Record the constructor arguments of modules of these classes."""
     made: dict[int, Any] = {}
     before = {kind: kind.__init__ for kind in kinds}
 
@@ -43,7 +43,7 @@ def _constructors_watched(kinds: Any) -> Any:
 
 
 def _put_in_place(model: Any, places: Any, made: Any) -> None:
-    """Each part where its module was, if that was made by its constructor and nobody else has a share in it."""
+    """Replace modules by parts, if they were made by their constructors and share nothing with others."""
     modules = dict(nn.Module.named_modules(model, remove_duplicate=False))
     for path, kind in places.items():
         original: Any = modules.get(path)
@@ -64,14 +64,14 @@ def _put_in_place(model: Any, places: Any, made: Any) -> None:
 
 
 def _forms(module: Any) -> Any:
-    """Names, shapes and dtypes of parameters and buffers."""
+    """Return names, shapes and dtypes of parameters and buffers."""
     state: dict[str, Any] = dict(nn.Module.named_parameters(module, remove_duplicate=False))
     state.update(nn.Module.named_buffers(module, remove_duplicate=False))
     return {name: (tensor.shape, tensor.dtype) for name, tensor in state.items()}
 
 
 def _case(values: Any) -> Any:
-    """What a part's kernels go by: of a tensor its dtype and order in memory, of anything else type and value."""
+    """Return what kernels are chosen by: dtype and order in memory of tensors, type and value of other arguments."""
     return tuple(_layout(value) if isinstance(value, torch.Tensor) else (type(value), value) for value in values)
 
 
@@ -84,14 +84,14 @@ def _layout(tensor: Any) -> Any:
 
 
 def _ordered(defaults: Any, args: Any, kwargs: Any) -> Any:
-    """The arguments in the order of forward's parameters; None where there are others."""
+    """Return arguments in the order of forward's parameters; None for unknown ones."""
     if len(args) > len(defaults) or not kwargs.keys() <= defaults.keys():
         return None
     return tuple((defaults | dict(zip(defaults, args)) | kwargs).values())
 
 
 def _by_the_original(part: Any, args: Any, kwargs: Any) -> Any:
-    """The module that the part stands for does it, on the part's tensors."""
+    """Call the replaced module on the part's tensors."""
     (original,) = part.displaced
     theirs = dict(nn.Module.named_modules(part, remove_duplicate=False))
     for path, module in nn.Module.named_modules(original, remove_duplicate=False):

@@ -1,7 +1,7 @@
-"""One call of a model, watched: which submodules were called with what, and what torch was asked to run inside each.
+"""Records one call of a model: which submodules were called with what, and which operators torch ran inside each.
 
-Operators are counted as torch dispatches them, to every module that is being called. `Costs` counts bytes and
-operations, and estimates time by the slower of the two; `device_times` measures it on a GPU.
+Operators are counted as torch dispatches them, for every module on the call stack. `Costs` counts bytes and operations
+and estimates time by the slower of the two; `device_times` measures it on a GPU.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from triton_agent.tools.graph.operators import kind_of
 from triton_agent.tools.reference.input_tensors import tensors_in
 
 BYTES_PER_S = 4.8e12
-"""Of an H200's memory, from its data sheet, as are the rates below. Only shares matter here."""
+"""Bandwidth of an H200, from its data sheet, like the rates below. Only shares matter here."""
 FLOPS_PER_S = {torch.float16: 989e12, torch.bfloat16: 989e12, torch.float64: 67e12}
 OTHER_FLOPS_PER_S = 67e12
 LEAST_OPERATOR_S = 2e-6
-"""What the smallest kernel takes on a GPU, beginning and end included."""
+"""Time of the smallest kernel on a GPU, start and end included."""
 SLEEP_CYCLES = 100_000_000
-"""Some 50 ms in which the host runs ahead, so that gaps between launches are not taken for work."""
+"""About 50 ms of head start for the host, so that gaps between launches do not count as work."""
 
 
 @dataclasses.dataclass(slots=True)
 class Cost:
-    """What the calls of one module were."""
+    """Cost of all calls of one module."""
 
     operators: int = 0
     moved_bytes: int = 0
     seconds: float = 0.0
     names: list[str] = dataclasses.field(default_factory=list)
-    """Of the operators, in order."""
+    """Names of the operators, in order."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Called:
-    """A module's first call; `calls` counts all of them."""
+class FirstCall:
+    """A module's first call; `Calls.counts` counts all."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -52,12 +52,12 @@ class Called:
 
 
 class Calls:
-    """Which modules are being called, and what with."""
+    """Records which modules are called and with what."""
 
     def __init__(self, model: nn.Module) -> None:
         self.names = {module: path for path, module in model.named_modules()}
         self.stack: list[str] = []
-        self.first: dict[str, Called] = {}
+        self.first: dict[str, FirstCall] = {}
         self.counts: dict[str, int] = defaultdict(int)
 
     @contextlib.contextmanager
@@ -79,11 +79,11 @@ class Calls:
         path = self.stack.pop()
         self.counts[path] += 1
         if path not in self.first:
-            self.first[path] = Called(args=args, kwargs=kwargs, output=output)
+            self.first[path] = FirstCall(args=args, kwargs=kwargs, output=output)
 
 
 class Costs(UncompiledMode):  # type: ignore[no-untyped-call]
-    """Adds every operator to all modules on the stack."""
+    """Adds the cost of every operator to all modules on the stack."""
 
     def __init__(self, calls: Calls) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -113,13 +113,13 @@ class Costs(UncompiledMode):  # type: ignore[no-untyped-call]
 
 
 def _flops(func: Any, args: Any, kwargs: Any, result: Any) -> int:
-    """Of a product, a convolution or attention; what else there is moves more than it computes."""
+    """Return the operations of products, convolutions and attention; other operators are bound by memory."""
     formula = flop_registry.get(getattr(func, "overloadpacket", None))
     return int(formula(*args, **kwargs, out_val=result)) if formula is not None else 0
 
 
 def device_times(model: nn.Module, call: Callable[[], Any], repeats: int) -> dict[str, float]:
-    """Seconds of device time in each submodule, the median over repeats."""
+    """Measure seconds of device time in each submodule, the median over repeats."""
     names = {module: path for path, module in model.named_modules()}
     call()
     samples = [_one_timing(names, call) for _ in range(repeats)]

@@ -1,9 +1,9 @@
-"""What each submodule of a model costs in one call, and how it is made and called: found in a process of its own.
+"""Measures the cost of each submodule in one call of a model, and how it is made and called, in a process of its own.
 
-    take(spec, device="cpu") -> Survey
+    take(spec, device="cpu") -> ModelSurvey
 
-The problem's file runs there with the user's rights, as it does in the checker; no candidate does. On a GPU device
-time is measured; without one it is estimated from the bytes and operations of what torch was asked to run.
+The problem's file runs there with the user's rights, as in the checker; no candidate does. On a GPU device time is
+measured; without one it is estimated from bytes and operations of torch's operators.
 """
 
 from __future__ import annotations
@@ -16,43 +16,43 @@ from triton_agent.runs.cli.own_process import ask
 from triton_agent.tools.problem.problem import ProblemSpec
 
 TIMEOUT_S = 600.0
-"""The reference runs a few times, on a CPU perhaps."""
+"""Time limit; the reference runs a few times, perhaps on a CPU."""
 PROCESS = "triton_agent.runs.parts.survey_process"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Submodule:
-    """One module of a model, as one call of the model used it."""
+    """One module of a model and its use in one call of the model."""
 
     path: str
     class_name: str
     file: str
-    """Where its class is defined, in the user's project; empty for others."""
+    """File that defines its class in the user's project; empty for others."""
     calls: int
     operators: int
-    """That do work, as torch dispatches them."""
+    """Operators that do work, as torch dispatches them."""
     cost_ms: float
-    """Of all its calls: device time, or an estimate of it."""
+    """Device time of all its calls, or an estimate."""
     moved_bytes: int
-    """What its operators read and write, each for itself."""
+    """Bytes that its operators read and write, each counted by itself."""
     floor_bytes: int
-    """What it takes, holds and gives, once."""
+    """Bytes of its inputs, parameters and outputs, each once."""
     alike: str = ""
-    """Equal for modules of one class that do the same on tensors of the same form."""
+    """Equal for modules of one class that do the same on tensors of equal form."""
     init: str = ""
-    """What `get_init_inputs` of it returns, `[64, 128]` or `[[64], {'bias': False}]`."""
+    """Result of its `get_init_inputs`: `[64, 128]` or `[[64], {'bias': False}]`."""
     inputs: tuple[str, ...] = ()
-    """A Python expression for each argument, which draws the like of it."""
+    """A Python expression for each argument, which draws a similar one."""
     cases: tuple[str, ...] = ()
-    """What the kernels in its place go by, for each argument: `(torch.float32, (0, 1, 2))`, `(bool, True)`."""
+    """What its kernels are chosen by, for each argument: `(torch.float32, (0, 1, 2))`, `(bool, True)`."""
     parameters: tuple[tuple[str, str], ...] = ()
-    """Names of forward's parameters as far as they are given, with their defaults as text."""
+    """Names of the given parameters of forward, with their defaults as text."""
     why_not: str = ""
-    """Why it cannot be a problem of its own; empty where it can."""
+    """Why it cannot be a problem of its own; empty if it can."""
 
 
 LISTS = ("inputs", "cases")
-"""Fields that JSON turns into lists."""
+"""Tuples that JSON turns into lists."""
 
 
 def submodule_from_json(data: Mapping[str, Any]) -> Submodule:
@@ -61,11 +61,11 @@ def submodule_from_json(data: Mapping[str, Any]) -> Submodule:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
-    """A model's submodules, in the order of `named_modules`, the root first."""
+class ModelSurvey:
+    """A model's submodules in the order of `named_modules`, the root first."""
 
     measured: bool
-    """True if costs are device time; else they are estimates."""
+    """True if costs are measured device time, False if they are estimates."""
     submodules: tuple[Submodule, ...]
 
     @property
@@ -76,11 +76,11 @@ class Survey:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Survey:
+    def from_json(cls, data: dict[str, Any]) -> ModelSurvey:
         return cls(measured=data["measured"], submodules=tuple(map(submodule_from_json, data["submodules"])))
 
 
-def take(spec: ProblemSpec, *, device: str, card: str = "") -> Survey:
-    """On the `card` named, by UUID, or the first. Raises `ProblemError` where the reference does not run."""
+def take(spec: ProblemSpec, *, device: str, card: str = "") -> ModelSurvey:
+    """ModelSurvey a model on the `card` with this UUID, or the first. Raises `ProblemError` if the reference fails."""
     purpose = "a survey of its submodules"
-    return Survey.from_json(ask(PROCESS, spec, device, purpose=purpose, limit_s=TIMEOUT_S, card=card))
+    return ModelSurvey.from_json(ask(PROCESS, spec, device, purpose=purpose, limit_s=TIMEOUT_S, card=card))

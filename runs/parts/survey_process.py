@@ -1,6 +1,6 @@
-"""The process that surveys a model: makes it twice, runs it, and prints what was seen as one line of JSON.
+"""The process that surveys a model: makes it twice, runs it, and prints the survey as one line of JSON.
 
-Tensors are fake where the model is large and there is no GPU, so that it costs nothing.
+For a large model without a GPU, tensors are fake, so that it costs nothing.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from triton_agent.runs.cli.own_process import reply
-from triton_agent.runs.parts.construction import Arguments, Made, difference, literal, state_form, watched
+from triton_agent.runs.parts.construction import ConstructorArguments, Made, difference, literal, state_form, watched
 from triton_agent.runs.parts.drawing import Indescribable, case, expression
-from triton_agent.runs.parts.recording import Called, Calls, Cost, Costs, device_times
-from triton_agent.runs.parts.survey import Submodule, Survey
+from triton_agent.runs.parts.recording import Calls, Cost, Costs, FirstCall, device_times
+from triton_agent.runs.parts.survey import ModelSurvey, Submodule
 from triton_agent.tools.machine.hardware import uuid_of
 from triton_agent.tools.machine.lease import Mode, lease
 from triton_agent.tools.problem import source as problem_source
@@ -33,17 +33,16 @@ from triton_agent.tools.reference.input_tensors import map_tensors, tensors_in
 from triton_agent.tools.reference.reference import Reference, load
 
 SMALL_ELEMENTS = 1 << 24
-"""Inputs and parameters of a model that is run for real without a thought: some seconds on one core."""
+"""Elements of inputs and parameters up to which a model is really run: some seconds on one core."""
 REPEATS = 5
 SEED = 0
 
 
 def main(text: str, device: str) -> None:
-    """Print the survey."""
     reply(lambda: _survey(ProblemSpec.from_json(json.loads(text)), device).to_json())
 
 
-def _survey(spec: ProblemSpec, device: str) -> Survey:
+def _survey(spec: ProblemSpec, device: str) -> ModelSurvey:
     reference = load(spec)
     with _alone_with_the_gpu(spec, device), _memory(reference, device):
         classes = {type(module) for module in reference.make_model(SEED).modules()}
@@ -64,7 +63,7 @@ def _survey(spec: ProblemSpec, device: str) -> Survey:
         found = [
             _described(path, module, calls, costs, times, made, unlike, root) for module, path in calls.names.items()
         ]
-    return Survey(measured=times is not None, submodules=tuple(found))
+    return ModelSurvey(measured=times is not None, submodules=tuple(found))
 
 
 def _alone_with_the_gpu(spec: ProblemSpec, device: str) -> contextlib.AbstractContextManager[None]:
@@ -75,7 +74,7 @@ def _alone_with_the_gpu(spec: ProblemSpec, device: str) -> contextlib.AbstractCo
 
 @contextlib.contextmanager
 def _memory(reference: Reference, device: str) -> Iterator[None]:
-    """With memory behind tensors, or without for a large model on the CPU that runs so."""
+    """Use real tensors, or fake ones for a large model on the CPU that can run on them."""
     if device == "cuda" or not _large_and_fakeable(reference):
         yield
     else:
@@ -93,7 +92,7 @@ def _large_and_fakeable(reference: Reference) -> bool:
         return False
 
 
-def _unlike(reference: Reference, module: nn.Module, arguments: Arguments | None) -> str:
+def _unlike(reference: Reference, module: nn.Module, arguments: ConstructorArguments | None) -> str:
     if arguments is None:
         return "its constructor's arguments cannot be written down"
     with reference.running("a submodule's constructor"):
@@ -131,12 +130,12 @@ def _described(
 def _as_problem(
     plain: Submodule,
     module: nn.Module,
-    called: Called | None,
+    called: FirstCall | None,
     cost: Cost,
-    init: Arguments | None,
+    init: ConstructorArguments | None,
     unlike: dict[int, str],
 ) -> Submodule:
-    """With all that a problem of its own needs; raises with the reason why it cannot be one."""
+    """Add what a problem of its own needs; raise Indescribable with the reason if that is impossible."""
     if called is None:
         raise Indescribable("it is not called")
     if not plain.file:
@@ -162,8 +161,8 @@ def _as_problem(
     )
 
 
-def _in_order(module: nn.Module, called: Called) -> tuple[list[Any], tuple[tuple[str, str], ...]]:
-    """The arguments in the order of forward's parameters, up to the last that is given; and these parameters."""
+def _in_order(module: nn.Module, called: FirstCall) -> tuple[list[Any], tuple[tuple[str, str], ...]]:
+    """Return the arguments in the order of forward's parameters, up to the last given one; and these parameters."""
     signature = inspect.signature(type(module).forward)
     bound = signature.bind(module, *called.args, **called.kwargs)
     kinds = {parameter.kind for parameter in signature.parameters.values()}
@@ -197,14 +196,14 @@ def _gives_tensors(output: Any) -> bool:
     return plain and all(isinstance(item, torch.Tensor) for item in output)
 
 
-def _floor_bytes(module: nn.Module, called: Called | None) -> int:
+def _floor_bytes(module: nn.Module, called: FirstCall | None) -> int:
     state = [*module.parameters(), *module.buffers()]
     moved = [*state, *tensors_in([called.args, called.kwargs, called.output])] if called else []
     return sum(tensor.numel() * tensor.element_size() for tensor in moved)
 
 
 def _file_of(kind: type, root: Path) -> str:
-    """Where a class at the top of a file of the project is defined; empty for all others."""
+    """Return the file of a class at the top level of the project; empty for all others."""
     file = getattr(sys.modules.get(kind.__module__), "__file__", None) or _source_file(kind)
     if file is None or "." in kind.__qualname__:
         return ""
@@ -213,7 +212,7 @@ def _file_of(kind: type, root: Path) -> str:
 
 
 def _source_file(kind: type) -> str | None:
-    """Modules beside the problem are taken out of `sys.modules` while its code does not run."""
+    """Find the file by the code of `forward`: local modules are not in `sys.modules` while their code does not run."""
     forward = getattr(kind, "forward", None)
     return getattr(getattr(forward, "__code__", None), "co_filename", None)
 

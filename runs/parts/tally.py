@@ -1,7 +1,7 @@
-"""What came of a model by parts: which are in place, and what they spare of the bytes that its operators move.
+"""Summarises a model with parts: which are in place, and how many bytes they save.
 
-Counted, not measured: each operator of the reference reads and writes for itself; of kernels it is known what they
-moved in the interpreter at small sizes, over the fewest bytes there, and that is taken to hold at the sizes as given.
+Counted, not measured: each operator of the reference reads and writes by itself; for kernels the ratio of bytes moved
+to the fewest is known from the interpreter at small sizes and assumed to hold at the given sizes.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from triton_agent.policy.episode import Graded
-from triton_agent.policy.ranking import Standing
 from triton_agent.runs.optimize.screen import figure_of
 from triton_agent.runs.parts.choosing import PartPlan
+from triton_agent.tools.ranking import Standing
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """Of one run."""
+    """The summary of one run."""
 
     in_place: tuple[str, ...]
     left_out: tuple[str, ...]
     original_bytes: int
     kernels_bytes: int | None
-    """By the whole with its parts; None where not everything was counted."""
+    """Bytes of the model with its parts; None if not everything was counted."""
 
     def __str__(self) -> str:
         lines = [f"parts in place: {', '.join(self.in_place) or 'none'}"]
@@ -40,7 +40,7 @@ class Tally:
 def tally(
     plans: Sequence[PartPlan], in_place: frozenset[str], standings: Mapping[str, Standing], original_bytes: int
 ) -> Tally:
-    """`plans` are the parts that were tried; `standings` those of their best, by name."""
+    """Summarise: `plans` are the parts tried, `standings` those of their best attempts by name."""
     moved: int | None = original_bytes
     for plan in plans:
         standing = standings.get(plan.name)
@@ -57,15 +57,15 @@ def tally(
 
 
 def helps(plan: PartPlan, best: Graded) -> bool:
-    """Return whether it is worth a try in its place: measured faster, or fewer bytes counted than for the reference."""
+    """Return True if a part is worth placing: measured faster, or fewer bytes counted than for the reference."""
     standing = best.standing
     if standing.speedup is not None:
-        return standing.faster_than_original
+        return standing.faster_than_reference
     return standing.passed and (standing.traffic_ratio is None or standing.traffic_ratio < _original_ratio(plan))
 
 
 def verdict_on(plan: PartPlan, best: Graded | None) -> str:
-    """In words."""
+    """Describe the result for a part."""
     if best is None or not best.standing.passed:
         return "no kernel passed; the reference stays in its place" + _instead(plan)
     figure = figure_of(best)

@@ -1,32 +1,32 @@
-"""The attempts of a run as markup: the table of all, and for each what was planned, changed, written, and judged."""
+"""The attempts of a run as markup: a table of all, and for each its plan, changes, code and verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from triton_agent.memory.records import Grading
-from triton_agent.runs.history.records import Graded
+from triton_agent.runs.history.records import StoredAttempt
 from triton_agent.runs.report.code import changes, count_changes, highlighted
 from triton_agent.runs.report.markup import Html, facts, folded, join, table, tag
 from triton_agent.runs.report.view import RunView, anchor, timing
 from triton_agent.tools.results import CaseAccuracy, Determinism, Evaluation, Interval, Status
 
 CASES_AT_MOST = 200
-"""Rows of one attempt's table of accuracy; the cases closest to their limits come first."""
+"""Most rows in an attempt's table of accuracy; the cases closest to their limits come first."""
 
 
-def kind_of(item: Graded) -> str:
-    """How an attempt is drawn: `passed`, `failed` or `unmeasured`."""
+def kind_of(item: StoredAttempt) -> str:
+    """Return how an attempt is drawn: `passed`, `failed` or `unmeasured`."""
     if item.evaluation is None:
         return "unmeasured"
     return "passed" if item.passed else "failed"
 
 
-def status_mark(item: Graded) -> Html:
+def status_mark(item: StoredAttempt) -> Html:
     return tag("span", item.status, class_=f"status {kind_of(item)}")
 
 
-def link(item: Graded) -> Html:
+def link(item: StoredAttempt) -> Html:
     return tag("a", item.name, href=f"#{anchor(item.attempt)}")
 
 
@@ -35,7 +35,7 @@ def interval(value: Interval | None) -> str:
 
 
 def overview(view: RunView) -> Html:
-    """One line for each attempt."""
+    """Return a table with a row for each attempt."""
     rows = [
         (
             link(item),
@@ -52,22 +52,22 @@ def overview(view: RunView) -> Html:
     return table(headings, rows, right=(4, 5), caption="All attempts; speed-ups over the reference, with intervals")
 
 
-def _parent_link(view: RunView, item: Graded) -> object:
+def _parent_link(view: RunView, item: StoredAttempt) -> object:
     parent = view.history.parent_of(item)
     return link(parent) if parent else (item.attempt.parent or "")
 
 
-def _finding(item: Graded) -> str:
+def _finding(item: StoredAttempt) -> str:
     return str(item.evaluation.finding or "") if item.evaluation else ""
 
 
-def _latency(item: Graded) -> str:
+def _latency(item: StoredAttempt) -> str:
     measured = timing(item.evaluation, "latency")
     return interval(measured.speedup) if measured else ""
 
 
-def attempt(view: RunView, item: Graded) -> Html:
-    """Everything of one attempt."""
+def attempt(view: RunView, item: StoredAttempt) -> Html:
+    """Return one attempt in full."""
     best = " (best)" if item is view.best else ""
     parts: list[object] = [tag("h3", f"Attempt {item.name}{best}", status_mark(item))]
     if item.attempt.plan:
@@ -78,7 +78,7 @@ def attempt(view: RunView, item: Graded) -> Html:
     return tag("article", *parts, id=anchor(item.attempt))
 
 
-def _verdict(item: Graded) -> Iterator[object]:
+def _verdict(item: StoredAttempt) -> Iterator[object]:
     if item.evaluation is not None:
         yield from evidence(item.evaluation, fold=True)
     for grading in item.gradings:
@@ -97,7 +97,7 @@ def _failure(grading: Grading) -> Html:
     return tag("p", "\n".join(filter(None, said)), class_="said")
 
 
-def _gradings(item: Graded) -> Html:
+def _gradings(item: StoredAttempt) -> Html:
     rows = [
         (
             f"{grading.graded_at:%Y-%m-%d %H:%M:%S}",
@@ -111,7 +111,7 @@ def _gradings(item: Graded) -> Html:
 
 
 def evidence(evaluation: Evaluation, *, fold: bool) -> Iterator[object]:
-    """What the verdict rests on."""
+    """Yield the evidence for a verdict."""
     if evaluation.message:
         yield tag("p", evaluation.message, class_="said")
     for seen in evaluation.evidence:
@@ -129,13 +129,13 @@ def evidence(evaluation: Evaluation, *, fold: bool) -> Iterator[object]:
     if not shown:
         return
     if fold:
-        yield folded("What the verdict rests on", *shown)
+        yield folded("Evidence for the verdict", *shown)
     else:
         yield from shown
 
 
 def accuracy(evaluation: Evaluation) -> Html:
-    """Each check with the reference's own error beside it."""
+    """Return a table of checks with the reference's own error beside each."""
     ordered = sorted(evaluation.accuracy, key=_share, reverse=True)
     rows = [
         (
@@ -221,7 +221,7 @@ def _bytes(count: int | None) -> str:
     return "" if count is None else f"{count:,}"
 
 
-def _code(view: RunView, item: Graded) -> Iterator[object]:
+def _code(view: RunView, item: StoredAttempt) -> Iterator[object]:
     source, parent = item.attempt.source, view.history.parent_of(item)
     if source is None:
         yield tag("p", "The answer held no code.")
@@ -237,7 +237,7 @@ def _code(view: RunView, item: Graded) -> Iterator[object]:
     yield folded("Code", highlighted(source), class_="paper" if item is view.best else None)
 
 
-def _cost(item: Graded) -> Html:
+def _cost(item: StoredAttempt) -> Html:
     completion = item.attempt.completion
     usage = completion.usage
     stages = item.evaluation.stages if item.evaluation else ()

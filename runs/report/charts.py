@@ -1,7 +1,7 @@
-"""Drawings of a run, as SVG: speed-up over the turns, times with their intervals, the roofline, the tree of attempts.
+"""Charts of a run as SVG: speed-up over the turns, times with intervals, the roofline, the tree of attempts.
 
-Each takes plain numbers and gives markup with a title and a description for those who do not see it. Colours come from
-the page's style; no meaning rests on colour alone.
+Each takes plain numbers and returns markup with a title and a description for screen readers. Colours come from the
+page's style; no meaning rests on colour alone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from triton_agent.tools.results import Interval
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """One attempt in a drawing."""
+    """One attempt in a chart."""
 
     name: str
     href: str
@@ -44,12 +44,12 @@ class Mark:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A time with its interval."""
+    """A time with its interval, in the chart of times."""
 
     label: str
     value: Interval
     own: bool
-    """True if it is the kernels' time, not an opponent's."""
+    """True for the kernels' time, False for a baseline's."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class Roof:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Spot:
+class RooflinePoint:
     """A kernel in the roofline."""
 
     name: str
@@ -71,7 +71,7 @@ class Spot:
 
 
 def speed_over_turns(marks: Sequence[Mark]) -> Html:
-    """Every measured attempt with its interval, and the best so far as a stair."""
+    """Draw every measured attempt with its interval, and the best so far as a step line."""
     timed = [(mark, mark.speedup) for mark in marks if mark.speedup is not None]
     turns = max(mark.turn for mark in marks)
     high = max(1.1, *(speedup.high for _, speedup in timed)) * 1.08
@@ -102,7 +102,7 @@ def speed_over_turns(marks: Sequence[Mark]) -> Html:
 
 
 def _aside(mark: Mark, marks: Sequence[Mark]) -> float:
-    """Attempts of one turn stand side by side."""
+    """Return a horizontal offset: attempts of one turn stand side by side."""
     together = [other.name for other in marks if other.turn == mark.turn]
     return (together.index(mark.name) - (len(together) - 1) / 2) * 0.7 / max(4, len(together))
 
@@ -122,7 +122,7 @@ def _stair(
 
 
 def _node(x: float, y: float, mark: Mark, radius: float) -> Html:
-    """A disc for what passed, a cross for what did not, a ring for what could not be measured; the best is haloed."""
+    """Draw a disc for passed, a cross for failed, a ring for not measured; the best has a halo."""
     halo = tag("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=f"{radius + 4:g}", class_="halo") if mark.best else None
     if mark.kind == "failed":
         r = radius * 0.8
@@ -132,7 +132,7 @@ def _node(x: float, y: float, mark: Mark, radius: float) -> Html:
 
 
 def times(bars: Sequence[Bar], unit: str = "ms") -> Html:
-    """Median and interval of each time, on one scale from zero."""
+    """Draw median and interval of each time, on one scale from zero."""
     left, row = 250, 34
     height = TOP + row * len(bars) + 36
     high = max(bar.value.high for bar in bars) * 1.05
@@ -160,8 +160,8 @@ def times(bars: Sequence[Bar], unit: str = "ms") -> Html:
     return svg(WIDTH, height, "Times, median and confidence interval", said, parts)
 
 
-def roofline(spots: Sequence[Spot], bytes_per_s: float | None, roofs: Sequence[Roof]) -> Html:
-    """Attained arithmetic rate over arithmetic intensity, both logarithmic, under the measured roofs."""
+def roofline(spots: Sequence[RooflinePoint], bytes_per_s: float | None, roofs: Sequence[Roof]) -> Html:
+    """Draw attained arithmetic rate over arithmetic intensity, both logarithmic, under the measured roofs."""
     rates = [spot.flops_per_s for spot in spots] + [roof.flops_per_s for roof in roofs]
     places = [spot.flops_per_byte for spot in spots]
     if bytes_per_s is not None:
@@ -220,7 +220,7 @@ def _roofs(
 
 
 def _short(rate: float) -> str:
-    """As `51.2 T`."""
+    """Format a rate: `51.2 T`."""
     for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M")):
         if rate >= factor:
             return f"{rate / factor:.3g} {prefix}"
@@ -228,7 +228,7 @@ def _short(rate: float) -> str:
 
 
 def tree(marks: Sequence[Mark]) -> Html:
-    """A column for each turn, an attempt below the other, each joined to what it set out from."""
+    """Draw attempts in a column for each turn, joined to their parents."""
     rows: dict[int, list[Mark]] = {}
     for mark in marks:
         rows.setdefault(mark.turn, []).append(mark)

@@ -1,4 +1,4 @@
-"""Code and its changes as markup: coloured by pygments' classes, differences with signs and not by colour alone."""
+"""Code and changes as markup: coloured by pygments' classes; changes are also marked by signs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ CLASSES = {
     Name.Builtin: "b",
 }
 LINES_AT_MOST = 1500
-"""Of one file on the page; a kernel has a tenth of it."""
+"""Most lines of one file on the page; a kernel has a tenth of it."""
 
 
 def highlighted(source: str) -> Html:
-    """Python, with its words marked for the style sheet."""
+    """Mark up Python for the style sheet."""
     lines = legible(source).splitlines()
     shown, rest = "\n".join(lines[:LINES_AT_MOST]), len(lines) - LINES_AT_MOST
     pieces = [_piece(kind, value) for kind, value in lex(shown, PythonLexer(stripnl=False, ensurenl=False))]
@@ -45,7 +45,7 @@ def _piece(kind: object, value: str) -> object:
 
 
 def changes(before: str, after: str, context: int = 3) -> Html | None:
-    """What was added and taken away; None where nothing was."""
+    """Return a unified diff; None if nothing differs."""
     old, new = legible(before).splitlines(), legible(after).splitlines()
     lines = list(difflib.unified_diff(old, new, lineterm="", n=context))[2:]
     if not lines:
@@ -64,7 +64,7 @@ def _changed(line: str) -> Html:
 
 
 def count_changes(before: str, after: str) -> str:
-    """As `+12 -3`."""
+    """Count changed lines: `+12 -3`."""
     lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0))[2:]
     added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
     return f"+{added} -{removed}"

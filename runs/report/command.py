@@ -1,4 +1,4 @@
-"""`triton-agent report RUN -o report.html`: a stored run as a page. Reads the store, writes one file."""
+"""`triton-agent report RUN -o report.html`: reads a run from the store and writes its page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(name: str, *, output: str | None = None, store: str | None = None) -> in
 
 
 def write(path: Path, page: str) -> None:
-    """Whole or not at all."""
+    """Write the page atomically."""
     try:
         partial = path.with_name(f"{path.name}.partial")
         partial.write_text(page, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The frame of a page that needs nothing else: head, contents, sections. What is in them is the caller's."""
+"""The frame of a self-contained page: head, table of contents, sections."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def document(
     policy: str = POLICY,
     after: object = None,
 ) -> str:
-    """A whole page from sections, each with an anchor, a name and its content; `after` ends the body."""
+    """Return a page from sections, each with an anchor, a name and its content; `after` ends the body."""
     shown = list(sections)
     links = [tag("li", tag("a", name, href=f"#{key}")) for key, name, _ in shown]
     body = [

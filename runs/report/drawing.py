@@ -1,4 +1,4 @@
-"""What drawings are made of: a frame with a title and a description, lines, words, and axes with round numbers."""
+"""Elements of charts: a frame with title and description, lines, words, axes with round numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def stroke(x1: float, y1: float, x2: float, y2: float, class_: str) -> Html:
 
 
 def ticks(low: float, high: float, wanted: int = 5) -> list[float]:
-    """Round numbers between two, both ends covered as far as round numbers go."""
+    """Return round numbers within a range, for an axis."""
     span = (high - low) or 1.0
     step = 10.0 ** math.floor(math.log10(span / wanted))
     step *= next((factor for factor in (1, 2, 5) if span / (step * factor) <= wanted), 10)

@@ -1,6 +1,6 @@
-"""HTML built from values: whatever is not markup already is text, and text is escaped. There is no other way in.
+"""Builds HTML from values: everything that is not markup is text, and text is escaped. There is no other way.
 
-Plans, messages and code come from candidates, so the page also forbids scripts and every fetch by its own policy.
+Plans, messages and code come from candidates, so the page's policy also forbids scripts and every request.
 """
 
 from __future__ import annotations
@@ -11,18 +11,16 @@ from collections.abc import Iterable, Sequence
 from triton_agent.runs.cli.foreign_text import legible
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-"""Nothing is loaded and nothing runs, even if an escape were missed."""
+"""Loads and runs nothing, even if an escape were missed."""
 VOID = frozenset({"meta", "br", "hr", "circle", "line", "rect", "path", "polyline", "col"})
 
 
 class Html(str):
-    """Text that is markup."""
-
     __slots__ = ()
 
 
 def text(value: object) -> Html:
-    """Anything, shown as it is."""
+    """Return a value as markup, escaped unless it is markup already."""
     return value if isinstance(value, Html) else Html(html.escape(legible(str(value)), quote=True))
 
 
@@ -31,7 +29,7 @@ def join(parts: Iterable[object], between: str = "") -> Html:
 
 
 def tag(element: str, /, *children: object, **attributes: object) -> Html:
-    """An element; attributes that are None are left out, `_` in their names is `-`, a trailing one is dropped."""
+    """Return an element; attributes that are None are left out, `_` in names becomes `-`, a trailing one is dropped."""
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{text(value)}"'
         for key, value in attributes.items()
@@ -45,7 +43,7 @@ def tag(element: str, /, *children: object, **attributes: object) -> Html:
 def table(
     headings: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[int] = (), caption: str
 ) -> Html:
-    """A table with a caption; columns in `right` hold numbers."""
+    """Return a table with a caption; columns in `right` hold numbers."""
     numeric = set(right)
     shown = list(rows)
     if not shown:
@@ -62,7 +60,7 @@ def table(
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Html:
-    """Names and values; those without a value are left out."""
+    """Return a list of names and values; those without a value are left out."""
     items = [join([tag("dt", name), tag("dd", value)]) for name, value in pairs if value not in (None, "")]
     return tag("dl", *items) if items else Html("")
 

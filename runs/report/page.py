@@ -1,9 +1,9 @@
-"""A run as one HTML page that needs nothing else: no script, no font, no picture from elsewhere.
+"""Lays out a run as one self-contained HTML page: no script, no font, no image from elsewhere.
 
     render_report(RunView(history=...)) -> HTML
 
-From the summary down to every attempt, for reading on a screen, in the dark, and on paper. Nothing is measured here:
-what is not in the records is said to be not measured.
+From the summary to every attempt, for light and dark screens and for paper. Nothing is measured here: missing figures
+are shown as not measured.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from triton_agent import __version__
-from triton_agent.policy.ranking import standing
-from triton_agent.runs.history.records import Graded
+from triton_agent.runs.history.records import StoredAttempt
 from triton_agent.runs.report import attempts, charts
 from triton_agent.runs.report.code import highlighted
 from triton_agent.runs.report.document import document
 from triton_agent.runs.report.markup import Html, facts, folded, join, table, tag
 from triton_agent.runs.report.view import RunView, anchor, main_timing, timing
 from triton_agent.tools.problem.input_spec import InputSet
+from triton_agent.tools.ranking import standing
 from triton_agent.tools.results import Evaluation, Timing, asked_as
 
 KINDS = {"device": "device time", "latency": "call latency"}
 
 
 def render_report(run: RunView) -> str:
-    """The page, as text in UTF-8."""
+    """Return the page."""
     sections = [
         ("summary", "Summary", _summary(run)),
         ("speed", "Speed", _speed(run)),
@@ -66,18 +66,18 @@ def _summary(run: RunView) -> list[object]:
 
 
 def _verdict(run: RunView) -> str:
-    """What a reader wants to know first."""
+    """Return the summary's first sentences."""
     if run.best is None:
-        return "No kernel was found that is right. The reference stands."
+        return "No correct kernel was found. The reference stays."
     measured = [item for item in (timing(run.verdict, kind) for kind in KINDS) if item is not None]
     of = "The shipped file is" if run.shipped else "The best kernel is"
     if not measured:
-        return f"{of} right. Its speed was not measured."
+        return f"{of} correct. Its speed was not measured."
     said = " and ".join(f"{attempts.interval(item.speedup)} in {KINDS[item.kind]}" for item in measured)
     worst = standing(run.verdict).worst
     least = f" The least gain is {attempts.interval(worst.speedup)}, at {worst.name}." if worst else ""
     over = " over all sets of inputs" if worst else ""
-    return f"{of} right. Speed against {measured[0].baseline}{over}: {said}.{least}"
+    return f"{of} correct. Speed against {measured[0].baseline}{over}: {said}.{least}"
 
 
 # -- speed -------------------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def _times(evaluation: Evaluation) -> Html:
 
 
 def _by_set(evaluation: Evaluation) -> list[object]:
-    """Each set of inputs for itself, and which of them gains least."""
+    """Return a table of timings by set of inputs."""
     rows = [
         (
             item.input_set,
@@ -172,7 +172,7 @@ def _roofline(run: RunView) -> list[object]:
     flops, moved = run.run.problem.floor_flops, run.run.problem.floor_bytes
     timed = [(item, main_timing(item.evaluation, "device")) for item in run.attempts]
     spots = [
-        charts.Spot(
+        charts.RooflinePoint(
             name=item.name,
             flops_per_byte=flops / moved,
             flops_per_s=flops / (measured.candidate_ms.median * 1e-3),
@@ -190,7 +190,7 @@ def _roofline(run: RunView) -> list[object]:
 
 
 def _ceilings(run: RunView) -> tuple[float | None, list[charts.Roof]]:
-    """The measured roofs; where only the floor is known, the one that binds."""
+    """Return the measured roofs; if only the floor is known, the roof that binds."""
     if run.ceilings is not None:
         rates = run.ceilings.flops_per_s.items()
         return run.ceilings.copy_bytes_per_s, [charts.Roof(name=unit, flops_per_s=rate) for unit, rate in rates]
@@ -224,7 +224,7 @@ def _floor(run: RunView) -> Html:
 
 def _accuracy(run: RunView) -> list[object]:
     if run.verdict is None:
-        return [tag("p", "There is no kernel to speak of.")]
+        return [tag("p", "There is no kernel to show.")]
     of = "the shipped file" if run.shipped else f"attempt {run.best.name}" if run.best else "the best"
     lead = f"Of {of}. Truth is float64; a kernel may err as much as the reference does, times a small factor."
     return [tag("p", lead, class_="soft"), *attempts.evidence(run.verdict, fold=False)]
@@ -245,7 +245,7 @@ def _attempts(run: RunView) -> list[object]:
     ]
 
 
-def _in_order(run: RunView) -> list[Graded]:
+def _in_order(run: RunView) -> list[StoredAttempt]:
     return sorted(run.attempts, key=lambda item: (item.attempt.turn, item.attempt.index))
 
 
@@ -270,7 +270,7 @@ def _problem(run: RunView) -> list[object]:
 
 
 def _sets(spec: Mapping[str, Any]) -> Iterator[str]:
-    """What calls it was asked to serve, with their weights."""
+    """Yield the sets of inputs with their weights."""
     for item in map(InputSet.from_json, spec.get("sets", ())):
         yield f"{item}: {item.content}" if item.content != item.name else str(item)
 

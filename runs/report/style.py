@@ -1,4 +1,4 @@
-"""How the report looks: one style sheet for light, dark and paper."""
+"""The report's style sheet, for light and dark screens and for paper."""
 
 from __future__ import annotations
 

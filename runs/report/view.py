@@ -1,4 +1,4 @@
-"""What a report shows, read off a run's records: figures that more than one part of the page needs.
+"""The data of a report: figures of a run that several parts of the page need.
 
 Records only: nothing is measured, loaded or run for a report.
 """
@@ -9,20 +9,20 @@ import dataclasses
 from collections import Counter
 
 from triton_agent.memory.records import Attempt, Run, RunEnd
-from triton_agent.runs.history.records import Graded, History
+from triton_agent.runs.history.records import History, StoredAttempt
 from triton_agent.tools.race.ceilings import Ceilings
 from triton_agent.tools.results import Evaluation, Timing
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
-    """One run, as its report shows it."""
+    """A run, prepared for its report."""
 
     history: History
     ceilings: Ceilings | None = None
-    """Of the GPU it ran on; without them the roofline has only the roof that binds."""
+    """Measured ceilings of its GPU; without them the roofline shows only the roof that binds."""
     shipped: Evaluation | None = None
-    """Of the file as it was shipped; else the best attempt's own verdict stands."""
+    """Evaluation of the shipped file; None shows the best attempt's."""
 
     @property
     def run(self) -> Run:
@@ -33,21 +33,21 @@ class RunView:
         return self.history.end
 
     @property
-    def attempts(self) -> tuple[Graded, ...]:
+    def attempts(self) -> tuple[StoredAttempt, ...]:
         return self.history.attempts
 
     @property
-    def best(self) -> Graded | None:
+    def best(self) -> StoredAttempt | None:
         return self.history.best
 
     @property
     def verdict(self) -> Evaluation | None:
-        """The one that the summary speaks of."""
+        """The evaluation in the summary."""
         return self.shipped or (self.best.evaluation if self.best else None)
 
     @property
     def counts(self) -> list[tuple[str, int]]:
-        """Attempts by status, the most frequent first."""
+        """Numbers of attempts by status, the most frequent first."""
         return Counter(item.status for item in self.attempts).most_common()
 
     @property
@@ -60,16 +60,16 @@ class RunView:
 
 
 def timing(evaluation: Evaluation | None, kind: str) -> Timing | None:
-    """The measurement against the reference as it is."""
+    """Return the timing against the eager reference."""
     return evaluation.timing("eager", kind) if evaluation else None
 
 
 def main_timing(evaluation: Evaluation | None, kind: str) -> Timing | None:
-    """The same; of several sets of inputs, at the main one, which the floor of the problem is for."""
+    """Return the timing against the eager reference at the main set of inputs, to which the floor refers."""
     rows = next(iter(evaluation.by_set().values()), ()) if evaluation else ()
     return next((row for row in rows if row.opponent == "eager" and row.kind == kind), timing(evaluation, kind))
 
 
 def anchor(attempt: Attempt) -> str:
-    """An attempt's place on the page."""
+    """Return an attempt's anchor on the page."""
     return f"attempt-{attempt.turn}-{attempt.index}"

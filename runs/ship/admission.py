@@ -9,12 +9,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from triton_agent.policy.ranking import UNCHANGED, Standing, standing
 from triton_agent.runs.ship.artefact import forced
 from triton_agent.runs.ship.facts import CallForm, ShippedSet
 from triton_agent.tools.evaluate.merged_sets import over_all
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, SetsEvaluator
 from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.ranking import UNCHANGED, Standing, standing
 from triton_agent.tools.results import Evaluation, Status, Timing
 
 Measuring = Callable[[str, Sequence[str]], Evaluation]

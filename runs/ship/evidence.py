@@ -5,9 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from triton_agent.policy.ranking import standing
 from triton_agent.runs.ship.facts import Argument, Call, ShippedFacts, ShippedSet, TensorForm
 from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.ranking import standing
 from triton_agent.tools.results import CaseAccuracy, Timing
 
 WIDTH = 118
@@ -145,7 +145,7 @@ def _where(facts: ShippedFacts) -> list[str]:
         more = len(facts.variants) - VARIANTS_AT_MOST
         lines.append(f"Checked at sizes: {shown}{f'; and {more} more' if more > 0 else ''}")
     if facts.scaled:
-        lines.append(f"For the check, {facts.scaled.strip()}")
+        lines.append(f"For the check, {facts.scaled.strip()}; no check ran at the sizes of the call")
     return lines
 
 

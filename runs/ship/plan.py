@@ -35,6 +35,7 @@ from triton_agent.runs.ship.tape_reading import (
 from triton_agent.tools.graph.operators import kind_of
 from triton_agent.tools.kernels.effects import WrittenParameters
 from triton_agent.tools.kernels.kernel import value_from_json
+from triton_agent.tools.processes.protocol import StateTensor
 from triton_agent.tools.processes.tensors import DTYPES
 from triton_agent.tools.tape.outline import Outline, TensorAt, TensorOutline
 from triton_agent.tools.tape.slicing import effect_of, operator_of, schema_of
@@ -63,17 +64,6 @@ LAYOUT = "with_strides"
 ALLOCATOR = "allocate"
 ATTENTION = "aten._scaled_dot_product_flash_attention_for_cpu.default"
 """Exists on a CPU only; see `executor/operators.py`."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class StateTensor:
-    """A parameter or buffer of the reference."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    is_buffer: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

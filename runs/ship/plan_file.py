@@ -19,7 +19,7 @@ from typing import Any
 
 from triton_agent.runs.ship.facts import NotEmitted
 from triton_agent.runs.ship.judged import JUDGED, judged
-from triton_agent.runs.ship.plan import Plan, PlanWriter, StateTensor, Surroundings, argument_paths
+from triton_agent.runs.ship.plan import Plan, PlanWriter, Surroundings, argument_paths
 from triton_agent.runs.ship.plan import form as form_of
 from triton_agent.runs.ship.python_text import WIDTH, Group, Names, Text, call, lines, literal, prefixed, tuple_of
 from triton_agent.runs.ship.source.source_parts import Parts, joined
@@ -27,6 +27,7 @@ from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, SetsEvaluat
 from triton_agent.tools.kernels import modules as kernel_modules
 from triton_agent.tools.kernels.effects import WrittenParameters
 from triton_agent.tools.kernels.kernel import KernelSet
+from triton_agent.tools.processes.protocol import StateTensor, TapedModule
 from triton_agent.tools.processes.tensors import DTYPES
 from triton_agent.tools.tape.outline import Opaque, Outline, TensorAt, TensorOutline, from_json
 from triton_agent.tools.tape.slicing import effect_of
@@ -63,25 +64,14 @@ class Module:
     forms: list[Form]
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Module:
-        """Read what `checker/verified_tapes.py` writes; the evaluator admitted the tapes."""
-        rows = ("shape", "strides")
-        state = [StateTensor(**{**tensor, **{row: tuple(tensor[row]) for row in rows}}) for tensor in data["state"]]
+    def read(cls, module: TapedModule) -> Module:
+        """Read what the checker sends; the evaluator admitted the tapes."""
         forms = [
-            Form(
-                tape=decode(form["tape"]),
-                call=from_json(form["call"]),
-                train=bool(form["train"]),
-                chosen={int(number): choice for number, choice in form["chosen"].items()},
-            )
-            for form in data["forms"]
+            Form(tape=decode(form.tape), call=from_json(form.call), train=form.train, chosen=form.chosen)
+            for form in module.forms
         ]
-        return cls(
-            constructor=from_json(data["constructor"]),
-            state=tuple(state),
-            parameters=tuple(data["parameters"]),
-            forms=forms,
-        )
+        constructor = from_json(module.constructor)
+        return cls(constructor=constructor, state=module.state, parameters=module.parameters, forms=forms)
 
     def constructor_names(self) -> list[str]:
         """Names under which tensors among the constructor's arguments are kept."""
@@ -115,13 +105,13 @@ def plans_of(evaluator: AnyEvaluator, source: str, names: Sequence[str] = ()) ->
     return file_of(found.modules)
 
 
-def file_of(data: Sequence[Mapping[str, Any]]) -> str:
+def file_of(data: Sequence[TapedModule]) -> str:
     """Return the text of a file for modules as `Evaluator.tapes` hands them out; raise `NotEmitted`."""
     kernels = KernelSet()
-    for form in (form for module in data for form in module["forms"]):
-        kernels = kernels.merged(KernelSet.from_json(form["kernels"]))
+    for form in (form for module in data for form in module.forms):
+        kernels = kernels.merged(KernelSet.from_json(form.kernels))
     written = WrittenParameters(kernels)
-    modules = _told_apart([_as_called(Module.from_json(module), written) for module in data])
+    modules = _told_apart([_as_called(Module.read(module), written) for module in data])
     kernel_text = kernel_modules.build(kernels, taken=OWN_NAMES)
     parts = Parts(kernel_text.text)
     names = Names({*OWN_NAMES, *parts.bound()})

@@ -17,7 +17,6 @@ from pathlib import Path
 from triton_agent import __version__
 from triton_agent.memory.records import Run
 from triton_agent.policy.episode import Graded
-from triton_agent.policy.ranking import standing
 from triton_agent.runs.optimize.request import OptimizeRequest
 from triton_agent.runs.optimize.screen import Screen
 from triton_agent.runs.ship import call_form
@@ -28,6 +27,7 @@ from triton_agent.tools.errors import UsageError
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator
 from triton_agent.tools.machine.hardware import visible_gpus
 from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.ranking import standing
 from triton_agent.tools.results import Evaluation, Status
 
 NO_FASTER = "inside the shipped file, guard included, it is not measurably faster than the reference"
@@ -59,7 +59,7 @@ async def ship_best(
 ) -> Shipped | None:
     """Write the file, or say why none is shipped."""
     draft = request.device == "cpu"
-    if not draft and not best.standing.faster_than_original:
+    if not draft and not best.standing.faster_than_reference:
         screen.say("the best kernel is right, but not measurably faster than the reference: nothing is shipped")
         return None
     screen.say("shipping: judging the file as it will be used")
@@ -116,7 +116,7 @@ def _plans_at(evaluator: AnyEvaluator, source: str, names: tuple[str, ...]) -> s
 def _trouble(evaluation: Evaluation, draft: bool) -> str:
     if evaluation.status is not Status.PASSED:
         return f"the kernel passed, but not inside the shipped file: {evaluation.message}"
-    if not draft and not standing(evaluation).faster_than_original:
+    if not draft and not standing(evaluation).faster_than_reference:
         return NO_FASTER
     return ""
 

@@ -1,4 +1,4 @@
-"""`policy init`, `train sft`, `train grpo` and `train eval`: from options to a training and its screen.
+"""`policy init`, `train sft`, `train grpo` and `train eval`: options, data, and the screen of a training.
 
-The training itself is in `policy/train`.
+Training itself is in `policy/train`.
 """

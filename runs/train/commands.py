@@ -1,6 +1,6 @@
-"""Commands that make and train policies: `policy init`, `train sft`, `train grpo`, `train eval`.
+"""Command-line options of `policy init`, `train sft`, `train grpo` and `train eval`.
 
-Only their words and options stand here; each imports what it does when it runs.
+Only options are here; each command imports its implementation when it runs.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ TRAINING: dict[str, tuple[Any, Any]] = {
     "store": (STORE, None),
     "json": (JSON, False),
 }
-"""Of every command that trains: annotation and default by name."""
+"""Options of every training command: annotation and default by name."""
 
 HELP = {"no_args_is_help": True, "context_settings": {"help_option_names": ["-h", "--help"]}}
 train_app = typer.Typer(name="train", help="Train a policy on logged runs.", **HELP)  # type: ignore[arg-type]
@@ -73,7 +73,7 @@ policy_app = typer.Typer(name="policy", help="Create a policy.", **HELP)  # type
 
 
 def attach(app: typer.Typer) -> None:
-    """Give the main command these commands."""
+    """Add these commands to the main one."""
     app.add_typer(train_app)
     app.add_typer(policy_app)
 
@@ -188,7 +188,7 @@ def grpo(
 
 
 def _settings(said: Mapping[str, Any]) -> dict[str, Any]:
-    """In the words of `TrainingSettings`."""
+    """Return the options as arguments of `TrainingSettings`."""
     return {
         "learning_rate": said["learning_rate"],
         "steps": said["steps"],
@@ -204,7 +204,7 @@ def _settings(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _handling(said: Mapping[str, Any]) -> dict[str, Any]:
-    """What is no setting of a trainer."""
+    """Return the options that are no settings of a trainer."""
     return {name: said[name] for name in ("lora", "resume", "store", "json")}
 
 

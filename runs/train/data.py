@@ -1,7 +1,7 @@
-"""What a training reads: runs of the store by a filter, texts for a tokenizer; and who judges answers to its problems.
+"""Loads the data of a training: stored runs by a filter, texts for a tokenizer; and judges for held-out problems.
 
-A filter is words separated by commas: `all`, ids of runs (or their beginnings, or `last`), and `problem=`, `policy=`,
-`status=`, `since=`, which mean what they mean to `runs list`.
+A filter is a comma-separated list of words: `all`, ids of runs (or their beginnings, or `last`), and `problem=`,
+`policy=`, `status=`, `since=`, as in `runs list`.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from triton_agent.memory.exchange.trl import Judged, LeftOut, Render, Shape, Which, sft_rows
+from triton_agent.memory.exchange.trl import JudgedAttempt, Render, Shape, SkipCounts, Which, sft_rows
 from triton_agent.memory.listing import AttemptFilter
 from triton_agent.memory.records import Attempt, Grading, Message
 from triton_agent.policy.train.record.trajectories import latest_evaluation
-from triton_agent.runs.cli.selection import Selection, select_runs
+from triton_agent.runs.cli.selection import RunSelection, select_runs
 from triton_agent.runs.cli.store_option import open_store
 from triton_agent.runs.history.stored_problem import restored
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.evaluate.evaluator import EvaluatorSettings
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, evaluator_for
 from triton_agent.tools.machine.hardware import visible_gpus
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Evaluation
+from triton_agent.tools.settings import EvaluatorSettings
 
 Record = tuple[Attempt, list[Grading]]
 KEYS = ("problem", "policy", "status", "since")
 TEXT_SUFFIXES = (".py", ".md", ".txt", ".jsonl")
 
 
-def parse_filter(text: str) -> Selection:
-    """The runs that `--runs` means."""
+def parse_filter(text: str) -> RunSelection:
+    """Parse `--runs`."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     named = dict(word.split("=", 1) for word in words if "=" in word)
     ids = tuple(word for word in words if "=" not in word and word != "all")
@@ -42,11 +42,11 @@ def parse_filter(text: str) -> Selection:
     if not words or unknown:
         said = f"{unknown[0]}= is no filter" if unknown else "it is empty"
         raise UsageError(f"--runs {text}: {said}", remedy=f"all, ids, or {', '.join(key + '=' for key in KEYS)}")
-    return dataclasses.replace(Selection(ids=ids), **cast(dict[str, Any], named))
+    return dataclasses.replace(RunSelection(ids=ids), **cast(dict[str, Any], named))
 
 
 def records(where: str | None, runs: str) -> list[Record]:
-    """Every attempt of the runs, with what became of it."""
+    """Return every attempt of the runs with its gradings."""
     chosen = parse_filter(runs)
     with open_store(where) as store:
         ids = tuple(run.id for run in select_runs(store, chosen))
@@ -56,17 +56,17 @@ def records(where: str | None, runs: str) -> list[Record]:
 
 
 def imitable(found: Sequence[Record], render: Render | None = None) -> tuple[list[dict[str, Any]], dict[str, int]]:
-    """Conversations that ended in a candidate that passed, and why others are left out.
+    """Return conversations that ended in a candidate that passed, and counts of the others by reason.
 
-    `render` makes the prompt for answers of authors that were shown no messages, the built-in one among them.
+    `render` makes the prompt for authors without messages, such as the built-in one.
     """
-    left_out = LeftOut()
-    judged = [Judged(attempt=attempt, evaluation=latest_evaluation(gradings)) for attempt, gradings in found]
+    left_out = SkipCounts()
+    judged = [JudgedAttempt(attempt=attempt, evaluation=latest_evaluation(gradings)) for attempt, gradings in found]
     return list(sft_rows(judged, Which.PASSED, Shape.PROMPT_COMPLETION, left_out, render)), left_out.reasons
 
 
 def texts(paths: Sequence[str]) -> Iterator[str]:
-    """Of files, and of all files with text in folders."""
+    """Yield the texts of files, and of all text files in folders."""
     for name in paths:
         path = Path(name)
         if not path.exists():
@@ -77,7 +77,7 @@ def texts(paths: Sequence[str]) -> Iterator[str]:
 
 
 def encoder(tokenizer: Any) -> Any:
-    """Messages to the tokens of the prompt that asks for the next answer."""
+    """Return a function that encodes messages as the prompt for the next answer."""
 
     def encode(messages: Sequence[Message]) -> list[int]:
         plain = [{"role": message.role, "content": message.content} for message in messages]
@@ -90,7 +90,7 @@ def encoder(tokenizer: Any) -> Any:
 
 
 def questions(found: Sequence[Record], tokenizer: Any) -> dict[str, tuple[Attempt, tuple[int, ...]]]:
-    """For each problem the first prompt of a run: its attempt and its tokens, by the problem's digest."""
+    """Return the first prompt of each problem: its attempt and its tokens, by the problem's digest."""
     asked: dict[str, tuple[Attempt, tuple[int, ...]]] = {}
     for attempt, _ in found:
         said = attempt.completion
@@ -102,7 +102,7 @@ def questions(found: Sequence[Record], tokenizer: Any) -> dict[str, tuple[Attemp
 
 @contextlib.contextmanager
 def judges(attempts: Sequence[Attempt]) -> Iterator[Any]:
-    """Judges sources by the problems of these attempts, under their rules; an evaluator starts when it is needed."""
+    """Yield a judge for the problems of these attempts under their rules; evaluators start when needed."""
     by_digest = {attempt.observation.problem.digest: attempt for attempt in attempts}
     device = "cuda" if visible_gpus() else "cpu"
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""`train eval`: models asked for kernels to the problems of stored runs, side by side, figures with their intervals."""
+"""`train eval`: asks models for kernels to the problems of stored runs and compares figures with intervals."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from triton_agent.tools.results import Interval, to_json
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EvalRequest:
-    """What was asked for on the command line."""
-
     models: tuple[str, ...]
     runs: str | None
     recipe: str
@@ -36,10 +34,10 @@ class EvalRequest:
 
 
 def run(request: EvalRequest) -> int:
-    """Ask, judge, tell."""
+    """Ask the models, judge, and print the figures."""
     require_training()
     if not request.runs:
-        raise UsageError("nothing says which problems to ask", remedy="add --runs all, or a filter")
+        raise UsageError("no problems are named", remedy="add --runs all, or a filter")
     if request.answers < max(request.ks):
         raise UsageError(f"pass@{max(request.ks)} needs as many answers", remedy=f"--answers {max(request.ks)}")
     from triton_agent.policy.train.evaluate.figures import figures, gain, scores
@@ -76,16 +74,16 @@ def run(request: EvalRequest) -> int:
 
 @contextlib.contextmanager
 def bench(found: Sequence[Any], tokenizer: Any, settings: Any) -> Iterator[Any]:
-    """The runs' problems, ready to be asked."""
-    from triton_agent.policy.train.evaluate.trial import Bench, Task
+    """Yield a bench over the runs' problems."""
+    from triton_agent.policy.train.evaluate.trial import Trial, TrialTask
     from triton_agent.runs.train.data import judges, questions
 
     asked = questions(found, tokenizer)
     if not asked:
-        raise UsageError("no run kept what a language model was asked", remedy="choose runs of a language model")
-    tasks = [Task(problem=digest, prompt_ids=ids) for digest, (_, ids) in asked.items()]
+        raise UsageError("none of the runs holds prompts", remedy="choose runs of a language model")
+    tasks = [TrialTask(problem=digest, prompt_ids=ids) for digest, (_, ids) in asked.items()]
     with judges([attempt for attempt, _ in asked.values()]) as judge:
-        yield Bench(tasks, judge, tokenizer, settings)
+        yield Trial(tasks, judge, tokenizer, settings)
 
 
 def _show(told: dict[str, Any], gains: dict[str, Interval]) -> None:

@@ -1,4 +1,4 @@
-"""How a training goes, for people: one line that changes at a terminal, a line now and then in a pipe. On stderr."""
+"""The screen of a training: one live line at a terminal, a line now and then in a pipe. On stderr."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SHOWN = {
     "eval_correct": "held-out correct",
     "eval_hack": "held-out hacks",
 }
-"""Figures by the name they are logged under, and as people call them; reward parts are shown as well."""
+"""Logged figures and their names on the screen; parts of rewards are shown as well."""
 LINE_EVERY_S = 10.0
 
 
 class TrainScreen:
-    """Use as a context manager; `show` takes what the trainer logs."""
+    """Shows figures; a context manager. `show` takes what the trainer logs."""
 
     def __init__(self, title: str, rows_a_step: int) -> None:
         self.console = console.progress()
@@ -61,7 +61,7 @@ class TrainScreen:
             self.console.print(f"step {step}: {self.line(step, now)}", markup=False, soft_wrap=True)
 
     def line(self, step: int, now: float) -> str:
-        """The latest figures in words."""
+        """Return the latest figures in words."""
         parts = {name: name.removeprefix("reward/") for name in self.latest if name.startswith("reward/")}
         said = [f"{words} {self.latest[name]:.3g}" for name, words in {**SHOWN, **parts}.items() if name in self.latest]
         if self.began and step > self.began[1]:

@@ -1,4 +1,4 @@
-"""`policy init`, `train sft` and `train grpo`: from words to a training, its screen, and what is said at its end."""
+"""`policy init`, `train sft` and `train grpo`: runs a training with its screen and prints the result."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ Settings = Mapping[str, Any]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GRPORequest:
-    """What was asked for on the command line."""
-
     model: str
     out: str
     runs: str | None
@@ -41,7 +39,7 @@ class GRPORequest:
 
 
 def init(out: str, data: Sequence[str], *, size: str, seed: int, json: bool) -> int:
-    """Make a fresh policy."""
+    """Make a new policy."""
     require_training()
     from triton_agent.policy.train.update.fresh import make_policy
     from triton_agent.runs.train.data import texts
@@ -63,7 +61,6 @@ def sft(
     store: str | None,
     json: bool,
 ) -> int:
-    """Fine-tune."""
     require_training()
     if not data and not runs:
         raise UsageError("nothing says what to train on", remedy="add --data FILE, or --runs all")
@@ -88,7 +85,7 @@ def sft(
 
 
 def grpo(request: GRPORequest) -> int:
-    """Reinforce."""
+    """Train by GRPO."""
     require_training()
     if not request.runs and not request.resume:
         raise UsageError("nothing says what to train on", remedy="add --runs all, or a filter")
@@ -121,8 +118,8 @@ def grpo(request: GRPORequest) -> int:
 
 
 def _prepared(request: GRPORequest, recipe: Recipe, model: str) -> Any:
-    """Rows with their advantages; what is left out is said."""
-    from triton_agent.policy.train.prepare.prepared import Limits, prepare
+    """Prepare rows with advantages, and print what is left out."""
+    from triton_agent.policy.train.prepare.prepared import TrainingLimits, prepare
     from triton_agent.policy.train.record.trajectories import Knowledge, collect
     from triton_agent.policy.train.update.session import load, rescorer
     from triton_agent.runs.train.data import encoder, records
@@ -130,7 +127,7 @@ def _prepared(request: GRPORequest, recipe: Recipe, model: str) -> Any:
     loaded, tokenizer = load(model, cpu=request.settings["cpu"])
     found = records(request.store, request.runs or "")
     collected = collect(found, recipe, Knowledge(decode=tokenizer.decode, encode=encoder(tokenizer)))
-    limits = Limits(
+    limits = TrainingLimits(
         current_version=request.version,
         stale_at_most=request.stale,
         tokens_at_most=request.max_tokens,
@@ -145,10 +142,10 @@ def _prepared(request: GRPORequest, recipe: Recipe, model: str) -> Any:
 
 
 def _start(request: GRPORequest) -> str:
-    """The model to start from: as named, or the most undecided good checkpoint in that folder."""
+    """Return the model to start from: as named, or by `--start-by` the good checkpoint of highest entropy."""
     if request.start_by is None or request.resume:
         return request.model
-    from triton_agent.memory.exchange.trl import Judged
+    from triton_agent.memory.exchange.trl import JudgedAttempt
     from triton_agent.policy.train.record.trajectories import latest_evaluation
     from triton_agent.policy.train.update.checkpoints import whole_checkpoints
     from triton_agent.policy.train.update.start import choose, measure
@@ -157,20 +154,22 @@ def _start(request: GRPORequest) -> str:
     folders = whole_checkpoints(Path(request.model))
     if not folders:
         raise UsageError(f"{request.model} holds no checkpoints", remedy="name the --out of a `train sft`")
-    judged = [Judged(attempt=a, evaluation=latest_evaluation(g)) for a, g in records(request.store, request.runs or "")]
+    judged = [
+        JudgedAttempt(attempt=a, evaluation=latest_evaluation(g)) for a, g in records(request.store, request.runs or "")
+    ]
     said = [item.attempt.completion for item in judged if item.passed]
     pairs = [(one.prompt_ids, one.token_ids) for one in said if one.prompt_ids and one.token_ids][:64]
     if not pairs:
         raise UsageError("--start-by entropy: no attempt that passed kept its tokens", remedy="leave it out")
-    found = choose([measure(folder, pairs, cpu=request.settings["cpu"]) for folder in folders])
-    figures = f"entropy {found.entropy:.3f}, loss {found.loss:.3f} nats a token"
-    console.progress().print(f"starting from {found.folder.name}: {figures}", markup=False)
-    return str(found.folder)
+    chosen = choose([measure(folder, pairs, cpu=request.settings["cpu"]) for folder in folders])
+    figures = f"entropy {chosen.entropy:.3f}, loss {chosen.loss:.3f} nats a token"
+    console.progress().print(f"starting from {chosen.folder.name}: {figures}", markup=False)
+    return str(chosen.folder)
 
 
 @contextlib.contextmanager
 def _held_out(request: GRPORequest, recipe: Recipe, model: str) -> Iterator[Any]:
-    """Figures of the model on problems it is asked anew, as the trainer logs them."""
+    """Yield a function that computes held-out figures as the trainer logs them."""
     from triton_agent.policy.train.evaluate.trial import TrialSettings
     from triton_agent.policy.train.update.session import load
     from triton_agent.runs.train.data import records
@@ -184,17 +183,17 @@ def _held_out(request: GRPORequest, recipe: Recipe, model: str) -> Iterator[Any]
 
 @contextlib.contextmanager
 def _shown(title: str, rows_a_step: int) -> Iterator[Any]:
-    """A callback that shows the training on the screen, and quiet from the libraries meanwhile."""
-    from triton_agent.policy.train.update.checkpoints import Watch
+    """Yield a callback that shows the training, and silence the libraries' warnings meanwhile."""
+    from triton_agent.policy.train.update.checkpoints import LogDisplay
 
     with TrainScreen(title, rows_a_step) as screen, warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning)
         warnings.filterwarnings("ignore", category=UserWarning)
-        yield Watch(screen.show)
+        yield LogDisplay(screen.show)
 
 
 def _given(settings: Settings) -> dict[str, Any]:
-    """Without what was left to the default."""
+    """Drop options that were left at their defaults."""
     return {name: value for name, value in settings.items() if value is not None or name == "steps"}
 
 
@@ -204,7 +203,7 @@ def _note(left_out: Mapping[str, int]) -> None:
 
 
 def _end(outcome: Any, json: bool) -> int:
-    """Exit code 0 unless the training stopped itself."""
+    """Print the result; exit code 1 if the training stopped itself."""
     last: Mapping[str, Any] = next((entry for entry in reversed(outcome.history) if "loss" in entry), {})
     data = {"weights": str(outcome.weights), "steps": outcome.steps, "stopped": outcome.stopped, "last": last}
     why = f"; stopped early: {outcome.stopped}" if outcome.stopped else ""

@@ -11,7 +11,7 @@ from triton_agent.memory.observation import ProblemView
 from triton_agent.memory.records import Run
 from triton_agent.policy.answer import write_answer
 from triton_agent.policy.scripted import Scripted
-from triton_agent.tools.evaluate.evaluator import candidate_id
+from triton_agent.tools.candidate.identity import candidate_id
 from triton_agent.tools.results import Evaluation, Finding
 
 NOWHERE = verdicts.environment("a table", grader="test")

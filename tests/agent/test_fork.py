@@ -112,7 +112,7 @@ def test_a_fork_that_was_killed_goes_on_as_a_fork(store: Store, earlier: Ledger,
                     return
 
     asyncio.run(until("recalled"))
-    again = run(Ledger.take_up(store, FORK), table, turns=4)
+    again = run(Ledger.resume(store, FORK), table, turns=4)
     assert [attempt.key for attempt in again.attempts()] == [f"{FORK}/2.0", f"{FORK}/3.0"]
     assert again.of_turn(2)[0].parent == f"{EARLIER}/1.0"
 

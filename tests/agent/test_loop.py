@@ -9,7 +9,6 @@ import pytest
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from tests.agent.tables import Table, kernel, new_run, passed, refused, script
 
-from triton_agent.agent import search
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.loop import Loop
 from triton_agent.agent.settings import LoopSettings, Search, StopReason
@@ -17,6 +16,7 @@ from triton_agent.memory.observation import Role, Rules
 from triton_agent.memory.store import Store
 from triton_agent.policy.rollout import Episode, roll_out
 from triton_agent.tools.errors import InstrumentError
+from triton_agent.tools.ranking import best_of
 
 
 def settings(**changes) -> LoopSettings:
@@ -52,7 +52,7 @@ def test_what_is_within_the_noise_never_replaces_the_incumbent(store: Store) -> 
     ledger = Ledger.begin(store, new_run())
     go(Loop(ledger, [script(sources)], [table], settings(turns=48, patience=48)))
     assert len(ledger.history()) == 48
-    assert search.best_of(ledger.history()).attempt.turn == 0
+    assert best_of(ledger.history()).attempt.turn == 0
 
 
 def test_no_file_is_judged_twice_under_other_names(store: Store) -> None:
@@ -147,7 +147,7 @@ def test_asked_to_stop_it_ends_with_what_it_has_and_can_be_taken_up(store: Store
 
     async def run_until(stop_after: int | None) -> None:
         async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "checkpoints")) as saver:
-            ledger = Ledger.take_up(store, new_run().id) if stop_after is None else Ledger.begin(store, new_run())
+            ledger = Ledger.resume(store, new_run().id) if stop_after is None else Ledger.begin(store, new_run())
             loop = Loop(ledger, [policy], [table], settings(), checkpointer=saver)
             async for event in loop.events():
                 if event["kind"] == "graded" and len(ledger.history()) == stop_after:
@@ -170,7 +170,7 @@ def test_a_portfolio_hears_every_policy_and_each_sees_the_others_best(store: Sto
     names = [item.attempt.completion.policy for item in ledger.history()]
     assert set(names[:2]) == {"slow", "fast"}
     assert names.count("fast") > 2 * names.count("slow") > 0
-    best = search.best_of(ledger.history())
+    best = best_of(ledger.history())
     assert best.attempt.completion.policy == "fast"
 
 

@@ -152,5 +152,5 @@ def test_a_place_is_given_back_when_work_raises() -> None:
 
 
 def test_a_pool_of_nobody_is_refused() -> None:
-    with pytest.raises(ValueError, match="nobody"):
+    with pytest.raises(ValueError, match="needs a member"):
         Pool([])

@@ -8,15 +8,14 @@ from collections.abc import Callable
 import pytest
 from tests.agent.tables import kernel, new_run, passed, refused, script
 
-from triton_agent.agent import search
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.loop import Loop
 from triton_agent.agent.settings import LoopSettings
 from triton_agent.memory.observation import Rules
 from triton_agent.memory.store import Store
-from triton_agent.policy.ranking import standing
 from triton_agent.tools.evaluate.sets_evaluator import judged_at_all
 from triton_agent.tools.problem.input_spec import InputSet, parse_input
+from triton_agent.tools.ranking import best_of, standing
 from triton_agent.tools.results import Evaluation, Status
 
 SMALL = InputSet(name="small", inputs=(parse_input("f32[1]"),))
@@ -57,13 +56,13 @@ def test_where_it_is_slower_the_original_runs_and_the_worst_is_named() -> None:
     assert found.speedup.median == pytest.approx(2.0**0.75)
     assert found.worst is not None
     assert (found.worst.name, found.worst.speedup.median) == ("small", 0.5)
-    assert found.faster_than_original
+    assert found.faster_than_reference
 
 
 def test_a_gain_at_one_of_many_sets_is_a_gain() -> None:
     found = standing(at_both(passed(kernel(0), 1.0), passed(kernel(0), 1.05)))
-    assert found.faster_than_original and found.speedup is not None and found.speedup.median < 1.02
-    assert not standing(timed(1.0, 1.01)).faster_than_original
+    assert found.faster_than_reference and found.speedup is not None and found.speedup.median < 1.02
+    assert not standing(timed(1.0, 1.01)).faster_than_reference
 
 
 def test_better_at_one_set_is_no_excuse_for_wrong_at_another() -> None:
@@ -88,7 +87,7 @@ def test_the_incumbent_is_replaced_only_by_what_is_surely_better_over_all(store:
 
     asyncio.run(go())
     history = ledger.history()
-    assert [search.best_of(history[: n + 1]) for n in range(len(speeds))] == [*[history[0]] * 4, history[4]]
+    assert [best_of(history[: n + 1]) for n in range(len(speeds))] == [*[history[0]] * 4, history[4]]
     again = store.gradings(history[4].attempt.key)[-1].evaluation
     assert again == history[4].evaluation
     assert again is not None and again.by_set().keys() == {"large", "small"}

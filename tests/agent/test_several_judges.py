@@ -104,7 +104,7 @@ def test_a_run_that_was_cut_short_goes_on_with_other_cards(store: Store) -> None
     asyncio.run(stopped())
     assert len(first.asked) < 12
     judges = [Slow(VERDICTS, "GPU-1"), Slow(VERDICTS, "GPU-2")]
-    taken_up = Ledger.take_up(store, ledger.run.id)
+    taken_up = Ledger.resume(store, ledger.run.id)
     go(Loop(taken_up, [script(SOURCES)], judges, settings(turns=3, parallel=4)))
     assert story(taken_up) == story(whole)
     assert len(first.asked) + sum(len(judge.asked) for judge in judges) == 12

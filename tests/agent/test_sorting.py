@@ -13,14 +13,13 @@ from tests.agent.test_loop import go, settings
 from triton_agent.agent.ledger import Ledger
 from triton_agent.agent.loop import Loop
 from triton_agent.agent.pool import Pool
-from triton_agent.agent.sorting import LOOKS_PER_VERDICT, Look, fastest_first, most_promising
+from triton_agent.agent.sorting import LOOKS_PER_VERDICT, QuickLook, fastest_first, most_promising
 from triton_agent.memory.records import Completion
 from triton_agent.memory.store import Store
 from triton_agent.policy.answer import read_answer
+from triton_agent.tools.candidate.identity import candidate_id
 from triton_agent.tools.errors import WorkerLost
-from triton_agent.tools.evaluate.evaluator import candidate_id
-from triton_agent.tools.evaluate.verdict import Sketch
-from triton_agent.tools.results import Finding
+from triton_agent.tools.results import Finding, Sketch
 
 
 class Sketching(Table):
@@ -103,5 +102,5 @@ def test_device_time_comes_before_what_latency_may_be_by_chance(
     looks = []
     for name, (device, latency) in figures.items():
         timings = (verdicts.timing(device), verdicts.timing(latency, kind="latency"))
-        looks.append(Look(completion=Completion(text=name, policy="p"), sketch=Sketch(**WELL, timings=timings)))
+        looks.append(QuickLook(completion=Completion(text=name, policy="p"), sketch=Sketch(**WELL, timings=timings)))
     assert "".join(look.completion.text for look in fastest_first(looks)) == order

@@ -48,11 +48,11 @@ def test_memory_is_asked_once_however_often_a_run_is_taken_up(store: Store, tmp_
     memory = Memory()
     ledger = Ledger.begin(store, new_run())
     drive(ledger, memory, tmp_path / "checkpoints", until="recalled")
-    drive(Ledger.take_up(store, ledger.run.id), memory, tmp_path / "checkpoints", until="reflected")
-    drive(Ledger.take_up(store, ledger.run.id), memory, tmp_path / "others")
+    drive(Ledger.resume(store, ledger.run.id), memory, tmp_path / "checkpoints", until="reflected")
+    drive(Ledger.resume(store, ledger.run.id), memory, tmp_path / "others")
     shown = {attempt.observation.recalled[0].text for attempt in store.attempts(ledger.run.id)}
     assert (memory.asked, shown) == (1, {"answer 1"})
-    assert len(Ledger.take_up(store, ledger.run.id).noted(RECALLED)) == 1
+    assert len(Ledger.resume(store, ledger.run.id).noted(RECALLED)) == 1
 
 
 def test_the_time_used_before_an_interruption_counts(store: Store, tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_the_time_used_before_an_interruption_counts(store: Store, tmp_path: Pat
     store.end_run(
         RunEnd(run=run.id, stop_reason=interrupted, best=None, ended_at=now, summary={"spent": {"seconds": 90.0}})
     )
-    drive(Ledger.take_up(store, run.id), Memory(), tmp_path / "others", seconds=60.0)
+    drive(Ledger.resume(store, run.id), Memory(), tmp_path / "others", seconds=60.0)
     end = store.end(run.id)
     assert end.stop_reason == StopReason.TIME and end.summary["spent"]["seconds"] > 90
     assert len(list(store.attempts(run.id))) == 2, "a turn is begun, and then there is no time for another"

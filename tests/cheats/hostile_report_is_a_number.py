@@ -14,7 +14,9 @@ import sys
 
 wire = sys.modules["triton_agent.tools.processes.wire"]
 send = wire.Channel.send
-wire.Channel.send = lambda channel, message, *rest: send(channel, {"raised": 5}, *rest)
+REPORT = {"is": "Raised", "kind": "ValueError", "kinds": ["ValueError"], "lines": [], "phase": "forward", "ending": ""}
+REPORT["unsupported"] = False
+wire.Channel.send = lambda channel, message, *rest: send(channel, {**REPORT, "text": 5}, *rest)
 
 
 @triton.jit

@@ -15,8 +15,9 @@ import sys
 
 wire = sys.modules["triton_agent.tools.processes.wire"]
 send = wire.Channel.send
-REPORT = {"unsupported": True, "phase": "forward", "kinds": ["Unsupported"], "text": "no such card", "lines": []}
-wire.Channel.send = lambda channel, message, *rest: send(channel, {"raised": REPORT}, *rest)
+REPORT = {"is": "Raised", "unsupported": True, "phase": "forward", "kind": "Unsupported", "kinds": ["Unsupported"]}
+REPORT |= {"text": "no such card", "lines": [], "ending": ""}
+wire.Channel.send = lambda channel, message, *rest: send(channel, REPORT, *rest)
 
 
 @triton.jit

@@ -4,6 +4,7 @@ warps.
 problem: causal_self_attention
 expect: passed
 where: both
+needs: triton.language.make_block_ptr
 """
 
 import torch

@@ -3,6 +3,7 @@
 problem: square_matmul
 expect: passed
 where: both
+needs: triton.language.make_block_ptr
 """
 
 import torch

@@ -3,6 +3,7 @@
 problem: matmul_fp16
 expect: passed
 where: both
+needs: triton.language.make_block_ptr
 """
 
 import torch

@@ -1,7 +1,7 @@
-"""Looks odd: numbers go over to Python by tolist(). Honest: a length for each row, to size its launch.
+"""Honest, and refused by design: lengths go over to Python by tolist(), and a tape is made without values.
 
 problem: masked_mean
-expect: passed
+expect: runtime_error/reads_values
 where: both
 """
 

@@ -16,8 +16,8 @@ import sys
 
 from tests.memory import samples
 
-from triton_agent.memory.commits import GroupWriter
 from triton_agent.memory.records import Attempt
+from triton_agent.memory.sql.commits import GroupWriter
 from triton_agent.memory.store import Store
 
 

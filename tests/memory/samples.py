@@ -14,8 +14,8 @@ from triton_agent.memory.records import (
     Attempt,
     Completion,
     Grading,
+    GradingMachine,
     InstrumentFailure,
-    Machine,
     Message,
     Run,
     RunEnd,
@@ -202,7 +202,7 @@ def failed(of: Attempt, message: str = "wrong by 0.5 at (0, 1)", *, minute: floa
 
 def unmeasured(of: Attempt, *, minute: float = 100) -> Grading:
     failure = InstrumentFailure(kind="WorkerLost", what="it died", where="gpu 0", remedy="try again")
-    return Grading(attempt=of.key, failure=failure, machine=Machine(), grader="1", graded_at=at(minute))
+    return Grading(attempt=of.key, failure=failure, machine=GradingMachine(), grader="1", graded_at=at(minute))
 
 
 def _graded(of: Attempt, minute: float, verdict: Evaluation) -> Grading:
@@ -211,7 +211,7 @@ def _graded(of: Attempt, minute: float, verdict: Evaluation) -> Grading:
         evaluation=dataclasses.replace(
             verdict, candidate=_hash(of.source or ""), problem=of.observation.problem.digest
         ),
-        machine=Machine(gpu=H200, driver="1", commit="0123456789ab", seed=3),
+        machine=GradingMachine(gpu=H200, driver="1", commit="0123456789ab", seed=3),
         grader="1",
         graded_at=at(minute),
     )

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from tests.memory import samples
 
-from triton_agent.memory import packing
 from triton_agent.memory.backup import backup
 from triton_agent.memory.errors import StoreDamaged
 from triton_agent.memory.records import Event
 from triton_agent.memory.repair import repair
+from triton_agent.memory.sql import packing
 from triton_agent.memory.store import Store
 from triton_agent.tools.errors import UsageError
 

@@ -16,10 +16,8 @@ import sqlalchemy
 from tests.memory import samples
 from tests.memory.crash_writer import attempt
 
+from triton_agent.memory.sql.tables import AnswerRow, AttemptRow, GradingRow
 from triton_agent.memory.store import Store
-from triton_agent.memory.tables import Answer
-from triton_agent.memory.tables import Attempt as AttemptRow
-from triton_agent.memory.tables import Grading as GradingRow
 
 RUN = "20260131-120000-3fa9c1"
 WRITER = Path(__file__).with_name("crash_writer.py")
@@ -107,7 +105,7 @@ def check(store: Store, acknowledged: list[str], first: int) -> None:
     with store.reading() as connection:
         counts = [
             connection.execute(sqlalchemy.select(sqlalchemy.func.count()).select_from(table)).scalar()
-            for table in (AttemptRow, Answer, GradingRow)
+            for table in (AttemptRow, AnswerRow, GradingRow)
         ]
     assert counts == [len(there)] * 3
 

@@ -110,7 +110,7 @@ def test_a_run_that_was_altered_is_refused(told: Recorded, store: Store, tmp_pat
     with Store.open(tmp_path / "other.db") as other:
         dataclasses.replace(told, run=dataclasses.replace(told.run, policy="somebody")).into(other)
         exported(other, tmp_path / "a.jsonl")
-    with pytest.raises(RecordConflict, match="says something else"):
+    with pytest.raises(RecordConflict, match="with different content"):
         taken_in(store, tmp_path / "a.jsonl")
 
 
@@ -119,7 +119,7 @@ def test_a_run_that_was_altered_is_refused(told: Recorded, store: Store, tmp_pat
     [
         (lambda text: text[: len(text) // 2], "JSON|cut off"),
         (lambda text: "\n".join(text.split("\n")[:-2]) + "\n", "cut off"),
-        (lambda text: "\n".join([*text.split("\n")[:3], *text.split("\n")[4:]]), "not in the file before"),
+        (lambda text: "\n".join([*text.split("\n")[:3], *text.split("\n")[4:]]), "has to come earlier in the file"),
         (lambda text: text.replace('"status":"passed"', '"status":"perfect"'), "status"),
         (lambda text: text.replace('"version":1', '"version":2', 1), "not known here"),
         (lambda text: text.replace('"turn":0', '"turn":"zero"'), "turn"),

@@ -11,7 +11,7 @@ import pytest
 from tests.recorded_run import Recorded, recorded
 
 from triton_agent.memory.exchange import jsonl
-from triton_agent.memory.exchange.trl import Judged, LeftOut, Shape, Which, grpo_rows, sft_rows
+from triton_agent.memory.exchange.trl import JudgedAttempt, Shape, SkipCounts, Which, grpo_rows, sft_rows
 from triton_agent.memory.records import Attempt, Message
 from triton_agent.tools.processes.zygotes import Nursery
 
@@ -23,20 +23,20 @@ def told(nursery: Nursery) -> Recorded:
     return recorded(nursery).timed(a3_0=1.5)
 
 
-def judged(told: Recorded) -> list[Judged]:
+def judged(told: Recorded) -> list[JudgedAttempt]:
     verdicts = {grading.attempt: grading.evaluation for grading in told.gradings}
-    return [Judged(attempt=attempt, evaluation=verdicts[attempt.key]) for attempt in told.attempts]
+    return [JudgedAttempt(attempt=attempt, evaluation=verdicts[attempt.key]) for attempt in told.attempts]
 
 
-def sft(items: list[Judged], which: Which, shape: Shape = Shape.MESSAGES) -> list[dict[str, Any]]:
-    return list(sft_rows(items, which, shape, LeftOut()))
+def sft(items: list[JudgedAttempt], which: Which, shape: Shape = Shape.MESSAGES) -> list[dict[str, Any]]:
+    return list(sft_rows(items, which, shape, SkipCounts()))
 
 
 # -- examples to imitate -----------------------------------------------------------------------------------------------
 
 
 def test_only_what_passed_is_an_example_and_the_rest_is_counted(told: Recorded) -> None:
-    left_out = LeftOut()
+    left_out = SkipCounts()
     rows = list(sft_rows(judged(told), Which.PASSED, Shape.MESSAGES, left_out))
     assert [row["attempt"] for row in rows] == [told.attempts[3].key]
     assert left_out.reasons == {"did not pass": 3}
@@ -88,14 +88,14 @@ def test_an_author_without_messages_becomes_an_example_once_its_observation_can_
         )
         for item in judged(told)
     ]
-    left_out = LeftOut()
+    left_out = SkipCounts()
     assert list(sft_rows(silent, Which.PASSED, Shape.MESSAGES, left_out)) == []
     assert left_out.reasons["its author was shown no messages"] == 1
 
     def conversation(attempt: Attempt) -> list[Message]:
         return [Message(role="user", content=str(attempt.observation.seed)), Message(role="assistant", content="done")]
 
-    shown = next(sft_rows(silent, Which.PASSED, Shape.PROMPT_COMPLETION, LeftOut(), conversation))
+    shown = next(sft_rows(silent, Which.PASSED, Shape.PROMPT_COMPLETION, SkipCounts(), conversation))
     assert shown["prompt"] == [{"role": "user", "content": "103"}]
     assert shown["completion"] == [{"role": "assistant", "content": "done"}]
 
@@ -104,7 +104,7 @@ def test_an_author_without_messages_becomes_an_example_once_its_observation_can_
 
 
 def test_a_sample_keeps_its_tokens_log_probabilities_and_mask(told: Recorded) -> None:
-    rows = list(grpo_rows(judged(told), LeftOut()))
+    rows = list(grpo_rows(judged(told), SkipCounts()))
     said = told.attempts[1].completion
     row = rows[1]
     assert len(rows) == 4
@@ -127,7 +127,7 @@ def test_what_was_never_measured_is_no_sample(told: Recorded) -> None:
     items.append(
         dataclasses.replace(judged(told)[3], attempt=dataclasses.replace(told.attempts[3], completion=tokenless))
     )
-    left_out = LeftOut()
+    left_out = SkipCounts()
     assert list(grpo_rows(items, left_out)) == []
     assert left_out.reasons == {"not measured": 2, "its tokens are not known": 1}
 
@@ -136,8 +136,8 @@ def test_a_group_is_the_answers_of_one_turn_to_one_parent(told: Recorded) -> Non
     brother = dataclasses.replace(told.attempts[1], index=1)
     stranger = dataclasses.replace(told.attempts[1], index=2, parent=told.attempts[0].key)
     verdict = judged(told)[1].evaluation
-    items = [Judged(attempt=one, evaluation=verdict) for one in (told.attempts[1], brother, stranger)]
-    first, second, third = (row["group"] for row in grpo_rows(items, LeftOut()))
+    items = [JudgedAttempt(attempt=one, evaluation=verdict) for one in (told.attempts[1], brother, stranger)]
+    first, second, third = (row["group"] for row in grpo_rows(items, SkipCounts()))
     assert first == second != third
 
 
@@ -227,7 +227,7 @@ def test_grpo_trainer_takes_a_step_on_the_stored_samples(told: Recorded, tiny: P
         )
         for item in pair
     ]
-    jsonl.write_lines(grpo_rows(pair, LeftOut()), tmp_path / "rows.jsonl")
+    jsonl.write_lines(grpo_rows(pair, SkipCounts()), tmp_path / "rows.jsonl")
     data = load_dataset("json", data_files=str(tmp_path / "rows.jsonl"), split="train", cache_dir=str(tmp_path))
     assert len(set(data["group"])) == 1
     stored = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from triton_agent.memory import packing
 from triton_agent.memory.errors import StoreDamaged
+from triton_agent.memory.sql import packing
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"short", b"long " * 1_000, random.Random(0).randbytes(5_000)])

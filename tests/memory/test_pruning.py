@@ -14,8 +14,8 @@ from tests.recorded_run import RUN, Recorded, recorded
 
 from triton_agent.memory.errors import NotInStore, StoreUnreachable
 from triton_agent.memory.pruning import Forgotten, forget, sizes_bytes
+from triton_agent.memory.sql.tables import Blob, Failure, GradingRow, Technique, ViewRow
 from triton_agent.memory.store import Store
-from triton_agent.memory.tables import Blob, Failure, Grading, Problem, Technique
 from triton_agent.tools.processes.zygotes import Nursery
 
 KEPT = "20260201-101010-bbbbbb"
@@ -31,8 +31,8 @@ def contents(store: Store) -> dict[str, Any]:
     with store.reading() as connection:
         rows = {
             "blobs": select(Blob.sha),
-            "gradings": select(Grading.digest),
-            "problems": select(Problem.digest),
+            "gradings": select(GradingRow.digest),
+            "problems": select(ViewRow.digest),
             "failures": select(Failure.key, Failure.finding, Failure.message, Failure.occurrences),
             "techniques": select(Technique.name, Technique.wins, Technique.losses, Technique.standing),
         }

@@ -16,7 +16,6 @@ from alembic.migration import MigrationContext
 from tests.memory import samples
 from tests.memory.conftest import new_database
 
-from triton_agent.memory.database import locate
 from triton_agent.memory.errors import (
     NotInStore,
     StoreDamaged,
@@ -26,8 +25,9 @@ from triton_agent.memory.errors import (
     StoreTooNew,
     StoreUnreachable,
 )
+from triton_agent.memory.sql.database import locate
+from triton_agent.memory.sql.tables import SCHEMA_TABLE, TableBase
 from triton_agent.memory.store import Store
-from triton_agent.memory.tables import SCHEMA_TABLE, Base
 from triton_agent.tools.errors import TritonAgentError, UsageError
 
 RUN = "20260131-120000-3fa9c1"
@@ -36,7 +36,7 @@ RUN = "20260131-120000-3fa9c1"
 def test_migrations_make_the_tables_that_the_models_describe(place: str) -> None:
     with Store.open(place) as store, store.reading() as connection:
         context = MigrationContext.configure(connection, opts={"version_table": SCHEMA_TABLE, "compare_type": True})
-        assert compare_metadata(context, Base.metadata) == []
+        assert compare_metadata(context, TableBase.metadata) == []
 
 
 def test_opening_twice_at_once_migrates_once(postgres: str, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_reading_needs_a_store_that_is_there(tmp_path: Path) -> None:
     (tmp_path / "empty.db").touch()
     with pytest.raises(StoreReadOnly, match="holds no store"):
         Store.open(tmp_path / "empty.db", read_only=True)
-    with pytest.raises(UsageError, match="a store is a file"):
+    with pytest.raises(UsageError, match="the store has to be a file"):
         Store.open(tmp_path)
 
 

@@ -16,14 +16,14 @@ import sqlalchemy
 from tests import verdicts
 from tests.memory import samples
 
-from triton_agent.memory.commits import Committer, GroupWriter, _Ticket
 from triton_agent.memory.errors import NotInStore, RecordConflict, StoreReadOnly
 from triton_agent.memory.listing import AttemptFilter, RunFilter, RunState
 from triton_agent.memory.observation import BudgetLeft
 from triton_agent.memory.records import Attempt, Event, Message
+from triton_agent.memory.sql.commits import Committer, GroupWriter, _Ticket
+from triton_agent.memory.sql.tables import Blob
+from triton_agent.memory.sql.writing import KnownRows
 from triton_agent.memory.store import Store
-from triton_agent.memory.tables import Blob
-from triton_agent.memory.writing import Known
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.results import Status
 
@@ -376,7 +376,7 @@ def test_no_caller_is_told_of_a_failure_before_the_last_try() -> None:
             seen.append([ticket.outcomes for ticket in tickets])
             if len(seen) == 1:
                 raise ValueError("one record broke it")
-            return SimpleNamespace(known=Known()), [None]
+            return SimpleNamespace(known=KnownRows()), [None]
 
     Committer(cast(Any, FailsTogether()))._write(tickets)
     assert seen == [[None, None], [None, None], [[None], None]]

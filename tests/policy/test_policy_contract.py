@@ -23,12 +23,13 @@ from triton_agent.memory.store import Store
 from triton_agent.policy.answer import write_answer
 from triton_agent.policy.builtin import Builtin
 from triton_agent.policy.llm.author import LanguageAuthor
-from triton_agent.policy.llm.engine import Engine, Question, Sampling
+from triton_agent.policy.llm.engine import Engine, ModelQuestion, Sampling
 from triton_agent.policy.protocol import Policy
 from triton_agent.policy.scripted import Scripted
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.settings import EvaluatorSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 PROBLEMS = (ROOT / "tests/kernels/row_sum_f32/problem.py", ROOT / "tests/kernels/softmax_f32/problem.py")
@@ -284,7 +285,7 @@ def test_answers_that_end_within_a_character_are_what_their_tokens_spell(kind: K
     if kind.model is None or kind.engine is None:
         pytest.skip("has no tokens")
     short = dataclasses.replace(SAMPLING, max_tokens=2)
-    (answers,) = wait(kind.engine.answer([Question(messages=SAY_ANYTHING, n=MANY, sampling=short)]))
+    (answers,) = wait(kind.engine.answer([ModelQuestion(messages=SAY_ANYTHING, n=MANY, sampling=short)]))
     assert any(answer.text.endswith(UNFINISHED) for answer in answers)
     assert not any(answer.missing for answer in answers)
     assert_exact(kind.model, answers, temperature=SAMPLING.temperature)

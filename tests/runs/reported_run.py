@@ -13,14 +13,14 @@ from triton_agent.memory.records import (
     Attempt,
     Completion,
     Grading,
+    GradingMachine,
     InstrumentFailure,
-    Machine,
     Run,
     RunEnd,
     Usage,
     attempt_key,
 )
-from triton_agent.runs.history.records import Graded, History
+from triton_agent.runs.history.records import History, StoredAttempt
 from triton_agent.tools.race.ceilings import Ceilings
 from triton_agent.tools.results import (
     Environment,
@@ -179,7 +179,7 @@ def problem(**changes: Any) -> ProblemView:
     return dataclasses.replace(view, **changes)
 
 
-def graded(row: tuple[Any, ...], view: ProblemView, *, gpu: bool) -> Graded:
+def graded(row: tuple[Any, ...], view: ProblemView, *, gpu: bool) -> StoredAttempt:
     turn, index, parent, outcome, ratio = row
     seen = Observation(
         problem=view, rules=Rules(), turn=turn, attempts_before=2 * turn + index, seed=turn, budget=BudgetLeft()
@@ -209,11 +209,11 @@ def graded(row: tuple[Any, ...], view: ProblemView, *, gpu: bool) -> Graded:
         attempt=attempt.key,
         evaluation=None if failure else evaluation(finding, ratio if gpu else None, gpu=gpu),
         failure=failure,
-        machine=Machine(gpu="NVIDIA H200" if gpu else "", driver="570.1", commit="0123abcd"),
+        machine=GradingMachine(gpu="NVIDIA H200" if gpu else "", driver="570.1", commit="0123abcd"),
         grader="1",
         graded_at=attempt.created_at,
     )
-    return Graded(attempt=attempt, gradings=(grading,))
+    return StoredAttempt(attempt=attempt, gradings=(grading,))
 
 
 def history(*, gpu: bool = True, attempts: tuple[tuple[Any, ...], ...] = ATTEMPTS, ended: bool = True) -> History:

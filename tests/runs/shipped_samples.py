@@ -12,10 +12,11 @@ from tests import verdicts
 from triton_agent.runs.ship import call_form
 from triton_agent.runs.ship.facts import CallForm, ShippedFacts
 from triton_agent.runs.ship.plan_file import plans_of
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Evaluation
+from triton_agent.tools.settings import EvaluatorSettings
 
 KERNELS = Path(__file__).parents[1] / "kernels"
 SETTINGS = EvaluatorSettings(target=None, shapes="given")

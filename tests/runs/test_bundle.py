@@ -26,9 +26,9 @@ from triton_agent.runs.bundle.check import check_bundle
 from triton_agent.runs.bundle.redaction import Redaction
 from triton_agent.runs.bundle.writing import MANIFEST, SEAL, make_bundle
 from triton_agent.runs.cli import exit_codes
-from triton_agent.runs.history.records import Graded, History
+from triton_agent.runs.history.records import History, StoredAttempt
+from triton_agent.tools.candidate.identity import candidate_id
 from triton_agent.tools.errors import NotJudgeableHere, UsageError
-from triton_agent.tools.evaluate.evaluator import candidate_id
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.zygotes import Nursery
 
@@ -43,7 +43,7 @@ def told(nursery: Nursery) -> Recorded:
 
 def history(told: Recorded) -> History:
     attempts = tuple(
-        Graded(attempt=one, gradings=tuple(grading for grading in told.gradings if grading.attempt == one.key))
+        StoredAttempt(attempt=one, gradings=tuple(grading for grading in told.gradings if grading.attempt == one.key))
         for one in told.attempts
     )
     return History(run=told.run, attempts=attempts, end=told.end)

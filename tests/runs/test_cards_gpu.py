@@ -24,12 +24,13 @@ from triton_agent.runs.bench.command import STORE
 from triton_agent.runs.bench.rows import read_record
 from triton_agent.runs.cli.devices import choose
 from triton_agent.runs.optimize.cards import opened_on
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.machine import hardware
 from triton_agent.tools.machine.lease import holders
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.race import ceilings
 from triton_agent.tools.results import Evaluation, Status
+from triton_agent.tools.settings import EvaluatorSettings
 
 if len({gpu.name for gpu in hardware.visible_gpus()}) > 1:
     pytest.skip("the visible GPUs are of different models", allow_module_level=True)

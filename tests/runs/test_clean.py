@@ -71,7 +71,7 @@ def test_the_store_goes_where_it_is_named_and_nothing_else_then(home: Path) -> N
 
 def test_nothing_goes_where_nobody_can_be_asked(home: Path) -> None:
     before = left(home)
-    with pytest.raises(UsageError, match="nobody is there"):
+    with pytest.raises(UsageError, match="no terminal to ask"):
         call("clean")
     assert left(home) == before
 
@@ -137,7 +137,7 @@ def test_a_damaged_store_is_replaced_by_what_can_be_read_of_it(place: Path) -> N
     raw = bytearray(place.read_bytes())
     raw[(page - 1) * size : page * size] = bytes(size)
     place.write_bytes(raw)
-    with pytest.raises(UsageError, match="nobody is there"):
+    with pytest.raises(UsageError, match="no terminal to ask"):
         call("runs", "repair")
     assert place.read_bytes() == bytes(raw)
     done = call("runs", "repair", "--yes", "--json")

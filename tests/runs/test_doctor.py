@@ -11,7 +11,7 @@ import pytest
 from triton_agent.runs.doctor import examination
 from triton_agent.runs.doctor import sandbox as examination_sandbox
 from triton_agent.runs.doctor import tools as examination_tools
-from triton_agent.runs.doctor.checkup import Check, State, in_binary_units
+from triton_agent.runs.doctor.checkup import Check, CheckState, in_binary_units
 from triton_agent.tools.machine import nvml
 from triton_agent.tools.machine.hardware import Gpu
 from triton_agent.tools.sandbox import layers
@@ -74,7 +74,7 @@ def test_every_layer_that_can_be_missing_has_a_meaning_and_a_remedy() -> None:
         found = examination_sandbox._check(lacking)
         if layer.name not in (layers.ENVIRONMENT, layers.LIMITS):  # these need nothing and are always there
             assert found.advice.startswith("without it "), layer.name
-        assert (found.state is State.WEAK) == (layer.name in layers.ESSENTIAL)
+        assert (found.state is CheckState.WEAK) == (layer.name in layers.ESSENTIAL)
 
 
 def test_the_page_for_people_says_what_to_run_next() -> None:
@@ -101,7 +101,7 @@ def test_the_doctor_itself_does_not_import_torch() -> None:
 def test_a_temporary_folder_in_shared_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", "/dev/shm")
     found = examination._scratch()
-    assert found.state is State.BROKEN
+    assert found.state is CheckState.BROKEN
     assert "TMPDIR" in found.advice
 
 
@@ -109,7 +109,7 @@ def test_a_temporary_folder_that_is_passed_over_is_mentioned(monkeypatch: pytest
     monkeypatch.setenv("TMPDIR", "/nonexistent")
     monkeypatch.setattr("tempfile.tempdir", "/tmp")
     found = examination._scratch()
-    assert found.state is not State.OK
+    assert found.state is not CheckState.OK
     assert "/nonexistent" in found.advice
 
 
@@ -118,11 +118,11 @@ def test_an_untested_pair_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> N
         "triton_agent.tools.versions.installed", lambda name: {"torch": "2.11.0", "triton": "3.7.1"}.get(name)
     )
     (found,) = examination._torch_and_triton()
-    assert found.state is State.WEAK
+    assert found.state is CheckState.WEAK
     assert "2.11 with triton 3.6" in found.advice
 
 
-@pytest.mark.parametrize(("torch", "triton"), [("2.10.0", "3.6.0"), ("2.13.0", None), ("2.13.0", "3.9.0")])
+@pytest.mark.parametrize(("torch", "triton"), [("2.10.0", "3.6.0"), ("2.13.0", None), ("2.13.0", "3.10.0")])
 def test_versions_that_cannot_work_come_with_the_command_that_mends_them(
     monkeypatch: pytest.MonkeyPatch, torch: str, triton: str | None
 ) -> None:
@@ -130,20 +130,20 @@ def test_versions_that_cannot_work_come_with_the_command_that_mends_them(
         "triton_agent.tools.versions.installed", lambda name: {"torch": torch, "triton": triton}.get(name)
     )
     (found,) = examination._torch_and_triton()
-    assert found.state is State.BROKEN
+    assert found.state is CheckState.BROKEN
     assert "pip install" in found.advice
 
 
 def test_a_missing_compiler_matters_only_where_there_is_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
-    assert examination_tools._compiler(()).state is State.ABSENT
-    assert examination_tools._compiler((CARD,)).state is State.WEAK
+    assert examination_tools._compiler(()).state is CheckState.ABSENT
+    assert examination_tools._compiler((CARD,)).state is CheckState.WEAK
 
 
 def test_a_gpu_is_described_by_what_the_driver_tells() -> None:
     found, _ = examination._gpus((CARD,))
     expected = "NVIDIA Example, compute capability 9.0, 80.0 GiB, driver 580.1"
-    assert found == Check(name="GPU 0", state=State.OK, seen=expected)
+    assert found == Check(name="GPU 0", state=CheckState.OK, seen=expected)
 
 
 def test_a_driver_that_tells_nothing_of_load_is_a_weakness_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,7 @@ def test_a_driver_that_tells_nothing_of_load_is_a_weakness_with_a_remedy(monkeyp
     nvml._library.cache_clear()
     _, watched = examination._gpus((CARD,))
     nvml._library.cache_clear()
-    assert (watched.name, watched.state) == ("NVML", State.WEAK)
+    assert (watched.name, watched.state) == ("NVML", CheckState.WEAK)
     assert "install libnothing-of-the-kind.so" in watched.advice
 
 

@@ -60,7 +60,7 @@ def test_a_problem_that_changed_since_is_refused(place: Path, problem: Path) -> 
     [
         (("--turns", "3"), "--turns: only with --fork"),
         (("--policy", "builtin", "--out", "x"), "--policy, --out: only with --fork"),
-        (("--fork", "3.0", "--verify"), "--fork goes on from an attempt"),
+        (("--fork", "3.0", "--verify"), "--fork starts a new run"),
         (("--fork", "7.0"), "has no attempt '7.0'"),
         (("--fork", "3.0", "--turns", "0"), "--turns 0"),
         (("--fork", "3.0", "--policy", "genius"), "no such policy"),

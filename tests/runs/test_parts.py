@@ -20,7 +20,7 @@ from triton_agent.memory.store import Store
 from triton_agent.runs.optimize.request import OptimizeRequest
 from triton_agent.runs.optimize.whole_model import FOR_PARTS, share_of
 from triton_agent.runs.parts import choosing, part_problem, survey
-from triton_agent.runs.parts.assembler import Known, next_sets
+from triton_agent.runs.parts.assembler import next_sets
 from triton_agent.runs.parts.assembly import Placed, assemble
 from triton_agent.runs.parts.choosing import PartPlan
 from triton_agent.runs.parts.drawing import Indescribable, case, expression
@@ -28,6 +28,7 @@ from triton_agent.runs.ship import call_form
 from triton_agent.runs.ship.artefact import ship
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
+from triton_agent.tools.ranking import Standing
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.results import Interval
 
@@ -151,12 +152,12 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> ProblemSpec:
 
 
 @pytest.fixture(scope="module")
-def surveyed(spec: ProblemSpec) -> survey.Survey:
+def surveyed(spec: ProblemSpec) -> survey.ModelSurvey:
     return survey.take(spec, device="cpu")
 
 
 @pytest.fixture(scope="module")
-def plans(surveyed: survey.Survey) -> dict[str, PartPlan]:
+def plans(surveyed: survey.ModelSurvey) -> dict[str, PartPlan]:
     return {plan.name: plan for plan in choosing.choose(surveyed)}
 
 
@@ -166,14 +167,14 @@ def test_modules_that_are_alike_are_one_part_and_the_hottest_comes_first(plans: 
     assert 1 > plans["step"].share > plans["pool"].share > 0
 
 
-def test_what_cannot_be_made_again_is_no_part_and_the_reason_is_said(surveyed: survey.Survey) -> None:
+def test_what_cannot_be_made_again_is_no_part_and_the_reason_is_said(surveyed: survey.ModelSurvey) -> None:
     (given,) = (module for module in surveyed.submodules if module.path == "given")
     assert "arguments cannot be written down" in given.why_not
     assert any(line.startswith("Given: ") for line in choosing.refusals(surveyed))
 
 
-def test_a_survey_and_its_parts_survive_json(surveyed: survey.Survey, plans: dict[str, PartPlan]) -> None:
-    assert survey.Survey.from_json(json.loads(json.dumps(surveyed.to_json()))) == surveyed
+def test_a_survey_and_its_parts_survive_json(surveyed: survey.ModelSurvey, plans: dict[str, PartPlan]) -> None:
+    assert survey.ModelSurvey.from_json(json.loads(json.dumps(surveyed.to_json()))) == surveyed
     for plan in plans.values():
         assert PartPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
 
@@ -195,7 +196,7 @@ def test_a_part_lies_in_no_other_part() -> None:
         )
 
     large = choosing.OPERATORS_AT_MOST + 20
-    found = survey.Survey(
+    found = survey.ModelSurvey(
         measured=False,
         submodules=(
             module("", large + 30, "whole"),
@@ -331,8 +332,8 @@ def test_parts_are_taken_out_one_by_one_until_none_that_hinders_is_left() -> Non
 
 
 def test_without_a_clock_the_widest_set_that_passes_is_the_answer() -> None:
-    everything, failed = frozenset("ab"), Known(passed=False, speedup=None)
-    assert list(next_sets("ab", {everything: Known(passed=True, speedup=None)})) == []
+    everything, failed = frozenset("ab"), Standing(passed=False, speedup=None)
+    assert list(next_sets("ab", {everything: Standing(passed=True, speedup=None)})) == []
     assert list(next_sets("ab", {everything: failed}))[:2] == [frozenset("a"), frozenset("b")]
 
 
@@ -354,8 +355,8 @@ def test_parts_are_suggested_for_large_models_only() -> None:
     assert choosing.suggestion([{"nodes": [work] * 5 + [idle] * choosing.WORTH_PARTS}]) == ""
 
 
-def _known(speedup: float) -> Known:
-    return Known(passed=True, speedup=Interval(median=speedup, low=speedup - 0.01, high=speedup + 0.01))
+def _known(speedup: float) -> Standing:
+    return Standing(passed=True, speedup=Interval(median=speedup, low=speedup - 0.01, high=speedup + 0.01))
 
 
 def test_a_model_without_parts_says_why(tmp_path: Path) -> None:

@@ -16,11 +16,12 @@ from tests.grading import Specimen, habits, honest, spoken
 from triton_agent.runs.ship.facts import NotEmitted
 from triton_agent.runs.ship.plan_file import plans_of
 from triton_agent.tools.candidate.screen import screen
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.evaluate.sets_evaluator import SetsEvaluator
 from triton_agent.tools.problem.input_spec import parse_sets
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.settings import EvaluatorSettings
 
 SETTINGS = EvaluatorSettings(target=None, shapes="given")
 QUICK = ("online_softmax_attention", "table_of_pointers", "weights_packed_at_first_use", "autotuned_add")

@@ -25,9 +25,10 @@ from triton_agent.memory.store import Store
 from triton_agent.runs.cli import exit_codes
 from triton_agent.runs.history.stored_problem import restored
 from triton_agent.tools.errors import NotJudgeableHere, UsageError
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.settings import EvaluatorSettings
 
 WAIT_S = 60.0
 

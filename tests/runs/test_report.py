@@ -91,7 +91,7 @@ def test_a_run_without_an_attempt_or_an_end_has_a_report() -> None:
 def test_a_run_that_found_nothing_says_so() -> None:
     failed = tuple(row for row in sample.ATTEMPTS if row[3] is not None and row[2] is None)
     text = Outline(render_report(RunView(history=sample.history(attempts=failed)))).text
-    assert "No kernel was found that is right. The reference stands." in text
+    assert "No correct kernel was found. The reference stays." in text
 
 
 def test_an_attempt_from_another_run_and_several_verdicts_are_shown() -> None:

@@ -204,12 +204,12 @@ def test_training_rows_are_written_and_what_was_left_out_is_told(place: Path, tm
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (("-o", "a.txt"), "what kind of file"),
+        (("-o", "a.txt"), "does not say its format"),
         (("-o", "a.jsonl", "-f", "parquet"), "ends otherwise"),
         (("-f", "csv"), "one of jsonl"),
         (("-f", "trl-sft", "--which", "good"), "--which good"),
         (("-f", "trl-sft", "--shape", "round"), "--shape round"),
-        (("--policy", "nobody"), "no run fits"),
+        (("--policy", "nobody"), "no run matches"),
         (("-o", "no/such/folder/a.jsonl"), "there is no folder"),
         (("-f", "trl-sft", "--which", "wins", "--status", "open", "-o", "a.jsonl"), "nothing to train on"),
     ],
@@ -241,7 +241,7 @@ def test_pruning_shows_first_and_asks(place: Path) -> None:
     shown = call("runs", "prune", "--older-than", "1d", "--dry-run").stdout
     assert FIRST in shown
     assert "KiB" in shown
-    with pytest.raises(UsageError, match="nobody is there to be asked"):
+    with pytest.raises(UsageError, match="no terminal to ask"):
         call("runs", "prune", "--older-than", "1d")
     assert ids() == [OPEN, TIMED, FIRST]
 

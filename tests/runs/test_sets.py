@@ -20,7 +20,6 @@ from torch import nn
 
 import triton_agent
 from triton_agent.memory.observation import ProblemView
-from triton_agent.policy.ranking import standing
 from triton_agent.runs.cli.given_calls import calls_from
 from triton_agent.runs.evaluate import speed_page
 from triton_agent.runs.history.stored_problem import restored
@@ -36,6 +35,7 @@ from triton_agent.tools.errors import NotJudgeableHere, UsageError
 from triton_agent.tools.evaluate.merged_sets import passed_at_all
 from triton_agent.tools.problem.input_spec import parse_sets
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
+from triton_agent.tools.ranking import standing
 from triton_agent.tools.results import Evaluation, Status
 
 NORM = """
@@ -123,7 +123,7 @@ def test_kernels_run_where_the_very_file_was_measured_faster(spec: ProblemSpec) 
     whole = standing(over_all_sets(spec, evaluation, kernels))
     assert whole.speedup is not None and whole.speedup.median == pytest.approx(1.6 ** (3 / 5))
     assert whole.worst is not None and whole.worst.speedup.median == 1.0
-    assert whole.faster_than_original
+    assert whole.faster_than_reference
 
 
 def test_where_no_set_is_faster_with_the_guard_none_is_let_in(spec: ProblemSpec) -> None:

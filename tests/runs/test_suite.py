@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from benchmarks import freeze
 
+from triton_agent.runs.bench.journal import Journal
+from triton_agent.runs.bench.problems import of_suite, part_before
 from triton_agent.runs.bench.suite import (
     FOLDER,
     MANIFEST,
@@ -20,6 +22,7 @@ from triton_agent.runs.bench.suite import (
     Suite,
     digest_of,
     drift,
+    folder_of,
     load_suite,
     parse_shard,
     problem_files,
@@ -35,6 +38,11 @@ SCRIPT = Path(freeze.__file__)
 @pytest.fixture(scope="module")
 def suite() -> Suite:
     return load_suite()
+
+
+@pytest.fixture(scope="module")
+def large() -> Suite:
+    return load_suite(folder_of("large"))
 
 
 @pytest.fixture
@@ -85,10 +93,10 @@ def test_quick_problems_have_the_mixture_of_the_whole(suite: Suite) -> None:
             assert abs(chosen[value] / len(quick) - count / len(suite.problems)) < 0.1, value
 
 
-def test_every_problem_says_what_it_computes_and_has_sizes_to_vary(suite: Suite) -> None:
+def test_every_problem_says_what_it_computes_and_has_sizes_to_vary(suite: Suite, large: Suite) -> None:
     from triton_agent.tools.reference.sizes import free_sizes
 
-    for problem in suite.problems:
+    for problem in (*suite.problems, *large.problems):
         spec = parse_problem(str(problem.path))
         source = problem_source.read(problem.path)
         assert spec.kind is ProblemKind.MODEL_FILE
@@ -101,6 +109,41 @@ def test_what_the_manifest_says_of_a_problem_is_so(suite: Suite) -> None:
     """Each one is called, at full size, on tensors without contents."""
     for problem in suite.problems:
         assert freeze.traits(problem.path) == (problem.dominant, problem.dtype), problem.key
+
+
+# -- the part of real sizes --------------------------------------------------------------------------------------------
+
+
+def test_the_large_part_has_every_family_and_a_digest_of_its_own(suite: Suite, large: Suite) -> None:
+    assert len(large.problems) >= 40 and drift(large) == []
+    assert large.digest != suite.digest
+    families = {"attention", "convolutions", "gemm", "losses", "norms", "pooling", "reductions", "scans", "softmaxes"}
+    assert families < set(large.families)
+    assert {problem.dominant for problem in large.problems} == set(Dominant)
+    assert {problem.dtype for problem in large.problems} == {"float32", "float16", "bfloat16"}
+
+
+def test_the_core_is_the_one_whose_figures_are_known(suite: Suite) -> None:
+    assert suite.digest == "12cd57791d09f7835bc944ba4f21390e186753001ef9dbfef19d88071a536f99"
+
+
+def test_large_problems_hold_gigabytes_and_fit_a_large_card_twice(large: Suite) -> None:
+    from triton_agent.tools.reference.peak_memory import predicted_peak
+    from triton_agent.tools.reference.reference import load
+
+    for problem in large.problems:
+        found = predicted_peak(load(parse_problem(str(problem.path))))
+        assert 4e9 < found.peak_bytes < 25e9, problem.key
+        assert freeze.traits(problem.path) == (problem.dominant, problem.dtype), problem.key
+
+
+def test_a_part_is_chosen_by_its_name_and_known_when_it_goes_on(tmp_path: Path) -> None:
+    selection = of_suite(quick=True, part="large")
+    assert selection.benchmark == "suite-large" and 15 <= len(selection.tasks) <= 25
+    Journal(tmp_path, selection.head({}))
+    assert part_before(str(tmp_path)) == "large" and part_before(None) == "core"
+    with pytest.raises(UsageError, match="no part 'huge'"):
+        of_suite(quick=False, part="huge")
 
 
 # -- the freeze --------------------------------------------------------------------------------------------------------

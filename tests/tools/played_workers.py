@@ -12,7 +12,8 @@ import torch
 
 from triton_agent.tools.checker.session import Session
 from triton_agent.tools.processes import answers
-from triton_agent.tools.processes.payloads import LARGE_BYTES, received
+from triton_agent.tools.processes.payloads import LARGE_BYTES, receive_request
+from triton_agent.tools.processes.protocol import Call, Called, Prepare
 from triton_agent.tools.processes.tensors import DTYPES, describe, row
 from triton_agent.tools.processes.wire import Channel, ChannelClosed
 
@@ -43,13 +44,18 @@ def of_every_form() -> list[torch.Tensor]:
     ]
 
 
+ANY_CALL = Call(prepare=Prepare(name="m"), salt=0, seed=0, order=0)
+NOTHING = Called(outputs=(), changed=(), inputs=())
+
+
 def honest(channel: Channel) -> None:
     """Hands back what it is given, by the code that workers run."""
     with contextlib.suppress(ChannelClosed):
         while True:
-            message, blobs, files = channel.receive_with_fds()
-            values = received(message, blobs, files)[0].unpack()
-            answers.hand_over(channel, {"tensors": [describe(t) for t in values]}, [[row(t) for t in values]])
+            _, payloads = receive_request(channel, Call)
+            values = payloads[0].unpack()
+            called = Called(outputs=tuple(describe(t) for t in values), changed=(), inputs=())
+            answers.hand_over(channel, called, [[row(t) for t in values]])
 
 
 @contextlib.contextmanager

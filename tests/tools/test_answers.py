@@ -12,11 +12,22 @@ from typing import Any
 
 import pytest
 import torch
-from tests.tools.played_workers import descriptors, filler, honest, of_every_dtype, of_every_form, played_by
+from tests.tools.played_workers import (
+    ANY_CALL,
+    NOTHING,
+    descriptors,
+    filler,
+    honest,
+    of_every_dtype,
+    of_every_form,
+    played_by,
+)
 
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.processes import answers, memory_files
+from triton_agent.tools.processes.codec import to_plain
 from triton_agent.tools.processes.payloads import pack
+from triton_agent.tools.processes.protocol import Called, Delivered
 from triton_agent.tools.processes.tensors import row, unpack
 from triton_agent.tools.processes.wire import Channel, ChannelClosed
 from triton_agent.tools.results import Finding
@@ -30,17 +41,17 @@ MIB = 1 << 20
 def test_answers_of_every_dtype_and_form_arrive_as_given(large: bool) -> None:
     given = [*of_every_dtype(), *of_every_form(), *([filler()] if large else [])]
     with played_by(honest) as session:
-        reply, rows = session.ask("echo", [pack(given)])
-    assert ("waiting" in reply) == large
-    for want, described, got in zip(given, reply["tensors"], rows, strict=True):
+        reply, rows = session.ask(ANY_CALL, Called, [pack(given)])
+    assert is_mapped(rows[0]) == large
+    for want, described, got in zip(given, reply.outputs, rows, strict=True):
         assert torch.equal(row(want), row(unpack(described, got)))
 
 
 def test_an_answer_far_larger_than_expected_travels_as_bytes() -> None:
     large = torch.arange(answers.LENT_BYTES // 4 + 1, dtype=torch.int32)
     with played_by(honest) as session:
-        _, refused = session.ask("echo", [pack([large])])
-        _, lent = session.ask("echo", [pack([large])], expected_bytes=large.nbytes)
+        _, refused = session.ask(ANY_CALL, Called, [pack([large])])
+        _, lent = session.ask(ANY_CALL, Called, [pack([large])], expected_bytes=large.nbytes)
     assert torch.equal(refused[0], lent[0])
     assert [is_mapped(rows[0]) for rows in (refused, lent)] == [False, True]
 
@@ -54,15 +65,20 @@ def is_mapped(tensor: torch.Tensor) -> bool:
     return False
 
 
+def claiming(lengths: Any) -> dict[str, Any]:
+    """An answer whose rows have these lengths."""
+    return {**to_plain(NOTHING), answers.WAITING: lengths}
+
+
 def borrowing(behave: Callable[[int], Any]) -> Callable[[Channel], None]:
     """A worker that claims an answer of a megabyte, does as it likes with the file, and says that it is sealed."""
 
     def worker(channel: Channel) -> None:
         channel.receive_with_fds()
-        channel.send({"waiting": [[MIB]]})
+        channel.send(claiming([[MIB]]))
         _, _, files = channel.receive_with_fds()
         held = behave(files[0])
-        channel.send({"sealed": True})
+        channel.send(to_plain(Delivered(sealed=True)))
         with contextlib.suppress(ChannelClosed):
             channel.receive(5)
         del held
@@ -92,7 +108,7 @@ def keeps_a_mapping(file: int) -> mmap.mmap:
 def test_a_file_that_could_still_change_is_refused_by_name(behave: Callable[[int], Any]) -> None:
     before = descriptors()
     with played_by(borrowing(behave)) as session, pytest.raises(Failed, match="not sealed") as failed:
-        session.ask("call")
+        session.ask(ANY_CALL, Called)
     assert failed.value.finding is Finding.TAMPERED
     assert descriptors() == before
 
@@ -109,7 +125,7 @@ def test_what_was_sealed_stays_as_it_was() -> None:
             attempts.append("refused")
 
     with played_by(borrowing(writes_afterwards)) as session:
-        _, rows = session.ask("call")
+        _, rows = session.ask(ANY_CALL, Called)
         assert bytes(rows[0][:6].tolist()) == b"right\0"
     assert attempts == ["refused", "refused"]
 
@@ -121,20 +137,20 @@ def test_a_file_whose_mode_was_changed_is_read_all_the_same() -> None:
         os.fchmod(file, 0)
 
     with played_by(borrowing(bars_the_way)) as session:
-        _, rows = session.ask("call")
+        _, rows = session.ask(ANY_CALL, Called)
     assert bytes(rows[0][:5].tolist()) == b"right"
 
 
 def test_an_answer_in_a_file_that_was_never_lent_is_refused() -> None:
     def worker(channel: Channel) -> None:
         channel.receive_with_fds()
-        channel.send({"waiting": [[2 * answers.LENT_BYTES]]})
+        channel.send(claiming([[2 * answers.LENT_BYTES]]))
         _, _, files = channel.receive_with_fds()
         assert files == []
-        channel.send({"sealed": True})
+        channel.send(to_plain(Delivered(sealed=True)))
 
     with played_by(worker) as session, pytest.raises(Failed, match="never lent") as failed:
-        session.ask("call")
+        session.ask(ANY_CALL, Called)
     assert failed.value.finding is Finding.TAMPERED
 
 
@@ -144,10 +160,10 @@ def test_an_answer_in_a_file_that_was_never_lent_is_refused() -> None:
 def test_lengths_that_cannot_be_meant_are_refused(waiting: Any) -> None:
     def worker(channel: Channel) -> None:
         channel.receive_with_fds()
-        channel.send({"waiting": waiting})
+        channel.send(claiming(waiting))
 
     with played_by(worker) as session, pytest.raises(Failed) as failed:
-        session.ask("call")
+        session.ask(ANY_CALL, Called)
     assert failed.value.finding is Finding.TAMPERED
 
 
@@ -155,15 +171,15 @@ def test_files_of_a_workers_own_are_closed_unread() -> None:
     def worker(channel: Channel) -> None:
         channel.receive_with_fds()
         own = memory_files.create("mine")
-        channel.send({"waiting": [[MIB]]}, fds=(own,))
+        channel.send(claiming([[MIB]]), fds=(own,))
         _, _, files = channel.receive_with_fds()
-        channel.send({"sealed": True}, fds=(own, own))
+        channel.send(to_plain(Delivered(sealed=True)), fds=(own, own))
         for file in (own, *files):
             os.close(file)
 
     before = descriptors()
     with played_by(worker) as session, pytest.raises(Failed, match="not sealed"):
-        session.ask("call")
+        session.ask(ANY_CALL, Called)
     assert descriptors() == before
 
 
@@ -173,7 +189,7 @@ def test_two_hundred_candidates_leave_no_descriptor_behind() -> None:
     before = descriptors()
     for _ in range(200):
         with played_by(honest) as session:
-            _, rows = session.ask("echo", [payload])
+            _, rows = session.ask(ANY_CALL, Called, [payload])
             assert torch.equal(rows[0].view(torch.int32), given[0])
         del rows  # an answer keeps its file for as long as it is looked at
     assert descriptors() == before

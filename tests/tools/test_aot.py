@@ -19,7 +19,7 @@ from triton_agent.tools.errors import UsageError
 RUNNER = """
 import json, os, pathlib, runpy, sys, traceback
 import torch, triton, triton.language
-from triton_agent.tools.emulate import aot
+from triton_agent.tools.compile import aot
 
 aot.warm_up()
 

@@ -15,6 +15,8 @@ from triton_agent.tools.audit.mutants import Mutant, Mutation, Observer, spread
 from triton_agent.tools.audit.report import MUTANT_BAR, AuditReport, Family, WrongAnswer, kill_rate
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.processes.codec import from_plain, to_plain
+from triton_agent.tools.processes.protocol import Audited
 from triton_agent.tools.truth.cases import _off_the_diagonal
 
 KERNELS = Path(__file__).parents[1] / "kernels"
@@ -289,7 +291,7 @@ def test_refusing_the_reference_or_trying_nothing_is_not_sound() -> None:
 
 def test_report_survives_the_wire() -> None:
     report = dataclasses.replace(made(1, 2), notes=("a note",), scaled="scaled down")
-    assert AuditReport.from_json(report.to_json()) == report
+    assert from_plain(Audited, to_plain(Audited(report=report))).report == report
 
 
 def test_broken_problem_is_an_error(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from triton_agent.tools.checker.prepare import prepare_plan
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.race.baselines import tf32_may_matter
-from triton_agent.tools.truth.plan import PlanSettings
+from triton_agent.tools.settings import EvaluatorSettings
 
 PROBLEM = """
 import torch
@@ -37,5 +37,5 @@ def get_inputs():
 def test_tf32_matters_where_float32_is_multiplied_or_may_be(written: str, matters: bool, tmp_path: Path) -> None:
     path = tmp_path / "problem.py"
     path.write_text(PROBLEM.format(written))
-    facts = prepare_plan(parse_problem(str(path)), PlanSettings(family=False)).facts
+    facts = prepare_plan(parse_problem(str(path)), EvaluatorSettings(shapes="given")).facts
     assert tf32_may_matter(facts) is matters

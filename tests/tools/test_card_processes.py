@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from triton_agent.tools.errors import ProblemError
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.zygotes import Nursery, Zygote
 from triton_agent.tools.sandbox import inheritance
+from triton_agent.tools.settings import EvaluatorSettings
 
 CARD = "GPU-a0000000-0000-0000-0000-000000000000"
 SETTINGS = EvaluatorSettings(target=None, shapes="given", remedies=False, modes=("eval",))

@@ -15,10 +15,10 @@ if not torch.cuda.is_available():
     pytest.skip("the clock reads CUDA devices, and there is none", allow_module_level=True)
 
 from triton_agent.tools.machine import hardware
-from triton_agent.tools.race import ceilings, rates
+from triton_agent.tools.race import rates
 from triton_agent.tools.race.clock import Clock, ClockSettings, Flusher, Subject
 from triton_agent.tools.race.pairing import PairingSettings
-from triton_agent.tools.race.samples import Sample
+from triton_agent.tools.race.readings import Sample
 
 pytestmark = pytest.mark.gpu
 
@@ -198,9 +198,9 @@ def test_a_copy_comes_near_the_measured_ceiling_and_never_far_above(cold: Clock)
 
 
 def test_ceilings_are_measured_once_and_kept(tmp_path: Path) -> None:
-    first = ceilings.ceilings(folder=tmp_path)
+    first = rates.ceilings(folder=tmp_path)
     begun_s = time.monotonic()
-    assert ceilings.ceilings(folder=tmp_path) == first
+    assert rates.ceilings(folder=tmp_path) == first
     assert time.monotonic() - begun_s < 3
     assert first.flops_per_s["bf16"] > first.flops_per_s["fp32"]
     assert first.empty_kernel_ms < first.launch_ms < 1

@@ -19,15 +19,17 @@ from tests.verdicts import around, timing
 from triton_agent.tools.answers.timed_looks import LOOKS, Looks
 from triton_agent.tools.checker import clock_stages
 from triton_agent.tools.checker.clock_stages import race_compiled, race_original
-from triton_agent.tools.checker.job import Job, JudgeSettings
+from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.checker.tracing import Programs
 from triton_agent.tools.machine.lease import Mode
 from triton_agent.tools.processes.payloads import Payload
+from triton_agent.tools.processes.torch_switches import DEFAULT
 from triton_agent.tools.processes.wire import Channel
 from triton_agent.tools.race.clock_room import ClockRoom, Place
 from triton_agent.tools.race.late_value import LateClock
 from triton_agent.tools.results import Finding, Timing
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.plan import Case, Plan, Trial
 
 
@@ -150,8 +152,8 @@ def job_at(clock: LateClock[Any], gpu: Gpu) -> Iterator[tuple[Job, list[str]]]:
             Job(
                 source="",
                 plan=plan,
-                settings=JudgeSettings(),
-                programs=Programs("", {}, runner),
+                settings=EvaluatorSettings(),
+                programs=Programs("", DEFAULT, runner),
                 runner=runner,
                 compiler=None,
                 on_stage=said.append,
@@ -329,7 +331,7 @@ def test_a_baseline_that_is_given_up_is_waited_for_no_more() -> None:
 def test_a_bound_on_memory_holds_what_was_measured_against_the_candidate(peak_bytes: int, breach: bool) -> None:
     gpu = Gpu()
     with job_at(LateClock(lambda: PlayedClock(gpu)), gpu) as (job, _):
-        job.settings = JudgeSettings(max_memory_ratio=2.0)
+        job.settings = EvaluatorSettings(max_memory_ratio=2.0)
         job.peak_bytes, job.original_peak_bytes = peak_bytes, 1 << 20
         with pytest.raises(Failed) if breach else contextlib.nullcontext() as failed:
             clock_stages._check_device_memory(job)

@@ -12,13 +12,14 @@ from torch import nn
 
 from triton_agent.tools.answers.accuracy import judge
 from triton_agent.tools.checker.prepare import prepare_plan
-from triton_agent.tools.graph.graph import extract
+from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.problem.problem import parse_problem
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.cases import AFTER_OTHERS
 from triton_agent.tools.truth.directed import LIMITS, NOT_FINITE, NUMBERS, OFFSET, TIES, Directed, directed
 from triton_agent.tools.truth.expectation import expect, with_free_places
 from triton_agent.tools.truth.layouts import LAYOUTS, SHARED, STEPPED, TRANSPOSED, relaid
-from triton_agent.tools.truth.plan import Plan, PlanSettings, Trial
+from triton_agent.tools.truth.plan import Plan, Trial
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nROWS, COLUMNS = 24, 70\n"
 
@@ -47,7 +48,7 @@ def changed(function: Any, case: str, *inputs: torch.Tensor) -> list[torch.Tenso
 def main_trial(folder: Path, forward: str, inputs: str) -> Trial:
     text = f"{HEAD}class Model(nn.Module):\n    def forward(self, x, *more):\n        return {forward}\n"
     (folder / "problem.py").write_text(f"{text}def get_inputs():\n    return {inputs}\n")
-    plan: Plan = prepare_plan(parse_problem(str(folder / "problem.py")), PlanSettings(family=False))
+    plan: Plan = prepare_plan(parse_problem(str(folder / "problem.py")), EvaluatorSettings(shapes="given"))
     return plan.trials[plan.main]
 
 
@@ -191,7 +192,7 @@ def get_inputs():
     return [torch.randn(ROWS, COLUMNS)]
 """
     (tmp_path / "problem.py").write_text(HEAD + text)
-    plan = prepare_plan(parse_problem(str(tmp_path / "problem.py")), PlanSettings(family=False))
+    plan = prepare_plan(parse_problem(str(tmp_path / "problem.py")), EvaluatorSettings(shapes="given"))
     (case,) = (case for case in plan.trials[plan.main].cases if case.distribution == AFTER_OTHERS)
     assert case.expectation.state_before["calls"] == 2 and case.stale is None
 
@@ -207,7 +208,7 @@ def get_inputs():
     return [torch.randn(ROWS, COLUMNS)]
 """
     (tmp_path / "problem.py").write_text(HEAD + text)
-    plan = prepare_plan(parse_problem(str(tmp_path / "problem.py")), PlanSettings(family=False))
+    plan = prepare_plan(parse_problem(str(tmp_path / "problem.py")), EvaluatorSettings(shapes="given"))
     states = [packed.unpack() for packed in plan.trials[plan.main].states]
     for before, after in itertools.pairwise(states[2:]):
         assert sum(not torch.equal(before[name], after[name]) for name in before) == 1

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from triton_agent.tools.errors import NotJudgeableHere, ProblemError
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Evaluation, Finding, Status
+from triton_agent.tools.settings import EvaluatorSettings
 
 HEAD = """
 import torch

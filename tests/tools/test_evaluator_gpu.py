@@ -21,11 +21,12 @@ if not torch.cuda.is_available():
     pytest.skip("candidates are run and timed on a CUDA GPU, and there is none", allow_module_level=True)
 
 from triton_agent.tools.errors import InstrumentError
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.machine import hardware, health, nvml
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import AHEAD, Determinism, Evaluation, Finding, Status
+from triton_agent.tools.settings import EvaluatorSettings
 
 pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]
 
@@ -328,8 +329,8 @@ def test_a_problem_that_is_not_trusted_runs_and_times_confined(opened: Open, tmp
 
 def test_a_checker_that_dies_on_the_gpu_is_begun_anew(opened: Open) -> None:
     with opened(SOFTMAX_PROBLEM) as evaluator:
-        assert evaluator._referee._child is not None
-        os.kill(evaluator._referee._child.pid, signal.SIGKILL)
+        assert evaluator._checker._child is not None
+        os.kill(evaluator._checker._child.pid, signal.SIGKILL)
         with contextlib.suppress(InstrumentError):  # it may be noticed at once, or by the candidate it was to judge
             evaluator.evaluate(SOFTMAX.replace("EXTRA", ""))
         assert evaluator.evaluate(SOFTMAX.replace("EXTRA", "")).status is Status.PASSED

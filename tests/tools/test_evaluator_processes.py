@@ -23,11 +23,13 @@ import pytest
 
 from triton_agent.tools.errors import InstrumentError, WorkerLost
 from triton_agent.tools.evaluate.checker_process import DEATHS_AT_MOST
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.evaluate.worker_pool import INTERPRETER, TRACER
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
+from triton_agent.tools.processes.protocol import Reap, Reaped
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Finding, Status
+from triton_agent.tools.settings import EvaluatorSettings
 
 pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are looked up in /proc"),
@@ -90,7 +92,8 @@ DAEMONS = KERNEL.replace(
 
 DRIVER = """
 import sys
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.problem.problem import parse_problem
 
 settings = EvaluatorSettings(target=None, shapes="given", remedies=False, modes=("eval",), call_timeout_s=100.0)
@@ -150,7 +153,7 @@ def test_closing_a_nursery_that_still_imports_leaves_no_process_behind(tmp_path:
     nursery.close()
     assert not left_over(before)
     with pytest.raises(WorkerLost, match="closed"):
-        nursery.base.request({"op": "worker"})
+        nursery.base.request(Reap(pid=1, grace_s=0.0), Reaped)
 
 
 def test_no_worker_outlives_its_verdict(evaluator: Evaluator) -> None:
@@ -287,8 +290,8 @@ def test_a_checker_that_dies_every_time_is_given_up(spec: ProblemSpec, nursery: 
             with concurrent.futures.ThreadPoolExecutor(1) as pool:
                 waiting = pool.submit(evaluator.evaluate, ENDLESS, lambda _, begun=begun: begun.set())
                 assert begun.wait(20)
-                assert evaluator._referee._child is not None
-                os.kill(evaluator._referee._child.pid, signal.SIGKILL)
+                assert evaluator._checker._child is not None
+                os.kill(evaluator._checker._child.pid, signal.SIGKILL)
                 with pytest.raises(WorkerLost):
                     waiting.result(10)
         with pytest.raises(WorkerLost, match="in a row"):

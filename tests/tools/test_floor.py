@@ -16,7 +16,7 @@ from triton_agent.tools.graph import extents
 from triton_agent.tools.graph.extents import Part, distinct, touched
 from triton_agent.tools.graph.floor import Floor, floor_of
 from triton_agent.tools.graph.flops import UnitFlops
-from triton_agent.tools.graph.graph import extract
+from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.graph.values import TensorMeta
 
 

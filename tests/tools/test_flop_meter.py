@@ -60,9 +60,9 @@ def test_nested_tensors_go_through() -> None:
 PREPARE = """
 import sys
 from triton_agent.tools.problem.problem import parse_problem
-from triton_agent.tools.truth.plan import PlanSettings
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.checker.prepare import prepare_plan
-plan = prepare_plan(parse_problem(sys.argv[1]), PlanSettings())
+plan = prepare_plan(parse_problem(sys.argv[1]), EvaluatorSettings())
 assert plan.facts["graphs"] and len(plan.trials) > 1
 print("torch._dynamo" in sys.modules)
 """

@@ -17,8 +17,9 @@ from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.reference.input_tensors import tensors_in
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.results import Finding
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.cases import make_trial
-from triton_agent.tools.truth.plan import PlanSettings, Trial
+from triton_agent.tools.truth.plan import Trial
 
 PROBLEM = """
 import torch
@@ -37,7 +38,7 @@ def get_inputs():
 
 def trials(folder: Path, forward: str, rows: int) -> tuple[Trial, torch.nn.Module]:
     (folder / "problem.py").write_text(PROBLEM.replace("FORWARD", forward))
-    spec, settings = parse_problem(str(folder / "problem.py")), PlanSettings()
+    spec, settings = parse_problem(str(folder / "problem.py")), EvaluatorSettings()
     reduced, _ = make_trial(load(spec, {"ROWS": 64, "COLUMNS": 256}), "reduced", settings, [], main=True)
     assert fits(reduced)
     return make_full_trial(load(spec, {"ROWS": rows}), "as given", settings, reduced, looks=0)

@@ -174,8 +174,8 @@ def test_it_is_ended_where_its_lease_is_not_to_be_had(
 PARENT = """
 import functools, os, sys, time
 from pathlib import Path
-from triton_agent.tools.isolate import privileges
-from triton_agent.tools.timing import giving_way
+from triton_agent.tools.sandbox import privileges
+from triton_agent.tools.race import giving_way
 from triton_agent.tools.machine.lease import Mode, awaited, lease
 folder = Path(sys.argv[1])
 giving_way.TURN_S = 0.05

@@ -98,7 +98,7 @@ def test_describing_a_machine_without_a_gpu_leaves_out_the_gpu(monkeypatch: pyte
 
 def test_describing_imports_neither_torch_nor_triton() -> None:
     program = (
-        "import sys; from triton_agent.tools import ceilings, hardware, health; hardware.describe()\n"
+        "import sys; from triton_agent.tools.machine import hardware, health; hardware.describe()\n"
         "assert not {'torch', 'triton'} & set(sys.modules)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -9,18 +9,25 @@ import pytest
 import torch
 
 from triton_agent.tools.checker.profiling import against, condensed, units
-from triton_agent.tools.evaluate.evaluator import EvaluatorSettings
 from triton_agent.tools.graph.flops import UnitFlops
-from triton_agent.tools.kernel_profile import Multiprocessor, kernel_times, occupancy, profile_of, roofline_notes
+from triton_agent.tools.kernel_profile import (
+    Multiprocessor,
+    ProfileRow,
+    kernel_times,
+    occupancy,
+    profile_of,
+    roofline_notes,
+)
 from triton_agent.tools.processes.torch_switches import Conditions
 from triton_agent.tools.race.baselines import compiled
 from triton_agent.tools.race.ceilings import Ceilings
 from triton_agent.tools.results import KernelLaunch, KernelResources, to_json
+from triton_agent.tools.settings import EvaluatorSettings
 
 ROWS = [
-    {"kernel": "softmax_kernel", "count": 10, "device_us": 300.0},
-    {"kernel": "void at::native::copy", "count": 5, "device_us": 95.0},
-    {"kernel": "Memset (Device)", "count": 5, "device_us": 5.0},
+    ProfileRow(kernel="softmax_kernel", count=10, device_us=300.0),
+    ProfileRow(kernel="void at::native::copy", count=5, device_us=95.0),
+    ProfileRow(kernel="Memset (Device)", count=5, device_us=5.0),
 ]
 
 

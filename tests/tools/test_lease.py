@@ -228,7 +228,7 @@ def test_a_child_forked_while_a_thread_waits_has_a_turn_of_its_own(others: Other
     program = textwrap.dedent(f"""
         import os, sys, threading, time
         from pathlib import Path
-        from triton_agent.tools.timing import lease as module
+        from triton_agent.tools.machine import lease as module
         folder = Path({str(folder)!r})
         def take():
             with module.lease({KEY!r}, what="either", wait_s=30, folder=folder):

@@ -17,21 +17,26 @@ from triton_agent.tools.executor.program import Run
 from triton_agent.tools.executor.stopwatch import TimedCall
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.answers import hand_over
-from triton_agent.tools.processes.payloads import received
+from triton_agent.tools.processes.codec import to_plain
+from triton_agent.tools.processes.payloads import receive_request
+from triton_agent.tools.processes.protocol import ReadClock, Readings
 from triton_agent.tools.processes.wire import Channel, ChannelClosed
+from triton_agent.tools.race.readings import Sample
 from triton_agent.tools.race.renewal import renew
 from triton_agent.tools.results import Finding
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.tape.outline import tensors_in
-from triton_agent.tools.truth.plan import Case, PlanSettings
+from triton_agent.tools.truth.plan import Case
 
 RELU = Path(__file__).parents[1] / "cheats" / "problems" / "relu.py"
+SAMPLE = Sample(device_ms=1.0, host_ms=1.0, enqueue_ms=0.5, queued=True)
 TREE = {"tensor": 0}
 """One tensor, as the tracer describes what forward returns."""
 
 
 @pytest.fixture(scope="module")
 def cases() -> Iterator[tuple[Case, ...]]:
-    plan = prepare_plan(parse_problem(str(RELU)), PlanSettings(modes=("eval",), family=False))
+    plan = prepare_plan(parse_problem(str(RELU)), EvaluatorSettings(modes=("eval",), shapes="given"))
     yield plan.trials[plan.main].cases[:3]
 
 
@@ -93,9 +98,9 @@ def test_a_timed_call_that_is_looked_at_gets_other_inputs_in_the_same_tensors() 
     call()
     call.refresh()  # the clock may repeat a reading
     call()
-    reply, groups = call.shown({})
+    readings, groups = call.shown(())
     assert torch.equal(groups[0][0].view(torch.float32), 2 * asked)
-    assert reply["tensors"][0]["shape"] == [50]
+    assert readings.outputs[0].shape == (50,)
     assert len(set(addresses)) == 1
 
 
@@ -105,19 +110,19 @@ def worker(answer: Callable[[torch.Tensor], torch.Tensor], asked: list[int]) -> 
     def play(channel: Channel) -> None:
         while True:
             try:
-                message, blobs, files = channel.receive_with_fds()
+                request, payloads = receive_request(channel, ReadClock)
             except ChannelClosed:
                 return
-            inputs: list[Any] = [payload.unpack() for payload in received(message, blobs, files)]
+            inputs: list[Any] = [payload.unpack() for payload in payloads]
             if not inputs:
-                channel.send({"samples": [{} for _ in message["turns"]]})
+                channel.send(to_plain(Readings(samples=(SAMPLE,) * len(request.turns))))
                 continue
-            asked.append(message["later"])
+            asked.append(request.later)
             call = TimedCall(Answering(answer), tensors_in(inputs[0]), renewed=False)
             call.take(tensors_in(inputs[0]))
             call.refresh()
             call()
-            hand_over(channel, *call.shown({"samples": [{}], "launches": []}))
+            hand_over(channel, *call.shown((SAMPLE,)))
 
     return play
 

@@ -13,11 +13,16 @@ import torch
 from triton_agent.tools.checker import checker
 from triton_agent.tools.checker.checker import Checker, device_trouble
 from triton_agent.tools.checker.memory_shortage import CALLS_HELD, CONTEXT_BYTES, MOST_OF_A_CARD, room_needed
+from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.errors import InstrumentError, ProblemError
 from triton_agent.tools.problem import source as problem_source
 from triton_agent.tools.problem.problem import parse_problem
-from triton_agent.tools.processes.wire import Channel, error_from_json
+from triton_agent.tools.processes.codec import from_plain
+from triton_agent.tools.processes.protocol import Bug, JobAnswer, Judge, Refused, Taped, Tapes
+from triton_agent.tools.processes.wire import Channel
 from triton_agent.tools.reference.user_code import UserModule
+from triton_agent.tools.results import Finding
+from triton_agent.tools.settings import EvaluatorSettings
 
 PROBLEM = """
 import torch
@@ -35,31 +40,36 @@ def plan_of(case_bytes: int) -> Any:
 
 
 def answer_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finding: str, taken: Any, *, measured: bool = False
-) -> dict[str, Any]:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finding: Finding, taken: Any, *, measured: bool = False
+) -> JobAnswer:
     """What a driver is told of a candidate with this finding, where the card says so."""
-    (tmp_path / "problem.py").write_text(PROBLEM)
-    spec = parse_problem(str(tmp_path / "problem.py"))
-    driver, ours = Channel.pair()
-    judge = Checker(ours, {"spec": spec.to_json(), "judge": {}, "plan": {"modes": ["eval"]}})
+    driver, judge = checker_of(tmp_path)
     judge.plan = plan_of(1)
-    monkeypatch.setattr(judge, "_verdict", lambda *_: {"verdict": {"finding": finding, "measured": measured}})
+    failed = Failed(finding, "it failed", measured=measured)
+    monkeypatch.setattr(judge, "_answer", lambda *_: (Taped(job=7, tapes=Tapes(modules=())), failed))
     monkeypatch.setattr(checker, "memory_was_taken", taken)
-    thread = threading.Thread(target=judge.judge, args=({"job": 7, "source": "", "roles": []}, []))
+    thread = threading.Thread(target=judge.judge, args=(Judge(job=7, source="", workers=()), []))
     thread.start()
     told, _ = driver.receive(20)
     thread.join()
-    return told
+    answer: JobAnswer = from_plain(JobAnswer, told)
+    return answer
+
+
+def checker_of(folder: Path) -> tuple[Channel, Checker]:
+    """A checker, and the driver's end of its channel."""
+    (folder / "problem.py").write_text(PROBLEM)
+    driver, ours = Channel.pair()
+    return driver, Checker(ours, parse_problem(str(folder / "problem.py")), EvaluatorSettings())
 
 
 def test_a_message_without_the_processes_gets_an_answer_too(tmp_path: Path) -> None:
-    (tmp_path / "problem.py").write_text(PROBLEM)
-    driver, ours = Channel.pair()
-    spec = parse_problem(str(tmp_path / "problem.py")).to_json()
-    judge = Checker(ours, {"spec": spec, "judge": {}, "plan": {"modes": ["eval"]}})
-    judge.judge({"job": 7, "source": ""}, [])
-    told, _ = driver.receive(20)
-    assert told["job"] == 7 and "KeyError: 'roles'" in told["bug"]
+    driver, judge = checker_of(tmp_path)
+    judge.plan = plan_of(1)
+    judge.facts = SimpleNamespace()  # type: ignore[assignment]
+    judge.judge(Judge(job=7, source="", workers=()), [])
+    told = from_plain(JobAnswer, driver.receive(20)[0])
+    assert isinstance(told, Bug) and told.job == 7 and "not enough values" in told.trace
 
 
 def user_module(folder: Path) -> UserModule:
@@ -78,22 +88,23 @@ def broken_card(plan: Any) -> None:
 def test_nothing_is_known_of_a_candidate_whose_memory_others_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "taken" in str(answer_to(tmp_path, monkeypatch, "memory", full_card)["error"])
+    told = answer_to(tmp_path, monkeypatch, Finding.MEMORY, full_card)
+    assert isinstance(told, Refused) and "taken" in told.error.what
 
 
 def test_another_finding_stands_on_a_full_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert answer_to(tmp_path, monkeypatch, "values", full_card)["verdict"]["finding"] == "values"
+    assert isinstance(answer_to(tmp_path, monkeypatch, Finding.VALUES, full_card), Taped)
 
 
 def test_more_memory_than_allowed_is_the_candidates_own_on_a_full_card_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = answer_to(tmp_path, monkeypatch, "memory", full_card, measured=True)
-    assert told["verdict"]["finding"] == "memory"
+    assert isinstance(answer_to(tmp_path, monkeypatch, Finding.MEMORY, full_card, measured=True), Taped)
 
 
 def test_a_card_that_cannot_be_asked_leaves_no_driver_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "no one can say" in answer_to(tmp_path, monkeypatch, "crashed", broken_card)["bug"]
+    told = answer_to(tmp_path, monkeypatch, Finding.CRASHED, broken_card)
+    assert isinstance(told, Bug) and "no one can say" in told.trace
 
 
 def test_an_original_that_runs_out_of_memory_once_it_has_run_is_no_fault_of_the_problems(
@@ -103,8 +114,8 @@ def test_an_original_that_runs_out_of_memory_once_it_has_run_is_no_fault_of_the_
         with user_module(tmp_path).running("forward"):
             raise torch.OutOfMemoryError("CUDA out of memory")
 
-    told = answer_to(tmp_path, monkeypatch, "memory", raised)
-    assert isinstance(error_from_json(told["error"]), InstrumentError)
+    told = answer_to(tmp_path, monkeypatch, Finding.MEMORY, raised)
+    assert isinstance(told, Refused) and isinstance(told.error, InstrumentError)
 
 
 def test_a_mistake_of_the_problems_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,8 +123,8 @@ def test_a_mistake_of_the_problems_stays_one(tmp_path: Path, monkeypatch: pytest
         with user_module(tmp_path).running("verify(inputs, outputs)"):
             raise ValueError("no such thing")
 
-    told = answer_to(tmp_path, monkeypatch, "memory", raised)
-    assert isinstance(error_from_json(told["error"]), ProblemError)
+    told = answer_to(tmp_path, monkeypatch, Finding.MEMORY, raised)
+    assert isinstance(told, Refused) and isinstance(told.error, ProblemError)
 
 
 def test_memory_that_cannot_be_freed_just_now_is_told_of_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

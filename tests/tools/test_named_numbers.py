@@ -59,6 +59,15 @@ def test_planted_inputs_hold_each_number_and_its_neighbours() -> None:
     assert bool((x == y).any()) and bool(((x == -y) & (x != 0)).any())
 
 
+def test_rows_of_equal_elements_have_both_signs() -> None:
+    for seed in range(50):
+        generator = torch.Generator().manual_seed(seed)
+        x = torch.randn(40, 96, generator=generator)
+        plant([x], (), Numbers(in_text=frozenset()), generator, rows=True, anywhere=False)
+        filled = x[(x == x[:, :1]).all(-1), 0]
+        assert bool((filled > 0).any()) and bool((filled < 0).any()), seed
+
+
 def test_whole_numbers_stay_in_range_unless_any_is_right() -> None:
     numbers, generator = Numbers(in_text=frozenset({7, 4000})), torch.Generator().manual_seed(1)
     ids = torch.randint(0, 50, (200,), generator=generator)

@@ -14,23 +14,26 @@ from typing import Any
 
 import pytest
 import torch
-from tests.tools.played_workers import descriptors, filler, honest, of_every_dtype, of_every_form, played_by
+from tests.tools.played_workers import ANY_CALL, descriptors, filler, honest, of_every_dtype, of_every_form, played_by
 from tests.tools.tape.tapes import Writing
 
 from triton_agent.tools.answers import checks
 from triton_agent.tools.checker.session import Failed, Session
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.evaluate.worker_pool import INTERPRETER, PoolSettings, Worker
 from triton_agent.tools.kernels.kernel import KernelSet
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes import memory_files, payloads
 from triton_agent.tools.processes.holdings import Family
-from triton_agent.tools.processes.payloads import Payload, announced, pack, received
+from triton_agent.tools.processes.payloads import Payload, pack, receive_request, send_request
+from triton_agent.tools.processes.protocol import Call, Called, Done, GetState, Prepare, SentTape, State
 from triton_agent.tools.processes.tensors import row
 from triton_agent.tools.processes.torch_switches import DEFAULT
+from triton_agent.tools.processes.wire import Channel
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Finding, Status
 from triton_agent.tools.sandbox import cgroup
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.tape.tape import Tape, encode
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this system has no files in memory")
@@ -94,7 +97,7 @@ def test_where_there_are_no_files_in_memory_everything_goes_as_bytes(monkeypatch
     payload = pack([filler()])
     assert payload.file is None
     with played_by(honest) as session:
-        _, rows = session.ask("echo", [payload])
+        _, rows = session.ask(ANY_CALL, Called, [payload])
     assert torch.equal(rows[0].view(torch.int32), filler())
 
 
@@ -111,23 +114,37 @@ def test_a_file_that_somebody_has_marked_is_not_handed_on() -> None:
     payload = pack([filler()])
     assert payload.file is not None
     payload.unpack()
-    assert announced([payload])[0] == {"as_files": [True]}
+    assert sent_as_files([payload]) == [True]
     time.sleep(0.02)  # older kernels tell times apart by their clock's ticks only
     os.fchmod(payload.file, 0)
     assert torch.equal(payload.unpack()[0], filler())
-    kinds, blobs, files = announced([payload])
-    assert (kinds, files) == ({"as_files": [False]}, [])
-    assert torch.equal(Payload(bytes(blobs[0])).unpack()[0], filler())
+    assert sent_as_files([payload]) == [False]
 
 
 def no_room(*_: object) -> None:
     raise OSError(28, "no space left")
 
 
-def test_announced_payloads_are_the_ones_received() -> None:
+def sent_as_files(payloads: list[Payload]) -> list[bool]:
+    """Which of them arrive as files; what arrives is what was sent."""
+    arrived = after_a_trip(payloads)
+    assert all(torch.equal(one.unpack()[0], other.unpack()[0]) for one, other in zip(payloads, arrived, strict=True))
+    return [payload.file is not None for payload in arrived]
+
+
+def after_a_trip(payloads: list[Payload]) -> list[Payload]:
+    ours, theirs = Channel.pair()
+    sending = threading.Thread(target=send_request, args=(ours, ANY_CALL, payloads))  # they may not fit into a socket
+    sending.start()
+    request, arrived = receive_request(theirs, Call)
+    sending.join()
+    assert request == ANY_CALL
+    return arrived
+
+
+def test_payloads_that_are_sent_are_the_ones_received() -> None:
     small, large = pack([1]), pack([filler()])
-    kinds, blobs, files = announced([small, large, small])
-    arrived = received(kinds, [bytes(blob) for blob in blobs], [os.dup(file) for file in files])
+    arrived = after_a_trip([small, large, small])
     assert [payload.file is not None for payload in arrived] == [False, True, False]
     assert [arrived[0].unpack(), arrived[2].unpack()] == [[1], [1]]
     assert torch.equal(arrived[1].unpack()[0], filler())
@@ -145,7 +162,7 @@ def working(
         executor=INTERPRETER,
         compiles=False,
         target="cuda:90",
-        facts={},
+        card={},
         folder=folder,
         memory_bytes=memory_bytes,
         copies_bytes=sum(payload.size_bytes for payload in payloads),  # an answer holds the inputs afterwards
@@ -156,25 +173,15 @@ def working(
     session = Session(worker.channel, call_timeout_s=60, deadline=time.monotonic() + 60)
     try:
         session.await_ready()
-        session.ask(
-            "prepare",
-            [pack(([], {}))],
-            name="m",
-            program={
-                "tape": encode(tape),
-                "kernels": KernelSet().to_json(),
-                "seed": 0,
-                "conditions": dataclasses.asdict(DEFAULT),
-            },
-        )
+        sent = SentTape(tape=encode(tape), kernels=KernelSet().to_json(), seed=0, conditions=DEFAULT)
+        session.ask(Prepare(name="m", tape=sent), Done, [pack(([], {}))])
         yield worker, session
     finally:
         worker.end()
 
 
 def call(session: Session, payload: Payload) -> checks.Answer:
-    told = {"silenced": False, "salt": 0, "seed": 0, "order": 0, "measure": False}
-    reply, rows = session.ask("call", [payload], expected_bytes=2 * payload.size_bytes, name="m", **told)
+    reply, rows = session.ask(ANY_CALL, Called, [payload], expected_bytes=2 * payload.size_bytes)
     return checks.read_answer({"tuple": [{"tensor": 0}]}, reply, rows)
 
 
@@ -253,8 +260,8 @@ def test_three_hundred_megabytes_cost_a_worker_nothing_until_it_writes_to_them(
         assert call(session, payload).tensors[0].tolist() == [0, 74_999_999]
         assert call(session, payload).tensors[0].tolist() == [0, 74_999_999]  # mapped anew
         time.sleep(0.3)  # several looks of the watchdog
-        session.ask("state", name="m")
-    assert not worker.out_of_memory
+        session.ask(GetState(name="m"), State)
+    assert worker.exit is not None and not worker.exit.out_of_memory
     greedy = Writing()
     x = greedy.input(payload.unpack()[0])
     y = greedy.operate("aten.clone.default", x)
@@ -264,7 +271,7 @@ def test_three_hundred_megabytes_cost_a_worker_nothing_until_it_writes_to_them(
     with working_greedily as (worker, session), pytest.raises(Failed) as failed:
         call(session, payload)
     assert failed.value.worker_died
-    assert worker.out_of_memory
+    assert worker.exit is not None and worker.exit.out_of_memory
 
 
 # -- whole verdicts ------------------------------------------------------------------------------------------------
@@ -307,15 +314,15 @@ def judged(nursery: Nursery, folder: Path, candidates: int) -> tuple[list[Findin
     settings = EvaluatorSettings(target=None, shapes="given", modes=("eval",))
     findings, counts = [], []
     with Evaluator(parse_problem(str(folder / "problem.py")), settings, nursery=nursery) as evaluator:
-        assert evaluator._referee.lent, "nothing was large enough to travel in a file"
-        assert evaluator._referee._child is not None
+        assert evaluator._checker.lent, "nothing was large enough to travel in a file"
+        assert evaluator._checker._child is not None
         for number in range(candidates):
             verdict = evaluator.evaluate(
                 KERNEL.format(value="x + x" if number % 2 == 0 else "x + x + x") + f"#{number}"
             )
             assert verdict.status is not Status.CHEATED, verdict.message
             findings.append(verdict.finding)
-            counts.append(len(os.listdir(f"/proc/{evaluator._referee._child.pid}/fd")))
+            counts.append(len(os.listdir(f"/proc/{evaluator._checker._child.pid}/fd")))
     return findings, counts
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.torch_switches import Conditions
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.reference.tensor_cores import as_the_user_runs_it, at_the_coarsest, to_tf32
 from triton_agent.tools.results import Evaluation, Finding, Status
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.expectation import Expectation, expect
 
 PROBLEM = """

@@ -11,12 +11,13 @@ import pytest
 
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.evaluate.checker_process import audit_problem
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.confinement import readable
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Status
-from triton_agent.tools.sandbox.sandbox import ESSENTIAL, probe
+from triton_agent.tools.sandbox.layers import ESSENTIAL, probe
+from triton_agent.tools.settings import EvaluatorSettings
 
 pytestmark = pytest.mark.skipif(
     any(layer.name in ESSENTIAL and not layer.available for layer in probe()),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from triton_agent.tools.race.samples import Overheads, PairedSamples, Sample
+from triton_agent.tools.race.readings import Overheads, Sample
+from triton_agent.tools.race.samples import PairedSamples
 from triton_agent.tools.race.speed import Race, may_win
 
 OVERHEADS = Overheads(event_ms=0.002, round_trip_ms=0.005)

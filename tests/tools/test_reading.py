@@ -16,12 +16,13 @@ from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference import facts
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.reference_runs import OriginalRuns
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth import expectation
 from triton_agent.tools.truth.cases import AFTER_OTHERS
 from triton_agent.tools.truth.directed import DIRECTED
 from triton_agent.tools.truth.expectation import PACKED_BESIDE_BYTES, OriginalFailed, behaviour, expect
 from triton_agent.tools.truth.layouts import LAYOUTS
-from triton_agent.tools.truth.plan import Plan, PlanSettings
+from triton_agent.tools.truth.plan import Plan
 
 PROBLEM = """
 import torch
@@ -63,7 +64,7 @@ def cases_of(plan: Plan) -> list[Any]:
 
 def test_the_truth_is_found_once_for_each_case(spec: ProblemSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = counted(monkeypatch, expectation, "run_lifted")
-    plan = prepare_plan(spec, PlanSettings())
+    plan = prepare_plan(spec, EvaluatorSettings())
     assert len(plan.trials) > 1 and {case.train for case in cases_of(plan)} == {True, False}
     assert sum(named["nudge"] is None for named in runs) == len(cases_of(plan))
 
@@ -72,7 +73,7 @@ def test_inputs_are_drawn_anew_for_every_case_but_not_to_look_at_modes_or_graphs
     spec: ProblemSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draws = counted(monkeypatch, Reference, "make_inputs")
-    plan = prepare_plan(spec, PlanSettings(family=False))
+    plan = prepare_plan(spec, EvaluatorSettings(shapes="given"))
     (trial,) = plan.trials
     changed = [case for case in trial.cases if case.distribution == "one element changed"]
     sizes = 1  # that the problem is small enough is found by a run
@@ -83,7 +84,7 @@ def test_inputs_are_drawn_anew_for_every_case_but_not_to_look_at_modes_or_graphs
 
 
 def test_the_answer_by_old_parameters_is_made_when_asked_for(spec: ProblemSpec) -> None:
-    plan = prepare_plan(spec, PlanSettings(family=False))
+    plan = prepare_plan(spec, EvaluatorSettings(shapes="given"))
     trial = plan.trials[plan.main]
     late = [case for case in trial.cases if case.version and case.distribution != AFTER_OTHERS]
     assert late and all(case.stale is None for case in trial.cases if not case.version)
@@ -107,7 +108,7 @@ def test_graphs_in_training_are_recorded_everywhere_where_the_main_one_differs(
 ) -> None:
     (tmp_path / "problem.py").write_text(PROBLEM.replace("self.norm(x)", forward))
     recorded = counted(monkeypatch, facts, "extract")
-    found = prepare_plan(parse_problem(str(tmp_path / "problem.py")), PlanSettings(remedies=False)).facts
+    found = prepare_plan(parse_problem(str(tmp_path / "problem.py")), EvaluatorSettings(remedies=False)).facts
     assert len(found["graphs"]) > len(found["variants"]) > 1
     assert len(found["train_graphs"]) == (len(found["graphs"]) if differs else 0)
     assert len(recorded) == len(found["graphs"]) * 2 if differs else len(found["graphs"]) + 1
@@ -119,8 +120,8 @@ class Fails(torch.nn.Module):
 
 
 def test_an_original_that_fails_with_old_parameters_leaves_the_verdict_as_it_was(spec: ProblemSpec) -> None:
-    packed = prepare_plan(spec, PlanSettings(family=False)).trials[0].cases[0].expectation.packed_inputs
-    runs = OriginalRuns(reference=load(spec), settings=PlanSettings())
+    packed = prepare_plan(spec, EvaluatorSettings(shapes="given")).trials[0].cases[0].expectation.packed_inputs
+    runs = OriginalRuns(reference=load(spec), settings=EvaluatorSettings())
     assert runs.when_asked(Fails(), packed, {}, train=False)() is None
     with pytest.raises(OriginalFailed, match="not with these parameters"):
         runs.behaviour(Fails(), packed)

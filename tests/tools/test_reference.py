@@ -15,8 +15,8 @@ import torch
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.reference.reference import Reference, load
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.cases import _CaseMaker
-from triton_agent.tools.truth.plan import PlanSettings
 
 HEAD = "import torch\nfrom torch import nn\n"
 LINEAR = (
@@ -123,7 +123,7 @@ def test_a_file_that_remembers_tensors_gets_them_where_it_made_them(tmp_path: Pa
 @pytest.mark.parametrize("made", ["torch.randn(2 << 20, 1).expand(-1, 4)", "torch.randn(1 << 20, 12).chunk(3, -1)[1]"])
 def test_inputs_made_on_a_device_come_to_lie_as_those_that_are_moved_there(tmp_path: Path, made: str) -> None:
     reference = problem(tmp_path, model_with(f"return [{made}]"))
-    maker = types.SimpleNamespace(settings=PlanSettings(device="meta"))
+    maker = types.SimpleNamespace(settings=EvaluatorSettings(device="meta"))
     lies = [
         tensor.stride()
         for inputs in (reference.make_inputs(1), reference.make_inputs_on("meta", 1))

@@ -19,7 +19,8 @@ from triton_agent.tools.race.pairing import (
     candidate_first,
     take_turns,
 )
-from triton_agent.tools.race.samples import Overheads, PairedSamples, Sample
+from triton_agent.tools.race.readings import Overheads, Sample
+from triton_agent.tools.race.samples import PairedSamples
 
 OVERHEADS = Overheads(event_ms=0.002, round_trip_ms=0.008)
 SELFCHECK = Path(__file__).parents[2] / "benchmarks" / "clock_selfcheck.py"

@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
-from triton_agent.tools.results import to_json
-from triton_agent.tools.sandbox import cgroup, layers, sandbox
+from triton_agent.tools.processes.codec import decode, encode
+from triton_agent.tools.sandbox import cgroup, inheritance, layers, sandbox
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the sandbox is made of Linux's parts")
 
@@ -38,7 +38,8 @@ ALL_LAYERS, NO_NAMESPACES = {(ALL_LAYERS, NO_NAMESPACES)!r}
 """
 DRIVER += """
 import importlib, json, os, select, signal, sys, time
-from triton_agent.tools.isolate import namespaces, privileges, sandbox
+from triton_agent.tools.processes.codec import decode
+from triton_agent.tools.sandbox import inheritance, layers, namespaces, privileges, sandbox
 
 settings = json.load(sys.stdin)
 if settings["machine"] != ALL_LAYERS:
@@ -55,8 +56,8 @@ def child(code, pipe):
     report = {}
     try:
         start = time.perf_counter()
-        sandbox.close_descriptors((2, pipe))
-        layers = sandbox.enter(sandbox.confinement_from_json(settings["confinement"]))
+        inheritance.close_descriptors((2, pipe))
+        layers = sandbox.enter(decode(sandbox.Confinement, settings["confinement"]))
         report |= {"layers": layers, "enter_ms": 1000 * (time.perf_counter() - start)}
         os.write(pipe, (json.dumps(report) + "\\n").encode())
         exec(compile(code, "candidate", "exec"), {"report": report, "OUTSIDE_PID": settings["outside_pid"]})
@@ -135,7 +136,7 @@ def driver_settings(
             "machine": machine,
             "imports": imports,
             "timeout_s": timeout_s,
-            "confinement": to_json(sandbox.Confinement(scratch=str(scratch), **confinement)),
+            "confinement": encode(sandbox.Confinement(scratch=str(scratch), **confinement)),
         }
     )
 
@@ -162,11 +163,11 @@ def _outcome(row: dict[str, Any], scratch: Path, stderr: str) -> Outcome:
 
 
 def has(name: str) -> bool:
-    return any(layer.name == name and layer.available for layer in sandbox.probe())
+    return any(layer.name == name and layer.available for layer in layers.probe())
 
 
 def needs(name: str) -> pytest.MarkDecorator:
-    why = next((layer.why for layer in sandbox.probe() if layer.name == name), "unknown")
+    why = next((layer.why for layer in layers.probe() if layer.name == name), "unknown")
     return pytest.mark.skipif(not has(name), reason=f"this machine has no {name}: {why}")
 
 
@@ -277,7 +278,7 @@ report["home"], report["here"] = os.environ["HOME"], os.getcwd()
 
 def test_scrubbed_environment_keeps_what_is_needed_and_no_more(scratch: Path) -> None:
     before = {"PATH": "/bin", "LC_ALL": "C", "OMP_NUM_THREADS": "1", "AWS_SECRET_ACCESS_KEY": "x", "TMPDIR": "/tmp"}
-    after = sandbox.scrubbed_environment(str(scratch), before)
+    after = inheritance.scrubbed_environment(str(scratch), before)
     assert (after["PATH"], after["LC_ALL"], after["OMP_NUM_THREADS"]) == ("/bin", "C", "1")
     assert "AWS_SECRET_ACCESS_KEY" not in after
     for name in ("HOME", "TMPDIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"):
@@ -430,7 +431,7 @@ def test_a_worker_dies_with_the_zygote_that_forked_it(scratch: Path, machine: st
 
 FILTER_ALONE = """
 import os, sys, threading, signal
-from triton_agent.tools.isolate import privileges, seccomp
+from triton_agent.tools.sandbox import privileges, seccomp
 privileges.forbid_new_privileges()
 seccomp.install(seccomp.rules(signals_confined=False, ipc_private=False, truncation_confined=False, gpu=False))
 
@@ -621,7 +622,7 @@ def test_honest_kernels_notice_nothing(scratch: Path, machine: str, gpu: bool) -
 
 def test_entering_says_what_is_in_force(scratch: Path) -> None:
     (outcome,) = enter(scratch, "")
-    available = {layer.name for layer in sandbox.probe() if layer.available}
+    available = {layer.name for layer in layers.probe() if layer.available}
     assert set(outcome.layers) >= available - {layers.CGROUP}
     assert set(outcome.layers) <= available | {layers.MEMORY_LIMIT, layers.PROCESS_LIMIT}
 
@@ -629,7 +630,7 @@ def test_entering_says_what_is_in_force(scratch: Path) -> None:
 def test_probing_leaves_the_caller_as_it_was() -> None:
     before = Path("/proc/self/status").read_text().split("\n")
     layers.probe.cache_clear()
-    sandbox.probe()
+    layers.probe()
     kept = ("Uid", "Cap", "NoNewPrivs", "Seccomp", "NSpid")
     after = Path("/proc/self/status").read_text().split("\n")
     assert [line for line in before if line.startswith(kept)] == [line for line in after if line.startswith(kept)]
@@ -637,6 +638,6 @@ def test_probing_leaves_the_caller_as_it_was() -> None:
 
 def test_a_confinement_survives_the_wire(scratch: Path) -> None:
     confinement = sandbox.Confinement(scratch=str(scratch), read_only=("/opt",), limits=sandbox.Limits(cpu_s=5))
-    assert sandbox.confinement_from_json(json.loads(json.dumps(to_json(confinement)))) == confinement
+    assert decode(sandbox.Confinement, json.loads(json.dumps(encode(confinement)))) == confinement
     with pytest.raises(ValueError, match="absolute"):
         sandbox.Confinement(scratch="relative")

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.evaluate.evaluator import EvaluatorSettings
 from triton_agent.tools.evaluate.merged_sets import mean_of
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, SetsEvaluator, evaluator_for
 from triton_agent.tools.problem.input_spec import parse_sets
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Finding, Interval, Status
+from triton_agent.tools.settings import EvaluatorSettings
 
 SETTINGS = EvaluatorSettings(target=None)
 DOUBLE = """

@@ -9,9 +9,9 @@ import torch
 
 from triton_agent.tools.checker.prepare import prepare_plan
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.distributions import DISTRIBUTIONS
 from triton_agent.tools.truth.expectation import expect, hinges_on_ties
-from triton_agent.tools.truth.plan import PlanSettings
 
 PROBLEM = """
 import torch
@@ -48,7 +48,7 @@ def spec(tmp_path: Path) -> ProblemSpec:
 
 
 def test_every_case_is_without_a_tie_but_those_meant_to_have_some(spec: ProblemSpec) -> None:
-    plan = prepare_plan(spec, PlanSettings(modes=("eval",), family=False))
+    plan = prepare_plan(spec, EvaluatorSettings(modes=("eval",), shapes="given"))
     (trial,) = plan.trials
     inputs = [case.expectation.packed_inputs.unpack()[0] for case in trial.cases if case.distribution in DISTRIBUTIONS]
     assert len(inputs) > 4

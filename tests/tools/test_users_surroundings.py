@@ -14,7 +14,7 @@ from triton_agent.tools.checker.prepare import prepare_plan
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.reference.reference import load
-from triton_agent.tools.truth.plan import PlanSettings
+from triton_agent.tools.settings import EvaluatorSettings
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there, what asks for CUDA gets it")
 
@@ -24,7 +24,7 @@ HEAD = "import torch\nimport torch.nn as nn\n"
 def facts_of(folder: Path, text: str) -> dict[str, Any]:
     path = folder / "problem.py"
     path.write_text(HEAD + textwrap.dedent(text))
-    return prepare_plan(parse_problem(str(path)), PlanSettings(modes=("eval",), family=False)).facts
+    return prepare_plan(parse_problem(str(path)), EvaluatorSettings(modes=("eval",), shapes="given")).facts
 
 
 def operators(facts: dict[str, Any]) -> list[str]:

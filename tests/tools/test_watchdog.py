@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.holdings import Family, folder_bytes
 from triton_agent.tools.processes.watchdog import Watch, watchdog
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Evaluation, Finding, Status
 from triton_agent.tools.sandbox import cgroup
+from triton_agent.tools.settings import EvaluatorSettings
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what is held is read from /proc")
 

@@ -44,11 +44,11 @@ class Judgement:
     """The measure that came closest to its limit, and the finding if it is beyond."""
 
     metric: str
-    error: float
-    original_error: float
-    limit: float
-    finding: Finding | None
-    detail: str
+    error: float = 0.0
+    original_error: float = 0.0
+    limit: float = 0.0
+    finding: Finding | None = None
+    detail: str = ""
     """For the author of a failed candidate: the worst element, the share of wrong ones."""
 
     @property
@@ -56,7 +56,7 @@ class Judgement:
         return self.finding is None
 
 
-NOTHING_TO_MEASURE = Judgement(metric="l2", error=0.0, original_error=0.0, limit=0.0, finding=None, detail="")
+NOTHING_TO_MEASURE = Judgement(metric="l2")
 
 
 def judge(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
@@ -70,37 +70,27 @@ def judge(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
     if candidate.is_complex():
         return judge(torch.view_as_real(candidate), yard.as_real)
     if candidate.is_floating_point():
-        return _judge_floats(candidate, yard)
+        got, truth, limits = yard.decided(candidate.double()), yard.truth.double(), yard.limits
+        if limits is not None and limits.whole:
+            *errors, finite = limits.measure(got, truth).tolist()
+            if finite:
+                return _verdict(errors, limits, got, truth)
+        odd = _non_finite_fault(got, yard.original.double(), truth.to(candidate.dtype).double())
+        if odd is not None:
+            return odd
+        if limits is None:
+            return NOTHING_TO_MEASURE
+        settled = yard.settled()
+        *errors, _ = limits.measure(got[settled], truth[settled]).tolist()
+        return _verdict(errors, limits, got, truth)
     return _judge_exact(candidate, yard)
-
-
-def _judge_floats(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
-    got, truth, limits = yard.decided(candidate.double()), yard.truth.double(), yard.limits
-    if limits is not None and limits.whole:
-        *errors, finite = limits.measure(got, truth).tolist()
-        if finite:
-            return _verdict(errors, limits, got, truth)
-    odd = _non_finite_fault(got, yard.original.double(), truth.to(candidate.dtype).double())
-    if odd is not None:
-        return odd
-    if limits is None:
-        return NOTHING_TO_MEASURE
-    settled = yard.settled()
-    *errors, _ = limits.measure(got[settled], truth[settled]).tolist()
-    return _verdict(errors, limits, got, truth)
 
 
 def _verdict(errors: list[float], limits: Limits, got: torch.Tensor, truth: torch.Tensor) -> Judgement:
     """By the measure in which the candidate comes closest to, or furthest beyond, what it is allowed."""
     _, metric, error = max((own / limits.allowed[metric], metric, own) for metric, own in zip(METRICS, errors))
-    worst = Judgement(
-        metric=metric,
-        error=error,
-        original_error=limits.of_original[metric],
-        limit=limits.allowed[metric],
-        finding=None,
-        detail="",
-    )
+    own, allowed = limits.of_original[metric], limits.allowed[metric]
+    worst = Judgement(metric=metric, error=error, original_error=own, limit=allowed)
     if error <= worst.limit:
         return worst
     finding, detail = _explain(got, truth, worst)
@@ -124,9 +114,7 @@ def _non_finite_fault(got: torch.Tensor, original: torch.Tensor, representable: 
         f"{_share(fault)} of the elements; first at {where}: got {got[where].item():g}, "
         f"expected {representable[where].item():g}"
     )
-    return Judgement(
-        metric="max", error=math.inf, original_error=0.0, limit=0.0, finding=Finding.NON_FINITE, detail=detail
-    )
+    return Judgement(metric="max", error=math.inf, finding=Finding.NON_FINITE, detail=detail)
 
 
 def _explain(got: torch.Tensor, truth: torch.Tensor, worst: Judgement) -> tuple[Finding, str]:
@@ -166,14 +154,7 @@ def _judge_exact(candidate: torch.Tensor, yard: Yardstick) -> Judgement:
     if yard.span is not None:
         wrong &= ~yard.may_stand(candidate.double())
     error, allowed = float(wrong.sum()), _allowed_mismatches(candidate, yard)
-    judgement = Judgement(
-        metric="mismatches",
-        error=error,
-        original_error=float(flips.of_original),
-        limit=allowed,
-        finding=None,
-        detail="",
-    )
+    judgement = Judgement(metric="mismatches", error=error, original_error=float(flips.of_original), limit=allowed)
     if error <= allowed:
         return judgement
     where = _index(wrong, int(wrong.reshape(-1).to(torch.uint8).argmax()))

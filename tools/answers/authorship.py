@@ -125,7 +125,9 @@ def makes_whole(source: torch.dtype, result: torch.dtype) -> bool:
 
 def work_of(tape: Tape, *, with_prologue: bool = False) -> Work:
     """What torch does in a call, and in the prologue if the results depend on nothing else."""
-    prepared_only = with_prologue or not _depends_on_inputs(tape)
+    prepared_only = with_prologue or not any(
+        tape.buffers[number].place is Place.INPUT for step in tape.steps for number in _touched(step)
+    )
     steps: Sequence[Step] = (*tape.prologue, *tape.steps) if prepared_only else tape.steps
     operators = [step for step in steps if isinstance(step, Operate)]
     prepared = [step for step in tape.prologue if isinstance(step, Operate)]
@@ -141,7 +143,8 @@ def work_of(tape: Tape, *, with_prologue: bool = False) -> Work:
         if moves(step.operator, kind) or (kind == "movement" and _takes(step, FILLS, slice(1, None)))
     ]
     narrowest = _narrowest(tape)
-    heavy = [step.operator for step in (*operators, *prepared) if _is_heavy(step.operator)]
+    called = [step.operator for step in (*operators, *prepared)]
+    heavy = [name for name in called if kind_of(name) == "heavy" or name.startswith(SUSPECT)]
     return Work(
         heavy=tuple(dict.fromkeys(map(_plain_name, heavy))),
         light=tuple(dict.fromkeys(_plain_name(step.operator) for step in light)),
@@ -151,10 +154,6 @@ def work_of(tape: Tape, *, with_prologue: bool = False) -> Work:
         moved_bytes=sum(map(_bytes_of, moving)),
         rounded_elements=sum(map(_rounded, moving)),
     )
-
-
-def _depends_on_inputs(tape: Tape) -> bool:
-    return any(tape.buffers[number].place is Place.INPUT for step in tape.steps for number in _touched(step))
 
 
 def _touched(step: Step) -> set[int]:
@@ -168,16 +167,10 @@ def _touched(step: Step) -> set[int]:
 
 
 def moves(name: str, kind: str) -> bool:
-    """Return whether an operator copies values from one place to another."""
     return kind == "movement" and functional_name(bare_name(name)) not in FILLS
 
 
-def _is_heavy(operator: str) -> bool:
-    return kind_of(operator) == "heavy" or operator.startswith(SUSPECT)
-
-
 def _plain_name(operator: str) -> str:
-    """Without its overload."""
     return operator.rpartition(".")[0]
 
 
@@ -187,12 +180,9 @@ def _views(step: Operate) -> list[View]:
 
 
 def _largest(step: Operate, narrowest: Mapping[int, int]) -> int:
-    return max((_elements(view, narrowest[view.buffer]) for view in _views(step)), default=0)
-
-
-def _elements(view: View, item_bytes: int) -> int:
-    """As many as the memory holds for whoever sees it in its narrowest type: several may be packed into one number."""
-    return view.elements * (DTYPES[view.dtype].itemsize // item_bytes)
+    return max(
+        (view.elements * (DTYPES[view.dtype].itemsize // narrowest[view.buffer]) for view in _views(step)), default=0
+    )
 
 
 def _narrowest(tape: Tape) -> dict[int, int]:
@@ -239,7 +229,7 @@ def foreign_kernels(kernels: KernelSet, source: str) -> list[str]:
 
 
 def check_kernels(kernels: KernelSet, source: str, *, allow_library: bool) -> None:
-    """In own-kernels mode every kernel is written in the candidate's file."""
+    """Refuse kernels that are not written in the candidate's file, in own-kernels mode."""
     names = [] if allow_library else foreign_kernels(kernels, source)
     if names:
         raise Failed(
@@ -250,14 +240,14 @@ def check_kernels(kernels: KernelSet, source: str, *, allow_library: bool) -> No
 
 
 def check_launches(tape: Tape, *, empty_outputs: bool) -> None:
-    """At least one kernel runs for the results, unless there is nothing to compute."""
+    """Require a kernel that runs for the results, unless there is nothing to compute."""
     if not any(tape.launches()) and not empty_outputs:
         dead = "no Triton kernel runs whose results forward returns"
         raise Failed(Finding.NO_LAUNCH, dead)
 
 
 def check_library(work: Work, original: OriginalWork, *, allow_library: bool) -> None:
-    """In own-kernels mode torch must not do the kernels' work, measured against the reference's."""
+    """Refuse torch operators that do a large part of the reference's work, by elements, in own-kernels mode."""
     if allow_library:
         return
     if work.heavy:
@@ -281,7 +271,7 @@ def check_library(work: Work, original: OriginalWork, *, allow_library: bool) ->
 
 
 def check_bytes(work: Work, kernel_bytes: int, original: OriginalWork, *, allow_library: bool) -> None:
-    """In own-kernels mode torch must not move more than a share of what the kernels move."""
+    """Refuse torch operators that move more than a share of the kernels' bytes, in own-kernels mode."""
     if allow_library:
         return
     rounding = max(0, work.rounded_elements - original.rounded)
@@ -310,7 +300,7 @@ def bytes_of_arguments(tape: Tape) -> int:
 
 
 def check_alive(still_right: Sequence[str], outputs: int, *, allow_library: bool) -> None:
-    """With launches left out no output may still be right (with libraries allowed: not all of them)."""
+    """Refuse outputs that are right with launches left out; with libraries allowed, only if all of them are."""
     if still_right and (not allow_library or len(still_right) == outputs):
         raise Failed(
             Finding.DEAD_KERNEL,

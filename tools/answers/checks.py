@@ -18,6 +18,7 @@ from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.executor.memory import poisoned
 from triton_agent.tools.graph.extents import Part, distinct, touched
 from triton_agent.tools.graph.values import TensorMeta
+from triton_agent.tools.processes.protocol import Called, SeenLaunch, State
 from triton_agent.tools.processes.tensors import (
     DTYPES,
     Malformed,
@@ -32,9 +33,8 @@ from triton_agent.tools.processes.tensors import (
 from triton_agent.tools.results import CaseAccuracy, Finding
 from triton_agent.tools.tape.tape import Tape, View
 from triton_agent.tools.truth.expectation import Expectation
-from triton_agent.tools.truth.near import near
 from triton_agent.tools.truth.plan import Case, Verify
-from triton_agent.tools.truth.yardstick import Yardstick
+from triton_agent.tools.truth.yardstick import Yardstick, near
 
 WIDE_HINT = (
     "\nlikely cause: a value rounded to half precision on the way, or a float32 tl.dot left at its default, "
@@ -65,23 +65,23 @@ class Answer:
     """The same of parameters and buffers."""
 
 
-def read_answer(tree: Any, reply: dict[str, Any], blobs: list[torch.Tensor], device: str = "cpu") -> Answer:
+def read_answer(tree: Any, reply: Called, blobs: list[torch.Tensor], device: str = "cpu") -> Answer:
     """Read outputs and changed inputs from the executor's reply."""
+    outputs, inputs = reply.outputs, reply.inputs
     try:
-        described, inputs, numbers = list(reply["tensors"]), list(reply["inputs"]), list(reply["changed"])
-        if len(blobs) != len(described) + len(inputs):
-            raise Malformed(f"{len(blobs)} rows of bytes for {len(described)} outputs and {len(inputs)} inputs")
-        tensors = [near(unpack(item, blob), device) for item, blob in zip(described, blobs)]
-        after = [near(unpack(item, blob), device) for item, blob in zip(inputs, blobs[len(described) :])]
-    except (Malformed, KeyError, TypeError, ValueError) as error:
+        if len(blobs) != len(outputs) + len(inputs):
+            raise Malformed(f"{len(blobs)} rows of bytes for {len(outputs)} outputs and {len(inputs)} inputs")
+        tensors = [near(unpack(item, blob), device) for item, blob in zip(outputs, blobs)]
+        after = [near(unpack(item, blob), device) for item, blob in zip(inputs, blobs[len(outputs) :])]
+    except Malformed as error:
         raise Failed(Finding.TAMPERED, f"the executor's answer contradicts itself ({error})") from error
     return Answer(
         tree=tree,
         tensors=tuple(tensors),
         data=tuple(blobs[: len(tensors)]),
-        changed={int(number): tensor for number, tensor in zip(numbers, after)},
-        stored=frozenset(reply.get("stored", ())),
-        stored_state=frozenset(reply.get("stored_state", ())),
+        changed=dict(zip(reply.changed, after)),
+        stored=frozenset(reply.stored),
+        stored_state=frozenset(reply.stored_state),
     )
 
 
@@ -97,7 +97,6 @@ def check_structure(case: Case, answer: Answer) -> None:
 
 
 def check_form(case: Case, answer: Answer) -> None:
-    """Require the reference's shapes and dtypes."""
     for output, got in zip(case.expectation.outputs, answer.tensors):
         want = output.yard.original
         if tuple(want.shape) != tuple(got.shape):
@@ -166,17 +165,15 @@ def _unwritten(case: Case, name: str, got: torch.Tensor, yard: Yardstick) -> Fai
     )
 
 
-def check_races(case: Case, launches: list[dict[str, Any]]) -> None:
+def check_races(case: Case, launches: Sequence[SeenLaunch]) -> None:
     """Programs of a launch run in any order on a GPU; where they disagree, so will the answers."""
     for launch in launches:
         for names, what in (
-            (launch["contested"], "store different values in one element of"),
-            (launch["read_beside_stores"], "read what others of the same launch store in"),
+            (launch.contested, "store different values in one element of"),
+            (launch.read_beside_stores, "read what others of the same launch store in"),
         ):
             if names:
-                raise Failed(
-                    Finding.RACE, f"case {case.name}: programs of {launch['kernel']} {what} {', '.join(names)}"
-                )
+                raise Failed(Finding.RACE, f"case {case.name}: programs of {launch.kernel} {what} {', '.join(names)}")
 
 
 def check_inputs(case: Case, answer: Answer) -> None:
@@ -195,7 +192,6 @@ def check_inputs(case: Case, answer: Answer) -> None:
 
 @functools.lru_cache(maxsize=512)
 def mutated_inputs(case: Case) -> frozenset[int]:
-    """Return the numbers of the inputs that the reference writes into."""
     if any(tensor.is_meta for tensor in case.expectation.inputs_after):  # full size; found when the case was made
         return frozenset()
     before = nested_tensors(case.expectation.packed_inputs.unpack())
@@ -242,37 +238,21 @@ def overlap(one: View, other: View) -> bool:
     if one.buffer != other.buffer:
         return False
     if DTYPES[one.dtype].itemsize != DTYPES[other.dtype].itemsize:
-        (start, end), (low, high) = map(_bytes_of, (one, other))
-        return start < high and low < end
+        return one.begin_bytes < other.end_bytes and other.begin_bytes < one.end_bytes
     parts = [Part(layout=_layout(it)) for it in (one, other)]
     return touched(parts) < touched(parts[:1]) + touched(parts[1:])
 
 
 def _overlaps_itself(view: View) -> bool:
     """Return whether several elements are one in memory: expanded, or windows that slide by less than their width."""
-    if is_expanded(view.shape, view.strides):
-        return True
-    steps = sorted((stride, size) for size, stride in zip(view.shape, view.strides) if size > 1)
-    reach = 1
-    for stride, size in steps:
-        if stride < reach:  # dimensions that interlock need not overlap, so it takes counting
-            return distinct(_layout(view)) < view.elements
-        reach += stride * (size - 1)
-    return False
+    return is_expanded(view.shape, view.strides) or distinct(_layout(view)) < view.elements
 
 
 def _layout(view: View) -> TensorMeta:
     return TensorMeta(dtype=view.dtype, shape=view.shape, strides=view.strides, offset=view.offset)
 
 
-def _bytes_of(view: View) -> tuple[int, int]:
-    last = sum((size - 1) * stride for size, stride in zip(view.shape, view.strides))
-    item_bytes = DTYPES[view.dtype].itemsize
-    return view.offset * item_bytes, (view.offset + last + 1) * item_bytes
-
-
 def same_bytes(a: Sequence[torch.Tensor], b: Sequence[torch.Tensor]) -> bool:
-    """Return whether two answers are equal to the bit."""
     return len(a) == len(b) and all(_same_row(one, other) for one, other in zip(a, b))
 
 
@@ -284,13 +264,13 @@ def _same_row(one: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(*rows)
 
 
-def check_state(case: Case, reply: dict[str, Any], blobs: list[torch.Tensor], device: str = "cpu") -> None:
+def check_state(case: Case, reply: State, blobs: list[torch.Tensor], device: str = "cpu") -> None:
     """Require buffers to be changed as the reference changes them, and nothing else to be changed."""
     expectation = case.expectation
     try:
-        described = zip(reply["state"].items(), blobs)
-        state = {str(name): near(unpack(item, blob), device) for (name, item), blob in described}
-    except (Malformed, AttributeError, TypeError, ValueError) as error:
+        described = zip(reply.tensors.items(), blobs)
+        state = {name: near(unpack(item, blob), device) for (name, item), blob in described}
+    except Malformed as error:
         raise Failed(Finding.TAMPERED, f"the worker's answer contradicts itself ({error})") from error
     changed = {output.name.removeprefix("buffer "): output for output in expectation.state_after}
     for name, before in expectation.state_before.items():

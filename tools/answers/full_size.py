@@ -29,23 +29,17 @@ import torch
 
 from triton_agent.tools.answers.accuracy import Judgement, judge
 from triton_agent.tools.answers.checks import mutated_inputs
-from triton_agent.tools.processes.payloads import Payload, pack
+from triton_agent.tools.processes.payloads import pack
 from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference.footprint import RUN_ON_GPU, Limits, TooLarge, prove
 from triton_agent.tools.reference.input_tensors import leading_size, map_tensors
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.reference.tensor_cores import as_the_user_runs_it
 from triton_agent.tools.results import Finding
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.distributions import AS_GIVEN, randomise
-from triton_agent.tools.truth.expectation import (
-    Expectation,
-    OriginalFailed,
-    Output,
-    expect,
-    state_of,
-    tensors_of,
-)
-from triton_agent.tools.truth.plan import SHUFFLED, Case, PlanSettings, Trial, secret_seed
+from triton_agent.tools.truth.expectation import Expectation, OriginalFailed, Output, expect, state_of, tensors_of
+from triton_agent.tools.truth.plan import SHUFFLED, Case, Trial, secret_seed
 from triton_agent.tools.truth.yardstick import Yardstick
 
 LARGE_ELEMENTS = 1 << 28
@@ -88,7 +82,7 @@ class PiecewiseYardstick(Yardstick):
 
     def judge(self, got: torch.Tensor) -> Judgement:
         """Judge the slices, then the whole piece by piece; the first failure ends it."""
-        closest = Judgement(metric="l2", error=0.0, original_error=0.0, limit=1.0, finding=None, detail="")
+        closest = Judgement(metric="l2", limit=1.0)
         for part in self.slices:
             judgement = judge(got[part.start : part.stop].to(self.device), part.yard)
             if not judgement.ok:
@@ -108,7 +102,10 @@ class PiecewiseYardstick(Yardstick):
                 far = got.dtype is not torch.bool and bool(((mine.double() - theirs.double()).abs() > 1).any())
                 if far or wrong > self.loose:
                     detail = f"{wrong} elements or more; the first piece with one too many begins at flat index {at}"
-                    return _failed(Finding.VALUES, "mismatches", float(wrong), float(self.loose), detail)
+                    limit = float(self.loose)
+                    return Judgement(
+                        metric="mismatches", error=float(wrong), limit=limit, finding=Finding.VALUES, detail=detail
+                    )
         return closest
 
     def _fault(self, at: int, mine: torch.Tensor, theirs: torch.Tensor) -> Judgement | None:
@@ -116,18 +113,16 @@ class PiecewiseYardstick(Yardstick):
         error = torch.where(same, 0.0, (mine - theirs).abs())
         if not bool(torch.isfinite(error).all()):
             where = at + int((~torch.isfinite(error)).to(torch.uint8).argmax())
-            return _failed(Finding.NON_FINITE, "max", math.inf, 0.0, f"first at flat index {where}")
+            detail = f"first at flat index {where}"
+            return Judgement(metric="max", error=math.inf, finding=Finding.NON_FINITE, detail=detail)
         measured = {"max": float(error.max()), "l2": float(error.square().mean().sqrt())}
         metric = max(measured, key=lambda name: measured[name] / self.reach[name])
         if measured[metric] <= self.reach[metric]:
             return None
         worst = int(error.argmax())
         detail = f"worst at flat index {at + worst}: got {mine[worst]:.7g}, expected {theirs[worst]:.7g}"
-        return _failed(Finding.VALUES, metric, measured[metric], self.reach[metric], detail)
-
-
-def _failed(finding: Finding, metric: str, error: float, limit: float, detail: str) -> Judgement:
-    return Judgement(metric=metric, error=error, original_error=0.0, limit=limit, finding=finding, detail=detail)
+        limit = self.reach[metric]
+        return Judgement(metric=metric, error=measured[metric], limit=limit, finding=Finding.VALUES, detail=detail)
 
 
 def _pieces(
@@ -140,7 +135,7 @@ def _pieces(
         yield at, mine, theirs
 
 
-def is_large(reference: Reference, settings: PlanSettings) -> bool:
+def is_large(reference: Reference, settings: EvaluatorSettings) -> bool:
     """Return whether the problem's tensors are gigabytes; told by a run on the device, which is stopped if they are."""
     if settings.device != "cuda" or not reference.has_reference:
         return False
@@ -166,7 +161,7 @@ def fits(reduced: Trial) -> bool:
 
 
 def make_full_trial(
-    reference: Reference, name: str, settings: PlanSettings, reduced: Trial, *, looks: int
+    reference: Reference, name: str, settings: EvaluatorSettings, reduced: Trial, *, looks: int
 ) -> tuple[Trial, torch.nn.Module]:
     """Return a trial of one case at full size, with so many fresh ones for the clock, and the reference's module."""
     build_seed = secret_seed()
@@ -181,7 +176,6 @@ def make_full_trial(
             variant=name,
             distribution=AS_GIVEN,
             train=reduced.cases[0].train,
-            version=0,
             expectation=_expect(reference, model, settings, reduced.cases[0].expectation),
         )
 
@@ -200,7 +194,9 @@ def make_full_trial(
     )
 
 
-def _expect(reference: Reference, model: torch.nn.Module, settings: PlanSettings, reduced: Expectation) -> Expectation:
+def _expect(
+    reference: Reference, model: torch.nn.Module, settings: EvaluatorSettings, reduced: Expectation
+) -> Expectation:
     """Draw inputs, run the reference on them once, keep its answer on the host."""
     device = settings.device
     drawn = reference.make_inputs_on(device, secret_seed())
@@ -211,7 +207,10 @@ def _expect(reference: Reference, model: torch.nn.Module, settings: PlanSettings
     with around(), torch.no_grad():
         made = reference.call(model, inputs)
     outputs, tree = tensors_of(made)
-    _require_unchanged(inputs, packed, device)
+    for now, before in zip(nested_tensors(inputs), nested_tensors(packed.unpack("cpu"))):
+        pieces = _pieces(now, before.contiguous(), device)
+        if not all(torch.equal(one.view(torch.uint8), other.view(torch.uint8)) for _, one, other in pieces):
+            raise OriginalFailed("the reference writes into its inputs at its own sizes, and not at a reduced one")
     scale = {output.name: output.yard for output in reduced.outputs}
     names = [output.name for output in reduced.outputs]
     rounds = any(tensor.is_floating_point() for tensor in nested_tensors(inputs))
@@ -227,8 +226,6 @@ def _expect(reference: Reference, model: torch.nn.Module, settings: PlanSettings
         outputs=tuple(kept),
         inputs_after=tuple(torch.empty_like(tensor, device="meta") for tensor in given),
         state_before=state_of(model),
-        state_after=(),
-        aliases=frozenset(),
         lifted=bool(slices) and all(found.lifted for _, _, found in slices),
     )
 
@@ -262,19 +259,12 @@ def _yardstick(
     )
 
 
-def _require_unchanged(inputs: list[Any], packed: Payload, device: str) -> None:
-    for now, before in zip(nested_tensors(inputs), nested_tensors(packed.unpack("cpu"))):
-        pieces = _pieces(now, before.contiguous(), device)
-        if not all(torch.equal(one.view(torch.uint8), other.view(torch.uint8)) for _, one, other in pieces):
-            raise OriginalFailed("the reference writes into its inputs at its own sizes, and not at a reduced one")
-
-
 def _slices(
     reference: Reference,
     model: torch.nn.Module,
     inputs: list[Any],
     outputs: list[torch.Tensor],
-    settings: PlanSettings,
+    settings: EvaluatorSettings,
 ) -> list[tuple[int, int, Expectation]]:
     """Slices with their expectations; none where the reference does not work slice by slice.
 
@@ -303,12 +293,9 @@ def _slices(
                 expectation = expect(copy.deepcopy(model), part, around=around)
         except Exception:  # it does not take so few rows
             return []
-        pairs = zip(expectation.outputs, outputs)
-        if not all(_agree(output.yard, whole[start : start + height]) for output, whole in pairs):
-            return []
+        for output, whole in zip(expectation.outputs, outputs):
+            mine = whole[start : start + height]
+            if output.yard.original.shape != mine.shape or not judge(mine, output.yard).ok:
+                return []
         found.append((start, start + height, expectation))
     return found
-
-
-def _agree(yard: Yardstick, whole: torch.Tensor) -> bool:
-    return yard.original.shape == whole.shape and judge(whole, yard).ok

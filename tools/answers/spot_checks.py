@@ -111,40 +111,33 @@ class Spots:
             self._known[variant] = None
             with contextlib.suppress(ProblemError, RuntimeError, MemoryError):
                 if Trials(self._spec, secret_seed(), LIMITS).prove(variant) is not None:
-                    self._known[variant] = self._made(variant)
+                    reference = load(self._spec, variant.constants, batch=variant.batch)
+                    model = reference.make_model(secret_seed()).eval()
+                    randomise(model, secret_seed())
+                    inputs = reference.make_inputs(secret_seed())
+                    packed, state = pack(inputs), state_of(model)
+                    outputs, work = work_during(lambda: reference.call(copy.deepcopy(model), inputs))
+                    tensors, tree = tensors_of(outputs)
+                    expectation = Expectation(
+                        packed_inputs=packed,
+                        tree=tree,
+                        outputs=tuple(
+                            Output(name=str(i), yard=Yardstick(truth=it, original=it, nudged=(), scale=0.0))
+                            for i, it in enumerate(tensors)
+                        ),
+                        inputs_after=tuple(nested_tensors(inputs)),
+                    )
+                    name = "full size" if variant == AS_GIVEN else variant.name
+                    case = Case(name=name, variant=name, distribution="", expectation=expectation)
+                    trial = Trial(
+                        variant=name,
+                        packed_init=pack(reference.told_arguments()),
+                        build_seed=secret_seed(),
+                        states=(pack(state),),
+                        cases=(case,),
+                    )
+                    self._known[variant] = Spot(trial=trial, work=work, is_as_given=variant == AS_GIVEN)
         return self._known[variant]
-
-    def _made(self, variant: Variant) -> Spot:
-        reference = load(self._spec, variant.constants, batch=variant.batch)
-        model = reference.make_model(secret_seed()).eval()
-        randomise(model, secret_seed())
-        inputs = reference.make_inputs(secret_seed())
-        packed, state = pack(inputs), state_of(model)
-        outputs, work = work_during(lambda: reference.call(copy.deepcopy(model), inputs))
-        tensors, tree = tensors_of(outputs)
-        expectation = Expectation(
-            packed_inputs=packed,
-            tree=tree,
-            outputs=tuple(
-                Output(name=str(i), yard=Yardstick(truth=it, original=it, nudged=(), scale=0.0))
-                for i, it in enumerate(tensors)
-            ),
-            inputs_after=tuple(nested_tensors(inputs)),
-            state_before={},
-            state_after=(),
-            aliases=frozenset(),
-            lifted=False,
-        )
-        name = "full size" if variant == AS_GIVEN else variant.name
-        case = Case(name=name, variant=name, distribution="", train=False, version=0, expectation=expectation)
-        trial = Trial(
-            variant=name,
-            packed_init=pack(reference.told_arguments()),
-            build_seed=secret_seed(),
-            states=(pack(state),),
-            cases=(case,),
-        )
-        return Spot(trial=trial, work=work, is_as_given=variant == AS_GIVEN)
 
 
 def _largest(spot: Spot) -> int:

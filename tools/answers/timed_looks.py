@@ -16,7 +16,9 @@ from typing import Any
 import torch
 
 from triton_agent.tools.answers import checks
-from triton_agent.tools.checker.session import Failed, Reply, Session
+from triton_agent.tools.checker.session import Failed, Session
+from triton_agent.tools.processes.protocol import Called, ReadClock, Readings
+from triton_agent.tools.race.readings import Sample
 from triton_agent.tools.results import Finding
 from triton_agent.tools.truth.plan import Case
 
@@ -34,7 +36,7 @@ class Look:
     """Outputs of one timed call, not judged yet."""
 
     case: Case
-    reply: Reply
+    reply: Readings
     rows: list[torch.Tensor]
 
 
@@ -70,50 +72,42 @@ class Looks:
         self._series += 1
         self._asked = 0
 
-    def ask(self, session: Session, turns: Sequence[int]) -> list[Any]:
-        """A sample for each, as it came."""
+    def ask(self, session: Session, turns: Sequence[int]) -> list[Sample]:
+        """Return a sample for each turn."""
         if not any(self._is_due(self._asked + number) for number in range(len(turns))):
             self._asked += len(turns)
-            return list(session.ask("time", turns=list(turns))[0]["samples"])
+            return list(session.ask(ReadClock(turns=tuple(turns)), Readings)[0].samples)
         return [sample for turn in turns for sample in self._ask_one(session, turn)]
 
     def _is_due(self, number: int) -> bool:
         return number in self._due and bool(self._cases)
 
-    def _ask_one(self, session: Session, turn: int) -> list[Any]:
+    def _ask_one(self, session: Session, turn: int) -> list[Sample]:
         due, number = self._is_due(self._asked), self._asked
         self._asked += 1
         if not due:
-            return list(session.ask("time", turns=[turn])[0]["samples"])
-        self.taken.append(_look(session, turn, self._cases.pop(), self._due[number]))
-        return list(self.taken[-1].reply["samples"])
+            return list(session.ask(ReadClock(turns=(turn,)), Readings)[0].samples)
+        case = self._cases.pop()
+        reply, rows = session.ask(
+            ReadClock(turns=(turn,), later=self._due[number]),
+            Readings,
+            [case.expectation.packed_inputs],
+            expected_bytes=case.expectation.answer_bytes,
+        )
+        self.taken.append(Look(case=case, reply=reply, rows=rows))
+        return list(reply.samples)
 
     def judge(self, tree: Any, device: str) -> None:
         """Judge every look; raise `Failed` for the first whose answer differs from the reference's."""
         for look in self.taken:
-            failure = _failure(look, tree, device)
+            called = Called(outputs=look.reply.outputs, changed=(), inputs=())
+            try:
+                answer = checks.read_answer(tree, called, look.rows, device)
+                checks.check_structure(look.case, answer)
+                checks.check_form(look.case, answer)
+                failure = checks.measure(look.case, answer)[1]
+            except Failed as failed:
+                failure = failed
             if failure is not None:
                 what = f"right whenever it is checked, and wrong while the clock runs: {failure.message}"
                 raise Failed(Finding.FALSE_CLOCK, what)
-
-
-def _look(session: Session, turn: int, case: Case, kind: int) -> Look:
-    reply, rows = session.ask(
-        "time",
-        [case.expectation.packed_inputs],
-        expected_bytes=case.expectation.answer_bytes,
-        turns=[turn],
-        later=kind,
-    )
-    return Look(case=case, reply=reply, rows=rows)
-
-
-def _failure(look: Look, tree: Any, device: str) -> Failed | None:
-    said: dict[str, Any] = {**look.reply, "inputs": [], "changed": []}
-    try:
-        answer = checks.read_answer(tree, Reply(said), look.rows, device)
-        checks.check_structure(look.case, answer)
-        checks.check_form(look.case, answer)
-    except Failed as failed:
-        return failed
-    return checks.measure(look.case, answer)[1]

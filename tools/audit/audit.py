@@ -29,16 +29,17 @@ from triton_agent.tools.reference.size_trials import Trials
 from triton_agent.tools.reference.sizes import AS_GIVEN
 from triton_agent.tools.reference.variants import family
 from triton_agent.tools.results import Finding
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.cases import make_verifier_trial
 from triton_agent.tools.truth.distributions import draw
-from triton_agent.tools.truth.plan import Case, PlanSettings, secret_seed
+from triton_agent.tools.truth.plan import Case, secret_seed
 
 AUDIT_S = 120.0
 """Time for all answers; those it does not suffice for are left out, and the report says so."""
 MOST_MUTANTS = 60
 """Each is a few runs of the reference on a CPU."""
 
-BARE = PlanSettings(remedies=False, family=False)
+BARE = EvaluatorSettings(remedies=False, shapes="given")
 
 OnProgress = Callable[[int, int], None]
 """Called with the number of answers tried and of all answers."""
@@ -54,7 +55,7 @@ def audit(spec: ProblemSpec, *, on_progress: OnProgress | None = None, limit_s: 
         _raise_why_no_size(spec, seed)
         raise ProblemError("no size was found at which the reference runs", where=spec.path)
     bare = convene(spec, [main.variant], BARE)
-    full = convene(spec, family(spec, seed, limits=INTERPRETER, base=main.variant), PlanSettings())
+    full = convene(spec, family(spec, seed, limits=INTERPRETER, base=main.variant), EvaluatorSettings())
     deadline = time.monotonic() + limit_s
     questions = [list(_questions(court)) for court in (bare, full)]
     mutants, discarded = _mutants(bare)

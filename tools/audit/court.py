@@ -19,13 +19,15 @@ from triton_agent.tools.answers import checks
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.processes.protocol import State
 from triton_agent.tools.processes.tensors import describe, flatten, nested_tensors, row
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.sizes import Variant
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.cases import make_trial
 from triton_agent.tools.truth.distributions import AS_GIVEN, DISTRIBUTIONS, draw, randomise
 from triton_agent.tools.truth.expectation import OriginalFailed, state_of
-from triton_agent.tools.truth.plan import ONE_CHANGED, Case, PlanSettings, Trial, secret_seed
+from triton_agent.tools.truth.plan import ONE_CHANGED, Case, Trial, secret_seed
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,10 @@ class Bench:
     ) -> Run:
         """The reference as it is in this case, under a mode, or on other inputs."""
         subject = copy.deepcopy(self.original).train(case.train)
-        _set_state(subject, case.expectation.state_before)
+        named = {**dict(subject.named_parameters(remove_duplicate=False)), **dict(subject.named_buffers())}
+        with torch.no_grad():
+            for name, tensor in named.items():
+                tensor.copy_(case.expectation.state_before[name])
         args = case.expectation.packed_inputs.unpack() if inputs is None else inputs
         with self.reference.running("forward"), torch.no_grad(), mode or contextlib.nullcontext():
             outputs = subject(*args)
@@ -66,13 +71,6 @@ class Bench:
         except ProblemError:
             return None
         return [tensor.detach().clone() for tensor in nested_tensors(run.outputs)]
-
-
-def _set_state(model: torch.nn.Module, state: dict[str, torch.Tensor]) -> None:
-    named = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}
-    with torch.no_grad():
-        for name, tensor in named.items():
-            tensor.copy_(state[name])
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +104,7 @@ def _asked(trial: Trial) -> list[Case]:
     return [case for case in trial.cases if case.distribution in (*DISTRIBUTIONS, ONE_CHANGED)]
 
 
-def convene(spec: ProblemSpec, variants: list[Variant], settings: PlanSettings) -> Court:
+def convene(spec: ProblemSpec, variants: list[Variant], settings: EvaluatorSettings) -> Court:
     """The cases of these variants; raises `ProblemError` where the reference cannot serve at its own sizes."""
     benches: list[Bench] = []
     notes: list[str] = []
@@ -125,7 +123,7 @@ def convene(spec: ProblemSpec, variants: list[Variant], settings: PlanSettings) 
 
 
 def refusal(case: Case, run: Run) -> Failed | None:
-    """Why the evaluator would refuse this; None where it would pass."""
+    """Return why the evaluator would refuse this run; None if it would pass."""
     tensors: list[torch.Tensor] = []
 
     def keep(tensor: torch.Tensor) -> int:
@@ -140,14 +138,13 @@ def refusal(case: Case, run: Run) -> Failed | None:
         checks.check_form(case, answer)
         failure = checks.measure(case, answer)[1]
         checks.check_inputs(case, answer)
-        checks.check_state(case, {"state": state}, [row(tensor) for tensor in run.state_after.values()])
+        checks.check_state(case, State(tensors=state), [row(tensor) for tensor in run.state_after.values()])
     except Failed as failed:
         return failed
     return failure
 
 
 def outputs_refused(case: Case, outputs: list[torch.Tensor]) -> bool:
-    """Return True if these outputs would be refused by their form or values."""
     if len(outputs) != len(case.expectation.outputs):
         return True
     answer = _answer(case.expectation.tree, outputs, list(case.expectation.inputs_after))

@@ -59,7 +59,20 @@ class FakeAnswer:
 
 def fake_answers_for(question: Question) -> list[FakeAnswer]:
     """Return the fake answers that fit outputs like these."""
-    return [*_BLIND, *_returned_inputs(question), *_damaged(question), *_partial(question)]
+
+    def returned(index: int) -> Callable[[Question], Outputs]:
+        def answer(question: Question) -> Outputs:
+            given = nested_tensors(question.expectation.packed_inputs.unpack())[index]
+            return [given.to(tensor.dtype).clone() for tensor in question.right if tensor.shape == given.shape]
+
+        return answer
+
+    inputs = nested_tensors(question.expectation.packed_inputs.unpack())
+    shapes = {tensor.shape for tensor in question.right}
+    alike = [i for i, tensor in enumerate(inputs) if shapes == {tensor.shape}][:MOST_INPUTS_RETURNED]
+    meaning = "the reference changes nothing on such inputs"
+    copies = [FakeAnswer(what=f"input {i} returned as it is", answer=returned(i), meaning=meaning) for i in alike]
+    return [*_BLIND, *copies, *_damaged(question), *_partial(question)]
 
 
 # -- without the inputs ------------------------------------------------------------------------------------------------
@@ -95,44 +108,24 @@ def _noise_like(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tenso
     return torch.randint(low, high + 2, tensor.shape, generator=generator).to(tensor.dtype)
 
 
-_BLIND = (
-    FakeAnswer(
-        what="all zeros",
-        answer=lambda question: [_filled(tensor, 0.0) for tensor in question.right],
-        meaning="the answer is zero whatever the inputs",
-    ),
-    FakeAnswer(
-        what="all ones",
-        answer=lambda question: [_filled(tensor, 1.0) for tensor in question.right],
-        meaning="the answer is one whatever the inputs",
-    ),
-    FakeAnswer(
-        what="a constant (the mean of an earlier answer)",
-        answer=lambda question: [_filled(*pair) for pair in zip(question.right, question.constants)],
-        meaning="the answer is nearly constant whatever the inputs",
-    ),
-    FakeAnswer(
-        what="the answer to other inputs",
-        answer=_outputs_for_other_inputs,
-        meaning="the inputs never change, or the answer does not depend on them",
-    ),
-    FakeAnswer(what="noise of the right mean and spread", answer=_noise, meaning="the values are not checked"),
+_BLIND = tuple(
+    FakeAnswer(what=what, answer=answer, meaning=meaning)
+    for what, answer, meaning in (
+        ("all zeros", lambda q: [_filled(t, 0.0) for t in q.right], "the answer is zero whatever the inputs"),
+        ("all ones", lambda q: [_filled(t, 1.0) for t in q.right], "the answer is one whatever the inputs"),
+        (
+            "a constant (the mean of an earlier answer)",
+            lambda q: [_filled(*pair) for pair in zip(q.right, q.constants)],
+            "the answer is nearly constant whatever the inputs",
+        ),
+        (
+            "the answer to other inputs",
+            _outputs_for_other_inputs,
+            "the inputs never change, or the answer does not depend on them",
+        ),
+        ("noise of the right mean and spread", _noise, "the values are not checked"),
+    )
 )
-
-
-def _returned_inputs(question: Question) -> Iterator[FakeAnswer]:
-    def returned(index: int) -> Callable[[Question], Outputs]:
-        def answer(question: Question) -> Outputs:
-            given = nested_tensors(question.expectation.packed_inputs.unpack())[index]
-            return [given.to(tensor.dtype).clone() for tensor in question.right if tensor.shape == given.shape]
-
-        return answer
-
-    inputs = nested_tensors(question.expectation.packed_inputs.unpack())
-    shapes = {tensor.shape for tensor in question.right}
-    for i in [i for i, tensor in enumerate(inputs) if shapes == {tensor.shape}][:MOST_INPUTS_RETURNED]:
-        meaning = "the reference changes nothing on such inputs"
-        yield FakeAnswer(what=f"input {i} returned as it is", answer=returned(i), meaning=meaning)
 
 
 # -- right outputs damaged ---------------------------------------------------------------------------------------------
@@ -149,7 +142,9 @@ def _damaged(question: Question) -> Iterator[FakeAnswer]:
             if rounding in (FLOAT16, BFLOAT16):
                 change = _each(functools.partial(_rounded, rounding=rounding))
                 yield FakeAnswer(what=f"the right answer rounded to {rounding.name}", answer=change, damages=True)
-    for what, cut in (("row", _without_last_row), ("column", _without_last_column), ("element", _without_last)):
+    last = slice(-1, None)
+    row, column = (lambda t: _without(t, last)), (lambda t: _without(t, ..., last))
+    for what, cut in (("row", row), ("column", column), ("element", _without_last)):
         yield FakeAnswer(what=f"the right answer without its last {what}", answer=_each(cut), damages=True)
     if any(map(_is_whole, question.right)):
         change = _each(lambda t: t + 1 if _is_whole(t) else t)
@@ -167,17 +162,10 @@ def _is_whole(tensor: torch.Tensor) -> bool:
     return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype is torch.bool)
 
 
-def _without_last_row(tensor: torch.Tensor) -> torch.Tensor:
+def _without(tensor: torch.Tensor, *place: Any) -> torch.Tensor:
     cut = tensor.clone()
     if tensor.dim():
-        cut[-1:] = 0
-    return cut
-
-
-def _without_last_column(tensor: torch.Tensor) -> torch.Tensor:
-    cut = tensor.clone()
-    if tensor.dim():
-        cut[..., -1:] = 0
+        cut[place] = 0
     return cut
 
 

@@ -18,6 +18,7 @@ import torch
 
 from triton_agent.tools.audit.operator_call import OperatorCall
 from triton_agent.tools.audit.report import Family
+from triton_agent.tools.graph.operators import words
 from triton_agent.tools.reference.input_tensors import map_tensors
 from triton_agent.tools.reference.tensor_cores import to_tf32
 
@@ -55,10 +56,6 @@ def given(name: str, other: Callable[[Any], Any]) -> Change:
 # -- the operators that the rules know ---------------------------------------------------------------------------------
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 CONTRACTIONS = {
     "mm": ("self", "mat2"),
     "bmm": ("self", "mat2"),
@@ -66,10 +63,10 @@ CONTRACTIONS = {
     "baddbmm": ("batch1", "batch2"),
 }
 """Matrix product -> its two operands."""
-SOFTMAXES = _names("_softmax _log_softmax _safe_softmax")
-SCANS = _names("cumsum cumprod cummax cummin logcumsumexp")
-REDUCERS = _names("sum mean prod amax amin max min argmax argmin any all var std logsumexp linalg_vector_norm")
-SAME_SHAPE = SOFTMAXES | _names(
+SOFTMAXES = words("_softmax _log_softmax _safe_softmax")
+SCANS = words("cumsum cumprod cummax cummin logcumsumexp")
+REDUCERS = words("sum mean prod amax amin max min argmax argmin any all var std logsumexp linalg_vector_norm")
+SAME_SHAPE = SOFTMAXES | words(
     "cumsum cumprod logcumsumexp native_layer_norm native_group_norm native_batch_norm _fused_rms_norm "
     "_native_batch_norm_legit _native_batch_norm_legit_no_training"
 )
@@ -95,7 +92,7 @@ INDICES = {
     "nll_loss_forward": ("target", "self"),
 }
 """Operator -> the argument that holds indices, and the one it points into."""
-THRESHOLDED = _names("clamp clamp_min clamp_max gt ge lt le threshold where masked_fill")
+THRESHOLDED = words("clamp clamp_min clamp_max gt ge lt le threshold where masked_fill")
 """Operators in which zero is a number like any other."""
 FLAGS = ("is_causal", "count_include_pad", "descending", "largest", "training")
 OTHER_WORDS = {"approximate": {"none": "tanh", "tanh": "none"}, "rounding_mode": {"floor": "trunc", "trunc": "floor"}}

@@ -35,7 +35,6 @@ class OperatorCall:
 
     @property
     def first(self) -> torch.Tensor:
-        """The tensor the operator works on."""
         return next(iter(self.tensors.values()))
 
     def get(self, name: str) -> Any:

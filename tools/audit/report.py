@@ -9,10 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Mapping
-from typing import Any
-
-from triton_agent.tools.results import to_json
 
 MUTANT_BAR = 0.8
 """Least share of mutants that must be refused, remedies included. Of some 70 problems tried (this project's
@@ -141,14 +137,6 @@ class AuditReport:
         """Group the answers by family, in the order of `Family`; empty groups are left out."""
         found = {family: tuple(a for a in self.answers if a.family is family) for family in Family}
         return {family: answers for family, answers in found.items() if answers}
-
-    def to_json(self) -> dict[str, Any]:
-        return {field.name: to_json(getattr(self, field.name)) for field in dataclasses.fields(self)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> AuditReport:
-        answers = tuple(WrongAnswer(**{**item, "family": Family(item["family"])}) for item in data["answers"])
-        return cls(**{**data, "answers": answers, "notes": tuple(data["notes"])})
 
 
 def kill_rate(answers: tuple[WrongAnswer, ...], *, as_given: bool = False) -> float | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any
 
+from triton_agent.tools.processes.protocol import Raised
 from triton_agent.tools.results import Finding
 
 MESSAGE_LIMIT = 600
@@ -54,7 +54,7 @@ BY_KIND: dict[Finding, set[str]] = {
     Finding.OUT_OF_BOUNDS: {"OutOfBounds"},
     Finding.MEMORY: {"MemoryError", "OutOfMemoryError"},
     Finding.COMPILE: {
-        *("CompilationError", "CompileFailure", "OutOfResources", "PTXASError", "CompileTimeAssertionFailure"),
+        *("CompilationError", "CompileFailure", "OutOfResources", "PTXASError", "CompileTimeAssertionFailure")
     },
     Finding.FORBIDDEN_ACCESS: {"ForbiddenAccess"},
 }
@@ -72,23 +72,22 @@ class Condensed:
     message: str
 
 
-def condense(report: dict[str, Any]) -> Condensed:
-    """Condense the plain data that a worker sends about an exception."""
-    kind, kinds = str(report.get("kind", "Exception")), [str(item) for item in report.get("kinds", ())]
-    lines = [line.rstrip()[:240] for line in str(report.get("text", "")).strip().splitlines() if line.strip()]
+def condense(raised: Raised) -> Condensed:
+    """Condense what a worker reports about an exception."""
+    lines = [line.rstrip()[:240] for line in raised.text.strip().splitlines() if line.strip()]
     text = "\n".join(lines[:MESSAGE_LINES])
-    message = f"{kind}: {text}" if text else kind
-    if report.get("lines"):
-        last = report["lines"][-1]
-        message = f"line {last.get('line')}: `{str(last.get('code', ''))[:120]}`\n{message}"
-    cause = next((hint for pattern, hint in CAUSES if re.search(pattern, f"{kind}: {text}", re.I)), "")
+    message = f"{raised.kind}: {text}" if text else raised.kind
+    if raised.lines:
+        last = raised.lines[-1]
+        message = f"line {last.line}: `{last.code[:120]}`\n{message}"
+    cause = next((hint for pattern, hint in CAUSES if re.search(pattern, f"{raised.kind}: {text}", re.I)), "")
     message = f"{message}\nlikely cause: {cause}" if cause else message
     if len(message) > MESSAGE_LIMIT:
         message = message[: MESSAGE_LIMIT - 1] + "…"
-    return Condensed(finding=_finding(str(report.get("phase", "")), kinds, text), message=message)
+    return Condensed(finding=_finding(raised.phase, raised.kinds, text), message=message)
 
 
-def _finding(phase: str, kinds: list[str], text: str) -> Finding:
+def _finding(phase: str, kinds: tuple[str, ...], text: str) -> Finding:
     known = next((finding for finding, names in BY_KIND.items() if names & set(kinds)), None)
     if known in (Finding.SYNTAX, Finding.OUT_OF_BOUNDS):
         return known

@@ -20,44 +20,41 @@ _NAMED: tuple[tuple[tuple[type[ast.AST], ...], str], ...] = (
 """Nodes that hold a name of the file, and where."""
 
 
+def candidate_id(source: str) -> str:
+    """Return a candidate's identity: the hash of its text."""
+    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 @functools.lru_cache(maxsize=4096)
 def structure_of(source: str) -> str:
     """Return a digest of the file's structure; of the text itself if it cannot be parsed."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
-    _drop_docstrings(tree)
-    _Renamer(_bound_names(tree)).visit(tree)
-    return hashlib.sha256(ast.dump(tree).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _drop_docstrings(tree: ast.Module) -> None:
+        return candidate_id(source)
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(
             node, clean=False
         ):
             node.body = node.body[1:] or [ast.Pass()]
-
-
-def _bound_names(tree: ast.Module) -> frozenset[str]:
-    """Return the names that the file defines or assigns, without imports and methods."""
+    # Imports and methods keep their names.
     methods = {
         item.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-        for item in node.body
+        for it in ast.walk(tree)
+        if isinstance(it, ast.ClassDef)
+        for item in it.body
         if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))
     }
     bound: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            bound.add(node.name)
-        elif isinstance(node, ast.arg):
-            bound.add(node.arg)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            bound.add(node.id)
-    return frozenset(bound - methods - KEPT)
+    for it in ast.walk(tree):
+        if isinstance(it, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            bound.add(it.name)
+        elif isinstance(it, ast.arg):
+            bound.add(it.arg)
+        elif isinstance(it, ast.Name) and isinstance(it.ctx, ast.Store):
+            bound.add(it.id)
+    _Renamer(frozenset(bound - methods - KEPT)).visit(tree)
+    return hashlib.sha256(ast.dump(tree).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class _Renamer(ast.NodeTransformer):

@@ -71,13 +71,24 @@ def screen(source: str, *, strict: bool = True) -> Objection | None:
         return _objection(
             Finding.SYNTAX, line, f"{getattr(error, 'msg', error)}" + (f": `{text[:120]}`" if text else "")
         )
-    if not _defines_model(tree):
+    if not any(
+        (isinstance(node, ast.ClassDef) and node.name == "ModelNew")
+        or (isinstance(node, ast.Name) and node.id == "ModelNew" and isinstance(node.ctx, ast.Store))
+        for node in ast.walk(tree)
+    ):
         return _objection(Finding.NO_MODEL, 0, "the file defines no class ModelNew at its top level")
     if not strict:
         return None
     tree = without_idle_code(tree, ALLOWED_MODULES)
     aliases = _aliases(tree)
-    own = _own_names(tree) | aliases.keys()
+    own = set(aliases)  # and what the file binds itself: a parameter called `input` is not the builtin
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            own.add(node.arg)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            own.add(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            own.add(node.name)
     for node in ast.walk(tree):
         message = _complaint(node, aliases, own)
         if message:
@@ -89,17 +100,7 @@ def _objection(finding: Finding, line: int, message: str) -> Objection:
     return Objection(finding=finding, line=line, message=f"line {line}: {message}" if line else message)
 
 
-def _defines_model(tree: ast.Module) -> bool:
-    """Return whether the file binds ModelNew; the tracer checks what it is."""
-    return any(
-        (isinstance(node, ast.ClassDef) and node.name == "ModelNew")
-        or (isinstance(node, ast.Name) and node.id == "ModelNew" and isinstance(node.ctx, ast.Store))
-        for node in ast.walk(tree)
-    )
-
-
 def _aliases(tree: ast.Module) -> dict[str, str]:
-    """Return the dotted path of each imported name."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -109,14 +110,6 @@ def _aliases(tree: ast.Module) -> dict[str, str]:
             for item in node.names:
                 names[item.asname or item.name] = f"{node.module}.{item.name}"
     return names
-
-
-def _own_names(tree: ast.Module) -> set[str]:
-    """Return the names that the file binds: a parameter called `input` is not the builtin."""
-    names = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    names |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return names | {node.name for node in ast.walk(tree) if isinstance(node, definitions)}
 
 
 def _complaint(node: ast.AST, aliases: dict[str, str], own: set[str]) -> str:
@@ -132,7 +125,9 @@ def _complaint(node: ast.AST, aliases: dict[str, str], own: set[str]) -> str:
     if isinstance(node, ast.Attribute):
         if node.attr in FORBIDDEN_ATTRIBUTES:
             return f"`.{node.attr}` cannot be used in a kernel file"
-        return _module_complaint(_dotted(node, aliases))
+        parts = name_parts(node)
+        root = aliases.get(parts[0], "") if parts else ""
+        return _module_complaint(".".join([root, *parts[1:]]) if root.split(".")[0] in ("torch", "triton") else "")
     return ""
 
 
@@ -146,13 +141,6 @@ def _module_complaint(path: str) -> str:
     if any(path == prefix or path.startswith(prefix + ".") for prefix in FORBIDDEN_PREFIXES):
         return f"`{path}` cannot be used in a kernel file"
     return ""
-
-
-def _dotted(node: ast.Attribute, aliases: dict[str, str]) -> str:
-    """`torch._C._jit` for an attribute chain that starts at an imported name; empty for others."""
-    parts = name_parts(node)
-    root = aliases.get(parts[0], "") if parts else ""
-    return ".".join([root, *parts[1:]]) if root.split(".")[0] in ("torch", "triton") else ""
 
 
 def without_idle_code(tree: ast.Module, needed: frozenset[str]) -> ast.Module:

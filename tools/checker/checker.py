@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import importlib.metadata
 import os
 import platform
 import sys
@@ -22,124 +23,136 @@ from typing import Any
 import torch
 
 from triton_agent.tools.audit.audit import audit
-from triton_agent.tools.checker import quick_race as sorting
-from triton_agent.tools.checker import verified_tapes
-from triton_agent.tools.checker.job import Job, JudgeSettings
+from triton_agent.tools.checker import quick_race, verified_tapes
+from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.memory_shortage import SHORT_OF_MEMORY, memory_was_taken
 from triton_agent.tools.checker.pipeline import STAGES, run
 from triton_agent.tools.checker.prepare import prepare_plan
 from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.checker.tracing import Programs
+from triton_agent.tools.checker.verdict import evaluation_of, sketch_of
 from triton_agent.tools.compile.targets import DEFAULT_TARGET, TARGETS
 from triton_agent.tools.errors import InstrumentError, ProblemError, TritonAgentError, WorkerLost
 from triton_agent.tools.evaluate.worker_pool import GPU, REUSED
 from triton_agent.tools.machine.card_facts import facts_of_device, facts_of_target
 from triton_agent.tools.machine.hardware import uuid_of
 from triton_agent.tools.machine.lease import Mode, awaited, lease
+from triton_agent.tools.problem.facts import ProblemFacts
 from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
+from triton_agent.tools.processes.codec import decode, from_plain, to_plain
 from triton_agent.tools.processes.payloads import pack_quickly
-from triton_agent.tools.processes.torch_switches import Conditions
-from triton_agent.tools.processes.wire import Channel, ChannelClosed, error_to_json
+from triton_agent.tools.processes.protocol import (
+    AtStage,
+    Audit,
+    Audited,
+    AuditStep,
+    Bug,
+    CheckerSettings,
+    Done,
+    Forget,
+    JobAnswer,
+    Judge,
+    Judged,
+    LoadProblem,
+    ProblemLoaded,
+    Refused,
+    Sketched,
+    Taped,
+    TapedModule,
+    Tapes,
+    Wanted,
+    WorkerState,
+)
+from triton_agent.tools.processes.wire import Channel, ChannelClosed
 from triton_agent.tools.race.baseline_names import COMPILED
-from triton_agent.tools.race.ceilings import known as ceilings_known
 from triton_agent.tools.race.clock_room import ClockRoom, Place
 from triton_agent.tools.race.compiled_beforehand import CompiledBeforehand
 from triton_agent.tools.race.late_value import LateClock
 from triton_agent.tools.race.timekeeper import Timekeeper
 from triton_agent.tools.reference.reference import load
-from triton_agent.tools.results import to_json
 from triton_agent.tools.sandbox import sandbox
-from triton_agent.tools.truth.plan import Plan, PlanSettings, as_given
+from triton_agent.tools.settings import EvaluatorSettings
+from triton_agent.tools.truth.plan import Plan, as_given
 
 
-def main(channel: Channel, settings: dict[str, Any]) -> None:
+def main(channel: Channel, plain: dict[str, Any]) -> None:
     """Serve the driver until it hangs up; confined, where the problem is not to be trusted."""
-    if settings.get("confinement"):
-        sandbox.enter(sandbox.confinement_from_json(settings["confinement"]))
+    told = decode(CheckerSettings, plain)
+    if told.confinement is not None:
+        sandbox.enter(told.confinement)
     torch.set_num_threads(1)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     pack_quickly()
-    checker = Checker(channel, settings)
+    checker = Checker(channel, told.problem, told.settings)
     while True:
-        message, _, fds = channel.receive_with_fds()
-        if message["op"] == "prepare":
-            checker.reply(checker.prepare())
-        elif message["op"] == "judge":
-            threading.Thread(target=checker.judge, args=(message, fds), daemon=True).start()
-        elif message["op"] == "audit":
-            checker.reply(checker.audit())
+        asked, _, fds = channel.receive_with_fds()
+        request = from_plain(LoadProblem | Judge | Audit, asked)
+        if isinstance(request, Judge):
+            threading.Thread(target=checker.judge, args=(request, fds), daemon=True).start()
         else:
-            raise InstrumentError(f"the checker does not know {message['op']!r}")
+            checker.reply(checker.prepare() if isinstance(request, LoadProblem) else checker.audit())
 
 
 FORGET_TIMEOUT_S = 10.0
 """Memory is given back; longer means that a kernel is still running."""
 SWITCH_INTERVAL_S = 0.0001
 """A fiftieth of Python's own: the clock's thread waits that long for those that judge others, often in a reading."""
-RECORDED = (
-    *("accuracy", "resources", "launches", "torch_operators", "evidence", "notes", "stages", "timings"),
-    *("determinism", "peak_bytes", "original_peak_bytes", "roofline", "profile"),
-)
-"""Fields of a job that are sent with its verdict."""
 
 
 class Checker:
     """One problem, many candidates."""
 
-    def __init__(self, channel: Channel, settings: dict[str, Any]) -> None:
+    def __init__(self, channel: Channel, spec: ProblemSpec, settings: EvaluatorSettings) -> None:
         self.channel = channel
-        self.spec = ProblemSpec.from_json(settings["spec"])
-        conditions = Conditions(**settings.get("conditions", {}))
-        self.judging = JudgeSettings(**settings["judge"], conditions=conditions)
-        modes = tuple(settings["plan"]["modes"])
-        self.planning = PlanSettings(**{**settings["plan"], "modes": modes}, conditions=conditions)
+        self.spec = spec
+        self.settings = settings
         self.plan: Plan | None = None
+        self.facts: ProblemFacts | None = None
         self.clock: LateClock[Timekeeper] | None = None
-        self.baselines = tuple(settings.get("baselines", ()))
         self.gpu_key = ""
         self._sending = threading.Lock()
         self._clock_room = ClockRoom(functools.partial(self._lease, Mode.EXCLUSIVE))
 
-    def reply(self, message: dict[str, Any]) -> None:
+    def reply(self, message: object) -> None:
+        plain = to_plain(message)
         with self._sending:
-            self.channel.send(message)
+            self.channel.send(plain)
 
-    def prepare(self) -> dict[str, Any]:
+    def prepare(self) -> ProblemLoaded | Refused | Bug:
         """Load the problem, make the plan; answer with the facts people want to see."""
-        beforehand = self._compile_beforehand()
+        on_gpu, conditions = self.settings.device == "cuda", self.settings.conditions
+        names = tuple(name for name in self.settings.baselines if self._times and name in COMPILED)
+        beforehand = CompiledBeforehand(self.spec, names, conditions, train=self.settings.modes[0] == "train")
         try:
-            if self.planning.device == "cuda":
+            if on_gpu:
                 self.gpu_key = uuid_of(0)
                 beforehand.share(functools.partial(self._lease, Mode.SHARED), functools.partial(awaited, self.gpu_key))
-                self.planning.conditions.settle()
-            self.plan = prepare_plan(self.spec, self.planning, lambda: self._gpu(Mode.SHARED))
+                conditions.settle()
+            self.plan = prepare_plan(self.spec, self.settings, lambda: self._gpu(Mode.SHARED))
             if self._times:
                 self.clock = self._begin_clock(self.plan, beforehand)
         except BaseException as error:
             return reported(error)
-        return {
-            "card": self._card_facts(),
-            "lent": [payload.identity() for payload in self.plan.payloads() if payload.file is not None],
-            "facts": {
-                **to_json(self.plan.facts),
-                "torch": torch.__version__,
-                "python": platform.python_version(),
-                "device": torch.cuda.get_device_name(0) if self.planning.device == "cuda" else "cpu",
-                "gpu": self.gpu_key,
-                "target": _target(self.planning.device),
-            },
-        }
-
-    def _card_facts(self) -> dict[str, Any]:
-        """Properties of the GPU that host code is given."""
-        name = _target(self.planning.device) or self.judging.target or DEFAULT_TARGET
-        target = TARGETS.get(name) or TARGETS[DEFAULT_TARGET]
-        return facts_of_device(target) if self.planning.device == "cuda" else facts_of_target(target)
+        self.facts = ProblemFacts(
+            **self.plan.facts,
+            torch=torch.__version__,
+            python=platform.python_version(),
+            triton=importlib.metadata.version("triton"),
+            device=torch.cuda.get_device_name(0) if on_gpu else "cpu",
+            gpu=self.gpu_key,
+            target="cuda:{}{}".format(*torch.cuda.get_device_capability(0)) if on_gpu else "",
+        )
+        lent = [payload.identity() for payload in self.plan.payloads() if payload.file is not None]
+        target = TARGETS.get(self.facts.target or self.settings.target or "", TARGETS[DEFAULT_TARGET])
+        card = facts_of_device(target) if on_gpu else facts_of_target(target)
+        return ProblemLoaded(facts=self.facts, card=card, lent=tuple(lent))
 
     def _begin_clock(self, plan: Plan, beforehand: CompiledBeforehand) -> LateClock[Timekeeper]:
-        """Made behind the answer, where the card's ceilings are known: they are measured on a machine at rest."""
+        """Begin to make the clock; wait for it if the card's ceilings are not known, which need a machine at rest."""
+        from triton_agent.tools.race.rates import known  # compiles a kernel: only where there is a GPU
+
         clock = LateClock(functools.partial(self._make_clock, plan, beforehand))
-        if ceilings_known("cuda"):
+        if known("cuda"):
             clock.begin()
         else:
             clock.wait(lambda: None)
@@ -151,35 +164,31 @@ class Checker:
                 load(self.spec),
                 plan,
                 self.gpu_key,
-                conditions=self.planning.conditions,
-                baselines=self.baselines,
+                conditions=self.settings.conditions,
+                baselines=self.settings.baselines,
                 beforehand=beforehand,
             )
 
     @property
     def _times(self) -> bool:
-        """True if candidates are timed: on a GPU, for a problem with a reference."""
-        return self.planning.device == "cuda" and self.spec.kind is not ProblemKind.VERIFIER
+        """Return whether candidates are timed: on a GPU, for a problem with a reference."""
+        return self.settings.device == "cuda" and self.spec.kind is not ProblemKind.VERIFIER
 
-    def _compile_beforehand(self) -> CompiledBeforehand:
-        """Start to compile the baselines."""
-        names = tuple(name for name in self.baselines if self._times and name in COMPILED)
-        train = self.planning.modes[0] == "train"
-        return CompiledBeforehand(self.spec, names, self.planning.conditions, train=train)
-
-    def audit(self) -> dict[str, Any]:
+    def audit(self) -> Audited | Refused | Bug:
         """Try to pass the problem with wrong answers; progress goes out meanwhile."""
         try:
-            report = audit(self.spec, on_progress=lambda tried, total: self.reply({"tried": tried, "answers": total}))
+            report = audit(
+                self.spec, on_progress=lambda tried, total: self.reply(AuditStep(tried=tried, answers=total))
+            )
         except TritonAgentError as error:
-            return {"error": error_to_json(error)}
+            return Refused(error=error)
         except BaseException:
-            return {"bug": traceback.format_exc()}
-        return {"report": report.to_json()}
+            return Bug(trace=traceback.format_exc())
+        return Audited(report=report)
 
     @contextlib.contextmanager
     def _gpu(self, mode: Mode) -> Iterator[None]:
-        """The lease of the GPU this problem is checked on; nothing to hold on a CPU."""
+        """Hold the GPU on which this problem is checked; on a CPU there is nothing to hold."""
         if not self.gpu_key:
             yield
         elif mode is Mode.EXCLUSIVE:
@@ -192,103 +201,101 @@ class Checker:
     def _lease(self, mode: Mode) -> contextlib.AbstractContextManager[None]:
         return lease(self.gpu_key, what=f"triton-agent: {self.spec.name}", mode=mode)
 
-    def judge(self, message: dict[str, Any], fds: list[int]) -> None:
+    def judge(self, request: Judge, fds: list[int]) -> None:
         """Judge one candidate and send exactly one answer, whatever happens."""
-        kept: list[str] = []
+        answer: JobAnswer
+        states: tuple[WorkerState, ...] = ()
         try:
-            kinds = [str(role["kind"]) for role in message["roles"]]
-            sessions = [self._session(fd, warm=bool(role["warm"])) for fd, role in zip(fds, message["roles"])]
+            sessions = [self._session(fd, ready=worker.is_warm) for fd, worker in zip(fds, request.workers)]
             try:
-                answer = self._verdict(message, sessions)
+                answer, failure = self._answer(request, sessions)
             finally:
-                kept = [let_go(kind, session) for kind, session in zip(kinds, sessions)]
-            self._require_memory(answer["verdict"])
+                states = tuple(let_go(worker.kind, session) for worker, session in zip(request.workers, sessions))
+            self._require_memory(failure)
         except BaseException as error:
             answer = reported(behind(error))
         with contextlib.suppress(ChannelClosed):  # the driver is gone, and with it whoever wanted to know
-            self.reply({"job": message["job"], "kept": kept, **answer})
-        if "error" in answer or "bug" in answer:
+            self.reply(dataclasses.replace(answer, job=request.job, workers=states))
+        if isinstance(answer, (Refused, Bug)):
             end_if_broken()
 
-    def _session(self, fd: int, *, warm: bool) -> Session:
-        deadline = time.monotonic() + self.judging.total_timeout_s
-        return Session(Channel.from_fd(fd), call_timeout_s=self.judging.call_timeout_s, deadline=deadline, ready=warm)
+    def _session(self, fd: int, *, ready: bool) -> Session:
+        deadline = time.monotonic() + self.settings.total_timeout_s
+        return Session(Channel.from_fd(fd), call_timeout_s=self.settings.call_timeout_s, deadline=deadline, ready=ready)
 
-    def _require_memory(self, verdict: dict[str, Any]) -> None:
-        """A verdict of too little memory does not stand where others had taken it; a call's own need was measured."""
-        if self.plan is not None and verdict["finding"] in SHORT_OF_MEMORY and not verdict["measured"]:
+    def _require_memory(self, failure: Failed | None) -> None:
+        """Raise if the candidate ran out of GPU memory that others had taken; a measured need of a call stands."""
+        if self.plan is not None and failure and failure.finding in SHORT_OF_MEMORY and not failure.measured:
             with self._gpu(Mode.SHARED):
                 taken = memory_was_taken(self.plan)
             if taken is not None:
                 raise taken
 
-    def _verdict(self, message: dict[str, Any], sessions: list[Session]) -> dict[str, Any]:
-        assert self.plan is not None
+    def _answer(self, request: Judge, sessions: list[Session]) -> tuple[JobAnswer, Failed | None]:
+        """Take the candidate through the stages; return the answer, and why the candidate failed if it did."""
+        assert self.plan is not None and self.facts is not None
         tracer, runner, *compilers = sessions
         place = Place(self._gpu, waiting=runner.off_its_time, overdue=lambda: self._clock_room.is_overdue)
-        on_gpu = self.judging.device == "cuda"
+        on_gpu = self.settings.device == "cuda"
         job = Job(
-            source=message["source"],
-            plan=as_given(self.plan) if message.get("as_given") else self.plan,
-            settings=self.judging,
-            programs=Programs(message["source"], dataclasses.asdict(self.judging.conditions), tracer),
+            source=request.source,
+            plan=as_given(self.plan) if request.as_given else self.plan,
+            settings=self.settings,
+            programs=Programs(request.source, self.settings.conditions, tracer),
             runner=runner,
-            file=str(message.get("file", "")),
+            file=request.file,
             compiler=compilers[0] if compilers and not on_gpu else None,
             ahead=compilers if on_gpu else [],
             gpu=place,
             clock=self.clock,
-            on_stage=lambda stage: self.reply({"job": message["job"], "stage": stage}),
+            on_stage=lambda stage: self.reply(AtStage(job=request.job, stage=stage)),
         )
+        modules: list[TapedModule] = []
+        collect = ("collect", lambda job: modules.extend(verified_tapes.tapes_of(job, self.spec)))
+        stages = {
+            Wanted.VERDICT: STAGES,
+            Wanted.SKETCH: quick_race.STAGES,
+            Wanted.TAPES: (*verified_tapes.STAGES, collect),
+        }
         try:
-            if message.get("tapes"):
-                return self._tapes(job)
-            run(job, sorting.STAGES if message.get("sort") else STAGES)
+            run(job, stages[request.wanted])
         finally:
             place.leave()
         failure = job.failure
-        record = {name: to_json(getattr(job, name)) for name in RECORDED}
-        return {
-            "verdict": {
-                **record,
-                "finding": failure.finding.value if failure else None,
-                "message": failure.message if failure else "",
-                "worker_died": bool(failure and failure.worker_died),
-                "measured": bool(failure and failure.measured),
-                "layers": list(tracer.layers),
-            }
-        }
-
-    def _tapes(self, job: Job) -> dict[str, Any]:
-        """The candidate's tapes as plain data, or why there are none."""
-        modules: list[dict[str, Any]] = []
-        collect = ("collect", lambda job: modules.extend(verified_tapes.tapes_of(job, self.spec)))
-        run(job, (*verified_tapes.STAGES, collect))
-        message = job.failure.message if job.failure else ""
-        return {"verdict": {"modules": modules, "message": message, "finding": None}}
+        if request.wanted is Wanted.TAPES:
+            tapes = Tapes(modules=tuple(modules), message=failure.message if failure else "")
+            return Taped(job=request.job, tapes=tapes), None
+        if request.wanted is Wanted.SKETCH:
+            return Sketched(job=request.job, sketch=sketch_of(job)), failure
+        facts = self.facts
+        if request.as_given:  # its traffic is counted at the main sizes
+            facts = dataclasses.replace(facts, floor_bytes=facts.floor_bytes_main, floor_flops=facts.floor_flops_main)
+        evaluation = evaluation_of(job, facts, layers=tracer.layers)
+        ending = failure.ending if failure is not None and failure.worker_died else None
+        return Judged(job=request.job, evaluation=evaluation, ending=ending), failure
 
 
-def let_go(kind: str, session: Session) -> str:
-    """Return `new` or `warm` if the process may serve another candidate; else end its connection and return ""."""
+def let_go(kind: str, session: Session) -> WorkerState:
+    """Return whether the process may serve another candidate; if not, its connection is ended."""
     if kind in REUSED and session.is_sound:
-        if session.phase == "start":  # it was not asked, and may not be ready yet
+        if not session.is_ready:  # it was not asked, and may not be ready yet
             session.channel.let_go()
-            return "new"
+            return WorkerState.NEW
         try:
             if kind == GPU:
-                session.ask("forget", timeout_s=FORGET_TIMEOUT_S)
+                session.ask(Forget(), Done, timeout_s=FORGET_TIMEOUT_S)
             session.channel.let_go()
-            return "warm"
+            return WorkerState.WARM
         except (Failed, InstrumentError):
             pass
     session.channel.close()
-    return ""
+    return WorkerState.ENDED
 
 
-def reported(error: BaseException) -> dict[str, Any]:
+def reported(error: BaseException) -> Refused | Bug:
     """Return the error as the driver is told of it."""
     known = error if isinstance(error, TritonAgentError) else device_trouble(error)
-    return {"error": error_to_json(known)} if known is not None else {"bug": traceback.format_exc()}
+    return Refused(error=known) if known is not None else Bug(trace=traceback.format_exc())
 
 
 def behind(error: BaseException) -> BaseException:
@@ -319,10 +326,3 @@ def end_if_broken() -> None:
             sys.stderr.write(f"the CUDA context is broken: {error}\n")
             sys.stderr.flush()
             os._exit(1)
-
-
-def _target(device: str) -> str:
-    if device != "cuda":
-        return ""
-    major, minor = torch.cuda.get_device_capability(0)
-    return f"cuda:{major}{minor}"

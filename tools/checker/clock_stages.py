@@ -6,8 +6,6 @@ of timed calls are checked afterwards: what was timed has to be what was checked
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from triton_agent.tools.answers import checks
@@ -18,9 +16,10 @@ from triton_agent.tools.checker.questions import call, judge, program_of
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.checker.shipped_file import NAME
 from triton_agent.tools.machine.lease import Mode
+from triton_agent.tools.processes.protocol import Profiled, TakeProfile
 from triton_agent.tools.race.speed import Race
 from triton_agent.tools.race.timekeeper import Timekeeper
-from triton_agent.tools.results import AHEAD, Determinism, Finding, Interval, KernelResources, Timing
+from triton_agent.tools.results import AHEAD, Determinism, Finding, Interval, Timing
 
 KINDS_OF_TIME = 2
 """Timings for each opponent: of the device, and of a call."""
@@ -52,23 +51,16 @@ def repeat_call(job: Job) -> None:
         job.roofline = clock.roofline()
     identical = all(checks.same_bytes(answers[0], answer) for answer in answers[1:])
     job.determinism = Determinism.IDENTICAL if identical else Determinism.DIFFERS
-    job.resources = _resources(replies[-1])
-    job.peak_bytes = min(max(0, int(reply["peak_bytes"])) for reply in replies)  # the first may hold what stays
+    job.resources = list(replies[-1].resources)
+    job.peak_bytes = min(max(0, reply.peak_bytes) for reply in replies)  # the first may hold what stays
     job.original_peak_bytes = clock.original_peak_bytes
     if case.expectation.answer_bytes >= LARGE_ANSWER_BYTES:
         torch.cuda.empty_cache()  # the race needs room in both processes
-        shares = torch.cuda.max_memory_reserved(), max(int(reply["process_bytes"]) for reply in replies)
+        shares = torch.cuda.max_memory_reserved(), max(reply.process_bytes for reply in replies)
         job.notes.append(
             "device memory at most: checker {:,} MiB, executor {:,} MiB".format(*(b >> 20 for b in shares))
         )
     _check_device_memory(job)
-
-
-def _resources(reply: dict[str, Any]) -> list[KernelResources]:
-    try:
-        return [KernelResources(**kernel) for kernel in reply["resources"]]
-    except TypeError as error:
-        raise Failed(Finding.TAMPERED, f"the worker's answer contradicts itself ({error})") from error
 
 
 def _check_device_memory(job: Job) -> None:
@@ -168,14 +160,13 @@ def profile(job: Job) -> None:
     try:
         with job.gpu(Mode.EXCLUSIVE):
             reply, _ = job.runner.ask(
-                "profile",
+                TakeProfile(name=program_of(job, trial, trial.cases[0]).name, calls=PROFILED_CALLS),
+                Profiled,
                 [trial.cases[0].expectation.packed_inputs],
-                name=program_of(job, trial, trial.cases[0]).name,
-                calls=PROFILED_CALLS,
                 timeout_s=PROFILE_TIMEOUT_S,
             )
-        job.profile = condensed(reply["rows"], PROFILED_CALLS, job.launches, job.resources)
-    except (Failed, KeyError, TypeError, ValueError) as failure:
+        job.profile = condensed(reply.rows, PROFILED_CALLS, job.launches, job.resources)
+    except (Failed, ValueError) as failure:
         job.notes.append(f"no profile could be taken: {str(failure)[:200]}")
 
 

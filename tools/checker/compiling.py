@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.checker.tracing import Program
 from triton_agent.tools.errors import TritonAgentError
+from triton_agent.tools.processes.protocol import Compile, Compiled
 from triton_agent.tools.results import Finding, KernelResources
 
 LEAST_S = 0.01
@@ -25,12 +26,11 @@ PATIENCE_S = 15.0
 def compile_for_target(program: Program, session: Session, timeout_s: float) -> list[KernelResources]:
     """Return the resources of a tape's kernels; raise `Failed` for one that does not compile."""
     session.await_ready()
-    reply, _ = session.ask("compile", tape=program.encoded, kernels=program.kernels, timeout_s=timeout_s)
-    failure = reply["failure"]
-    if failure:
-        where = f"line {failure['line']}: " if failure.get("line") else ""
-        raise Failed(Finding.COMPILE, f"{where}kernel {failure['kernel']}: {failure['cause']}")
-    return [KernelResources(**kernel) for kernel in reply["kernels"]]
+    reply, _ = session.ask(Compile(tape=program.encoded, kernels=program.kernels), Compiled, timeout_s=timeout_s)
+    if failure := reply.failure:
+        where = f"line {failure.line}: " if failure.line else ""
+        raise Failed(Finding.COMPILE, f"{where}kernel {failure.kernel}: {failure.cause}")
+    return list(reply.kernels)
 
 
 def fill_cache(programs: Sequence[Program], sessions: Sequence[Session]) -> None:
@@ -44,8 +44,9 @@ def fill_cache(programs: Sequence[Program], sessions: Sequence[Session]) -> None
             while True:
                 program = left.popleft()
                 left_s = max(LEAST_S, until_s - time.monotonic())
-                reply, _ = session.ask("compile", tape=program.encoded, kernels=program.kernels, timeout_s=left_s)
-                if reply["failure"]:
+                request = Compile(tape=program.encoded, kernels=program.kernels)
+                reply, _ = session.ask(request, Compiled, timeout_s=left_s)
+                if reply.failure:
                     left.clear()
         except (Failed, TritonAgentError, IndexError):  # another session took the last one
             return

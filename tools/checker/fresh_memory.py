@@ -1,4 +1,4 @@
-"""True if an answer depends on what fresh memory holds.
+"""Find out if an answer depends on what fresh memory holds.
 
 Memory that torch hands out often holds what an equal call before left there. A kernel that finds it may skip its work,
 and while the clock runs it does. So one call gets memory that holds what the call itself would write, but for a few
@@ -62,7 +62,7 @@ def check_fresh_memory(job: Job, trial: Trial, case: Case) -> None:
 
 
 def allocated(tape: Tape) -> Mapping[int, View]:
-    """A view of all of each buffer that a step of the call allocates, as the type that its first user sees."""
+    """Return a view of all of each buffer that a step of the call allocates, as the type that its first user sees."""
     made = {step.buffer for step in tape.steps if isinstance(step, Allocate)}
     arguments = [value for launch in tape.launches() for _, value in launch.choices[0].arguments]
     views: dict[int, View] = {}
@@ -75,14 +75,14 @@ def allocated(tape: Tape) -> Mapping[int, View]:
 
 
 def _sent(job: Job, trial: Trial, case: Case, program: Program, tape: Tape) -> Program:
-    """Another tape in place of a program's, known to the executor."""
+    """Send another tape in place of a program's to the executor."""
     other = dataclasses.replace(program, name=f"{program.name} / fresh", tape=tape, encoded=encode(tape))
     send_program(job, other, trial.states[case.version])
     return other
 
 
 def _spoiled(tensor: torch.Tensor) -> bytes:
-    """Its bytes, with a few elements changed."""
+    """Return a tensor's bytes, with a few elements changed."""
     values = tensor.detach().cpu().clone().reshape(-1)
     for at in torch.randint(len(values), (SPOILED,)).tolist():
         values[at] = ~values[at] if values.dtype is torch.bool else values[at] + 1

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.checker.tracing import Programs
 from triton_agent.tools.kernel_profile import Profile, Roofline
-from triton_agent.tools.processes.torch_switches import DEFAULT, Conditions
 from triton_agent.tools.race.clock_room import Place
 from triton_agent.tools.race.late_value import LateClock
 from triton_agent.tools.race.timekeeper import Timekeeper
@@ -21,26 +20,8 @@ from triton_agent.tools.results import (
     StageTime,
     Timing,
 )
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.plan import Plan
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeSettings:
-    """Settings for every candidate of a checker."""
-
-    target: str | None = "cuda:90"
-    """Ahead-of-time compilation target; None leaves the stage out."""
-    allow_library: bool = False
-    screen: bool = True
-    """Refuse texts by the names they use, early and with clear messages; trust does not depend on it."""
-    call_timeout_s: float = 20.0
-    compile_timeout_s: float = 60.0
-    total_timeout_s: float = 120.0
-    device: str = "cpu"
-    conditions: Conditions = DEFAULT
-    max_memory_ratio: float | None = None
-    """How many times the reference's peak of device memory a call may take; None for any."""
-    profile: bool = False
 
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
@@ -49,7 +30,7 @@ class Job:
 
     source: str
     plan: Plan
-    settings: JudgeSettings
+    settings: EvaluatorSettings
     programs: Programs
     """Its tapes."""
     runner: Session

@@ -31,7 +31,7 @@ SHORT_OF_MEMORY = frozenset({Finding.MEMORY, Finding.CRASHED})
 
 
 def memory_was_taken(plan: Plan) -> InstrumentError | None:
-    """Why a verdict of too little memory does not stand; None where it does."""
+    """Return why a verdict of too little memory does not stand; None where it does."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return None
     deadline = time.monotonic() + GIVING_BACK_S
@@ -49,7 +49,7 @@ def memory_was_taken(plan: Plan) -> InstrumentError | None:
 
 
 def _free_and_total() -> tuple[int, int]:
-    """Bytes of the card, once this process has given back what it does not use."""
+    """Return the bytes of the card, once this process has given back what it does not use."""
     with contextlib.suppress(RuntimeError):  # not in the moment in which torch's compiler records a graph
         torch.cuda.empty_cache()
     return torch.cuda.mem_get_info()

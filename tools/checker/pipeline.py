@@ -23,7 +23,6 @@ import dataclasses
 import time
 import traceback
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from triton_agent.tools.answers import checks
 from triton_agent.tools.answers.authorship import (
@@ -51,6 +50,7 @@ from triton_agent.tools.checker.questions import call, judge, launch_counts, rig
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.checker.shipped_file import check_file
 from triton_agent.tools.machine.lease import Mode
+from triton_agent.tools.processes.protocol import Called, GetState, State
 from triton_agent.tools.results import Finding, StageTime
 from triton_agent.tools.tape.tape import encode
 from triton_agent.tools.truth.layouts import LAYOUTS
@@ -119,11 +119,12 @@ def _prove(job: Job, index: int) -> None:
     case = trial.cases[0]
     answer, reply = call(job, trial, case)
     judge(job, trial, case, answer)
-    job.launches = launch_counts(reply["launches"])
+    job.launches = launch_counts(reply.launches)
     work = work_of(job.programs.of(trial, case).tape)
     job.torch_operators = [*work.heavy, *work.light]
     _check_authorship(job, index, case, reply)
-    right = _right_when_silenced(job, trial)
+    has_values = case.verify is not None or any(out.yard.original.numel() for out in case.expectation.outputs)
+    right = right_in_silence(job, trial, case) if has_values else []
     check_alive(right, len(case.expectation.outputs) or 1, allow_library=job.settings.allow_library)
 
 
@@ -162,7 +163,7 @@ def _input_bytes(trial: Trial) -> int:
 
 
 def check_spots(job: Job) -> None:
-    """A few programs at the problem's full size, or as far as the candidate's kernels name positions."""
+    """Check a few programs at the problem's full size, or as far as the candidate's kernels name positions."""
     if job.plan.spots is None or job.settings.device != "cpu":
         return
     trial = job.plan.trials[job.plan.main]
@@ -205,17 +206,19 @@ def _run_trial(job: Job, index: int) -> None:
         job.gpu.pause()
         answer, reply = call(job, trial, case)
         judge(job, trial, case, answer)
-        checks.check_races(case, reply["launches"])
+        checks.check_races(case, reply.launches)
         # at other sizes an honest file may step aside, and inputs that lie otherwise it may have copied
         if index == job.plan.main and case.distribution not in LAYOUTS:
             _check_authorship(job, index, case, reply)
         program = job.programs.of(trial, case)
         if case.expectation.state_after or case is trial.cases[0] or program.writes_state:
-            state, blobs = job.runner.ask("state", name=program.name, expected_bytes=case.expectation.state_bytes)
+            state, blobs = job.runner.ask(
+                GetState(name=program.name), State, expected_bytes=case.expectation.state_bytes
+            )
             checks.check_state(case, state, blobs, job.settings.device)
 
 
-def _check_authorship(job: Job, trial: int, case: Case, reply: dict[str, Any]) -> None:
+def _check_authorship(job: Job, trial: int, case: Case, reply: Called) -> None:
     """Check that kernels were launched in this call, and that torch did not do their work."""
     empty = case.verify is None and all(output.yard.original.numel() == 0 for output in case.expectation.outputs)
     allowed = job.settings.allow_library
@@ -226,19 +229,11 @@ def _check_authorship(job: Job, trial: int, case: Case, reply: dict[str, Any]) -
     work = work_of(tape, with_prologue=job.plan.work[trial].without_inputs)
     check_library(work, job.plan.work[trial], allow_library=allowed)
     if not empty:
-        counted = [(launch["bytes_loaded"], launch["bytes_stored"]) for launch in reply["launches"]]
-        known = all(None not in pair for pair in counted)
-        moved = sum(map(sum, counted)) if known else bytes_of_arguments(tape)
+        counted = [count for launch in reply.launches for count in (launch.bytes_loaded, launch.bytes_stored)]
+        known = [count for count in counted if count is not None]
+        moved = sum(known) if len(known) == len(counted) else bytes_of_arguments(tape)
         check_bytes(work, moved, job.plan.work[trial], allow_library=allowed)
-    checks.check_races(case, reply["launches"])
-
-
-def _right_when_silenced(job: Job, trial: Trial) -> list[str]:
-    """Return the outputs that are right although no kernel ran."""
-    case = trial.cases[0]
-    if case.verify is None and not any(output.yard.original.numel() for output in case.expectation.outputs):
-        return []
-    return right_in_silence(job, trial, case)
+    checks.check_races(case, reply.launches)
 
 
 STAGES: tuple[Stage, ...] = (

@@ -16,6 +16,7 @@ from triton_agent.tools.answers.spot_checks import Spots
 from triton_agent.tools.errors import NotJudgeableHere, ProblemError
 from triton_agent.tools.problem.problem import ProblemKind, ProblemSpec
 from triton_agent.tools.processes.payloads import Payload, pack
+from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference.facts import (
     NOT_ALONE,
     NOTHING,
@@ -24,19 +25,22 @@ from triton_agent.tools.reference.facts import (
     calls_of,
     facts_of,
 )
-from triton_agent.tools.reference.footprint import FULL_SIZE, INTERPRETER, TooLarge, prove
+from triton_agent.tools.reference.footprint import FULL_SIZE, INTERPRETER, Limits, TooLarge, prove
 from triton_agent.tools.reference.input_tensors import leading_size
 from triton_agent.tools.reference.reference import Reference, load
-from triton_agent.tools.reference.scaling import scaled_down
+from triton_agent.tools.reference.scaling import scaled_down, scaled_for_interpreter
 from triton_agent.tools.reference.sizes import AS_GIVEN, Variant
 from triton_agent.tools.reference.variants import family
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.cases import make_trial, make_verifier_trial
 from triton_agent.tools.truth.expectation import OriginalFailed
-from triton_agent.tools.truth.plan import Plan, PlanSettings, Trial, secret_seed
+from triton_agent.tools.truth.plan import Plan, Trial, secret_seed
 
 AtGpu = Callable[[], contextlib.AbstractContextManager[None]]
 TIMING_SETS = 3
 """Sets of inputs that timed calls rotate through: with one, what the last call left in memory could look like speed."""
+LARGE_SET_BYTES = 1 << 30
+"""Of sets larger than this there is one: no cache keeps so much from one call to the next."""
 LOOKS_AT_FULL_SIZE = 1
 
 _Made = tuple[Trial, torch.nn.Module | None, Reference]
@@ -45,7 +49,7 @@ _Made = tuple[Trial, torch.nn.Module | None, Reference]
 
 def prepare_plan(
     spec: ProblemSpec,
-    settings: PlanSettings,
+    settings: EvaluatorSettings,
     at_gpu: AtGpu = contextlib.nullcontext,
 ) -> Plan:
     """Make everything that a checker needs to judge candidates for this problem on this machine.
@@ -53,12 +57,12 @@ def prepare_plan(
     `at_gpu` holds the GPU for one step at a time, so that others get it in between.
     """
     with at_gpu():
-        main, scaled = _main(spec, settings)
+        main, scaled, limits = _main(spec, settings)
         reduced = _reduced(spec, settings)
     notes: list[str] = []
     made: list[_Made] = []
     breadth: Trial | None = None
-    for i, variant in enumerate(_main_first(spec, settings, main, reduced, at_gpu)):
+    for i, variant in enumerate(_main_first(spec, settings, main, limits, reduced, at_gpu)):
         reference = load(spec, variant.constants, batch=variant.batch)
         if not reference.has_reference:
             made.append((make_verifier_trial(reference, variant.name), None, reference))
@@ -92,10 +96,10 @@ def prepare_plan(
     facts = {
         "name": spec.name,
         "digest": spec.digest,
-        "variants": [trial.variant for trial in trials],
+        "variants": tuple(trial.variant for trial in trials),
         "cases": sum(len(trial.cases) for trial in trials),
         "scaled": scaled,
-        "notes": list(dict.fromkeys(notes)),
+        "notes": tuple(dict.fromkeys(notes)),
         **known,
     }
     return Plan(
@@ -108,20 +112,26 @@ def prepare_plan(
     )
 
 
-def _timing_sets(spec: ProblemSpec, settings: PlanSettings) -> tuple[Payload, ...]:
+def _timing_sets(spec: ProblemSpec, settings: EvaluatorSettings) -> tuple[Payload, ...]:
     """Draw the inputs as given a few times, where anything is timed: against a reference, on a GPU."""
     if settings.device != "cuda" or spec.kind is ProblemKind.VERIFIER:
         return ()
     reference = load(spec)
-    return tuple(pack(reference.make_inputs_on(settings.device, secret_seed())) for _ in range(TIMING_SETS))
+    sets: list[Payload] = []
+    set_bytes = 0
+    while not sets or (len(sets) < TIMING_SETS and set_bytes <= LARGE_SET_BYTES):
+        inputs = reference.make_inputs_on(settings.device, secret_seed())
+        set_bytes = sum(tensor.nbytes for tensor in nested_tensors(inputs))
+        sets.append(pack(inputs))
+    return tuple(sets)
 
 
-def _main(spec: ProblemSpec, settings: PlanSettings) -> tuple[Variant, str]:
-    """Return the main variant, scaled down for the interpreter without a GPU, and a sentence on what was changed."""
+def _main(spec: ProblemSpec, settings: EvaluatorSettings) -> tuple[Variant, str, Limits]:
+    """Return the main variant, scaled down without a GPU, a sentence on what was changed, and limits for its family."""
     if spec.kind is ProblemKind.VERIFIER or settings.device == "cuda":
-        return AS_GIVEN, ""
+        return AS_GIVEN, "", FULL_SIZE
     seed = secret_seed()
-    main = scaled_down(spec, seed, limits=INTERPRETER)
+    main, limits = scaled_for_interpreter(spec, seed)
     if main is None:
         with contextlib.suppress(TooLarge):  # the error of a broken file says more than "too large"
             prove(load(spec), seed, limits=INTERPRETER)
@@ -130,25 +140,29 @@ def _main(spec: ProblemSpec, settings: PlanSettings) -> tuple[Variant, str]:
             where=spec.path,
             remedy="make its sizes module-level integers, give smaller inputs, or use a machine with a GPU",
         )
-    return main.variant, main.sentence
+    return main.variant, main.sentence, limits
 
 
 def _main_first(
-    spec: ProblemSpec, settings: PlanSettings, main: Variant, reduced: Variant | None, at_gpu: AtGpu
+    spec: ProblemSpec,
+    settings: EvaluatorSettings,
+    main: Variant,
+    limits: Limits,
+    reduced: Variant | None,
+    at_gpu: AtGpu,
 ) -> Iterator[Variant]:
     """Yield the reduced variant if there is one, the main variant, then its family, which is looked for only then."""
     if reduced is not None:
         yield reduced
     yield main
-    if spec.kind is ProblemKind.VERIFIER or not settings.family:
+    if spec.kind is ProblemKind.VERIFIER or settings.shapes != "family":
         return
-    limits = FULL_SIZE if settings.device == "cuda" else INTERPRETER
     with at_gpu():
         found = family(spec, secret_seed(), limits=limits, base=main, device=settings.device)
     yield from (variant for variant in found[1:] if variant != reduced)
 
 
-def _reduced(spec: ProblemSpec, settings: PlanSettings) -> Variant | None:
+def _reduced(spec: ProblemSpec, settings: EvaluatorSettings) -> Variant | None:
     """Return smaller sizes for most of the checks where the problem's own tensors are gigabytes and can be reduced."""
     if spec.kind is ProblemKind.VERIFIER or not is_large(load(spec), settings):
         return None

@@ -12,16 +12,16 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from triton_agent.tools.graph.floor import floor_of
 from triton_agent.tools.graph.flops import UnitFlops
-from triton_agent.tools.graph.graph import extract
+from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.kernel_profile import (
     Multiprocessor,
     Profile,
+    ProfileRow,
     Roofline,
     kernel_times,
     occupancy,
@@ -29,7 +29,7 @@ from triton_agent.tools.kernel_profile import (
     roofline,
 )
 from triton_agent.tools.processes.torch_switches import Conditions
-from triton_agent.tools.race.ceilings import Ceilings, ceilings, copy_ms, floor_ms
+from triton_agent.tools.race.ceilings import Ceilings, copy_ms, floor_ms
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.results import KernelLaunch, KernelResources
 from triton_agent.tools.truth.plan import Plan
@@ -44,7 +44,7 @@ NCU_PLACES = ("/usr/local/cuda*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 
 
 def original_on_gpu(reference: Reference, plan: Plan) -> torch.nn.Module:
-    """A copy of its own for each who asks, with the parameters that candidates are checked with."""
+    """Return a new copy of the reference, with the parameters that candidates are checked with."""
     trial = plan.trials[plan.main]
     original = reference.make_model(trial.build_seed).to("cuda").train(trial.cases[0].train)
     state = trial.states[0].unpack()
@@ -55,7 +55,9 @@ def original_on_gpu(reference: Reference, plan: Plan) -> torch.nn.Module:
 
 
 def least_time(reference: Reference, plan: Plan, conditions: Conditions) -> Roofline:
-    """The floor of the main trial's call against the ceilings of this GPU."""
+    """Return the floor of the main trial's call against the ceilings of this GPU."""
+    from triton_agent.tools.race.rates import ceilings  # compiles a kernel: only where there is a GPU
+
     inputs = plan.trials[plan.main].cases[0].expectation.packed_inputs.unpack()
     with reference.running("forward"):
         least = floor_of(extract(original_on_gpu(reference, plan), inputs))
@@ -63,7 +65,7 @@ def least_time(reference: Reference, plan: Plan, conditions: Conditions) -> Roof
 
 
 def against(bytes_moved: int, flops: Sequence[UnitFlops], reach: Ceilings, conditions: Conditions) -> Roofline:
-    """The least work against what a card reaches."""
+    """Return the roofline of the least work on a card with these ceilings."""
     by_unit = units(flops, reach.flops_per_s, conditions)
     return roofline(
         bytes_moved,
@@ -75,7 +77,7 @@ def against(bytes_moved: int, flops: Sequence[UnitFlops], reach: Ceilings, condi
 
 
 def units(flops: Sequence[UnitFlops], rates: Mapping[str, float], conditions: Conditions) -> dict[str, float]:
-    """Operations by the unit that does them fastest at the accuracy that is asked for."""
+    """Return the operations by the unit that does them fastest at the accuracy that is asked for."""
     found: dict[str, float] = {}
     for part in flops:
         kind, _, dtype = part.unit.partition(" ")
@@ -93,7 +95,7 @@ def units(flops: Sequence[UnitFlops], rates: Mapping[str, float], conditions: Co
 
 
 def condensed(
-    rows: Sequence[Mapping[str, Any]], calls: int, launches: Sequence[KernelLaunch], needs: Sequence[KernelResources]
+    rows: Sequence[ProfileRow], calls: int, launches: Sequence[KernelLaunch], needs: Sequence[KernelResources]
 ) -> Profile:
     """Condense the rows of the executor's profiler, and add the occupancy that its kernels can reach."""
     has = Multiprocessor()

@@ -1,20 +1,19 @@
 """Questions to a candidate's tapes in the executor, and the first look at each answer.
 
-What is asked in which order is the stages' affair (`pipeline.py`, `clock_stages.py`, `sorting.py`).
+What is asked in which order is the stages' affair (`pipeline.py`, `clock_stages.py`, `quick_race.py`).
 """
 
 from __future__ import annotations
 
-import dataclasses
 import secrets
 from collections.abc import Sequence
-from typing import Any
 
 from triton_agent.tools.answers import checks
 from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.session import Failed
 from triton_agent.tools.checker.tracing import Program
 from triton_agent.tools.processes.payloads import Payload
+from triton_agent.tools.processes.protocol import Call, Called, Done, Prepare, SeenLaunch, SentTape
 from triton_agent.tools.results import KernelLaunch
 from triton_agent.tools.truth.plan import Case, Trial
 
@@ -24,44 +23,41 @@ ORDERS = 1 << 30
 
 def program_of(job: Job, trial: Trial, case: Case) -> Program:
     """Return the tape of a call after the executor was given it, and the parameters of the case."""
-    payloads, news = _news_for_executor(job, trial, case)
-    if news:
-        job.runner.ask("prepare", payloads, **news)
+    request, payloads = _news_for_executor(job, trial, case)
+    if payloads:
+        job.runner.ask(request, Done, payloads)
     return job.programs.of(trial, case)
 
 
 def send_program(job: Job, program: Program, state: Payload) -> None:
     """Give the executor a tape that belongs to no case, and its parameters."""
-    news: dict[str, Any] = {"name": program.name, "program": _program_as_sent(job, program), "parameters": True}
-    job.runner.ask("prepare", [program.init, state], **news)
+    request = Prepare(name=program.name, tape=_as_sent(job, program), parameters=True)
+    job.runner.ask(request, Done, [program.init, state])
 
 
-def _news_for_executor(job: Job, trial: Trial, case: Case) -> tuple[list[Payload], dict[str, Any]]:
-    """Return what the executor does not have yet of a tape and its parameters, as parts of a message."""
+def _news_for_executor(job: Job, trial: Trial, case: Case) -> tuple[Prepare, list[Payload]]:
+    """Return what the executor does not have yet of a tape and its parameters; without payloads it has everything."""
     program = job.programs.of(trial, case)
     payloads: list[Payload] = []
-    news: dict[str, Any] = {}
+    tape: SentTape | None = None
     if program.name not in job.prepared:
         payloads.append(program.init)
-        news["program"] = _program_as_sent(job, program)
+        tape = _as_sent(job, program)
         job.prepared[program.name] = None
-    if job.prepared[program.name] != case.version or case.expectation.state_after:
+    is_stale = job.prepared[program.name] != case.version or bool(case.expectation.state_after)
+    if is_stale:
         payloads.append(trial.states[case.version])
-        news["parameters"] = True
         job.prepared[program.name] = case.version
-    return payloads, {"name": program.name, **news} if news else {}
+    return Prepare(name=program.name, tape=tape, parameters=is_stale), payloads
 
 
-def _program_as_sent(job: Job, program: Program) -> dict[str, Any]:
-    return {
-        "tape": program.encoded,
-        "kernels": program.kernels,
-        "seed": program.seed,
-        "conditions": dataclasses.asdict(job.settings.conditions),
-    }
+def _as_sent(job: Job, program: Program) -> SentTape:
+    return SentTape(
+        tape=program.encoded, kernels=program.kernels, seed=program.seed, conditions=job.settings.conditions
+    )
 
 
-def ask_once(job: Job, trial: Trial, case: Case) -> dict[str, Any]:
+def ask_once(job: Job, trial: Trial, case: Case) -> Called:
     """Make one call, judge its answer, and return the executor's reply."""
     answer, reply = call(job, trial, case)
     judge(job, trial, case, answer)
@@ -79,29 +75,32 @@ def call(
     only: Sequence[int] | None = None,
     program: Program | None = None,
     more_bytes: int = 0,
-) -> tuple[checks.Answer, dict[str, Any]]:
+) -> tuple[checks.Answer, Called]:
     """Make one call; return its answer and the executor's reply.
 
     `salt`: what fresh memory is filled with; drawn, so that no byte of an answer is there by itself in every case.
     `only`: numbers of the programs to run, in the interpreter. `program`: another tape, which the executor has,
     and whose answer is larger by `more_bytes`.
     """
-    payloads: list[Payload] = []
-    news: dict[str, Any] = {}
     if program is None:
         program = job.programs.of(trial, case)
-        payloads, news = _news_for_executor(job, trial, case)
-    reply, blobs = job.runner.ask(
-        "call",
-        [*payloads, case.expectation.packed_inputs],
-        expected_bytes=case.expectation.answer_bytes + more_bytes,
-        **{"name": program.name, **news},
+        prepare, payloads = _news_for_executor(job, trial, case)
+    else:
+        prepare, payloads = Prepare(name=program.name), []
+    request = Call(
+        prepare=prepare,
         silenced=silenced,
         salt=secrets.randbelow(2) if salt is None else salt,
         seed=secrets.randbits(48),
         order=secrets.randbelow(ORDERS),
         measure=measure,
-        only=None if only is None else list(only),
+        only=None if only is None else tuple(only),
+    )
+    reply, blobs = job.runner.ask(
+        request,
+        Called,
+        [*payloads, case.expectation.packed_inputs],
+        expected_bytes=case.expectation.answer_bytes + more_bytes,
     )
     return checks.read_answer(program.tape.tree, reply, blobs, job.settings.device), reply
 
@@ -141,19 +140,24 @@ def right_in_silence(job: Job, trial: Trial, case: Case) -> list[str]:
     return sorted(right)
 
 
-def launch_counts(launches: list[dict[str, Any]]) -> list[KernelLaunch]:
+def launch_counts(launches: Sequence[SeenLaunch]) -> list[KernelLaunch]:
     """Sum up launches by kernel; bytes are None where something was not counted."""
     found = []
-    for name in dict.fromkeys(launch["kernel"] for launch in launches):
-        own = [launch for launch in launches if launch["kernel"] == name]
-        loaded, stored = ([launch[key] for launch in own] for key in ("bytes_loaded", "bytes_stored"))
+    for name in dict.fromkeys(launch.kernel for launch in launches):
+        own = [launch for launch in launches if launch.kernel == name]
+        loaded, stored = [launch.bytes_loaded for launch in own], [launch.bytes_stored for launch in own]
         found.append(
             KernelLaunch(
                 kernel=name,
                 launches=len(own),
-                programs=sum(launch["programs"] for launch in own),
-                bytes_loaded=None if None in loaded else sum(loaded),
-                bytes_stored=None if None in stored else sum(stored),
+                programs=sum(launch.programs for launch in own),
+                bytes_loaded=_total(loaded),
+                bytes_stored=_total(stored),
             )
         )
     return found
+
+
+def _total(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None

@@ -9,14 +9,17 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import NoReturn, TypeVar
 
 import torch
 
 from triton_agent.tools.candidate.failure_text import condense
 from triton_agent.tools.errors import NotJudgeableHere, WorkerNeverReady
 from triton_agent.tools.processes.answers import collect
-from triton_agent.tools.processes.payloads import Payload, announced
+from triton_agent.tools.processes.codec import from_plain
+from triton_agent.tools.processes.deaths import Ending, Sign, cause_of
+from triton_agent.tools.processes.payloads import Payload, send_request
+from triton_agent.tools.processes.protocol import Load, Raised, Ready, Trace, WorkerRequest
 from triton_agent.tools.processes.wire import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
 from triton_agent.tools.results import Finding
 
@@ -38,8 +41,11 @@ ENDINGS = {
     "kernel": (Finding.KERNEL_LANGUAGE, "a kernel uses something that is not part of Triton's language"),
 }
 """Reasons why a candidate has no tape: the finding, and advice for the author."""
-ANSWERED_BY_CANDIDATE = frozenset({"load", "trace"})
-"""Requests to the process in which a candidate's Python runs; its reply may say anything."""
+SIGNS: dict[type[Exception], Sign] = {
+    ChannelClosed: Sign.ENDED,
+    ChannelTimeout: Sign.SILENT,
+    ChannelGarbled: Sign.GARBLED,
+}
 READY_TIMEOUT_S = 60.0
 """A zygote forks in milliseconds; a minute means a machine in trouble."""
 
@@ -47,38 +53,39 @@ READY_TIMEOUT_S = 60.0
 class Failed(Exception):
     """The candidate failed: `finding` and a message for its author. Data in flight, caught at the pipeline's edge."""
 
-    def __init__(self, finding: Finding, message: str, *, worker_died: bool = False, measured: bool = False) -> None:
-        """`measured`: from what it was measured to take, and not from what it could not get."""
+    def __init__(self, finding: Finding, message: str, *, ending: Ending | None = None, measured: bool = False) -> None:
+        """`measured`: the candidate took too much memory by measurement; otherwise it may just not have got any."""
         super().__init__(message)
         self.finding = finding
         self.message = message
-        self.worker_died = worker_died
+        self.ending = ending
+        """Set if a worker gave no answer."""
         self.measured = measured
 
+    @property
+    def worker_died(self) -> bool:
+        return self.ending is not None and self.ending.sign is Sign.ENDED
 
-class Reply(dict[str, Any]):
-    """A worker's reply; one with parts missing was not written by our own code."""
 
-    def __missing__(self, key: str) -> Any:
-        raise Failed(Finding.TAMPERED, f"the worker's answer lacks {key!r}")
+Answer = TypeVar("Answer")
 
 
 class Session:
     """Talks to one worker about one candidate."""
 
     def __init__(self, channel: Channel, *, call_timeout_s: float, deadline: float, ready: bool = False) -> None:
-        """`ready`: this worker has said so to another session, and run another candidate there."""
+        """`ready`: the worker has reported that it is ready to an earlier session, for another candidate."""
         self.channel = channel
         self.call_timeout_s = call_timeout_s
         self.deadline = deadline
         self.layers: tuple[str, ...] = ()
-        self.phase = "ready" if ready else "start"
+        self.is_ready = ready
         self.is_sound = True
         """True if every request so far was answered, a report of the candidate's failure included."""
 
     @contextlib.contextmanager
     def off_its_time(self) -> Iterator[None]:
-        """Around waits that are not the candidate's doing: it has that much longer."""
+        """Extend the deadline by the time that this block takes: the candidate is not the cause of it."""
         began = time.monotonic()
         try:
             yield
@@ -87,61 +94,56 @@ class Session:
 
     def await_ready(self) -> None:
         """Wait until the worker reports that it is ready; does so once."""
-        if self.phase != "start":
+        if self.is_ready:
             return
         try:
-            message, _ = self.channel.receive(READY_TIMEOUT_S)
-        except (ChannelClosed, ChannelTimeout, ChannelGarbled) as error:
-            raise WorkerNeverReady(
-                f"a candidate worker ended before it was ready ({error})", remedy="run `triton-agent doctor`"
-            ) from error
-        self.layers = tuple(str(layer) for layer in message.get("layers", ()))
-        self.phase = "ready"
+            plain, _ = self.channel.receive(READY_TIMEOUT_S)
+            self.layers = from_plain(Ready, plain).layers
+        except tuple(SIGNS) as error:
+            cause = cause_of(Ending(sign=SIGNS[type(error)], detail=str(error)))
+            raise WorkerNeverReady(cause.message, remedy="run `triton-agent doctor`") from error
+        self.is_ready = True
 
     def ask(
         self,
-        op: str,
+        request: WorkerRequest,
+        answer: type[Answer],
         payloads: Sequence[Payload] = (),
         *,
         timeout_s: float | None = None,
         expected_bytes: int = 0,
-        **fields: Any,
-    ) -> tuple[Reply, list[torch.Tensor]]:
-        """Send a request and return the reply; raise Failed when the candidate failed at it.
+    ) -> tuple[Answer, list[torch.Tensor]]:
+        """Send a request and return the answer to it; raise Failed when the candidate failed at it.
 
         `expected_bytes`: how large the right answer is, where that is known.
         """
-        self.phase = op
         began = time.monotonic()
         limit_s = min(timeout_s or self.call_timeout_s, max(0.05, self.deadline - began))
-        kinds, blobs, files = announced(payloads)
         self.is_sound = False
         try:
-            self.channel.send({"op": op, **kinds, **fields}, blobs, tuple(files))
-            reply, data = self.channel.receive(limit_s)
+            send_request(self.channel, request, payloads)
+            plain, data = self.channel.receive(limit_s)
             left_s = max(0.05, limit_s - (time.monotonic() - began))
-            rows = collect(self.channel, reply, data, expected_bytes=expected_bytes, timeout_s=left_s)
-        except ChannelClosed as error:
-            raise Failed(Finding.CRASHED, f"the process ended during {op}", worker_died=True) from error
-        except ChannelTimeout as error:
-            raise Failed(Finding.TOO_SLOW, f"{op} took longer than {limit_s:.0f} s") from error
-        except ChannelGarbled as error:
-            raise Failed(Finding.TAMPERED, f"the verdict channel was written to ({error})") from error
+            rows = collect(self.channel, plain, data, expected_bytes=expected_bytes, timeout_s=left_s)
+            reply: Raised | Answer = from_plain(Raised | answer, plain)
+        except tuple(SIGNS) as error:
+            ending = Ending(sign=SIGNS[type(error)], doing=request.does, limit_s=limit_s, detail=str(error))
+            cause = cause_of(ending)
+            assert cause.finding is not None
+            raise Failed(cause.finding, cause.message, ending=ending) from error
         self.is_sound = True
-        if reply.get("raised"):
-            try:
-                self._raise(reply["raised"])
-            except (AttributeError, LookupError, TypeError, ValueError) as error:  # no report that `report_of` writes
-                raise Failed(Finding.TAMPERED, f"the report of a failure contradicts itself ({error})") from error
-        return Reply(reply), rows
+        if isinstance(reply, Raised):
+            # In the process that answers these, the candidate's own Python runs; its reply may say anything.
+            self._fail(reply, is_believed=not isinstance(request, (Load, Trace)))
+        return reply, rows
 
-    def _raise(self, report: dict[str, Any]) -> None:
-        ending = ENDINGS.get(str(report.get("ending", "")))
+    def _fail(self, raised: Raised, *, is_believed: bool) -> NoReturn:
+        ending = ENDINGS.get(raised.ending)
         if ending is not None:
-            where = f"line {report['lines'][-1]['line']}: " if report.get("lines") else ""
-            raise Failed(ending[0], f"{where}{str(report.get('text', ''))[:300]}\nlikely cause: {ending[1]}")
-        condensed = condense(report)
-        if report.get("unsupported") and self.phase not in ANSWERED_BY_CANDIDATE:
+            where = f"line {raised.lines[-1].line}: " if raised.lines else ""
+            raise Failed(ending[0], f"{where}{raised.text[:300]}\nlikely cause: {ending[1]}")
+        condensed = condense(raised)
+        if raised.unsupported and is_believed:
             raise NotJudgeableHere(
                 f"the kernel uses what cannot be run without a GPU: {condensed.message}",
                 remedy="evaluate it on a machine with a GPU",

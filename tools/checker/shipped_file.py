@@ -5,7 +5,6 @@ The tapes of the same kernels were judged before. The executor imports the text,
 
 from __future__ import annotations
 
-import dataclasses
 import secrets
 
 from triton_agent.tools.answers import checks
@@ -13,6 +12,7 @@ from triton_agent.tools.checker.job import Job
 from triton_agent.tools.checker.questions import ORDERS, judge
 from triton_agent.tools.checker.tracing import packed
 from triton_agent.tools.machine.lease import Mode
+from triton_agent.tools.processes.protocol import Call, Called, Done, Prepare, UseFile
 
 NAME = "file"
 """Name of the file among the executor's programs."""
@@ -27,29 +27,26 @@ def check_file(job: Job) -> None:
     job.runner.await_ready()
     with job.gpu(Mode.SHARED):
         job.runner.ask(
-            "file",
+            UseFile(
+                name=NAME,
+                text=job.file,
+                train=first.train,
+                seed=trial.build_seed,
+                conditions=job.settings.conditions,
+            ),
+            Done,
             [trial.packed_init, packed(first)],
-            name=NAME,
-            text=job.file,
-            train=first.train,
-            seed=trial.build_seed,
-            conditions=dataclasses.asdict(job.settings.conditions),
         )
         for case in trial.cases[::-1]:  # the first one last: its parameters stay
             if case.train != first.train or packed(case).data != packed(first).data:
                 continue
             job.gpu.pause()
+            with_parameters = Prepare(name=NAME, parameters=True)
             reply, blobs = job.runner.ask(
-                "call",
+                Call(prepare=with_parameters, salt=0, seed=secrets.randbits(48), order=secrets.randbelow(ORDERS)),
+                Called,
                 [trial.states[case.version], case.expectation.packed_inputs],
                 expected_bytes=case.expectation.answer_bytes,
-                name=NAME,
-                parameters=True,
-                silenced=False,
-                salt=0,
-                seed=secrets.randbits(48),
-                order=secrets.randbelow(ORDERS),
-                measure=False,
             )
             tree = job.programs.of(trial, case).tape.tree
             judge(job, trial, case, checks.read_answer(tree, reply, blobs, job.settings.device))

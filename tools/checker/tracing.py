@@ -18,7 +18,9 @@ from triton_agent.tools.kernels.effects import WrittenParameters
 from triton_agent.tools.kernels.kernel import KernelSet, NotKernelLanguage
 from triton_agent.tools.kernels.language import check
 from triton_agent.tools.processes.payloads import Payload, pack
+from triton_agent.tools.processes.protocol import Load, Loaded, Trace, Traced
 from triton_agent.tools.processes.tensors import Malformed
+from triton_agent.tools.processes.torch_switches import Conditions
 from triton_agent.tools.results import Finding
 from triton_agent.tools.tape.admission import UnknownOption, admit
 from triton_agent.tools.tape.outline import Outline, outline
@@ -85,7 +87,7 @@ class TracedForm:
 class Programs:
     """The tapes of one candidate."""
 
-    def __init__(self, source: str, conditions: dict[str, Any], tracer: Session) -> None:
+    def __init__(self, source: str, conditions: Conditions, tracer: Session) -> None:
         self._source = source
         self._conditions = conditions
         self._tracer = tracer
@@ -107,30 +109,29 @@ class Programs:
             self._known[key] = Program(
                 name=f"{trial.variant} {len(self._known)}",
                 tape=tape,
-                encoded=reply["tape"],
-                kernels=reply["kernels"],
+                encoded=reply.tape,
+                kernels=reply.kernels,
                 kernel_set=kernels,
                 init=trial.packed_init,
                 seed=trial.build_seed,
-                writes_state=writes_state(tape, self._checked(reply["kernels"])[1]),
+                writes_state=writes_state(tape, self._checked(reply.kernels)[1]),
             )
         return self._known[key]
 
     def all(self) -> list[Program]:
         return list(self._known.values())
 
-    def traced(
-        self, form: TracedForm, payloads: Sequence[Payload], *, seed: int
-    ) -> tuple[Tape, KernelSet, dict[str, Any]]:
+    def traced(self, form: TracedForm, payloads: Sequence[Payload], *, seed: int) -> tuple[Tape, KernelSet, Traced]:
         """Return a form's tape, its kernels and the tracer's reply; `payloads` hold the constructor and the call."""
         if not self._is_loaded:
             self._tracer.await_ready()
-            reply, _ = self._tracer.ask("load", source=self._source, conditions=self._conditions)
-            if "no_model" in reply:
+            loaded, _ = self._tracer.ask(Load(source=self._source, conditions=self._conditions), Loaded)
+            if not loaded.has_model:
                 raise Failed(Finding.NO_MODEL, "ModelNew is not a subclass of torch.nn.Module")
             self._is_loaded = True
-        reply, _ = self._tracer.ask("trace", payloads, seed=seed, train=form.train, given=sorted(form.shapes))
-        tape, kernels = admitted(reply["tape"], reply["kernels"], form, self._checked)
+        request = Trace(seed=seed, train=form.train, given=tuple(sorted(form.shapes)))
+        reply, _ = self._tracer.ask(request, Traced, payloads)
+        tape, kernels = admitted(reply.tape, reply.kernels, form, self._checked)
         own = dict(tape.state)
         misfits = sorted(name for name, view in own.items() if view.shape != form.shapes[name])
         if misfits:
@@ -198,7 +199,7 @@ def admitted(
 
 
 def _made_before(tape: Tape) -> set[int]:
-    """Buffers that the prologue makes, or that come with the constructor's arguments."""
+    """Return the buffers that the prologue makes, or that come with the constructor's arguments."""
     made_in_call: set[int] = set()
     for step in tape.steps:
         if isinstance(step, (Allocate, Constant)):

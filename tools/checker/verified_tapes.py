@@ -8,7 +8,6 @@ finds best here; where nothing runs, with the first one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -22,6 +21,7 @@ from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.machine.lease import Mode
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.processes.payloads import pack
+from triton_agent.tools.processes.protocol import StateTensor, TapedForm, TapedModule
 from triton_agent.tools.processes.tensors import NAMES
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.results import Finding
@@ -40,26 +40,34 @@ def trace_main(job: Job) -> None:
 STAGES: tuple[Stage, ...] = (("screen", screen_text), ("trace", trace_main))
 
 
-def tapes_of(job: Job, spec: ProblemSpec) -> list[dict[str, Any]]:
+def tapes_of(job: Job, spec: ProblemSpec) -> list[TapedModule]:
     """Return the module at the sizes as given, then as scaled down if it was, each with its calls; raise `Failed`."""
     trial = job.plan.trials[job.plan.main]
     as_given = [_as_given(job, spec, trial)] if job.plan.facts["scaled"] else []
     return [*as_given, _as_checked(job, spec, trial)]
 
 
-def _as_checked(job: Job, spec: ProblemSpec, trial: Trial) -> dict[str, Any]:
-    """The calls that a verdict is about."""
+def _as_checked(job: Job, spec: ProblemSpec, trial: Trial) -> TapedModule:
+    """Return the module with the calls that a verdict is about."""
     programs = {job.programs.of(trial, case).name: (job.programs.of(trial, case), case) for case in trial.cases}
     forms = []
     for program, case in programs.values():
         chosen = _chosen(job, trial, program, case)
-        forms.append(_form(program.encoded, program.kernels, outline_of(case), case.train, chosen))
+        forms.append(
+            TapedForm(
+                tape=program.encoded,
+                kernels=program.kernels,
+                call=to_json(outline_of(case)),
+                train=case.train,
+                chosen=chosen,
+            )
+        )
     parameters, buffers = _names(spec)
     return _module(trial.states[0].unpack("cpu"), buffers, constructor_of(trial), parameters, forms)
 
 
-def _as_given(job: Job, spec: ProblemSpec, trial: Trial) -> dict[str, Any]:
-    """The same at the sizes as given, without memory behind the tensors."""
+def _as_given(job: Job, spec: ProblemSpec, trial: Trial) -> TapedModule:
+    """Return the module traced at the sizes as given, without memory behind the tensors."""
     try:
         reference = load(spec)
         constructor = outline(reference.told_arguments())
@@ -77,23 +85,20 @@ def _as_given(job: Job, spec: ProblemSpec, trial: Trial) -> dict[str, Any]:
     for train in dict.fromkeys(case.train for case in trial.cases):
         form = TracedForm(call=given, constructor=constructor, shapes=shapes, train=train)
         _, _, reply = job.programs.traced(form, [pack(constructor), pack(given)], seed=trial.build_seed)
-        forms.append(_form(reply["tape"], reply["kernels"], given, train, {}))
+        taped = TapedForm(tape=reply.tape, kernels=reply.kernels, call=to_json(given), train=train, chosen={})
+        forms.append(taped)
     return _module(state, frozenset(buffers), constructor, parameters, forms)
 
 
-def _chosen(job: Job, trial: Trial, program: Program, case: Case) -> dict[str, int]:
-    """The configuration of each autotuned launch, found by running the tape once with the GPU held alone."""
+def _chosen(job: Job, trial: Trial, program: Program, case: Case) -> dict[int, int]:
+    """Find the configuration of each autotuned launch, by running the tape once with the GPU held alone."""
     steps = (*program.tape.prologue, *program.tape.steps)
     if not any(isinstance(step, Launch) and len(step.choices) > 1 for step in steps):
         return {}
     job.runner.await_ready()
     with job.gpu(Mode.EXCLUSIVE):
         _, reply = call(job, trial, case)
-    return {str(number): int(choice) for number, choice in reply["chosen"].items()}
-
-
-def _form(tape: Any, kernels: Any, given: Outline, train: bool, chosen: dict[str, int]) -> dict[str, Any]:
-    return {"tape": tape, "kernels": kernels, "call": to_json(given), "train": train, "chosen": chosen}
+    return reply.chosen
 
 
 def _module(
@@ -101,23 +106,25 @@ def _module(
     buffers: frozenset[str],
     constructor: Outline,
     parameters: tuple[str, ...],
-    forms: list[dict[str, Any]],
-) -> dict[str, Any]:
-    tensors = [
-        {
-            "name": name,
-            "dtype": NAMES[tensor.dtype],
-            "shape": list(map(int, tensor.shape)),
-            "strides": list(map(int, tensor.stride())),
-            "is_buffer": name in buffers,
-        }
+    forms: list[TapedForm],
+) -> TapedModule:
+    tensors = (
+        StateTensor(
+            name=name,
+            dtype=NAMES[tensor.dtype],
+            shape=tuple(map(int, tensor.shape)),
+            strides=tuple(map(int, tensor.stride())),
+            is_buffer=name in buffers,
+        )
         for name, tensor in state.items()
-    ]
-    return {"constructor": to_json(constructor), "state": tensors, "parameters": list(parameters), "forms": forms}
+    )
+    return TapedModule(
+        constructor=to_json(constructor), state=tuple(tensors), parameters=parameters, forms=tuple(forms)
+    )
 
 
 def _names(spec: ProblemSpec) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Names of forward's parameters, and of the reference's buffers where that can be told without making it."""
+    """Return the names of forward's parameters, and of the reference's buffers if it can be made without memory."""
     try:
         reference = load(spec)
     except ProblemError:

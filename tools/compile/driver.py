@@ -24,11 +24,7 @@ class TargetDriver:
         return self.target.gpu_target()
 
     def get_device_capability(self, device: int = 0) -> tuple[int, int]:
-        """Return (9, 0) for `cuda:90`; for AMD the first two numbers of the architecture, as PyTorch does."""
-        if isinstance(self.target.arch, int):
-            return divmod(self.target.arch, 10)
-        digits = self.target.arch.removeprefix("gfx")
-        return int(digits[:-2]), int(digits[-2], 16)
+        return self.target.capability
 
     def get_current_device(self) -> int:
         return 0

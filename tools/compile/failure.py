@@ -66,7 +66,6 @@ def condense_mlir(stderr_text: str) -> str:
 
 
 def _blamed_line(stderr_text: str, source_name: str) -> int | None:
-    """Return the first line of the file that the compiler's stderr blames."""
     found = [
         (_ANY_PASS in match["message"], int(match["line"]))  # the message of a failed pass points at the kernel's head
         for match in _ERROR.finditer(stderr_text)

@@ -92,28 +92,25 @@ def read_amdgcn(assembly: str) -> BinaryResources:
 def read_cubin(cubin: bytes, kernel: str) -> tuple[int | None, int | None]:
     """Registers per thread and bytes of stack per thread of the entry function named `kernel`."""
     try:
-        sections = _sections(cubin)
+        (table_at,) = struct.unpack_from("<Q", cubin, 0x28)
+        entry_size, count, names_index = struct.unpack_from("<HHH", cubin, 0x3A)
+        headers = [_SECTION.unpack_from(cubin, table_at + entry_size * index) for index in range(count)]
+
+        def body(header: tuple[int, ...]) -> bytes:
+            return cubin[header[4] : header[4] + header[5]]
+
+        names = body(headers[names_index])
+        sections = {_text_at(names, header[0]): body(header) for header in headers}
+        symbols, strings = sections[".symtab"], sections[".strtab"]
         numbers = {
             attribute: value
             for attribute, symbol, value in _attributes(sections[".nv.info"])
-            if _symbol_name(sections, symbol) == kernel
+            if _text_at(strings, struct.unpack_from("<I", symbols, symbol * _SYMBOL_SIZE)[0]) == kernel
         }
     except (KeyError, ValueError, struct.error):
         return None, None  # an ELF layout that this reader does not know
     stack = [numbers[attribute] for attribute in (FRAME_SIZE, STACK_WITH_CALLEES) if attribute in numbers]
     return numbers.get(REGISTER_COUNT), max(stack, default=None)
-
-
-def _sections(elf: bytes) -> dict[str, bytes]:
-    (table_at,) = struct.unpack_from("<Q", elf, 0x28)
-    entry_size, count, names_index = struct.unpack_from("<HHH", elf, 0x3A)
-    headers = [_SECTION.unpack_from(elf, table_at + entry_size * index) for index in range(count)]
-
-    def body(header: tuple[int, ...]) -> bytes:
-        return elf[header[4] : header[4] + header[5]]
-
-    names = body(headers[names_index])
-    return {_text_at(names, header[0]): body(header) for header in headers}
 
 
 def _attributes(info: bytes) -> Iterator[tuple[int, int, int]]:
@@ -128,11 +125,6 @@ def _attributes(info: bytes) -> Iterator[tuple[int, int, int]]:
             symbol, value = struct.unpack_from("<II", info, at)
             yield attribute, symbol, value
         at += size
-
-
-def _symbol_name(sections: dict[str, bytes], index: int) -> str:
-    (name_at,) = struct.unpack_from("<I", sections[".symtab"], index * _SYMBOL_SIZE)
-    return _text_at(sections[".strtab"], name_at)
 
 
 def _text_at(strings: bytes, offset: int) -> str:

@@ -8,6 +8,8 @@ imported. Does not say how fast a target is.
 from __future__ import annotations
 
 import dataclasses
+import operator
+from collections.abc import Mapping
 from typing import Any
 
 from triton_agent.tools.errors import UsageError
@@ -31,6 +33,14 @@ class Target:
     @property
     def name(self) -> str:
         return f"cuda:{self.arch}" if self.backend == "cuda" else str(self.arch)
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """(9, 0) for `cuda:90`; for AMD the first two numbers of the architecture, as PyTorch has it."""
+        if isinstance(self.arch, int):
+            return divmod(self.arch, 10)
+        digits = self.arch.removeprefix("gfx")
+        return int(digits[:-2]), int(digits[-2], 16)
 
     def gpu_target(self) -> Any:
         """The same as a `triton.backends.compiler.GPUTarget`."""
@@ -69,6 +79,25 @@ _ALL = (
 
 TARGETS: dict[str, Target] = {target.name: target for target in _ALL}
 """Every target by the name that `parse_target` accepts."""
+
+
+LARGEST_GRID = (2**31 - 1, 65535, 65535)
+"""Programs along each axis of a launch, on every GPU."""
+
+
+def resolve_grid(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Return the grid as three sizes; raise where a GPU would refuse them. A callable grid is given `arguments`."""
+    if callable(grid):
+        grid = grid(dict(arguments))
+    if isinstance(grid, int):
+        grid = (grid,)
+    if not 1 <= len(grid) <= 3:
+        raise ValueError(f"a grid has one to three dimensions, not {len(grid)}: {grid!r}")
+    x, y, z = (*(operator.index(size) for size in grid), 1, 1)[:3]
+    for axis, size, largest in zip("xyz", (x, y, z), LARGEST_GRID):
+        if not 0 <= size <= largest:
+            raise ValueError(f"the grid's {axis} is {size}, outside 0 to {largest}, so a GPU refuses the launch")
+    return x, y, z
 
 
 DEFAULT_TARGET = "cuda:90"

@@ -2,7 +2,7 @@
 
 `install()` replaces, in this process and for good, what the stock interpreter does with a kernel: arithmetic
 (`arithmetic.py`, `dot.py`, `reduction.py`), memory (`memory.py`, `bounds.py`), the meaning of the source
-(`kernel_source.py`), arguments and grids (`launching.py`), `libdevice` and the driver. It works on Triton 3.6 and 3.7;
+(`kernel_source.py`), arguments and grids (`launching.py`), `libdevice` and the driver. It works on Triton 3.6 to 3.9;
 the stock loops of 3.6 over a dynamic `range` fail with numpy 2.4.
 
 Programs run one after another in the order of the grid. With an `order_seed` they run in random order and interleaved
@@ -33,7 +33,7 @@ from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
 from triton_agent.tools.compile.driver import TargetDriver
-from triton_agent.tools.compile.targets import parse_target
+from triton_agent.tools.compile.targets import parse_target, resolve_grid
 from triton_agent.tools.emulate.bounds import Memory
 from triton_agent.tools.emulate.faults import (
     Deadlock,
@@ -45,7 +45,7 @@ from triton_agent.tools.emulate.faults import (
     line_of,
 )
 from triton_agent.tools.emulate.kernel_source import KernelLanguage, rewrite
-from triton_agent.tools.emulate.launching import bind, resolve_grid
+from triton_agent.tools.emulate.launching import bind
 from triton_agent.tools.emulate.memory import GuardedBuilder
 from triton_agent.tools.emulate.program_order import PROGRAMS_PER_MULTIPROCESSOR, Interleaving
 from triton_agent.tools.emulate.reduction import associative_scan, reduce

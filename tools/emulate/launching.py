@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,7 +24,6 @@ from triton_agent.tools.emulate.faults import Unsupported
 from triton_agent.tools.emulate.memory import ORIGIN
 
 _SCALAR_TYPES = frozenset(["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "fp16", "bf16", "fp32", "fp64"])
-_LARGEST_GRID = (2**31 - 1, 65535, 65535)
 _OPTIONS_BESIDE_THE_COMPILERS = frozenset(("debug", "instrumentation_mode"))
 
 
@@ -51,19 +49,6 @@ def bind(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bou
     extents: list[Extent] = []
     device = {name: _parameter(name, host[name], signature.parameters[name].annotation, extents) for name in host}
     return BoundArguments(host=host, device=device, extents=extents)
-
-
-def resolve_grid(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, int, int]:
-    """The grid as three extents within a GPU's limits; `arguments` is what a callable grid is given."""
-    if callable(grid):
-        grid = grid(dict(arguments))
-    if not 1 <= len(grid) <= 3:
-        raise ValueError(f"a grid has one to three dimensions, not {len(grid)}: {grid!r}")
-    x, y, z = (*(operator.index(size) for size in grid), 1, 1)[:3]
-    for axis, size, largest in zip("xyz", (x, y, z), _LARGEST_GRID):
-        if not 0 <= size <= largest:
-            raise ValueError(f"the grid's {axis} is {size}, outside 0 to {largest}, so a GPU refuses the launch")
-    return x, y, z
 
 
 def _check_options(options: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ seeds. A checker that dies several times in a row without a verdict is not resta
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import queue
 import shutil
@@ -15,17 +16,32 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from triton_agent.tools.audit.report import AuditReport
 from triton_agent.tools.errors import InstrumentError, WorkerLost
 from triton_agent.tools.evaluate.worker_pool import Team
 from triton_agent.tools.problem.confinement import confinement_for, require_layers
 from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.processes.codec import from_plain, to_plain
 from triton_agent.tools.processes.holdings import File
-from triton_agent.tools.processes.wire import Channel, ChannelClosed, ChannelTimeout, error_from_json
+from triton_agent.tools.processes.protocol import (
+    AtStage,
+    Audit,
+    Audited,
+    AuditStep,
+    Bug,
+    CheckerSettings,
+    JobAnswer,
+    Judge,
+    LoadProblem,
+    ProblemLoaded,
+    Refused,
+    Wanted,
+)
+from triton_agent.tools.processes.wire import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
 from triton_agent.tools.processes.zygotes import Child, Nursery
-from triton_agent.tools.results import to_json
+from triton_agent.tools.settings import EvaluatorSettings
 
 SILENCE_S = 300.0
 """Longest wait for a message; loading a problem and running its reference are the longest silent steps."""
@@ -34,17 +50,24 @@ VERDICT_SLACK_S = 60.0
 DEATHS_AT_MOST = 3
 """In a row, without a verdict in between: what kills a checker every time is not going to stop."""
 
-Message = dict[str, Any]
+Kind = TypeVar("Kind")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Lost:
+    """Takes the place of an answer when the checker died."""
+
+    why: str
 
 
 class CheckerProcess:
     """The checker of one problem. Every method may be called from any thread."""
 
-    def __init__(self, nursery: Nursery, settings: Message, *, verdict_timeout_s: float) -> None:
+    def __init__(self, nursery: Nursery, settings: CheckerSettings) -> None:
         self._nursery = nursery
         self._settings = settings
-        self._timeout_s = verdict_timeout_s + VERDICT_SLACK_S
-        self._jobs: dict[int, queue.SimpleQueue[Message]] = {}
+        self._timeout_s = settings.settings.total_timeout_s + VERDICT_SLACK_S
+        self._jobs: dict[int, queue.SimpleQueue[dict[str, Any] | _Lost]] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._beginning = threading.Lock()
@@ -61,19 +84,19 @@ class CheckerProcess:
         channel, theirs = Channel.pair()
         self._child = self._nursery.for_checkers().fork("checker", theirs, self._settings)
         self._channel = channel
-        channel.send({"op": "prepare"})
+        channel.send(to_plain(LoadProblem()))
 
-    def facts(self) -> Message:
+    def facts(self) -> ProblemLoaded:
         """Wait until the checker has loaded the problem and return what it found out about it."""
         assert self._channel is not None
         with _deaths_reported(self._nursery, "while it loaded the problem"):
-            reply, _ = self._channel.receive(SILENCE_S)
-        _raise_reported(reply)
-        self.lent = {(device, number): size for device, number, size in reply["lent"]}
+            plain, _ = self._channel.receive(SILENCE_S)
+        prepared = _required(ProblemLoaded, _understood(ProblemLoaded | Refused | Bug, plain))
+        self.lent = {(device, number): size for device, number, size in prepared.lent}
         with self._lock:
             self._lost = ""
         threading.Thread(target=self._listen, args=(self._channel,), daemon=True).start()
-        return {**reply["facts"], "card": reply["card"]}
+        return prepared
 
     def close(self) -> None:
         with self._lock:
@@ -100,23 +123,24 @@ class CheckerProcess:
         finally:
             self._jobs.pop(job.number, None)
 
-    def send(self, message: Message, fds: tuple[int, ...]) -> None:
+    def send(self, request: Judge, fds: tuple[int, ...]) -> None:
         assert self._channel is not None
         try:
-            self._channel.send(message, fds=fds)
+            self._channel.send(to_plain(request), fds=fds)
         except ChannelClosed as error:
             raise WorkerLost("the checker is gone", remedy="evaluate it again") from error
 
-    def await_answer(self, answers: queue.SimpleQueue[Message]) -> Message:
+    def await_answer(self, answers: queue.SimpleQueue[dict[str, Any] | _Lost]) -> AtStage | JobAnswer:
         try:
-            message = answers.get(timeout=self._timeout_s)
+            plain = answers.get(timeout=self._timeout_s)
         except queue.Empty as error:
             raise InstrumentError("the checker gave no verdict in time") from error
-        if "lost" in message:
-            raise WorkerLost(message["lost"], remedy="evaluate it again")
-        if "verdict" in message:
+        if isinstance(plain, _Lost):
+            raise WorkerLost(plain.why, remedy="evaluate it again")
+        answer: AtStage | JobAnswer = _understood(AtStage | JobAnswer, plain)
+        if not isinstance(answer, (AtStage, Refused, Bug)):
             self._deaths = 0
-        return message
+        return answer
 
     def _end(self) -> None:
         """Close the channel, which ends the checker, and reap it; its zygote may be gone already."""
@@ -141,7 +165,7 @@ class CheckerProcess:
             self._lost = f"the checker died:\n{self._nursery.log_tail()}"
             self._deaths += 1
             for waiting in self._jobs.values():
-                waiting.put({"lost": self._lost})
+                waiting.put(_Lost(why=self._lost))
 
 
 class CheckerJob:
@@ -149,26 +173,36 @@ class CheckerJob:
 
     def __init__(self, checker: CheckerProcess, number: int) -> None:
         self.number = number
-        self.answers: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self.answers: queue.SimpleQueue[dict[str, Any] | _Lost] = queue.SimpleQueue()
         self._checker = checker
 
-    def hand_over(self, source: str, team: Team, **how: Any) -> None:
-        """Send the candidate's text and the sockets of its processes."""
-        message = {"op": "judge", "job": self.number, "source": source, "roles": team.roles(), **how}
-        self._checker.send(message, team.descriptors())
-        team.let_go()
+    def answer(
+        self,
+        kind: type[Kind],
+        source: str,
+        team: Team,
+        wanted: Wanted,
+        *,
+        as_given: bool = False,
+        file: str = "",
+        on_stage: Callable[[str], None] | None = None,
+    ) -> Kind:
+        """Hand over the candidate's text and the sockets of its processes, and wait for the answer.
 
-    def verdict(self, team: Team, on_stage: Callable[[str], None] | None) -> Message:
-        """Wait for the verdict, as plain data. Raise the error that kept the checker from reaching one."""
+        Raise the error that kept the checker from reaching one.
+        """
+        workers = team.handed_over()
+        request = Judge(job=self.number, source=source, workers=workers, wanted=wanted, as_given=as_given, file=file)
+        self._checker.send(request, team.descriptors())
+        team.let_go()
         while True:
             message = self._checker.await_answer(self.answers)
-            team.keep(message.get("kept", ()))
-            _raise_reported(message)
-            if "verdict" in message:
-                verdict: Message = message["verdict"]
-                return verdict
-            if on_stage is not None:
-                on_stage(message["stage"])
+            if isinstance(message, AtStage):
+                if on_stage is not None:
+                    on_stage(message.stage)
+                continue
+            team.keep(message.workers)
+            return _required(kind, message)
 
 
 def audit_problem(
@@ -190,21 +224,21 @@ def audit_problem(
             nursery = stack.enter_context(Nursery(str(folder / "zygote.log")))
         channel, theirs = Channel.pair()
         stack.callback(channel.close)
-        settings = {"spec": spec.to_json(with_text=True), "judge": {}, "plan": {"modes": ["eval", "train"]}}
         if not trust:
             require_layers()
-            settings["confinement"] = to_json(confinement_for(spec, folder / "checker", gpu=False))
+        confinement = None if trust else confinement_for(spec, folder / "checker", gpu=False)
+        settings = CheckerSettings(problem=spec, settings=EvaluatorSettings(), confinement=confinement)
         child = nursery.base.fork("checker", theirs, settings)
         stack.callback(child.reap)
         stack.enter_context(_deaths_reported(nursery, "while it tried the problem"))
-        channel.send({"op": "audit"})
+        channel.send(to_plain(Audit()))
         while True:
-            message, _ = channel.receive(SILENCE_S)
-            _raise_reported(message)
-            if "report" in message:
-                return AuditReport.from_json(message["report"])
+            plain, _ = channel.receive(SILENCE_S)
+            message = _understood(AuditStep | Audited | Refused | Bug, plain)
+            if not isinstance(message, AuditStep):
+                return _required(Audited, message).report
             if on_progress is not None:
-                on_progress(int(message["tried"]), int(message["answers"]))
+                on_progress(message.tried, message.answers)
 
 
 @contextlib.contextmanager
@@ -219,9 +253,18 @@ def _deaths_reported(nursery: Nursery, when: str) -> Iterator[None]:
         raise WorkerLost(f"the checker died {when}:\n{nursery.log_tail()}") from error
 
 
-def _raise_reported(message: Message) -> None:
-    """Raise the error that the checker reports, if any."""
-    if "error" in message:
-        raise error_from_json(message["error"])
-    if "bug" in message:
-        raise RuntimeError(f"a bug of ours in the checker:\n{message['bug']}")
+def _understood(kind: Any, plain: dict[str, Any]) -> Any:
+    try:
+        return from_plain(kind, plain)
+    except ChannelGarbled as error:
+        raise InstrumentError(f"a bug of ours: the checker's message cannot be read ({error})") from error
+
+
+def _required(kind: type[Kind], message: object) -> Kind:
+    """Return the message if it is of this kind; raise the error that the checker reports instead."""
+    if isinstance(message, Refused):
+        raise message.error
+    if isinstance(message, Bug):
+        raise RuntimeError(f"a bug of ours in the checker:\n{message.trace}")
+    assert isinstance(message, kind), message
+    return message

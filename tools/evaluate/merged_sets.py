@@ -10,22 +10,19 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from triton_agent.tools.errors import UsageError
-from triton_agent.tools.evaluate.verdict import Sketch
+from triton_agent.tools.problem.facts import ProblemFacts
 from triton_agent.tools.problem.input_spec import InputSet
-from triton_agent.tools.results import Determinism, Diagnosis, Evaluation, Interval, StageTime, Timing
-
-if TYPE_CHECKING:
-    from triton_agent.tools.evaluate.evaluator import ProblemFacts
+from triton_agent.tools.results import Determinism, Diagnosis, Evaluation, Interval, Sketch, StageTime, Timing
 
 MEAN = "weighted geometric mean over the sets of inputs"
 Item = TypeVar("Item")
 
 
 def mean_of(parts: Sequence[tuple[float, Interval]]) -> Interval:
-    """The weighted geometric mean of figures; each end of the interval is the mean of those ends."""
+    """Return the weighted geometric mean of figures; each end of the interval is the mean of those ends."""
     total = sum(weight for weight, _ in parts)
 
     def mean(read: Callable[[Interval], float]) -> float:
@@ -38,7 +35,7 @@ def mean_of(parts: Sequence[tuple[float, Interval]]) -> Interval:
 
 
 def over_all(rows: Sequence[Timing], sets: int) -> list[Timing]:
-    """The figures over all sets, for each baseline and kind of time that was measured at every one of them."""
+    """Return the figures over all sets, for each baseline and kind of time that was measured at every set."""
     by_race: dict[tuple[str, str], list[Timing]] = {}
     for row in rows:
         by_race.setdefault((row.baseline, row.kind), []).append(row)
@@ -63,13 +60,13 @@ def over_all(rows: Sequence[Timing], sets: int) -> list[Timing]:
 
 
 def refused_at(failed: InputSet, evaluation: Evaluation, passed: Sequence[Evaluation], problem: str) -> Evaluation:
-    """The verdict on a candidate that failed at one set and `passed` at those before it."""
+    """Return the verdict on a candidate that failed at one set and `passed` at those before it."""
     message = f"at {failed.name}: {evaluation.message}"
     return dataclasses.replace(evaluation, problem=problem, message=message, stages=_stages([*passed, evaluation]))
 
 
 def passed_at_all(found: Sequence[tuple[InputSet, Evaluation]], problem: str) -> Evaluation:
-    """The verdict on a candidate that passed at every set: checks and timings of each, and the figure over all."""
+    """Return the verdict on a candidate that passed at every set: checks and timings of each, and a figure over all."""
     evaluations = [evaluation for _, evaluation in found]
     rows = [
         dataclasses.replace(row, input_set=item.name, weight=item.weight)
@@ -98,7 +95,7 @@ def passed_at_all(found: Sequence[tuple[InputSet, Evaluation]], problem: str) ->
 
 
 def _once(items: Iterable[Item]) -> tuple[Item, ...]:
-    """The items without repetitions. Kernels compiled twice are equal except for the time it took."""
+    """Return the items without repetitions. Kernels compiled twice are equal except for the time it took."""
     found: dict[Any, Item] = {}
     for item in items:
         key = dataclasses.replace(item, compile_ms=0.0) if hasattr(item, "compile_ms") else item  # type: ignore[type-var]
@@ -115,7 +112,7 @@ def _stages(evaluations: Sequence[Evaluation]) -> tuple[StageTime, ...]:
 
 
 def _diagnosis(found: Sequence[tuple[InputSet, Evaluation]]) -> Diagnosis | None:
-    """The diagnosis of the first set, with the means of ratios, all operators left to torch, and notes on each set."""
+    """Return the first set's diagnosis, with the means of ratios, all operators left to torch, and all notes."""
     told = [(item, evaluation.diagnosis) for item, evaluation in found if evaluation.diagnosis is not None]
     if not told:
         return None
@@ -161,7 +158,7 @@ def _figures(evaluation: Evaluation) -> str:
 
 
 def merged_sketch(found: Sequence[tuple[InputSet, Sketch]]) -> Sketch:
-    """The first sketch with a finding, else the figures over all sets."""
+    """Return the first sketch with a finding, else the figures over all sets."""
     for item, sketch in found:
         if sketch.finding is not None:
             return dataclasses.replace(sketch, message=f"at {item.name}: {sketch.message}")
@@ -170,7 +167,7 @@ def merged_sketch(found: Sequence[tuple[InputSet, Sketch]]) -> Sketch:
 
 
 def merged_facts(found: Sequence[tuple[InputSet, ProblemFacts]], digest: str) -> ProblemFacts:
-    """The facts of the first set, with the variants and cases of all sets; other sets' graphs follow its variants'."""
+    """Return the first set's facts, with the variants and cases of all sets; other sets' graphs come after its own."""
     first, others = found[0][1], [facts for _, facts in found[1:]]
     counts = {facts.input_structure.count("*") for _, facts in found}
     if len(counts) > 1 and first.graphs:

@@ -16,16 +16,17 @@ import dataclasses
 import functools
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from triton_agent.tools.errors import InstrumentError, ProblemError
 from triton_agent.tools.evaluate import merged_sets
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings, Tapes
-from triton_agent.tools.evaluate.verdict import Sketch
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.input_spec import InputSet
 from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.processes.protocol import TapedModule, Tapes
 from triton_agent.tools.processes.zygotes import Nursery, own_nursery
-from triton_agent.tools.results import Evaluation, Status
+from triton_agent.tools.results import Evaluation, Sketch, Status
+from triton_agent.tools.settings import EvaluatorSettings
 
 READY_AT_ONCE = 4
 """References that run at the same time without a GPU. On a GPU each runs alone."""
@@ -97,7 +98,7 @@ class SetsEvaluator:
 
     def tapes(self, source: str, names: Collection[str] | None = None) -> Tapes:
         """Return what the candidate does at all sets, or at those named."""
-        modules: list[dict[str, Any]] = []
+        modules: list[TapedModule] = []
         for item, one in self._at:
             if names is None or item.name in names:
                 found = one.tapes(source)
@@ -108,7 +109,7 @@ class SetsEvaluator:
 
     @property
     def sketches(self) -> bool:
-        """True if `sketch` can be used."""
+        """Return whether `sketch` can be used."""
         return self._at[0][1].sketches
 
     def sketch(self, source: str) -> Sketch:

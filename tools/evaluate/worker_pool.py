@@ -11,19 +11,19 @@ import contextlib
 import dataclasses
 import os
 import shutil
-import signal
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from triton_agent.tools.errors import WorkerLost
 from triton_agent.tools.machine.lease import Mode, lease
+from triton_agent.tools.processes.deaths import Exit
 from triton_agent.tools.processes.holdings import MAPPINGS_AT_ONCE
+from triton_agent.tools.processes.protocol import HandedOver, WorkerSettings, WorkerState
 from triton_agent.tools.processes.watchdog import Lent, Watch, nothing, watchdog
 from triton_agent.tools.processes.wire import Channel
 from triton_agent.tools.processes.zygotes import Child, Zygote
-from triton_agent.tools.results import Finding, to_json
 from triton_agent.tools.sandbox.cgroup import CgroupBox, delegated_group
 from triton_agent.tools.sandbox.sandbox import Confinement, Limits
 
@@ -46,7 +46,7 @@ class PoolSettings:
     compiles: bool
     """True if kernels are compiled in processes of their own."""
     target: str
-    facts: dict[str, object]
+    card: dict[str, object]
     """Properties of the GPU that host code is given."""
     folder: Path
     memory_bytes: int
@@ -70,9 +70,9 @@ class Team:
     def descriptors(self) -> tuple[int, ...]:
         return tuple(worker.channel.fileno() for worker in self.workers)
 
-    def roles(self) -> list[dict[str, object]]:
-        """Return the kind of each process, in the order of their descriptors."""
-        return [{"kind": worker.kind, "warm": worker.is_warm} for worker in self.workers]
+    def handed_over(self) -> tuple[HandedOver, ...]:
+        """Return what the checker is told of each process, in the order of their descriptors."""
+        return tuple(HandedOver(kind=worker.kind, is_warm=worker.is_warm) for worker in self.workers)
 
     def let_go(self) -> None:
         """Close the sockets that now belong to the checker."""
@@ -80,11 +80,11 @@ class Team:
             if worker.kind not in REUSED:
                 worker.channel.sock.close()
 
-    def keep(self, kept: Sequence[str]) -> None:
-        """Mark which processes may serve another candidate (`new` or `warm`)."""
-        for worker, state in zip(self.workers, kept):
-            worker.is_sound = bool(state)
-            worker.is_warm = worker.is_warm or state == "warm"
+    def keep(self, states: Sequence[WorkerState]) -> None:
+        """Note which processes may serve another candidate."""
+        for worker, state in zip(self.workers, states):
+            worker.is_sound = state is not WorkerState.ENDED
+            worker.is_warm = worker.is_warm or state is WorkerState.WARM
 
 
 class WorkerPool:
@@ -102,7 +102,7 @@ class WorkerPool:
 
     @contextlib.contextmanager
     def team(self) -> Iterator[Team]:
-        """The processes for one candidate; what cannot be kept is ended with the block."""
+        """Provide the processes for one candidate; those that cannot be kept end with the block."""
         with self._lock:
             self._at_work += 1
             share = max(1, min(COMPILERS_OF_ONE, self._settings.compilers // self._at_work))
@@ -137,7 +137,7 @@ class WorkerPool:
         self._end(worker)
 
     def _end(self, worker: Worker) -> None:
-        """Ending a context keeps the GPU's driver busy, so it never happens under the clock."""
+        """End a process, and never under the clock: ending a context keeps the GPU's driver busy."""
         if worker.kind != GPU or worker.child is None:
             worker.end()
             return
@@ -160,10 +160,8 @@ class Worker:
 
     def __init__(self, zygote: Zygote, kind: str, settings: PoolSettings, lent: Lent = nothing) -> None:
         self.kind = kind
-        self.status: int | None = None
-        """How it ended; this and the next two are known after `end`."""
-        self.out_of_memory = False
-        self.last_words = ""
+        self.exit: Exit | None = None
+        """How it ended; known after `end`."""
         self.served = 0
         """Candidates."""
         self.is_sound = False
@@ -185,7 +183,7 @@ class Worker:
                 self.watch = stack.enter_context(watching)
             self._stack = stack.pop_all()
 
-    def _told(self, settings: PoolSettings, lent: Lent) -> dict[str, object]:
+    def _told(self, settings: PoolSettings, lent: Lent) -> WorkerSettings:
         mapped = MAPPINGS_AT_ONCE * sum(lent().values())
         cache = str(settings.folder / "kernels") if settings.gpu and self.kind in REUSED else ""
         if cache:
@@ -198,15 +196,15 @@ class Worker:
             limits=Limits(memory_bytes=settings.memory_bytes, mapped_bytes=mapped, cpu_s=cpu_s),
             cgroup=str(self.box.path) if self.box else "",
         )
-        return {
-            "scratch": self.scratch,
-            "mode": self.kind,
-            "target": settings.target,
-            "facts": settings.facts,
-            "cache": cache,
-            "gpu": settings.gpu if self.kind == GPU else "",
-            "confinement": to_json(confinement) if settings.confine else None,
-        }
+        return WorkerSettings(
+            kind=self.kind,
+            scratch=self.scratch,
+            target=settings.target,
+            card=settings.card,
+            cache=cache,
+            gpu=settings.gpu if self.kind == GPU else "",
+            confinement=confinement if settings.confine else None,
+        )
 
     def end(self, gently: bool = False) -> None:
         """Reap the process and remove what it left; nothing happens the second time.
@@ -215,48 +213,39 @@ class Worker:
         """
         if self.child is None:
             return
-        self._reap(gently)
-        self.out_of_memory = self._ran_out_of_memory()
-        self.last_words = self._output_tail()
+        status = self._reap(gently)
+        if self.watch is not None:
+            out_of_memory = self.watch.exceeded_bytes > 0
+        else:
+            out_of_memory = self.box is not None and self.box.ran_out_of_memory()
+        words = b""
+        with contextlib.suppress(OSError), open(os.path.join(self.scratch, "output.txt"), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 2000))
+            words = file.read()
+        self.exit = Exit(status=status, out_of_memory=out_of_memory, last_words=words.decode(errors="replace"))
         self._stack.close()
 
-    def _reap(self, gently: bool = False) -> None:
+    def _reap(self, gently: bool = False) -> int | None:
         if self.child is None:
-            return
+            return None
         if self.watch is not None:
             watchdog().forget(self.watch)
         child, self.child = self.child, None
         with contextlib.suppress(WorkerLost):  # its zygote is gone, and took it along
-            self.status = child.reap(2.0 if gently else 0.0)
-
-    def _ran_out_of_memory(self) -> bool:
-        if self.watch is not None:
-            return self.watch.exceeded_bytes > 0
-        return self.box is not None and self.box.ran_out_of_memory()
-
-    def _output_tail(self) -> str:
-        with contextlib.suppress(OSError), open(os.path.join(self.scratch, "output.txt"), "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - 2000))
-            return file.read().decode(errors="replace")
-        return ""
+            return child.reap(2.0 if gently else 0.0)
+        return None
 
 
-def how_it_died(message: str, workers: list[Worker]) -> tuple[Finding, str]:
-    """Name the death of a candidate's process by how the operating system saw it end."""
-    if any(worker.out_of_memory for worker in workers):
-        return Finding.MEMORY, f"{message}: it used more memory than it may"
-    codes = [worker.status for worker in workers if worker.status not in (None, -signal.SIGKILL)]
-    code = codes[0] if codes else -signal.SIGKILL
-    if code == -signal.SIGXCPU:
-        return Finding.TOO_SLOW, f"{message}: its processor time was used up"
-    how = f"by signal {signal.Signals(-code).name}" if code and code < 0 else f"with exit status {code}"
-    words = workers[0].last_words if workers else ""
-    tail = "\n".join(words.splitlines()[-4:])
-    return Finding.CRASHED, f"{message}, {how}, without a verdict" + (f"\nits last words: {tail[:300]}" if tail else "")
+def exits_of(workers: Iterable[Worker]) -> list[Exit]:
+    """End processes that are dying, and return how they ended."""
+    ended = list(workers)
+    for worker in ended:
+        worker.end(gently=True)
+    return [worker.exit for worker in ended if worker.exit is not None]
 
 
 def _box(settings: PoolSettings, stack: contextlib.ExitStack) -> CgroupBox | None:
-    """A control group for one worker, where this user may make one."""
+    """Make a control group for one worker, where this user may make one."""
     if not settings.confine or delegated_group()[0] is None:
         return None
     return stack.enter_context(CgroupBox(memory_bytes=settings.memory_bytes + (1 << 30), processes=512))

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import os
 from typing import Any
 
+from triton_agent.tools.compile.failure import CompileFailure
 from triton_agent.tools.executor.kernels import Kernels, Loader, as_passed, descriptor_over
-from triton_agent.tools.processes.child import leave_cores_to_the_clock, own_output
+from triton_agent.tools.processes.child import begin, confine, leave_cores_to_the_clock
+from triton_agent.tools.processes.codec import to_plain
+from triton_agent.tools.processes.payloads import receive_request
+from triton_agent.tools.processes.protocol import Compile, Compiled
 from triton_agent.tools.processes.tensors import DTYPES
 from triton_agent.tools.processes.wire import Channel
 from triton_agent.tools.sandbox import sandbox
@@ -29,20 +32,16 @@ def warm_up(target: str) -> None:
     sandbox.prepare()
 
 
-def main(channel: Channel, settings: dict[str, Any]) -> None:
+def main(channel: Channel, plain: dict[str, Any]) -> None:
     """Confine this process, say READY, then compile until the checker hangs up."""
-    scratch = settings["scratch"]
-    own_output(os.path.join(scratch, "output.txt"))
-    os.chdir(scratch)
+    settings = begin(plain)
     leave_cores_to_the_clock()
-    layers = sandbox.enter(sandbox.confinement_from_json(settings["confinement"])) if settings["confinement"] else ()
-    if settings.get("cache"):
-        os.environ["TRITON_CACHE_DIR"] = settings["cache"]
-    compiler = Compiler(scratch, settings["target"], fills_cache=bool(settings.get("cache")))
-    channel.send({"ready": True, "layers": list(layers)})
+    ready = confine(settings)
+    compiler = Compiler(settings.scratch, settings.target, fills_cache=bool(settings.cache))
+    channel.send(to_plain(ready))
     while True:
-        message, _ = channel.receive()
-        channel.send(compiler.compile(message))
+        request, _ = receive_request(channel, Compile)
+        channel.send(to_plain(compiler.compile(request)))
 
 
 class Compiler:
@@ -57,33 +56,33 @@ class Compiler:
         if fills_cache:
             self._aot.build_launchers()
 
-    def compile(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Every launch of a tape; the first choice that does not compile is a failure unless there are others."""
+    def compile(self, request: Compile) -> Compiled:
+        """Compile every launch of a tape. A launch fails if none of its choices compiles."""
         compilation = self._aot.install(self._target)
         if not self._fills_cache:
             self._loader.forget()  # Triton reports nothing of a kernel that it has compiled before
-        kernels = self._loader.load(message["kernels"])
-        failure: dict[str, Any] | None = None
-        tape: Tape = decode(message["tape"])
+        kernels = self._loader.load(request.kernels)
+        failure: CompileFailure | None = None
+        tape: Tape = decode(request.tape)
         for step in (*tape.prologue, *tape.steps):
             if isinstance(step, Launch) and failure is None:
                 failure = self._compile_any(step, kernels)
         found = zip(compilation.kernels, compilation.constants)
-        told = [{**dataclasses.asdict(kernel), "constants": constants} for kernel, constants in found]
-        return {"kernels": told, "failure": failure}
+        told = tuple(dataclasses.replace(kernel, constants=constants) for kernel, constants in found)
+        return Compiled(kernels=told, failure=failure)
 
-    def _compile_any(self, step: Launch, kernels: Kernels) -> dict[str, Any] | None:
+    def _compile_any(self, step: Launch, kernels: Kernels) -> CompileFailure | None:
         """Return None if at least one choice compiles, else the first failure."""
         failures = [self._compile_one(choice, kernels) for choice in step.choices]
         return failures[0] if all(failures) else None
 
-    def _compile_one(self, choice: Choice, kernels: Kernels) -> dict[str, Any] | None:
+    def _compile_one(self, choice: Choice, kernels: Kernels) -> CompileFailure | None:
         passed = {name: _stand_in(value, kernels) for name, value in choice.arguments}
         kernel = kernels.functions[choice.kernel]
-        failure = self._aot.compile_launch(kernel, passed, choice.grid, dict(choice.options), source_path=kernels.path)
-        if failure is None:
-            return None
-        return {"kernel": failure.kernel, "line": kernels.line_of(failure.line or 0), "cause": failure.cause}
+        failure: CompileFailure | None = self._aot.compile_launch(
+            kernel, passed, choice.grid, dict(choice.options), source_path=kernels.path
+        )
+        return failure and dataclasses.replace(failure, line=kernels.line_of(failure.line or 0))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -18,8 +18,10 @@ from typing import Any
 import torch
 
 from triton_agent.tools.executor.memory import Block
+from triton_agent.tools.processes.protocol import SeenLaunch
 from triton_agent.tools.processes.tensors import flatten
 from triton_agent.tools.processes.torch_switches import Conditions
+from triton_agent.tools.results import KernelResources
 from triton_agent.tools.tape.outline import Outline, fill
 
 _SERIAL = itertools.count()
@@ -40,14 +42,17 @@ class Unlisted:
 
     def reveal(self, block: Block) -> None: ...
 
-    def launches(self) -> list[dict[str, Any]]:
+    def launches(self) -> tuple[SeenLaunch, ...]:
+        return ()
+
+    def written(self) -> list[tuple[int, int]]:
         return []
 
     def is_unsupported(self) -> bool:
         return False
 
-    def resources(self) -> list[dict[str, Any]]:
-        return []
+    def resources(self) -> tuple[KernelResources, ...]:
+        return ()
 
 
 class FileProgram:

@@ -21,12 +21,12 @@ from triton_agent.tools.compile.resources import resources_of
 from triton_agent.tools.executor.kernels import Kernels, as_passed
 from triton_agent.tools.executor.memory import Block
 from triton_agent.tools.executor.program import Launching
+from triton_agent.tools.processes.protocol import SeenLaunch
+from triton_agent.tools.results import KernelResources
 from triton_agent.tools.tape.tape import Choice
 
 REGISTER_BYTES = 4
 LAUNCHES_KEPT = 4096
-UNSEEN: dict[str, Any] = {"contested": [], "read_beside_stores": []}
-"""Races, which a GPU does not tell."""
 TRIALS = 5
 """Readings of each configuration of an autotuned launch; the median counts."""
 
@@ -91,28 +91,29 @@ class GpuLauncher:
     def reveal(self, block: Block) -> None:
         """Do nothing: on a GPU an address is enough."""
 
-    def launches(self) -> list[dict[str, Any]]:
-        """Return the launches since `begin`."""
-        return [
-            {"kernel": kernel.name, "programs": programs, "bytes_loaded": None, "bytes_stored": None, **UNSEEN}
-            for kernel, programs in self._launched
-        ]
+    def launches(self) -> tuple[SeenLaunch, ...]:
+        """Return the launches since `begin`; a GPU tells neither bytes nor races."""
+        return tuple(SeenLaunch(kernel=kernel.name, programs=programs) for kernel, programs in self._launched)
+
+    def written(self) -> list[tuple[int, int]]:
+        """Return nothing: a GPU does not tell which addresses were stored into."""
+        return []
 
     def is_unsupported(self) -> bool:
         return False
 
-    def resources(self) -> list[dict[str, Any]]:
+    def resources(self) -> tuple[KernelResources, ...]:
         """Return what each kernel launched since `begin` needs of the GPU."""
-        return [_resources(kernel) for kernel in dict.fromkeys(kernel for kernel, _ in self._launched)]
+        return tuple(_resources(kernel) for kernel in dict.fromkeys(kernel for kernel, _ in self._launched))
 
 
-def _resources(kernel: Any) -> dict[str, Any]:
-    """Registers as loaded; what the driver calls local memory holds what is spilled, and arrays if there are any."""
+def _resources(kernel: Any) -> KernelResources:
+    """Return what a kernel needs as loaded; the driver's local memory holds spilled registers, and arrays if any."""
     target = kernel.metadata.target
     told = resources_of(kernel, target=f"{target.backend}:{target.arch}", compile_ms=0.0)
-    return {
-        **dataclasses.asdict(told),
-        "registers": int(kernel.n_regs),
-        "spill_bytes": REGISTER_BYTES * int(kernel.n_spills),
-        "constants": constants_of(kernel.src),
-    }
+    return dataclasses.replace(
+        told,
+        registers=int(kernel.n_regs),
+        spill_bytes=REGISTER_BYTES * int(kernel.n_spills),
+        constants=constants_of(kernel.src),
+    )

@@ -13,6 +13,8 @@ from triton_agent.tools.emulate.interpreter import Interpreter
 from triton_agent.tools.executor.kernels import Kernels, as_passed
 from triton_agent.tools.executor.memory import Block
 from triton_agent.tools.executor.program import Launching
+from triton_agent.tools.processes.protocol import SeenLaunch
+from triton_agent.tools.results import KernelResources
 from triton_agent.tools.tape.tape import Choice
 
 
@@ -63,24 +65,27 @@ class InterpretedLauncher:
         """A kernel may reach this memory by its address alone."""
         reveal(block.tensor(torch.uint8, (block.size_bytes or block.storage.nbytes(),), (1,), 0))
 
-    def launches(self) -> list[dict[str, Any]]:
+    def launches(self) -> tuple[SeenLaunch, ...]:
         """Return the launches since `begin`."""
-        return [
-            {
-                "kernel": launch.kernel,
-                "programs": launch.programs,
-                "bytes_loaded": launch.bytes_loaded,
-                "bytes_stored": launch.bytes_stored,
-                "contested": list(launch.contested),
-                "read_beside_stores": list(launch.read_beside_stores),
-                "written": [list(part) for part in launch.written],
-            }
+        return tuple(
+            SeenLaunch(
+                kernel=launch.kernel,
+                programs=launch.programs,
+                bytes_loaded=launch.bytes_loaded,
+                bytes_stored=launch.bytes_stored,
+                contested=launch.contested,
+                read_beside_stores=launch.read_beside_stores,
+            )
             for launch in self._interpreter.launches
-        ]
+        )
+
+    def written(self) -> list[tuple[int, int]]:
+        """Return the ranges of addresses that launches since `begin` stored into."""
+        return [part for launch in self._interpreter.launches for part in launch.written]
 
     def is_unsupported(self) -> bool:
         """Return True if something was launched that needs a GPU."""
         return any(isinstance(fault, Unsupported) for fault in self._interpreter.faults)
 
-    def resources(self) -> list[dict[str, Any]]:
-        return []
+    def resources(self) -> tuple[KernelResources, ...]:
+        return ()

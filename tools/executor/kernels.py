@@ -26,6 +26,7 @@ from triton_agent.tools.kernels.kernel import (
 from triton_agent.tools.kernels.language import check_value
 from triton_agent.tools.kernels.language_names import dtype_paths, table
 from triton_agent.tools.processes.child import report_of
+from triton_agent.tools.processes.protocol import Raised
 from triton_agent.tools.tape.tape import Constexpr as PassedConstexpr
 from triton_agent.tools.tape.tape import Descriptor
 
@@ -83,13 +84,13 @@ class Kernels:
         here, there = max(((h, t) for h, t in self.lines if h <= line), default=(0, 0))
         return line - here + there if here else 0
 
-    def report(self, error: BaseException) -> dict[str, Any]:
-        """An error as plain data, with the lines of the candidate's file."""
+    def report(self, error: BaseException) -> Raised:
+        """Return an error as a message, with the lines of the candidate's file."""
         if isinstance(getattr(error, "line", None), int):
             error.line = self.line_of(error.line)  # type: ignore[attr-defined]
         report = report_of(error, self.path)
-        lines = [{**entry, "line": self.line_of(int(entry["line"] or 0))} for entry in report["lines"] if entry["code"]]
-        return {**report, "lines": lines}
+        found = [dataclasses.replace(at, line=self.line_of(at.line or 0)) for at in report.lines if at.code]
+        return dataclasses.replace(report, lines=tuple(found))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -19,7 +19,9 @@ import torch
 
 from triton_agent.tools.executor.kernels import Described
 from triton_agent.tools.executor.memory import Block, Fresh, make_block
+from triton_agent.tools.processes.protocol import SeenLaunch
 from triton_agent.tools.processes.tensors import DTYPES
+from triton_agent.tools.results import KernelResources
 from triton_agent.tools.tape.slicing import operator_of
 from triton_agent.tools.tape.tape import (
     Address,
@@ -51,27 +53,30 @@ class Launcher(Protocol):
     """Runs kernels: by the interpreter or on a GPU."""
 
     def constant(self, value: Any) -> Any:
-        """An argument that is the same in every call, as the kernel gets it."""
+        """Return an argument that is the same in every call, as the kernel gets it."""
 
     def prepare(self, choice: Choice, given: list[Any]) -> Launching:
-        """A launch, specialised for arguments such as these."""
+        """Return a launch, specialised for arguments such as these."""
 
     def choose(self, launches: Sequence[Callable[[], None]], restored: Callable[[], None]) -> int:
-        """Which configuration of an autotuned launch is to be used. `restored` undoes what a launch wrote."""
+        """Return which configuration of an autotuned launch is to be used. `restored` undoes what a launch wrote."""
 
     def begin(self, order: int | None = None, only: Sequence[int] | None = None) -> None:
         """Forget what was launched so far; from here on the interpreter runs programs in this order, or only these."""
 
     def reveal(self, block: Block) -> None:
-        """A kernel may reach this memory by its address alone."""
+        """Let kernels reach this memory by its address alone."""
 
-    def launches(self) -> list[dict[str, Any]]:
+    def launches(self) -> tuple[SeenLaunch, ...]:
         """Return the launches since `begin`."""
+
+    def written(self) -> list[tuple[int, int]]:
+        """Return the ranges of addresses that these launches stored into, as far as that is known."""
 
     def is_unsupported(self) -> bool:
         """Return True if something was launched that cannot run here."""
 
-    def resources(self) -> list[dict[str, Any]]:
+    def resources(self) -> tuple[KernelResources, ...]:
         """Return what each kernel launched since `begin` needs."""
 
 
@@ -195,7 +200,7 @@ class Program:
     # -- memory ----------------------------------------------------------------------------------------------------
 
     def _bind(self, frame: _Frame, views: Sequence[View], tensors: Sequence[torch.Tensor]) -> None:
-        """Memory from outside: each view's buffer is the memory that its tensor lies in."""
+        """Bind memory from outside: each view's buffer is the memory that its tensor lies in."""
         for view, tensor in zip(views, tensors, strict=True):
             if view.buffer not in frame.blocks:
                 self._enter(frame, view.buffer, Block(storage=tensor.untyped_storage()))

@@ -6,7 +6,6 @@ returned.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import torch
@@ -14,8 +13,10 @@ import torch
 from triton_agent.tools.executor.file_program import FileProgram
 from triton_agent.tools.executor.memory import Fresh
 from triton_agent.tools.executor.program import Program, Run
+from triton_agent.tools.processes.protocol import ReadClock, Readings
 from triton_agent.tools.processes.tensors import describe, refill, row
-from triton_agent.tools.race.clock import Calibration, Clock, ClockSettings, Subject
+from triton_agent.tools.race.clock import Clock, ClockSettings, Subject
+from triton_agent.tools.race.readings import Calibration, Sample
 from triton_agent.tools.race.renewal import renew
 
 AS_SHIPPED = Run(fresh=Fresh(device="cuda"))
@@ -33,44 +34,39 @@ class Stopwatch:
         self,
         program: Program | FileProgram,
         sets: list[list[torch.Tensor]],
-        calibration: dict[str, Any],
+        calibration: Calibration,
         *,
         renewed: bool,
     ) -> None:
         """Warm the program up. Calibrated elsewhere: while others are at work here nothing could be calibrated."""
         self._calls = [TimedCall(program, inputs, renewed=renewed) for inputs in sets]
         self._subject = Subject(self._calls, refresh=self._refresh)
-        self._clock = Clock("cuda", ClockSettings(warm_up_s=0.0), Calibration.from_json(calibration))
+        self._clock = Clock("cuda", ClockSettings(warm_up_s=0.0), calibration)
         self._clock.warm_up(self._subject)
 
-    def answer(
-        self, message: dict[str, Any], inputs: list[list[torch.Tensor]]
-    ) -> tuple[dict[str, Any], list[list[torch.Tensor]]]:
-        """A sample for each turn, or a batch of calls to warm up.
+    def read(self, request: ReadClock, inputs: list[list[torch.Tensor]]) -> tuple[Readings, list[list[torch.Tensor]]]:
+        """Return a sample for each turn.
 
         With `inputs` the first sample's call for the device time, or the one after it for the latency, gets these, and
         what it returned goes back with the sample.
         """
         assert self._clock is not None and self._subject is not None
-        if "batch" in message:
-            return self._batch(int(message["batch"])), []
-        turns = [int(turn) for turn in message["turns"]]
-        looked_at = self._calls[(turns[0] + int(message.get("later", 0))) % len(self._calls)]
+        looked_at = self._calls[(request.turns[0] + request.later) % len(self._calls)]
         for tensors in inputs:
             looked_at.take(tensors)
-        samples = [dataclasses.asdict(sample) for sample in self._clock.read(self._subject, turns)]
-        return looked_at.shown({"samples": samples}) if inputs else ({"samples": samples}, [])
+        samples = tuple(self._clock.read(self._subject, list(request.turns)))
+        return looked_at.shown(samples) if inputs else (Readings(samples=samples), [])
 
-    def _refresh(self, turn: int) -> None:
-        self._calls[turn % len(self._calls)].refresh()
-
-    def _batch(self, calls: int) -> dict[str, Any]:
+    def warm_up(self, calls: int) -> None:
+        """Make so many calls."""
         for call in self._calls:
             call.refresh()
         for turn in range(calls):
             self._calls[turn % len(self._calls)]()
         torch.cuda.synchronize()
-        return {"done": calls}
+
+    def _refresh(self, turn: int) -> None:
+        self._calls[turn % len(self._calls)].refresh()
 
 
 class TimedCall:
@@ -92,7 +88,7 @@ class TimedCall:
         return outputs
 
     def take(self, inputs: list[torch.Tensor]) -> None:
-        """The next call has these inputs, and its result is kept."""
+        """Give the next call these inputs, and keep its result."""
         self._due = inputs
 
     def refresh(self) -> None:
@@ -105,7 +101,8 @@ class TimedCall:
             elif self._renewed:
                 renew(self._inputs)
 
-    def shown(self, reply: dict[str, Any]) -> tuple[dict[str, Any], list[list[torch.Tensor]]]:
-        """The reply with what was kept, in the form in which every call's answer goes back."""
+    def shown(self, samples: tuple[Sample, ...]) -> tuple[Readings, list[list[torch.Tensor]]]:
+        """Return the samples with what was kept, in the form in which every call's answer goes back."""
         outputs, self._kept = self._kept, []
-        return {**reply, "tensors": [describe(tensor) for tensor in outputs]}, [[row(tensor) for tensor in outputs]]
+        readings = Readings(samples=samples, outputs=tuple(describe(tensor) for tensor in outputs))
+        return readings, [[row(tensor) for tensor in outputs]]

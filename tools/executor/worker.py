@@ -2,18 +2,16 @@
 
 No Python of a candidate runs here: kernel texts were checked (`kernels/language.py`), everything else is data.
 Shipped files do run (`file_program.py`), but we wrote those. The executor holds no expected value. On a GPU it serves
-one candidate after another, unless something went wrong in it; without a GPU it serves one. Requests are `prepare`,
-`file`, `call` (which may prepare first), `state`, `time`, `profile` and `forget`.
+one candidate after another, unless something went wrong in it; without a GPU it serves one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
-import os
 import secrets
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,19 +24,37 @@ from triton_agent.tools.executor.file_program import FileProgram
 from triton_agent.tools.executor.kernels import Kernels, Loader
 from triton_agent.tools.executor.memory import Fresh
 from triton_agent.tools.executor.program import OutOfPlace, Program, Run
+from triton_agent.tools.kernel_profile import ProfileRow
 from triton_agent.tools.machine.lease import SharedDoor
 from triton_agent.tools.processes.answers import hand_over
-from triton_agent.tools.processes.child import own_output, report_of
-from triton_agent.tools.processes.payloads import Payload, received
+from triton_agent.tools.processes.child import begin, confine, report_of
+from triton_agent.tools.processes.codec import to_plain
+from triton_agent.tools.processes.payloads import Payload, receive_request
+from triton_agent.tools.processes.protocol import (
+    Call,
+    Called,
+    Done,
+    ExecutorRequest,
+    Forget,
+    GetState,
+    Prepare,
+    Profiled,
+    Raised,
+    ReadClock,
+    StartClock,
+    State,
+    TakeProfile,
+    UseFile,
+    WarmUp,
+)
 from triton_agent.tools.processes.tensors import describe, row
-from triton_agent.tools.processes.torch_switches import Conditions
 from triton_agent.tools.processes.wire import Channel
 from triton_agent.tools.sandbox import sandbox
 from triton_agent.tools.tape.outline import tensors_in
 from triton_agent.tools.tape.tape import decode
 
-Reply = tuple[dict[str, Any], list[list[torch.Tensor]]]
-"""A message, and the tensors that go with it as rows of bytes, grouped as `answers.py` describes."""
+Reply = tuple[object, list[list[torch.Tensor]]]
+"""A message of `protocol.py`, and the tensors that go with it as rows of bytes, grouped as `answers.py` describes."""
 KERNELS_AT_MOST = 200
 """Names that a profile reports; a call with more kernels than that is told of as far as its slowest."""
 KEPT_BYTES = 4 << 30
@@ -48,9 +64,9 @@ DIGEST_CHUNK = 1 << 22
 
 
 class ReplayFailed(Exception):
-    """Carries what went wrong in a replay, as plain data, to the reply."""
+    """What went wrong in a replay, as the reply that says so."""
 
-    def __init__(self, report: dict[str, Any]) -> None:
+    def __init__(self, report: Raised) -> None:
         super().__init__(report)
         self.report = report
 
@@ -74,7 +90,7 @@ def warm_up(mode: str, target: str) -> None:
 
 
 def _build_driver_once() -> None:
-    """Triton's own C module, compiled and loaded here so that no executor runs a C compiler; no CUDA call is made.
+    """Compile and load Triton's own C module, so that no executor runs a C compiler; no CUDA call is made.
 
     Its constructor builds it again at every mention, though there is only ever one object; afterwards it does nothing.
     """
@@ -83,24 +99,20 @@ def _build_driver_once() -> None:
     utilities.__init__ = lambda this: None
 
 
-def main(channel: Channel, settings: dict[str, Any]) -> None:
+def main(channel: Channel, plain: dict[str, Any]) -> None:
     """Confine this process, say READY, then serve until the checker hangs up."""
-    scratch = settings["scratch"]
-    own_output(os.path.join(scratch, "output.txt"))
-    os.chdir(scratch)
-    door = SharedDoor(settings["gpu"]) if settings.get("gpu") else None  # out of sight once confined
-    layers = sandbox.enter(sandbox.confinement_from_json(settings["confinement"])) if settings["confinement"] else ()
-    if settings.get("cache"):
-        os.environ["TRITON_CACHE_DIR"] = settings["cache"]
+    settings = begin(plain)
+    door = SharedDoor(settings.gpu) if settings.gpu else None  # out of sight once confined
+    ready = confine(settings)
     with door.inside() if door else contextlib.nullcontext():
-        executor = Executor(scratch=scratch, mode=settings["mode"], target=settings["target"])
-    channel.send({"ready": True, "layers": list(layers)})
+        executor = Executor(scratch=settings.scratch, mode=settings.kind, target=settings.target)
+    channel.send(to_plain(ready))
     while True:
-        message, blobs, files = channel.receive_with_fds()
+        request, payloads = receive_request(channel, ExecutorRequest)
         try:
-            reply, tensors = executor.handle(message, received(message, blobs, files))
+            reply, tensors = executor.handle(request, payloads)
         except ReplayFailed as failure:
-            reply, tensors = {"raised": failure.report}, []
+            reply, tensors = failure.report, []
         hand_over(channel, reply, tensors)
 
 
@@ -121,7 +133,7 @@ class Executor:
             self._pay_first_use()
 
     def _pay_first_use(self) -> None:
-        """Context, allocator and what torch loads with its first kernels."""
+        """Make the context and the allocator, and load what torch loads with its first kernels."""
         torch.cuda.set_per_process_memory_fraction(sandbox.MOST_OF_A_CARD)
         some = torch.zeros(1024, device="cuda").add_(1)
         some.bfloat16().float().sum().item()
@@ -129,55 +141,56 @@ class Executor:
         importlib.import_module("triton.runtime.driver").driver.active.get_current_device()
         self._stopwatch = importlib.import_module("triton_agent.tools.executor.stopwatch").Stopwatch()
 
-    def handle(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
-        requests: dict[str, Callable[[dict[str, Any], list[Payload]], Reply]] = {
-            "prepare": self._prepare,
-            "file": self._file,
-            "call": self._call,
-            "state": self._state,
-            "time": self._time,
-            "profile": self._profile,
-            "forget": self._forget,
+    def handle(self, request: ExecutorRequest, payloads: list[Payload]) -> Reply:
+        """Do what is asked, and return the answer."""
+        handlers: dict[type, Callable[[Any, list[Payload]], Reply]] = {
+            Prepare: self._prepare,
+            UseFile: self._use_file,
+            Call: self._call,
+            GetState: self._state,
+            StartClock: self._start_clock,
+            WarmUp: self._warm_up,
+            ReadClock: self._read_clock,
+            TakeProfile: self._profile,
+            Forget: self._forget,
         }
-        return requests[message["op"]](message, payloads)
+        return handlers[type(request)](request, payloads)
 
     # -- programs --------------------------------------------------------------------------------------------------
 
-    def _prepare(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
-        """Make a tape ready to run under a name, or set its parameters, or both."""
-        name, left = message["name"], iter(payloads)
-        if told := message.get("program"):
-            Conditions(**told["conditions"]).settle()
-            self._kernels = kernels = self._loader.load(told["kernels"])
+    def _prepare(self, request: Prepare, payloads: list[Payload]) -> Reply:
+        left = iter(payloads)
+        if request.tape is not None:
+            request.tape.conditions.settle()
+            self._kernels = kernels = self._loader.load(request.tape.kernels)
             arguments = tensors_in(next(left).unpack(self.device))
             with self._candidate("construct"):
-                self._programs[name] = Program(
-                    decode(told["tape"]),
+                self._programs[request.name] = Program(
+                    decode(request.tape.tape),
                     self._launcher(kernels),
                     device=self.device,
                     arguments=arguments,
-                    seed=int(told["seed"]),
+                    seed=request.tape.seed,
                 )
-        if message.get("parameters"):
-            self._programs[name].set_state(next(left).unpack(self.device))
-        return {"ok": True}, []
+        if request.parameters:
+            self._programs[request.name].set_state(next(left).unpack(self.device))
+        return Done(), []
 
-    def _file(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
-        """A shipped file in place of a tape; see `file_program.py`. Only who ships files sends one."""
-        conditions = Conditions(**message["conditions"])
-        conditions.settle()
+    def _use_file(self, request: UseFile, payloads: list[Payload]) -> Reply:
+        """Import a shipped file; see `file_program.py`. Only who ships files sends one."""
+        request.conditions.settle()
         with self._candidate("construct"):
-            self._programs[message["name"]] = FileProgram(
-                message["text"],
+            self._programs[request.name] = FileProgram(
+                request.text,
                 tempfile.mkdtemp(dir=self._scratch),
                 constructor=payloads[0].unpack(self.device),
                 call=payloads[1].unpack(),
-                train=bool(message["train"]),
-                conditions=conditions,
+                train=request.train,
+                conditions=request.conditions,
                 device=self.device,
-                seed=int(message["seed"]),
+                seed=request.seed,
             )
-        return {"ok": True}, []
+        return Done(), []
 
     def _launcher(self, kernels: Kernels) -> Any:
         if self._mode == "gpu":
@@ -186,63 +199,60 @@ class Executor:
         launcher = importlib.import_module("triton_agent.tools.executor.interpreted").InterpretedLauncher
         return launcher(interpreter, kernels)
 
-    def _forget(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
-        """Drop the programs of a candidate."""
+    def _forget(self, request: Forget, payloads: list[Payload]) -> Reply:
         self._programs.clear()
         self._loader.forget()
         self._stopwatch = type(self._stopwatch)() if self._stopwatch else None
         if self.device == "cuda":
             torch.cuda.synchronize()
             torch.cuda.empty_cache()
-        return {"ok": True}, []
+        return Done(), []
 
-    def _state(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
-        """Return the present parameters and buffers."""
-        state = self._programs[message["name"]].state()
-        return {"state": {name: describe(item) for name, item in state.items()}}, [[row(it) for it in state.values()]]
+    def _state(self, request: GetState, payloads: list[Payload]) -> Reply:
+        state = self._programs[request.name].state()
+        described = {name: describe(tensor) for name, tensor in state.items()}
+        return State(tensors=described), [[row(tensor) for tensor in state.values()]]
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
-    def _call(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
+    def _call(self, request: Call, payloads: list[Payload]) -> Reply:
         """Run once on inputs; return what came out, and which inputs are no longer what they were."""
-        self._prepare(message, payloads[:-1])
-        program = self._programs[message["name"]]
+        self._prepare(request.prepare, payloads[:-1])
+        program = self._programs[request.prepare.name]
         inputs = tensors_in(payloads[-1].unpack(self.device))
         payloads[-1].close()
         before = self._digests(inputs)
         run = Run(
-            fresh=Fresh(device=self.device, salt=int(message["salt"]), guarded=self.device == "cuda"),
-            silenced=bool(message["silenced"]),
-            seed=int(message["seed"]),
+            fresh=Fresh(device=self.device, salt=request.salt, guarded=self.device == "cuda"),
+            silenced=request.silenced,
+            seed=request.seed,
         )
-        held_bytes = self._device_bytes() if message["measure"] else 0
-        if message.get("only") is not None and isinstance(program, Program):
-            program.launcher.begin(message["order"])
+        held_bytes = self._device_bytes() if request.measure else 0
+        if request.only is not None and isinstance(program, Program):
+            program.launcher.begin(request.order)
             with self._candidate("forward", program):
                 program.prepare()  # all programs of the prologue run
-        program.launcher.begin(message["order"], message.get("only"))
-        began = time.perf_counter()
+        program.launcher.begin(request.order, request.only)
         with self._candidate("forward", program):
             outputs = program.call(inputs, run)
             if self.device == "cuda":
                 torch.cuda.synchronize()
-        peak_bytes = torch.cuda.max_memory_allocated() - held_bytes if message["measure"] else 0
+        peak_bytes = torch.cuda.max_memory_allocated() - held_bytes if request.measure else 0
         changed = (self._digests(inputs) != before).nonzero().flatten().tolist()
-        launches = program.launcher.launches()
-        written = [part for launch in launches for part in launch.pop("written", ())]
-        reply = {
-            "tensors": [describe(tensor) for tensor in outputs],
-            "changed": changed,
-            "stored": [i for i, tensor in enumerate(inputs) if _lies_in(tensor, written)],
-            "stored_state": [name for name, it in program.state().items() if written and _lies_in(it, written)],
-            "inputs": [describe(inputs[i]) for i in changed],
-            "launches": launches,
-            "peak_bytes": peak_bytes,
-            "process_bytes": torch.cuda.max_memory_reserved() if message["measure"] else 0,
-            "resources": program.launcher.resources() if message["measure"] else [],
-            "chosen": {str(number): choice for number, choice in program.chosen.items()},
-            "wall_ms": (time.perf_counter() - began) * 1e3,
-        }
+        written = program.launcher.written()
+        state = program.state() if written else {}
+        reply = Called(
+            outputs=tuple(describe(tensor) for tensor in outputs),
+            changed=tuple(changed),
+            inputs=tuple(describe(inputs[i]) for i in changed),
+            stored=tuple(i for i, tensor in enumerate(inputs) if _lies_in(tensor, written)),
+            stored_state=tuple(name for name, tensor in state.items() if _lies_in(tensor, written)),
+            launches=program.launcher.launches(),
+            peak_bytes=peak_bytes,
+            process_bytes=torch.cuda.max_memory_reserved() if request.measure else 0,
+            resources=program.launcher.resources() if request.measure else (),
+            chosen=program.chosen,
+        )
         return reply, [[row(tensor) for tensor in group] for group in (outputs, [inputs[i] for i in changed])]
 
     def _digests(self, tensors: list[torch.Tensor]) -> torch.Tensor:
@@ -261,7 +271,7 @@ class Executor:
         return totals
 
     def _weights_for(self, words: int) -> torch.Tensor:
-        """Odd numbers that no kernel knows, drawn once."""
+        """Return odd numbers that no kernel knows, drawn once."""
         wanted = min(words, DIGEST_CHUNK)
         if self._weights.numel() < wanted:
             generator = torch.Generator(self.device).manual_seed(secrets.randbits(63))
@@ -283,40 +293,50 @@ class Executor:
         except InstrumentError:
             raise
         except OutOfPlace as error:
-            raise ReplayFailed({**self._report(error), "phase": phase, "kinds": ["OutOfBounds"]}) from None
+            report = dataclasses.replace(self._report(error), phase=phase, kinds=("OutOfBounds",))
+            raise ReplayFailed(report) from None
         except Exception as error:  # the tape's doing: nothing of ours runs here but the replay
             unsupported = program is not None and program.launcher.is_unsupported()
-            raise ReplayFailed({"phase": phase, "unsupported": unsupported, **self._report(error)}) from None
+            report = dataclasses.replace(self._report(error), phase=phase, unsupported=unsupported)
+            raise ReplayFailed(report) from None
 
-    def _report(self, error: BaseException) -> dict[str, Any]:
+    def _report(self, error: BaseException) -> Raised:
         return self._kernels.report(error) if self._kernels else report_of(error, "")
 
     # -- timing ----------------------------------------------------------------------------------------------------
 
-    def _time(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
-        """Set up the stopwatch, or return readings; see `stopwatch.py`."""
-        if "sets" in message and torch.cuda.memory_reserved() > KEPT_BYTES:
+    def _start_clock(self, request: StartClock, payloads: list[Payload]) -> Reply:
+        if torch.cuda.memory_reserved() > KEPT_BYTES:
             torch.cuda.empty_cache()
         with self._candidate("forward"):
-            inputs = [tensors_in(payload.unpack(self.device)) for payload in payloads]
-            if "sets" in message:
-                program = self._programs[message["name"]]
-                self._stopwatch.set_up(program, inputs, message["calibration"], renewed=bool(message["renewed"]))
-                return {"ok": True}, []
-            reply: Reply = self._stopwatch.answer(message, inputs)
-            return reply
+            inputs = self._inputs_in(payloads)
+            program = self._programs[request.name]
+            self._stopwatch.set_up(program, inputs, request.calibration, renewed=request.renewed)
+        return Done(), []
 
-    def _profile(self, message: dict[str, Any], payloads: list[Payload]) -> Reply:
+    def _warm_up(self, request: WarmUp, payloads: list[Payload]) -> Reply:
+        with self._candidate("forward"):
+            self._stopwatch.warm_up(request.calls)
+        return Done(), []
+
+    def _read_clock(self, request: ReadClock, payloads: list[Payload]) -> Reply:
+        with self._candidate("forward"):
+            reply: Reply = self._stopwatch.read(request, self._inputs_in(payloads))
+        return reply
+
+    def _inputs_in(self, payloads: list[Payload]) -> list[list[torch.Tensor]]:
+        return [tensors_in(payload.unpack(self.device)) for payload in payloads]
+
+    def _profile(self, request: TakeProfile, payloads: list[Payload]) -> Reply:
         """Return the device time of a call by kernel."""
-        program = self._programs[message["name"]]
-        inputs = tensors_in(payloads[0].unpack(self.device))
+        program, (inputs,) = self._programs[request.name], self._inputs_in(payloads)
         with self._candidate("forward"):
             run = Run(fresh=Fresh(device=self.device))
-            return {"rows": _profiled(lambda: program.call(inputs, run), int(message["calls"]))}, []
+            return Profiled(rows=_profiled(lambda: program.call(inputs, run), request.calls)), []
 
 
-def _profiled(call: Callable[[], object], calls: int) -> list[dict[str, Any]]:
-    """Return rows of `kernel`, `count` and `device_us` for all calls together, the slowest first.
+def _profiled(call: Callable[[], object], calls: int) -> tuple[ProfileRow, ...]:
+    """Return the device time of each kernel in all calls together, the slowest first.
 
     The first use of the profiler in a process costs seconds, so this is done on request only, after the verdict.
     """
@@ -333,10 +353,10 @@ def _profiled(call: Callable[[], object], calls: int) -> list[dict[str, Any]]:
             row[0] += 1
             row[1] += event.time_range.elapsed_us()
     slowest = sorted(rows.items(), key=lambda item: -item[1][1])[:KERNELS_AT_MOST]
-    return [{"kernel": name[:300], "count": int(count), "device_us": us} for name, (count, us) in slowest]
+    return tuple(ProfileRow(kernel=name[:300], count=int(count), device_us=us) for name, (count, us) in slowest)
 
 
-def _lies_in(tensor: torch.Tensor, written: list[list[int]]) -> bool:
+def _lies_in(tensor: torch.Tensor, written: list[tuple[int, int]]) -> bool:
     """Return whether a launch stored into this tensor's memory; `written` are ranges of addresses."""
     start, size_bytes = tensor.untyped_storage().data_ptr(), tensor.untyped_storage().nbytes()
     return any(low < start + size_bytes and start < high for low, high in written)

@@ -65,27 +65,28 @@ def _batch_norm(**fixed: bool) -> Canonical:
 
 CANONICAL: Mapping[str, Canonical] = types.MappingProxyType(
     {
-        "_scaled_dot_product_flash_attention_for_cpu": _ATTENTION,
-        "_scaled_dot_product_flash_attention": _ATTENTION,
-        "_scaled_dot_product_efficient_attention": _ATTENTION,
-        "_scaled_dot_product_cudnn_attention": _ATTENTION,
-        "_scaled_dot_product_fused_attention_overrideable": _ATTENTION,
-        "_scaled_dot_product_attention_math": _ATTENTION,
-        "native_batch_norm": _batch_norm(),
-        "cudnn_batch_norm": _batch_norm(),
-        "miopen_batch_norm": _batch_norm(),
-        "_native_batch_norm_legit": _batch_norm(),
+        **dict.fromkeys(
+            (
+                *("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention"),
+                *("_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention"),
+                *("_scaled_dot_product_fused_attention_overrideable", "_scaled_dot_product_attention_math"),
+            ),
+            _ATTENTION,
+        ),
+        **dict.fromkeys(
+            ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "_native_batch_norm_legit"), _batch_norm()
+        ),
         "_native_batch_norm_legit_no_training": _batch_norm(training=False),
         "_batch_norm_with_update": _batch_norm(training=True),
         "_batch_norm_no_update": _batch_norm(training=False),
-        "convolution": _CONVOLUTION,
-        "_convolution": _CONVOLUTION,
-        "convolution_overrideable": _CONVOLUTION,
-        "mkldnn_convolution": _CONVOLUTION,
-        "cudnn_convolution": _CONVOLUTION,
-        "miopen_convolution": _CONVOLUTION,
-        "grid_sampler_2d": _GRID_SAMPLER,
-        "cudnn_grid_sampler": _GRID_SAMPLER,
+        **dict.fromkeys(
+            (
+                *("convolution", "_convolution", "convolution_overrideable"),
+                *("mkldnn_convolution", "cudnn_convolution", "miopen_convolution"),
+            ),
+            _CONVOLUTION,
+        ),
+        **dict.fromkeys(("grid_sampler_2d", "cudnn_grid_sampler"), _GRID_SAMPLER),
     }
 )
 
@@ -217,7 +218,6 @@ _PACKED_COMPOSITES = {
 def composite_of(
     function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> Composite | None:
-    """The composite that this call of a Python function is, if it is one."""
     name = getattr(function, "__name__", "")
     own = isinstance(function, types.BuiltinFunctionType) or function is getattr(torch.nn.functional, name, None)
     if not own or name not in _COMPOSITES or keywords.get("inplace") or (name == "dropout" and len(arguments) > 3):

@@ -40,7 +40,6 @@ def distinct(layout: TensorMeta) -> int:
 
 
 def touched(parts: Sequence[Part]) -> int:
-    """Distinct elements in all parts together."""
     counted = max((part.count for part in parts if part.count is not None), default=0)
     known = list(dict.fromkeys(part for part in parts if part.count is None and part.layout.numel))
     return max(counted, _union(known))
@@ -51,11 +50,8 @@ def _union(parts: Sequence[Part]) -> int:
         return 0
     start = min(part.layout.offset for part in parts)
     span = max(part.layout.offset + _extent(part.layout) for part in parts) - start
-    simple = [
-        math.prod(size for size, stride in zip(part.layout.shape, part.layout.strides) if stride)
-        for part in parts
-        if not part.holes and _has_no_overlap(part.layout)
-    ]
+    shown = [math.prod(size for size, step in zip(it.layout.shape, it.layout.strides) if step) for it in parts]
+    simple = [count for part, count in zip(parts, shown) if not part.holes and _lower_bound(part) == count]
     if (len(parts) == 1 and simple) or span in simple:
         return max(simple)
     if span <= EXACT_SPAN:
@@ -115,18 +111,6 @@ def _lower_bound(part: Part) -> int:
             elements *= size
             reach += (size - 1) * stride
     return max(0, elements - sum(hole.numel for hole in part.holes))
-
-
-def _has_no_overlap(layout: TensorMeta) -> bool:
-    """Return whether no two indices show the same element, apart from expanded dimensions."""
-    reach = 1
-    for stride, size in sorted(zip(layout.strides, layout.shape)):
-        if stride == 0 or size == 1:
-            continue
-        if stride < reach:
-            return False
-        reach += (size - 1) * stride
-    return True
 
 
 def _extent(layout: TensorMeta) -> int:

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from triton_agent.tools.graph.graph import Node, OperatorGraph
 from triton_agent.tools.graph.values import Argument, Reference, TensorMeta
-
-if TYPE_CHECKING:
-    from triton_agent.tools.graph.graph import Node, OperatorGraph
 
 _SIZES = frozenset({"size", "split_size", "split_sizes", "normalized_shape", "length", "N", "C", "HxW", "self_size"})
 """Arguments that are sizes in every operator."""
@@ -23,8 +20,21 @@ _LAYOUT = frozenset({"stride", "storage_offset"})
 _BOUNDS = frozenset({"start", "end"})
 
 
-def fingerprint(graph: OperatorGraph, *, exact: bool) -> str:
-    """A hash of the graph's structure; with `exact`, of its shapes, strides and sizes too."""
+def fingerprint(graph: OperatorGraph) -> str:
+    """A hash that is equal for graphs of the same structure.
+
+    It depends on operators, wiring, constants, dtypes and ranks, but not on sizes, strides, names of parameters or
+    the order of independent nodes. A constant computed from a size (`x / math.sqrt(d)`) is a constant.
+    """
+    return _hash_of(graph, exact=False)
+
+
+def signature(graph: OperatorGraph) -> str:
+    """A hash that is equal for graphs of the same structure, shapes and strides."""
+    return _hash_of(graph, exact=True)
+
+
+def _hash_of(graph: OperatorGraph, *, exact: bool) -> str:
     return hashlib.sha256(_Writer(graph, exact).text().encode()).hexdigest()[:32]
 
 

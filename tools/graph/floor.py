@@ -163,7 +163,6 @@ def _overwrites_self(node: Node) -> bool:
 
 
 def _elements_replaced(node: Node, metas: dict[str, TensorMeta]) -> int | None:
-    """How many elements an indexed write in place touches; None for other nodes."""
     name = node.operator.removeprefix("aten.")
     if not _overwrites_self(node) or name not in INDEXED_WRITES:
         return None

@@ -35,19 +35,11 @@ _RECURRENT = {"lstm": (4, 21), "gru": (3, 17), "rnn_tanh": (1, 4), "rnn_relu": (
 addition, a GRU 3 activations, 3 products and 2 additions, a plain network 1 activation."""
 
 _PER_ELEMENT = {
-    "_softmax": SOFTMAX_FLOPS,
-    "_log_softmax": SOFTMAX_FLOPS,
-    "_safe_softmax": SOFTMAX_FLOPS,
-    "_masked_softmax": SOFTMAX_FLOPS,
+    **dict.fromkeys(("_softmax", "_log_softmax", "_safe_softmax", "_masked_softmax"), SOFTMAX_FLOPS),
     "logsumexp": SOFTMAX_FLOPS - 1,
-    "native_layer_norm": NORM_FLOPS,
-    "native_group_norm": NORM_FLOPS,
-    "rms_norm": RMS_NORM_FLOPS,
-    "_fused_rms_norm": RMS_NORM_FLOPS,
-    "var": 4,
-    "std": 4,
-    "var_mean": 4,
-    "std_mean": 4,
+    **dict.fromkeys(("native_layer_norm", "native_group_norm"), NORM_FLOPS),
+    **dict.fromkeys(("rms_norm", "_fused_rms_norm"), RMS_NORM_FLOPS),
+    **dict.fromkeys(("var", "std", "var_mean", "std_mean"), 4),
     "mse_loss": 3,
     "linalg_vector_norm": 2,
 }
@@ -72,19 +64,23 @@ def flops_of(node: Node, metas: Metas) -> tuple[UnitFlops, ...]:
     if name in _PRODUCTS:
         parts = [("matmul", _PRODUCTS[name](node, metas)), ("vector", _beside_product(name, node, metas))]
     elif name.removesuffix("_cell") in _RECURRENT:
-        parts = _recurrent(name.removesuffix("_cell"), node, metas)
+        # Each weight matrix multiplies each row of the sequence once; the gates count per element of the hidden
+        # state.
+        gates, per_element = _RECURRENT[name.removesuffix("_cell")]
+        rows = math.prod(metas[next(node.references())].shape[:-1])
+        given = node.argument("params") or (node.argument("w_ih"), node.argument("w_hh"))
+        shapes = [metas[reference].shape for reference in references_in(given)]
+        matrices = [shape for shape in shapes if len(shape) == 2]
+        hidden = sum(shape[0] // gates for shape in matrices) // 2  # two matrices per layer and direction
+        parts = [("matmul", 2 * rows * sum(map(math.prod, matrices))), ("vector", rows * hidden * per_element)]
     elif node.kind == "heavy":
         parts = [_other_heavy(name, node, taken[0])]
     else:
         parts = [("vector", _vector(name, node, taken))]
-    dtype = _working_dtype(taken[0], node.outputs[0])
+    # The narrower dtype counts: an 8-bit product may have a wide result, and autocast narrows the arguments.
+    numeric = [meta.dtype for meta in (taken[0], node.outputs[0]) if meta.dtype != "bool"] or [taken[0].dtype]
+    dtype = min(numeric, key=itemsize)
     return tuple(UnitFlops(unit=f"{unit} {dtype}", flops=flops) for unit, flops in parts if flops)
-
-
-def _working_dtype(taken: TensorMeta, made: TensorMeta) -> str:
-    """The narrower dtype: an 8-bit product may have a wide result, and autocast narrows the arguments."""
-    numeric = [meta.dtype for meta in (taken, made) if meta.dtype != "bool"] or [taken.dtype]
-    return min(numeric, key=itemsize)
 
 
 def itemsize(dtype: str) -> int:
@@ -112,7 +108,6 @@ def _vector(name: str, node: Node, taken: list[TensorMeta]) -> int:
 
 
 def _window(node: Node) -> int:
-    """Elements under the window of a pool."""
     size = node.argument("kernel_size")
     spatial = 3 if "3d" in node.operator else 2 if "2d" in node.operator else 1
     if isinstance(size, int):
@@ -138,11 +133,6 @@ def _shapes(argument: Argument, metas: Metas) -> object:
     return [_shapes(item, metas) for item in argument] if isinstance(argument, tuple) else argument
 
 
-def _per_output(node: Node, metas: Metas) -> int:
-    """A multiplication and an addition for each element of the largest argument."""
-    return 2 * max(metas[name].numel for name in node.references())
-
-
 def _attention(node: Node, metas: Metas) -> int:
     """torch's formula without the pairs that a causal mask excludes."""
     query, key, value = (metas[name].shape for name in list(node.references())[:3])
@@ -164,7 +154,10 @@ def _pairs(node: Node, queries: int, keys: int) -> int:
 
 _PRODUCTS: dict[str, Callable[[Node, Metas], int]] = {
     **{name: _registered(name) for name in ("mm", "addmm", "bmm", "baddbmm", "convolution", "_scaled_mm")},
-    **dict.fromkeys(("mv", "addmv", "dot", "vdot"), _per_output),
+    # a multiplication and an addition for each element of the largest argument
+    **dict.fromkeys(
+        ("mv", "addmv", "dot", "vdot"), lambda node, metas: 2 * max(metas[name].numel for name in node.references())
+    ),
     "_int_mm": _registered("mm"),
     "scaled_dot_product_attention": _attention,
 }
@@ -178,17 +171,6 @@ def _beside_product(name: str, node: Node, metas: Metas) -> int:
         return SOFTMAX_FLOPS * math.prod(query[:-2]) * _pairs(node, query[-2], key[-2])
     biased = name in ("addmm", "baddbmm", "addmv") or isinstance(node.argument("bias"), Reference)
     return node.outputs[0].numel if biased else 0
-
-
-def _recurrent(name: str, node: Node, metas: Metas) -> list[tuple[str, int]]:
-    """Each weight matrix multiplies each row of the sequence once; the gates count per element of the hidden state."""
-    gates, per_element = _RECURRENT[name]
-    rows = math.prod(metas[next(node.references())].shape[:-1])
-    given = node.argument("params") or (node.argument("w_ih"), node.argument("w_hh"))
-    shapes = [metas[reference].shape for reference in references_in(given)]
-    matrices = [shape for shape in shapes if len(shape) == 2]
-    hidden = sum(shape[0] // gates for shape in matrices) // 2  # two matrices per layer and direction
-    return [("matmul", 2 * rows * sum(map(math.prod, matrices))), ("vector", rows * hidden * per_element)]
 
 
 def _other_heavy(name: str, node: Node, taken: TensorMeta) -> tuple[str, int]:

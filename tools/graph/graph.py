@@ -6,17 +6,16 @@ Python took during this call, and `data_dependent` is set where that path depend
 tensors except constants: those of one element are plain numbers, those of a few elements are in `contents`.
 
 Values are named `x0` (inputs), `p:weight` (parameters), `b:running_mean` (buffers), `c0` (other tensors), `n3` (the
-first output of node 3) and `n3.1` (its second output). Only `extract` needs torch.
+first output of node 3) and `n3.1` (its second output). Nothing here needs torch.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
 
-from triton_agent.tools.graph import fingerprint as graph_fingerprint
 from triton_agent.tools.graph.operators import Kind, kind_of
 from triton_agent.tools.graph.values import (
     Argument,
@@ -24,14 +23,11 @@ from triton_agent.tools.graph.values import (
     TensorMeta,
     argument_from_json,
     argument_text,
-    argument_to_json,
     references_in,
+    to_json,
 )
 
-if TYPE_CHECKING:
-    from torch import nn
-
-__all__ = ["Argument", "Kind", "Node", "OperatorGraph", "Reference", "TensorMeta", "extract", "kind_of"]
+__all__ = ["Argument", "Kind", "Node", "OperatorGraph", "Reference", "TensorMeta", "kind_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +64,6 @@ class Node:
         return f"n{self.index}.{position}" if position else f"n{self.index}"
 
     def references(self) -> Iterator[str]:
-        """Names of the values that the node takes, in order and with repetitions."""
         yield from references_in(self.arguments)
         yield from references_in(tuple(self.keywords.values()))
 
@@ -98,29 +93,17 @@ class OperatorGraph:
     """Python read values (`.item()`, a boolean mask, `nonzero`), so another input may run another graph."""
 
     def sources(self) -> dict[str, TensorMeta]:
-        """Every value that existed before the call."""
+        """Return every value that existed before the call."""
         return {**self.inputs, **self.parameters, **self.buffers, **self.constants}
 
     def values(self) -> dict[str, TensorMeta]:
-        """Every source and every output of a node."""
+        """Return every source and every output of a node."""
         made = {node.output_name(k): meta for node in self.nodes for k, meta in enumerate(node.outputs)}
         return {**self.sources(), **made}
 
     def producers(self) -> dict[str, Node]:
         """The node that made each value, except sources."""
         return {node.output_name(k): node for node in self.nodes for k in range(len(node.outputs))}
-
-    def fingerprint(self) -> str:
-        """A hash that is equal for graphs of the same structure.
-
-        It depends on operators, wiring, constants, dtypes and ranks, but not on sizes, strides, names of parameters or
-        the order of independent nodes. A constant computed from a size (`x / math.sqrt(d)`) is a constant.
-        """
-        return graph_fingerprint.fingerprint(self, exact=False)
-
-    def signature(self) -> str:
-        """A hash that is equal for graphs of the same structure, shapes and strides."""
-        return graph_fingerprint.fingerprint(self, exact=True)
 
     def dump(self) -> str:
         """Text for people and prompts: the sources that are used, then one line for each node."""
@@ -135,71 +118,34 @@ class OperatorGraph:
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            **{group: {name: meta.to_json() for name, meta in getattr(self, group).items()} for group in _GROUPS},
-            "nodes": [
-                {
-                    "index": node.index,
-                    "operator": node.operator,
-                    "overload": node.overload,
-                    "arguments": [argument_to_json(argument) for argument in node.arguments],
-                    "argument_names": list(node.argument_names),
-                    "keywords": {name: argument_to_json(argument) for name, argument in node.keywords.items()},
-                    "outputs": [meta.to_json() for meta in node.outputs],
-                    "view_of": node.view_of,
-                    "writes": list(node.writes),
-                }
-                for node in self.nodes
-            ],
-            "outputs": list(self.outputs),
-            "output_structure": self.output_structure,
-            "updates": dict(self.updates),
-            "shared": dict(self.shared),
-            "held": dict(self.held),
-            "contents": {name: argument_to_json(elements) for name, elements in self.contents.items()},
-            "data_dependent": self.data_dependent,
-        }
+        return {field.name: to_json(getattr(self, field.name)) for field in fields(self)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> OperatorGraph:
-        groups = {group: {name: TensorMeta.from_json(meta) for name, meta in data[group].items()} for group in _GROUPS}
-        return cls(
-            **groups,
-            nodes=tuple(
-                Node(
-                    index=node["index"],
-                    operator=node["operator"],
-                    overload=node["overload"],
-                    arguments=tuple(argument_from_json(argument) for argument in node["arguments"]),
-                    argument_names=tuple(node["argument_names"]),
-                    keywords={name: argument_from_json(argument) for name, argument in node["keywords"].items()},
-                    outputs=tuple(TensorMeta.from_json(meta) for meta in node["outputs"]),
-                    view_of=node["view_of"],
-                    writes=tuple(node["writes"]),
-                )
-                for node in data["nodes"]
-            ),
-            outputs=tuple(data["outputs"]),
-            output_structure=data["output_structure"],
-            updates=dict(data["updates"]),
-            shared=dict(data["shared"]),
-            held=dict(data.get("held", {})),  # this and `contents` are missing in graphs of earlier versions
-            contents={name: tuple(map(argument_from_json, items)) for name, items in data.get("contents", {}).items()},
-            data_dependent=data["data_dependent"],
+        groups = ("inputs", "parameters", "buffers", "constants")
+        nodes = (
+            Node(
+                **{
+                    **node,
+                    "arguments": argument_from_json(node["arguments"]),
+                    "argument_names": tuple(node["argument_names"]),
+                    "keywords": {name: argument_from_json(argument) for name, argument in node["keywords"].items()},
+                    "outputs": tuple(map(TensorMeta.from_json, node["outputs"])),
+                    "writes": tuple(node["writes"]),
+                }
+            )
+            for node in data["nodes"]
         )
-
-
-_GROUPS = ("inputs", "parameters", "buffers", "constants")
-
-
-def extract(model: nn.Module, inputs: Sequence[object], *, kwargs: Mapping[str, object] | None = None) -> OperatorGraph:
-    """Run `model(*inputs, **kwargs)` once on real tensors and return the graph of the call.
-
-    The model, the inputs and the random states are restored afterwards.
-    """
-    from triton_agent.tools.graph.recorder import record
-
-    return record(model, inputs, kwargs or {})
+        return cls(
+            **{
+                **data,
+                **{group: {name: TensorMeta.from_json(meta) for name, meta in data[group].items()} for group in groups},
+                "nodes": tuple(nodes),
+                "outputs": tuple(data["outputs"]),
+                # missing in graphs of earlier versions
+                "contents": {name: argument_from_json(items) for name, items in data.get("contents", {}).items()},
+            }
+        )
 
 
 def _line(node: Node) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 Kind = Literal["heavy", "arithmetic", "reduction", "movement", "view", "allocation", "random", "index", "metadata"]
 
 
-def _words(text: str) -> frozenset[str]:
+def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
@@ -161,22 +161,25 @@ _SCATTERED = frozenset({"slice", "select", "diagonal"})
 """Views whose derivative moves each element to one place. The derivative of other views is a sum."""
 
 TABLES = {
-    **dict.fromkeys(_words("index_select gather index _unsafe_index take"), "self"),
-    **dict.fromkeys(_words("embedding _embedding_bag _embedding_bag_forward_only"), "weight"),
+    **dict.fromkeys(words("index_select gather index _unsafe_index take"), "self"),
+    **dict.fromkeys(words("embedding _embedding_bag _embedding_bag_forward_only"), "weight"),
 }
 """Operators that read only some elements of a tensor, with the name of that argument."""
 
 INDEXED_WRITES = {
-    **dict.fromkeys(_words("index_put _index_put_impl"), "values"),
-    **dict.fromkeys(_words("index_copy index_add"), "source"),
-    **dict.fromkeys(_words("index_fill scatter scatter_add scatter_reduce"), "index"),
+    **dict.fromkeys(words("index_put _index_put_impl"), "values"),
+    **dict.fromkeys(words("index_copy index_add"), "source"),
+    **dict.fromkeys(words("index_fill scatter scatter_add scatter_reduce"), "index"),
 }
 """Operators that in place touch as many elements as the argument of this name has."""
 
-ADDING = _words("index_add scatter_add scatter_reduce index_reduce")
+ADDING = words("index_add scatter_add scatter_reduce index_reduce")
 """Indexed writes that compute, and read the elements that they overwrite."""
 
-REPLACING = _words("copy fill zero bernoulli normal uniform exponential cauchy log_normal random")
+ORDERING = words("sort topk kthvalue median nanmedian mode")
+"""Their second result holds positions. Of equal elements it may name any."""
+
+REPLACING = words("copy fill zero bernoulli normal uniform exponential cauchy log_normal random")
 """Operators that in place do not read what they overwrite."""
 
 _PASSES_BY_COUNT = {
@@ -223,11 +226,11 @@ PASSES: dict[str, int] = {name: count for count, names in _PASSES_BY_COUNT.items
 """How many elementary operators it takes to spell out a compound one in a module."""
 
 _TAKEN_APART: dict[str, str] = {
-    **dict.fromkeys(_words("softmax special_softmax"), "_softmax"),
-    **dict.fromkeys(_words("log_softmax special_log_softmax cross_entropy_loss"), "_log_softmax"),
-    **dict.fromkeys(_words("layer_norm instance_norm"), "native_layer_norm"),
-    **dict.fromkeys(_words("batch_norm _batch_norm_impl_index"), "native_batch_norm"),
-    **dict.fromkeys(_words("cosine_similarity cosine_embedding_loss pairwise_distance"), "renorm"),
+    **dict.fromkeys(words("softmax special_softmax"), "_softmax"),
+    **dict.fromkeys(words("log_softmax special_log_softmax cross_entropy_loss"), "_log_softmax"),
+    **dict.fromkeys(words("layer_norm instance_norm"), "native_layer_norm"),
+    **dict.fromkeys(words("batch_norm _batch_norm_impl_index"), "native_batch_norm"),
+    **dict.fromkeys(words("cosine_similarity cosine_embedding_loss pairwise_distance"), "renorm"),
     "group_norm": "native_group_norm",
     "rms_norm": "_fused_rms_norm",
     "log_sigmoid": "log_sigmoid_forward",

@@ -49,8 +49,12 @@ _PLAIN_DTYPES = frozenset(
 )
 
 
-def record(model: nn.Module, inputs: Sequence[object], keywords: Mapping[str, object]) -> OperatorGraph:
-    """Return the graph of `model(*inputs, **keywords)`, and restore everything that the call changes."""
+def extract(model: nn.Module, inputs: Sequence[object], *, kwargs: Mapping[str, object] | None = None) -> OperatorGraph:
+    """Run `model(*inputs, **kwargs)` once on real tensors and return the graph of the call.
+
+    The model, the inputs and the random states are restored afterwards.
+    """
+    keywords = kwargs or {}
     recorder = _Recorder()
     given = [*tensors_in(list(inputs)), *tensors_in(keywords)]
     validates = Distribution._validate_args

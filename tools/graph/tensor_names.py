@@ -100,7 +100,6 @@ class MemoryBook:
             self._originals.append((storage, storage.clone()))  # type: ignore[no-untyped-call]
 
     def restore(self) -> None:
-        """Restore the contents of all sources that the call overwrote."""
         while self._originals:
             storage, original = self._originals.pop()
             storage.copy_(original, non_blocking=False)

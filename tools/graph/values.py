@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeAlias
 
 
@@ -39,14 +39,9 @@ class TensorMeta:
         text = f"{self.dtype}[{', '.join(map(str, self.shape))}]"
         return text if self.is_contiguous else f"{text} strides [{', '.join(map(str, self.strides))}]"
 
-    def to_json(self) -> dict[str, Any]:
-        return {"shape": list(self.shape), "dtype": self.dtype, "strides": list(self.strides), "offset": self.offset}
-
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TensorMeta:
-        return cls(
-            shape=tuple(data["shape"]), dtype=data["dtype"], strides=tuple(data["strides"]), offset=data["offset"]
-        )
+        return cls(**{**data, "shape": tuple(data["shape"]), "strides": tuple(data["strides"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +55,6 @@ Argument: TypeAlias = bool | int | float | complex | str | Reference | tuple["Ar
 
 
 def references_in(argument: Argument) -> Iterator[str]:
-    """Names of the values in an argument, in order."""
     if isinstance(argument, Reference):
         yield argument.name
     elif isinstance(argument, tuple):
@@ -81,17 +75,19 @@ def argument_text(argument: Argument) -> str:
     return f"[{', '.join(map(argument_text, argument))}]" if isinstance(argument, tuple) else repr(argument)
 
 
-def argument_to_json(argument: Argument) -> Any:
-    """Plain data. References, complex numbers, NaN and infinities become objects with one key."""
-    if isinstance(argument, Reference):
-        return {"value": argument.name}
-    if isinstance(argument, tuple):
-        return [argument_to_json(item) for item in argument]
-    if isinstance(argument, complex):
-        return {"complex": [argument.real, argument.imag]}
-    if isinstance(argument, float) and not math.isfinite(argument):
-        return {"float": str(argument)}
-    return argument
+def to_json(value: Any) -> Any:
+    """Plain data: records become objects; references, complex numbers, NaN and infinities objects with one key."""
+    if isinstance(value, Reference):
+        return {"value": value.name}
+    if is_dataclass(value):
+        return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: to_json(item) for name, item in value.items()}
+    if isinstance(value, tuple):
+        return [to_json(item) for item in value]
+    if isinstance(value, complex):
+        return {"complex": [value.real, value.imag]}
+    return {"float": str(value)} if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def argument_from_json(data: Any) -> Argument:

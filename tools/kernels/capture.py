@@ -10,11 +10,12 @@ import ast
 import enum
 import functools
 import inspect
+import itertools
 from types import ModuleType
 from typing import Any
 
 import triton.language as tl
-from triton.runtime.jit import ConstexprFunction, JITFunction, get_jit_fn_file_line
+from triton.runtime.jit import ConstexprFunction, JITFunction
 
 from triton_agent.tools.kernels.kernel import (
     Constexpr,
@@ -44,7 +45,6 @@ class Capture:
         self._in_progress: list[object] = []
 
     def kernels(self) -> KernelSet:
-        """Return all that was captured."""
         return KernelSet(functions=dict(self._functions))
 
     def capture(self, function: Any) -> str:
@@ -54,7 +54,7 @@ class Capture:
         """
         if id(function) in self._identities:
             return self._identities[id(function)][1]
-        name, line = function.__name__, get_jit_fn_file_line(function)[1]
+        name, line = function.__name__, _line_of_def(function)
         if any(other is function for other in self._in_progress):
             raise NotKernelLanguage(name, line, "the function calls itself, directly or through others")
         self._in_progress.append(function)
@@ -136,7 +136,12 @@ class Capture:
     def _globals(
         self, function: Any, definition: ast.FunctionDef, name: str, line: int
     ) -> tuple[tuple[str, Value], ...]:
-        scope = _scope(function.fn)
+        scope = dict(function.fn.__globals__)
+        for variable, cell in zip(function.fn.__code__.co_freevars, function.fn.__closure__ or ()):
+            try:
+                scope[variable] = cell.cell_contents
+            except ValueError:
+                continue  # not assigned yet
         found: dict[str, Value] = {}
         for node in _free_names(definition):
             parts = name_parts(node)
@@ -186,15 +191,10 @@ def _annotation(parameter: Any) -> str:
     return "const" if parameter.is_const else ""
 
 
-def _scope(function: Any) -> dict[str, Any]:
-    """Return the globals and the variables it closes over."""
-    scope = dict(function.__globals__)
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
-        try:
-            scope[name] = cell.cell_contents
-        except ValueError:
-            continue  # not assigned yet
-    return scope
+def _line_of_def(function: Any) -> int:
+    """Return the line of `def` in its file, below the decorators. Triton's own function for this moved in 3.8."""
+    before = itertools.takewhile(lambda line: not line.strip().startswith("def "), function.raw_src)
+    return int(function.starting_line_number) + len(list(before))
 
 
 def _free_names(definition: ast.FunctionDef) -> list[ast.Name | ast.Attribute]:

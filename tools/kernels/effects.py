@@ -93,21 +93,18 @@ class _Reading:
         while before != self._size():  # until nothing new is found, since loops carry pointers over
             before = self._size()
             for node in ast.walk(self._tree):
-                self._read(node)
+                if isinstance(node, ast.Assign):
+                    for target in node.targets:
+                        self._assign(target, self._of(node.value))
+                elif isinstance(node, (ast.AugAssign, ast.AnnAssign)) and node.value is not None:
+                    self._assign(node.target, self._of(node.value))
+                elif isinstance(node, ast.For):
+                    self._assign(node.target, self._of(node.iter))
+                elif isinstance(node, ast.Call):
+                    self._note_call(node)
 
     def _size(self) -> int:
         return sum(map(len, self._origins.values())) + len(self._written)
-
-    def _read(self, node: ast.AST) -> None:
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                self._assign(target, self._of(node.value))
-        elif isinstance(node, (ast.AugAssign, ast.AnnAssign)) and node.value is not None:
-            self._assign(node.target, self._of(node.value))
-        elif isinstance(node, ast.For):
-            self._assign(node.target, self._of(node.iter))
-        elif isinstance(node, ast.Call):
-            self._note_call(node)
 
     def _assign(self, target: ast.expr, origins: set[str]) -> None:
         for node in ast.walk(target):

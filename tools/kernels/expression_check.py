@@ -393,7 +393,6 @@ class ExpressionCheck:
             self._message(argument) if name == "print" else self._value(argument)
 
     def _types(self, node: ast.expr) -> None:
-        """Check the second argument of `isinstance`."""
         if isinstance(node, ast.Tuple):
             for item in node.elts:
                 self._types(item)
@@ -463,7 +462,6 @@ class ExpressionCheck:
                 self._value(argument.value if isinstance(argument, ast.Starred) else argument)
 
     def _function_value(self, node: ast.expr) -> None:
-        """Check an argument that the callee calls."""
         meaning = self._meaning(node)
         if isinstance(meaning, LanguageName) and table()[meaning.path].role == "function":
             return

@@ -6,13 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
-from triton_agent.tools.kernels.expression_check import (
-    UNKNOWN,
-    Builtin,
-    ExpressionCheck,
-    FunctionParameter,
-    words_for,
-)
+from triton_agent.tools.kernels.expression_check import UNKNOWN, Builtin, ExpressionCheck, FunctionParameter, words_for
 from triton_agent.tools.kernels.kernel import DType, FunctionReference, LanguageName, dotted_name
 from triton_agent.tools.kernels.language_names import (
     BUILTINS,
@@ -34,7 +28,28 @@ class FunctionCheck(ExpressionCheck):
     def check(self) -> frozenset[str]:
         """Check everything; return the parameters that are called as functions."""
         self._check_signature()
-        self._check_globals()
+        self._check_name(self._function.name, self._definition)
+        if len(self._globals) != len(self._function.globals):
+            self._refuse(self._definition, "a global is given twice")
+        for name, value in self._globals.items():
+            try:
+                root = dotted_name(name).split(".")[0]
+                if isinstance(value, LanguageName):
+                    if value.path not in table():
+                        raise ValueError(f"{value.path} is not a part of Triton's language that a kernel may use")
+                elif isinstance(bare(value), FunctionReference):
+                    if bare(value).identity not in self._called:  # type: ignore[attr-defined]
+                        raise ValueError("a function that is not on the tape")
+                else:
+                    check_constant_or_function(value, self._called)
+            except (ValueError, Malformed) as error:
+                self._refuse(self._definition, f"global {name}: {error}")
+            if root in self._local:
+                self._refuse(self._definition, f"{root} is a global and a variable at once; use two names")
+            if root != name and root in self._globals:
+                self._refuse(self._definition, f"{root} and {name} are both globals")
+            if root in ("range", *BUILTINS) and root != name:
+                self._refuse(self._definition, f"{root} is a builtin and a module at once")
         self._function_parameters = self._find_function_parameters()
         for parameter in self._function_parameters - self._constexprs:
             if self._function.kind == "jit":
@@ -67,30 +82,6 @@ class FunctionCheck(ExpressionCheck):
                     check_constant_or_function(parameter.default, self._called)
                 except ValueError as error:
                     self._refuse(self._definition, f"the default of {parameter.name}: {error}")
-
-    def _check_globals(self) -> None:
-        self._check_name(self._function.name, self._definition)
-        if len(self._globals) != len(self._function.globals):
-            self._refuse(self._definition, "a global is given twice")
-        for name, value in self._globals.items():
-            try:
-                root = dotted_name(name).split(".")[0]
-                if isinstance(value, LanguageName):
-                    if value.path not in table():
-                        raise ValueError(f"{value.path} is not a part of Triton's language that a kernel may use")
-                elif isinstance(bare(value), FunctionReference):
-                    if bare(value).identity not in self._called:  # type: ignore[attr-defined]
-                        raise ValueError("a function that is not on the tape")
-                else:
-                    check_constant_or_function(value, self._called)
-            except (ValueError, Malformed) as error:
-                self._refuse(self._definition, f"global {name}: {error}")
-            if root in self._local:
-                self._refuse(self._definition, f"{root} is a global and a variable at once; use two names")
-            if root != name and root in self._globals:
-                self._refuse(self._definition, f"{root} and {name} are both globals")
-            if root in ("range", *BUILTINS) and root != name:
-                self._refuse(self._definition, f"{root} is a builtin and a module at once")
 
     def _statements(self, body: Sequence[ast.stmt]) -> None:
         for statement in body:

@@ -122,7 +122,6 @@ class JitFunction:
         return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
     def references(self) -> tuple[str, ...]:
-        """Return the identities of the functions it uses."""
         values = [value for _, value in self.globals] + [parameter.default for parameter in self.parameters]
         return tuple(identity for value in values for identity in function_references(value))
 
@@ -150,7 +149,6 @@ class KernelSet:
         return cls(functions={function.identity: function for function in functions})
 
     def merged(self, other: KernelSet) -> KernelSet:
-        """Return the functions of both sets."""
         return KernelSet(functions={**self.functions, **other.functions})
 
     def ordered(self) -> list[tuple[str, JitFunction]]:

@@ -47,11 +47,6 @@ class KernelModule:
     first_lines: Mapping[str, tuple[int, int]]
     """Line of each `def` in the module and in the candidate's file, by identity."""
 
-    def candidate_line(self, identity: str, line: int) -> int:
-        """Return the line of the candidate's file that a line of this module, in that function, comes from."""
-        here, there = self.first_lines[identity]
-        return line - here + there
-
 
 def build(kernels: KernelSet, taken: Collection[str] = ()) -> KernelModule:
     """Check the kernels and return a module that defines all of them; raise `NotKernelLanguage` if one is refused.
@@ -71,7 +66,7 @@ def load(kernels: KernelSet, folder: Path) -> dict[str, Any]:
 
 
 def execute(module: KernelModule, folder: Path) -> dict[str, Any]:
-    """Do the same for a module that was built before."""
+    """Execute a module that was built before; see `load`."""
     name = f"kernels_{hashlib.sha256(module.text.encode()).hexdigest()[:16]}"
     path = folder / f"{name}.py"
     path.write_text(module.text, encoding="utf-8")

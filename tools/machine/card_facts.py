@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from triton_agent.tools.compile.targets import KIB, Target
+from triton_agent.tools.compile.targets import KIB, REGISTER_FILE, Target
 
 _MEMORY_BYTES = 80 * KIB**3
 _L2_BYTES = 50 * KIB**2
 """Sizes of an H100, used for every target: host code rarely chooses by them."""
-REGISTERS = 65536
-"""Registers of a multiprocessor, the same on every NVIDIA architecture that is a target."""
 _ASKED = (
     *("name", "major", "minor", "multi_processor_count", "total_memory", "L2_cache_size", "warp_size"),
     *("regs_per_multiprocessor", "max_threads_per_multi_processor", "shared_memory_per_block"),
@@ -20,7 +18,7 @@ _ASKED = (
 
 def facts_of_target(target: Target) -> dict[str, Any]:
     """Return the properties of the card that represents a target."""
-    major, minor = _capability(target)
+    major, minor = target.capability
     return {
         "name": target.card,
         "major": major,
@@ -29,20 +27,12 @@ def facts_of_target(target: Target) -> dict[str, Any]:
         "total_memory": _MEMORY_BYTES,
         "L2_cache_size": _L2_BYTES,
         "warp_size": target.warp_size,
-        "regs_per_multiprocessor": REGISTERS,
+        "regs_per_multiprocessor": REGISTER_FILE,
         "max_threads_per_multi_processor": 2048,
         "shared_memory_per_block": 48 * KIB,
         "shared_memory_per_block_optin": target.shared_limit_bytes,
         "shared_memory_per_multiprocessor": target.shared_limit_bytes + KIB,
     }
-
-
-def _capability(target: Target) -> tuple[int, int]:
-    """(9, 0) for `cuda:90`; for AMD the first two numbers of the architecture."""
-    if isinstance(target.arch, int):
-        return divmod(target.arch, 10)
-    digits = target.arch.removeprefix("gfx")
-    return int(digits[:-2]), int(digits[-2], 16)
 
 
 def facts_of_device(target: Target) -> dict[str, Any]:

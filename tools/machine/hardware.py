@@ -80,7 +80,6 @@ class Machine:
 
 
 def describe() -> Machine:
-    """Describe the machine that this process runs on."""
     return Machine(
         gpus=gpus(),
         cpu_count=len(os.sched_getaffinity(0)),

@@ -74,7 +74,7 @@ def lease(
     Raises InstrumentError, naming who is in the way, after `wait_s`.
     """
     deadline_s = time.monotonic() + wait_s
-    _shared_folder(folder)
+    make_folder(folder)
     name = _file_name(key)
     with contextlib.ExitStack() as held:
         inside = False
@@ -83,7 +83,13 @@ def lease(
             if first and waiting.enter_context(_locked(folder / f"{name}.gate", Mode.EXCLUSIVE, deadline_s)):
                 inside = held.enter_context(_locked(folder / f"{name}.lock", mode, deadline_s))
         if not inside:
-            raise _still_held(key, wait_s, folder)
+            found = holders(key, folder)
+            who = "; ".join(str(holder) for holder in found) or "someone who left no note, or others waiting too"
+            raise InstrumentError(
+                f"the lease was not free within {wait_s:g} s; held by {who}",
+                where=key,
+                remedy="let that work end, or allow a longer wait",
+            )
         held.enter_context(_note(folder, name, what, mode))
         yield
 
@@ -96,7 +102,7 @@ class SharedDoor:
     """
 
     def __init__(self, key: str, folder: Path = FOLDER) -> None:
-        _shared_folder(folder)
+        make_folder(folder)
         name = _file_name(key)
         self._gate = _open_any_owner(folder / f"{name}.gate")
         self._lock = _open_any_owner(folder / f"{name}.lock")
@@ -116,7 +122,6 @@ class SharedDoor:
 
 
 def holders(key: str, folder: Path = FOLDER) -> tuple[Holder, ...]:
-    """Return the present holders of the lease on `key`."""
     found = []
     for path in sorted(folder.glob(f"{_file_name(key)}.*.note")):
         # A note may go, or belong to another user, while we look at it.
@@ -232,23 +237,11 @@ def _read_note(descriptor: int) -> Holder | None:
         return None
 
 
-def _still_held(key: str, wait_s: float, folder: Path) -> InstrumentError:
-    found = holders(key, folder)
-    who = "; ".join(str(holder) for holder in found) or "someone who left no note, or others waiting too"
-    return InstrumentError(
-        f"the lease was not free within {wait_s:g} s; held by {who}",
-        where=key,
-        remedy="let that work end, or allow a longer wait",
-    )
-
-
 def make_folder(folder: Path = FOLDER) -> None:
-    """Make the folder for a process that cannot do so once it is confined."""
-    _shared_folder(folder)
+    """Make the folder open to all users of the machine, with the sticky bit: nobody can remove another's lock.
 
-
-def _shared_folder(folder: Path) -> None:
-    """Made open to all users of the machine, with the sticky bit, so that nobody can remove another's lock."""
+    A process that is to be confined calls this before, since it cannot do so afterwards.
+    """
     try:
         folder.mkdir(parents=True)
         folder.chmod(0o1777)

@@ -66,7 +66,6 @@ class Look:
 
 
 def available() -> bool:
-    """Return whether the library loads and answers."""
     return _library(os.getpid()) is not None
 
 
@@ -107,8 +106,10 @@ class _Card:
         reasons = [
             self._number(f"nvmlDeviceGetCurrentClocks{word}Reasons", wide=True) for word in ("Event", "Throttle")
         ]
+        count, running = ctypes.c_uint(MOST_PROCESSES), (_Process * MOST_PROCESSES)()
+        listed = self._ask("nvmlDeviceGetComputeRunningProcesses_v3", ctypes.byref(count), running)
         seen = Look(
-            pids=self._pids(),
+            pids=tuple(process.pid for process in running[: count.value]) if listed else (),
             loads=self._loads(),
             utilization_percent=rates.gpu_percent if told else None,
             temperature_c=self._number("nvmlDeviceGetTemperature", CORE_TEMPERATURE),
@@ -131,12 +132,6 @@ class _Card:
         value = ctypes.c_ulonglong() if wide else ctypes.c_uint()
         told = self._ask(name, *map(ctypes.c_uint, arguments), ctypes.byref(value))
         return value.value if told else None
-
-    def _pids(self) -> tuple[int, ...]:
-        count = ctypes.c_uint(MOST_PROCESSES)
-        found = (_Process * MOST_PROCESSES)()
-        told = self._ask("nvmlDeviceGetComputeRunningProcesses_v3", ctypes.byref(count), found)
-        return tuple(process.pid for process in found[: count.value]) if told else ()
 
     def _loads(self) -> tuple[tuple[int, int], ...]:
         count = ctypes.c_uint(MOST_PROCESSES)

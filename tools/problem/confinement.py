@@ -17,7 +17,8 @@ from triton_agent.tools.machine import lease
 from triton_agent.tools.problem import source as problem_source
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.race.ceilings import cache_folder
-from triton_agent.tools.sandbox.sandbox import ESSENTIAL, Confinement, Limits, probe
+from triton_agent.tools.sandbox.layers import ESSENTIAL, probe
+from triton_agent.tools.sandbox.sandbox import Confinement, Limits
 
 LIMITS = Limits(cpu_s=30 * 86400, memory_bytes=64 << 30, open_files=4096)
 """A checker lives as long as its evaluator and holds float64 truth; these limits only end a runaway."""
@@ -41,7 +42,6 @@ def confinement_for(spec: ProblemSpec, scratch: Path, *, gpu: bool) -> Confineme
 
 
 def require_layers() -> None:
-    """Raise if an essential layer of the sandbox is missing."""
     missing = [layer for layer in probe() if layer.name in ESSENTIAL and not layer.available]
     if missing:
         said = "; ".join(f"{layer.name}: {layer.why}" for layer in missing)

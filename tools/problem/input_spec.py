@@ -173,7 +173,6 @@ class InputSet:
 
 
 def parse_sets(texts: Sequence[str]) -> tuple[InputSet, ...]:
-    """Parse the values of all `--set` and repeated `--inputs`."""
     found = tuple(map(parse_set, texts))
     require_consistent(found)
     return found

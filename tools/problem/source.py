@@ -104,12 +104,10 @@ def bound_names(tree: ast.Module) -> dict[str, int]:
 
 
 def classes(tree: ast.Module) -> dict[str, ast.ClassDef]:
-    """The classes defined at the top level."""
     return {node.name: node for node in top_level(tree) if isinstance(node, ast.ClassDef)}
 
 
 def functions(tree: ast.Module) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
-    """The functions defined at the top level."""
     return {node.name: node for node in top_level(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
 
 

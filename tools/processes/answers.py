@@ -22,12 +22,16 @@ from typing import Any
 import torch
 
 from triton_agent.tools.processes import memory_files
+from triton_agent.tools.processes.codec import from_plain, to_plain
 from triton_agent.tools.processes.payloads import LARGE_BYTES
+from triton_agent.tools.processes.protocol import Deliver, Delivered
 from triton_agent.tools.processes.wire import BLOB_LIMIT_BYTES, BLOBS_AT_MOST, FDS_AT_MOST, Channel, ChannelGarbled
 
 Groups = Sequence[Sequence[torch.Tensor]]
 """Rows of bytes. The rows of a group travel in one file, and stay in memory together."""
 
+WAITING = "waiting"
+"""Key beside the fields of a reply: the lengths of its rows, which wait for files."""
 ALIGNMENT = 64
 """Alignment of each row in a file: enough for any dtype, and that of torch's own memory."""
 LENT_BYTES = 16 << 20
@@ -41,13 +45,13 @@ ROOM = 2
 # -- in the executor -----------------------------------------------------------------------------------------------
 
 
-def hand_over(channel: Channel, reply: dict[str, Any], groups: Groups) -> None:
+def hand_over(channel: Channel, reply: object, groups: Groups) -> None:
     """Send the reply, and the rows in the way that suits their size."""
-    rows = [row for group in groups for row in group]
+    rows, plain = [row for group in groups for row in group], to_plain(reply)
     if sum(row.numel() for row in rows) < LARGE_BYTES:
-        channel.send(reply, [_bytes_of(row) for row in rows])
+        channel.send(plain, [_bytes_of(row) for row in rows])
         return
-    channel.send({**reply, "waiting": [[row.numel() for row in group] for group in groups]})
+    channel.send({**plain, WAITING: [[row.numel() for row in group] for group in groups]})
     _, _, files = channel.receive_with_fds()
     filled = [group for group in groups if _size([row.numel() for row in group])]
     sealed = len(files) == len(filled)
@@ -60,7 +64,7 @@ def hand_over(channel: Channel, reply: dict[str, Any], groups: Groups) -> None:
         sealed = False
     finally:
         _close(files)
-    channel.send({"sealed": sealed}, [] if sealed else [_bytes_of(row) for row in rows])
+    channel.send(to_plain(Delivered(sealed=sealed)), [] if sealed else [_bytes_of(row) for row in rows])
 
 
 def _bytes_of(row: torch.Tensor) -> memoryview:
@@ -93,12 +97,12 @@ def _stage() -> torch.Tensor:
 
 
 def collect(
-    channel: Channel, reply: dict[str, Any], blobs: list[bytearray], *, expected_bytes: int, timeout_s: float
+    channel: Channel, plain: dict[str, Any], blobs: list[bytearray], *, expected_bytes: int, timeout_s: float
 ) -> list[torch.Tensor]:
     """Return the rows that belong to a reply; raise ChannelGarbled for rows that could still change, or do not fit."""
-    if "waiting" not in reply:
+    if WAITING not in plain:
         return [_row(blob) for blob in blobs]
-    groups = _checked(reply["waiting"])
+    groups = _checked(plain.pop(WAITING))
     sizes = [_size(group) for group in groups if _size(group)]
     files: list[int] = []
     try:
@@ -110,9 +114,10 @@ def collect(
             except OSError:  # no such files here, or no room: lend none
                 _close(files)
                 files.clear()
-        channel.send({"op": "deliver"}, fds=tuple(files))
+        channel.send(to_plain(Deliver()), fds=tuple(files))
         done, blobs = channel.receive(timeout_s)
-        return _read(files, groups) if done.get("sealed") else [_row(blob) for blob in blobs]
+        delivered: Delivered = from_plain(Delivered, done)
+        return _read(files, groups) if delivered.sealed else [_row(blob) for blob in blobs]
     finally:
         _close(files)
 

@@ -8,6 +8,10 @@ import traceback
 from collections.abc import Collection
 from typing import Any
 
+from triton_agent.tools.processes.codec import decode
+from triton_agent.tools.processes.protocol import Raised, Ready, SourceLine, WorkerSettings
+from triton_agent.tools.sandbox import sandbox
+
 CORES_LEFT = 2
 """Cores that compilers leave alone: one for the checker, one for the executor.
 
@@ -39,21 +43,37 @@ def for_compilers(cores: Collection[int]) -> set[int]:
     return set(sorted(cores)[:-CORES_LEFT]) if len(cores) >= MANY_CORES else set(cores)
 
 
-def report_of(error: BaseException, path: str) -> dict[str, Any]:
-    """Return an exception as plain data: its kind, its text, and the lines of the file at `path` that it passed."""
+def report_of(error: BaseException, path: str) -> Raised:
+    """Return an exception as a message: its kind, its text, and the lines of the file at `path` that it passed."""
     lines = [
-        {"line": frame.lineno, "function": frame.name, "code": (frame.line or "").strip()[:200]}
+        SourceLine(line=frame.lineno, function=frame.name, code=(frame.line or "").strip()[:200])
         for frame in traceback.extract_tb(error.__traceback__)
         if frame.filename == path
     ]
     line = getattr(error, "line", None)
     if isinstance(error, SyntaxError) and error.lineno:
-        lines.append({"line": error.lineno, "function": "", "code": (error.text or "").strip()[:200]})
+        lines.append(SourceLine(line=error.lineno, function="", code=(error.text or "").strip()[:200]))
     elif isinstance(line, int):
-        lines.append({"line": line, "function": "", "code": linecache.getline(path, line).strip()[:200]})
+        lines.append(SourceLine(line=line, function="", code=linecache.getline(path, line).strip()[:200]))
     try:
         text = str(error)[:TEXT_LIMIT]
     except BaseException:  # a hostile __str__
         text = "<no text>"
-    kinds = [kind.__name__ for kind in type(error).__mro__]
-    return {"kind": kinds[0], "kinds": kinds, "text": text, "lines": lines[-4:]}
+    kinds = tuple(kind.__name__ for kind in type(error).__mro__)
+    return Raised(kind=kinds[0], kinds=kinds, text=text, lines=tuple(lines[-4:]))
+
+
+def begin(plain: dict[str, Any]) -> WorkerSettings:
+    """Read a worker's settings, and move the worker and its output to its scratch folder."""
+    settings: WorkerSettings = decode(WorkerSettings, plain)
+    own_output(os.path.join(settings.scratch, "output.txt"))
+    os.chdir(settings.scratch)
+    return settings
+
+
+def confine(settings: WorkerSettings) -> Ready:
+    """Enter the sandbox; return the message that says that the worker is ready."""
+    layers = sandbox.enter(settings.confinement) if settings.confinement is not None else ()
+    if settings.cache:
+        os.environ["TRITON_CACHE_DIR"] = settings.cache
+    return Ready(layers=layers)

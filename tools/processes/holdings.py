@@ -1,4 +1,4 @@
-"""How much of the host's memory one candidate holds: its processes, and the files that it made.
+"""Measure the host memory that one candidate holds: its processes, and the files that it made.
 
 Read from outside, by whoever started it, so that nothing inside has to be believed. Counted are anonymous pages beyond
 those that came with the fork, shared and in-memory pages, files in the scratch folder (what is written stays in memory
@@ -42,7 +42,7 @@ class Family:
         self._members = {pid: started(pid)}
 
     def members(self) -> list[int]:
-        """Those that live; a number that has come to mean another process is left out."""
+        """Return the living members; a number that has come to mean another process is left out."""
         waiting = list(self._members)
         seen: dict[int, int] = {}
         while waiting:
@@ -56,7 +56,7 @@ class Family:
         return list(seen)
 
     def process_bytes(self) -> tuple[int, int]:
-        """Private and shared bytes of all members. Pages that members share since a fork of theirs count for each."""
+        """Return private and shared bytes of all members. Pages that members share since a fork count for each."""
         private = shared = 0
         for pid in self.members():
             held = memory_of(pid)
@@ -66,7 +66,7 @@ class Family:
         return private, shared
 
     def lent_bytes(self, files: Mapping[File, int]) -> int:
-        """How much of the shared bytes are pages of these files, which others made and pay for.
+        """Return how many of the shared bytes are pages of these files, which others made and pay for.
 
         Where the kernel does not show it, the most that it can be.
         """
@@ -87,7 +87,7 @@ class Family:
 
 
 def children(pid: int) -> list[int]:
-    """Processes that a process forked and that have not been waited for."""
+    """Return the processes that a process forked and has not waited for."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -97,14 +97,14 @@ def children(pid: int) -> list[int]:
 
 
 def started(pid: int) -> int:
-    """When a process began, in the kernel's ticks; 0 where there is none."""
+    """Return when a process began, in the kernel's ticks; 0 where there is none."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19])
     return 0
 
 
 def memory_of(pid: int) -> dict[str, int]:
-    """Resident bytes of one process by the kernel's names for them."""
+    """Return the resident bytes of one process by the kernel's names for them."""
     with contextlib.suppress(OSError, ValueError):
         lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
         return {line.split(":")[0]: 1024 * int(line.split()[1]) for line in lines if line.startswith("Rss")}
@@ -112,7 +112,7 @@ def memory_of(pid: int) -> dict[str, int]:
 
 
 def _resident_of(pid: int, files: Container[File]) -> int:
-    """Resident pages of mapped files that are the files' own; what the process wrote instead is its private memory."""
+    """Return the resident pages of mapped files, in bytes, without those that the process has written to."""
     total, counts = 0, False
     lines = Path(f"/proc/{pid}/smaps").read_text(errors="replace").split("\n")  # splitlines() would cut files' names
     for line in filter(None, lines):
@@ -126,7 +126,7 @@ def _resident_of(pid: int, files: Container[File]) -> int:
 
 
 def folder_bytes(folder: str) -> int:
-    """What the files in a folder take up, each once, as far as so many entries show."""
+    """Return the bytes of the files in a folder, each counted once, as far as `ENTRIES_AT_MOST` entries show."""
     sizes: dict[int, int] = {}
     left, waiting = ENTRIES_AT_MOST, [folder]
     while waiting and left > 0:
@@ -151,7 +151,7 @@ def _open_files(pid: int) -> Iterator[os.stat_result]:
 
 
 def _own_shared_memory(pid: int) -> int:
-    """Used bytes of the process's /dev/shm where it is not this process's."""
+    """Return the used bytes of the process's /dev/shm if it is not this process's."""
     inside = f"/proc/{pid}/root{SHARED_MEMORY}"
     with contextlib.suppress(OSError):
         if os.stat(inside).st_dev != os.stat(SHARED_MEMORY).st_dev:

@@ -12,13 +12,15 @@ from __future__ import annotations
 import io
 import os
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import IO, Any, cast
 
 import torch
 from torch.utils.serialization import config as serialization_config
 
 from triton_agent.tools.processes import memory_files
+from triton_agent.tools.processes.codec import from_plain, to_plain
+from triton_agent.tools.processes.wire import Channel
 
 LARGE_BYTES = 256 << 10
 """From this size on a file in memory is faster."""
@@ -142,8 +144,12 @@ class _Spool(io.RawIOBase):
         return Payload(file=os.dup(self._large.file))  # made anew, so that it knows the state it was left in
 
 
-def announced(payloads: Iterable[Payload]) -> tuple[dict[str, Any], list[bytes | bytearray | memoryview], list[int]]:
-    """Return payloads as parts of a message: which of them are files, the bytes of the others, and the files."""
+AS_FILES = "as_files"
+"""Key beside the fields of a request: which of its payloads come as files."""
+
+
+def send_request(channel: Channel, request: object, payloads: Iterable[Payload] = ()) -> None:
+    """Send a request with its payloads: the bytes of some, and the files of the others."""
     inline: list[bytes | bytearray | memoryview] = []
     files: list[int] = []
     as_files = []
@@ -155,10 +161,13 @@ def announced(payloads: Iterable[Payload]) -> tuple[dict[str, Any], list[bytes |
             inline.append(payload.data)
         else:
             files.append(file)
-    return {"as_files": as_files}, inline, files
+    channel.send({**to_plain(request), AS_FILES: as_files}, inline, tuple(files))
 
 
-def received(message: Mapping[str, Any], blobs: Iterable[bytes | bytearray], files: Iterable[int]) -> list[Payload]:
-    """Return the payloads of a message; the receiver owns the descriptors."""
+def receive_request(channel: Channel, kind: Any) -> tuple[Any, list[Payload]]:
+    """Wait for a request of this kind; return it and its payloads, whose files the caller owns."""
+    plain, blobs, files = channel.receive_with_fds()
     inline, mapped = iter(blobs), iter(files)
-    return [Payload(file=next(mapped)) if is_file else Payload(next(inline)) for is_file in message["as_files"]]
+    as_files = plain.pop(AS_FILES)
+    payloads = [Payload(file=next(mapped)) if is_file else Payload(next(inline)) for is_file in as_files]
+    return from_plain(kind, plain), payloads

@@ -7,11 +7,14 @@ plain classes, tensors by those of torch's, whatever a subclass or one object al
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+
+from triton_agent.tools.processes.protocol import SentTensor
 
 DTYPES: dict[str, torch.dtype] = {
     name: getattr(torch, name)
@@ -38,18 +41,13 @@ UNREADABLE = (Foreign, RuntimeError, NotImplementedError, TypeError, AttributeEr
 
 
 def own_view(tensor: torch.Tensor) -> torch.Tensor:
-    """The same memory as a tensor that no candidate holds: an attribute set on a tensor hides a method of its class."""
+    """Return a tensor over the same memory that no candidate holds: an attribute of a tensor hides a method."""
     return torch.Tensor.detach(tensor)
 
 
-def describe(tensor: torch.Tensor) -> dict[str, Any]:
-    """Shape, dtype, strides and device as plain data."""
-    return {
-        "shape": list(tensor.shape),
-        "dtype": NAMES.get(tensor.dtype, str(tensor.dtype)),
-        "strides": list(torch.Tensor.stride(tensor)),
-        "device": tensor.device.type,
-    }
+def describe(tensor: torch.Tensor) -> SentTensor:
+    """Return what the bytes of a tensor mean, as a message says it."""
+    return SentTensor(dtype=NAMES.get(tensor.dtype, str(tensor.dtype)), shape=tuple(tensor.shape))
 
 
 def is_expanded(shape: Sequence[int], strides: Sequence[int]) -> bool:
@@ -58,34 +56,31 @@ def is_expanded(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def row(tensor: torch.Tensor) -> torch.Tensor:
-    """The values as bytes, row-major, where they lie; no copy unless another order or a lazy sign asks for one."""
+    """Return the values as bytes, row-major, where they lie; copied only for another order or a lazy sign."""
     if tensor.layout is not torch.strided or tensor.device.type == "meta" or tensor.is_quantized:
         raise Foreign(f"a {tensor.layout} tensor on {tensor.device}")
     flat = own_view(tensor).resolve_conj().resolve_neg().contiguous().reshape(-1)
     return flat.view(torch.uint8) if flat.numel() else torch.empty(0, dtype=torch.uint8, device=flat.device)
 
 
-def unpack(description: dict[str, Any], data: torch.Tensor) -> torch.Tensor:
-    """A tensor from description and a row of bytes; a view of these."""
-    try:
-        dtype = DTYPES[description["dtype"]]
-        shape = [int(size) for size in description["shape"]]
-    except (KeyError, TypeError, ValueError) as error:
-        raise Malformed(f"not a tensor description: {error}") from error
-    count = 1
-    for size in shape:
-        if size < 0:
-            raise Malformed("a negative size")
-        count *= size
+def unpack(description: SentTensor, data: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of this description: a view of the row of bytes. Raise Malformed where they contradict."""
+    dtype, shape = DTYPES.get(description.dtype), list(description.shape)
+    if dtype is None:
+        raise Malformed(f"no dtype of a tensor: {description.dtype[:80]}")
+    if any(size < 0 for size in shape):
+        raise Malformed("a negative size")
+    count = math.prod(shape)
     if count * dtype.itemsize != data.numel():
-        raise Malformed(f"{data.numel()} bytes cannot be {description['dtype']}{shape}")
-    if count == 0:
-        return torch.empty(shape, dtype=dtype)
-    return data.view(dtype).reshape(shape)
+        raise Malformed(f"{data.numel()} bytes cannot be {description.dtype}{shape}")
+    try:
+        return data.view(dtype).reshape(shape) if count else torch.empty(shape, dtype=dtype)
+    except (RuntimeError, TypeError) as error:  # sizes beyond any that memory has
+        raise Malformed(f"not a shape: {shape}") from error
 
 
 def flatten(value: Any, on_tensor: Callable[[torch.Tensor], Any], kinds: tuple[type, ...] = ()) -> Any:
-    """`value` as plain data in which each tensor became what `on_tensor` made of it; `kinds` are tensors, too."""
+    """Return `value` as plain data, with `on_tensor` of each tensor in its place; `kinds` are tensors, too."""
     if type(value) in (torch.Tensor, torch.nn.Parameter, *kinds):
         return {"tensor": on_tensor(value)}
     if value is None or type(value) in (bool, int, str):
@@ -115,7 +110,7 @@ def _key(key: Any) -> str:
 
 
 def _field(value: Any, name: str) -> Any:
-    """What an object holds under this name; what it would make up when asked is nobody's answer."""
+    """Return what an object holds under this name, and not what it would make up when asked."""
     place = next((kind.__dict__[name] for kind in type(value).__mro__ if name in kind.__dict__), None)
     if isinstance(place, types.MemberDescriptorType):
         return place.__get__(value)
@@ -126,7 +121,7 @@ def _field(value: Any, name: str) -> Any:
 
 
 def refill(old: Any, new: Any) -> Any:
-    """The old nest with the new values, in the same tensors where they fit."""
+    """Return the old nest with the new values, in the same tensors where they fit."""
     if isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor) and old.shape == new.shape:
         repeated = [dim for dim, stride in enumerate(torch.Tensor.stride(old)) if stride == 0 and old.shape[dim] > 1]
         if any(new.stride(dim) != 0 for dim in repeated):
@@ -144,7 +139,7 @@ def refill(old: Any, new: Any) -> Any:
 
 
 def nested_tensors(value: Any) -> list[torch.Tensor]:
-    """The tensors of a nest, in order."""
+    """Return the tensors of a nest, in order."""
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, (list, tuple)):
@@ -158,7 +153,7 @@ def nested_tensors(value: Any) -> list[torch.Tensor]:
 
 
 def aliases(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], model: torch.nn.Module) -> list[list[Any]]:
-    """Pairs of an output's index and the name of what shares memory with it."""
+    """Return pairs of an output's index and the name of what shares memory with it."""
     others = [(f"input {i}", tensor) for i, tensor in enumerate(inputs)]
     plain = torch.nn.Module
     others += [(f"parameter {name}", own_view(tensor)) for name, tensor in plain.named_parameters(model)]
@@ -176,7 +171,7 @@ def aliases(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], mod
 
 
 def _place(tensor: torch.Tensor) -> tuple[int, int]:
-    """Addresses of the whole storage: a slice of an input is an alias of it."""
+    """Return the addresses of the whole storage: a slice of an input is an alias of it."""
     start = tensor.untyped_storage().data_ptr()
     return start, start + tensor.untyped_storage().nbytes()
 
@@ -193,7 +188,7 @@ def _extent(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def unflatten(tree: Any, tensors: Sequence[torch.Tensor]) -> Any:
-    """The structure again, with the tensors in their places."""
+    """Return the structure again, with the tensors in their places."""
     if "tensor" in tree:
         return tensors[int(tree["tensor"])]
     if "list" in tree:
@@ -206,7 +201,7 @@ def unflatten(tree: Any, tensors: Sequence[torch.Tensor]) -> Any:
 
 
 def leaves(tree: Any, path: str = "out") -> list[tuple[str, Any]]:
-    """Every leaf of a flattened structure with the path an author would write."""
+    """Return every leaf of a flattened structure with the path an author would write."""
     if "list" in tree or "tuple" in tree:
         items: Sequence[Any] = tree.get("list", tree.get("tuple"))
         return [leaf for i, item in enumerate(items) for leaf in leaves(item, f"{path}[{i}]")]
@@ -216,7 +211,7 @@ def leaves(tree: Any, path: str = "out") -> list[tuple[str, Any]]:
 
 
 def shape_of(tree: Any) -> Any:
-    """The nesting alone, lists and tuples being the same, for comparison."""
+    """Return the nesting alone, lists and tuples being the same, for comparison."""
     if "list" in tree or "tuple" in tree:
         return [shape_of(item) for item in tree.get("list", tree.get("tuple"))]
     if "dict" in tree:

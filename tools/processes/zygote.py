@@ -18,9 +18,11 @@ import os
 import signal
 import sys
 import time
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from triton_agent.tools.errors import TritonAgentError
+from triton_agent.tools.processes.codec import from_plain, to_plain
+from triton_agent.tools.processes.protocol import Fork, Forked, ForkZygote, Reap, Reaped, ZygoteReady
 from triton_agent.tools.processes.wire import Channel, ChannelClosed, error_to_json
 from triton_agent.tools.sandbox import privileges
 
@@ -67,21 +69,22 @@ def serve(channel: Channel) -> None:
     parent = os.getpid()
     gc.collect()
     gc.freeze()  # a collection in a child would write to, and so copy, every page that objects lie on: 90 ms
-    channel.send({"ready": True, "pid": parent})
+    channel.send(to_plain(ZygoteReady()))
     while True:
         try:
-            message, _, fds = channel.receive_with_fds()
+            plain, _, fds = channel.receive_with_fds()
         except ChannelClosed:
             return
-        if message["op"] == "reap":
-            channel.send({"status": _reap(int(message["pid"]), float(message["grace_s"]))})
+        request = from_plain(Fork | ForkZygote | Reap, plain)
+        if isinstance(request, Reap):
+            channel.send(to_plain(Reaped(status=_reap(request.pid, request.grace_s))))
             continue
         pid = os.fork()
         if pid == 0:
-            _become(message, fds, channel, parent)
+            _become(request, fds, channel, parent)
         for fd in fds:
             os.close(fd)
-        channel.send({"pid": pid})
+        channel.send(to_plain(Forked(pid=pid)))
 
 
 def _reap(pid: int, grace_s: float) -> int:
@@ -98,8 +101,8 @@ def _reap(pid: int, grace_s: float) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def _become(message: dict[str, Any], fds: list[int], control: Channel, parent: int) -> NoReturn:
-    """In the child: turn into what was asked for; never return to the caller's loop."""
+def _become(request: Fork | ForkZygote, fds: list[int], control: Channel, parent: int) -> NoReturn:
+    """Turn the child into what was asked for; never return to the caller's loop."""
     code = 1
     try:
         privileges.die_with_parent()  # whatever it is doing: a checker may be inside a reference that does not end
@@ -108,11 +111,10 @@ def _become(message: dict[str, Any], fds: list[int], control: Channel, parent: i
         control.sock.close()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the driver's to handle
         channel = Channel.from_fd(fds[0])
-        if message["op"] == "zygote":
-            code = _become_mode_zygote(message["mode"], message["target"], channel)
+        if isinstance(request, ForkZygote):
+            code = _become_mode_zygote(request.mode, request.target, channel)
         else:
-            settings = dict(message["settings"])
-            importlib.import_module(ROLES[message["op"]]).main(channel, settings)
+            importlib.import_module(ROLES[request.role]).main(channel, request.settings)
             code = 0
     except TritonAgentError as error:
         sys.stderr.write(f"{error_to_json(error)}\n")

@@ -10,13 +10,25 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from triton_agent.tools import workspace
 from triton_agent.tools.errors import WorkerLost
 from triton_agent.tools.machine.hardware import VISIBLE
+from triton_agent.tools.processes.codec import encode, from_plain, to_plain
+from triton_agent.tools.processes.protocol import (
+    CheckerSettings,
+    Fork,
+    Forked,
+    ForkZygote,
+    Reap,
+    Reaped,
+    WorkerSettings,
+)
 from triton_agent.tools.processes.wire import Channel, ChannelClosed, ChannelTimeout
 from triton_agent.tools.processes.zygote import CHECKERS
+
+Answer = TypeVar("Answer")
 
 START_TIMEOUT_S = 120.0
 """Importing torch takes 2 s warm; a cold disk has been seen to need half a minute."""
@@ -59,7 +71,7 @@ class Zygote:
         return cls(ours, process)
 
     def await_ready(self) -> None:
-        """Until its imports are done; every request waits by itself."""
+        """Wait until its imports are done; every request does so by itself."""
         with self._lock:
             self._await_ready()
 
@@ -69,15 +81,14 @@ class Zygote:
                 self.channel.receive(START_TIMEOUT_S)
             self._ready = True
 
-    def fork(self, role: str, channel: Channel, settings: dict[str, Any]) -> Child:
-        """A child that runs `role` with its end of `channel`, which is closed here."""
-        return Child(self, self.request({"op": role, "settings": settings}, channel)["pid"])
+    def fork(self, role: str, channel: Channel, settings: CheckerSettings | WorkerSettings) -> Child:
+        """Fork a child that runs `role` with its end of `channel`, which is closed here."""
+        return Child(self, self.request(Fork(role=role, settings=encode(settings)), Forked, channel).pid)
 
     def fork_zygote(self, mode: str, target: str) -> Zygote:
-        """A zygote of its own for one mode."""
+        """Fork a zygote for one mode."""
         ours, theirs = Channel.pair()
-        pid = self.request({"op": "zygote", "mode": mode, "target": target}, theirs)["pid"]
-        return Zygote(ours, Child(self, pid))
+        return Zygote(ours, Child(self, self.request(ForkZygote(mode=mode, target=target), Forked, theirs).pid))
 
     def is_ready(self) -> bool:
         """Return whether its imports are done by now."""
@@ -86,15 +97,18 @@ class Zygote:
                 self._await_ready()
             return self._ready
 
-    def request(self, message: dict[str, Any], channel: Channel | None = None) -> dict[str, Any]:
+    def request(
+        self, request: Fork | ForkZygote | Reap, answer: type[Answer], channel: Channel | None = None
+    ) -> Answer:
         with self._lock, _as_lost("a zygote does not answer"):
             if self._closed:
                 raise ChannelClosed("it was closed")
             self._await_ready()
-            self.channel.send(message, fds=(channel.fileno(),) if channel else ())
+            self.channel.send(to_plain(request), fds=(channel.fileno(),) if channel else ())
             if channel:
                 channel.sock.close()
-            reply, _ = self.channel.receive(REQUEST_TIMEOUT_S)
+            plain, _ = self.channel.receive(REQUEST_TIMEOUT_S)
+            reply: Answer = from_plain(answer, plain)
             return reply
 
     def close(self) -> None:
@@ -129,7 +143,7 @@ KEPT_PREFIXES = ("PYTHON", "CUDA", "NVIDIA", "NCCL_", "TORCH", "TRITON", "LC_", 
 
 
 def kept_environment(card: str = "") -> dict[str, str]:
-    """What a process of ours is started with; where a `card` is named by UUID, it is the only GPU that is seen."""
+    """Return the environment for our processes. A `card` that is named by UUID is the only GPU that they see."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith(KEPT_PREFIXES)}
     return {**kept, VISIBLE: card} if card else kept
 
@@ -149,11 +163,11 @@ class Nursery:
         self._lock = threading.Lock()
 
     def expect_problems(self) -> None:
-        """Where many are to come: what checkers of later ones import, a process does beforehand."""
+        """Start to import what checkers need, where many problems are to come."""
         self.mode(CHECKERS, "")
 
     def for_checkers(self) -> Zygote:
-        """The one to fork a checker from, without waiting for any."""
+        """Return the zygote to fork a checker from, without waiting for any."""
         prepared = self._modes.get((CHECKERS, ""))
         with contextlib.suppress(WorkerLost):  # it could not import what no checker has to have
             if prepared and prepared.is_ready():
@@ -161,7 +175,7 @@ class Nursery:
         return self.base
 
     def mode(self, mode: str, target: str) -> Zygote:
-        """The zygote for a mode, started at first use; it may still be importing triton."""
+        """Return the zygote for a mode, started at first use; it may still be importing triton."""
         with self._lock:
             if (mode, target) not in self._modes:
                 self._modes[mode, target] = self.base.fork_zygote(mode, target)
@@ -185,7 +199,7 @@ class Nursery:
 
 @contextlib.contextmanager
 def own_nursery(card: str = "") -> Iterator[Nursery]:
-    """One with a folder of its own."""
+    """Make a nursery with a folder of its own."""
     folder = workspace.make()
     try:
         with Nursery(str(folder / "zygote.log"), card) as nursery:
@@ -205,7 +219,7 @@ class Child:
         """End it, by force once `grace_s` is over, with all that is left of its group; exit code, negative a signal."""
         if grace_s and self._awaits_end(grace_s):
             grace_s = 0.0
-        return int(self.zygote.request({"op": "reap", "pid": self.pid, "grace_s": grace_s})["status"])
+        return self.zygote.request(Reap(pid=self.pid, grace_s=grace_s), Reaped).status
 
     def _awaits_end(self, limit_s: float) -> bool:
         """Wait for its end here, where nobody else has to; False where the kernel does not let us."""

@@ -26,7 +26,7 @@ import platformdirs
 from triton_agent.tools.errors import InstrumentError
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
 UNITS = ("bf16", "fp16", "tf32", "fp32", "fp64")
 """Precisions of a matrix product; `fp32` is exact, without tensor cores."""
@@ -90,29 +90,6 @@ def copy_ms(bytes_moved: float, ceilings: Ceilings) -> float | None:
             return sooner + (later - sooner) * (bytes_moved - fewer) / (more - fewer)
     most, longest = points[-1]
     return longest + 1e3 * (bytes_moved - most) / ceilings.copy_bytes_per_s
-
-
-def ceilings(device: torch.device | str = "cuda", *, folder: Path | None = None, renew: bool = False) -> Ceilings:
-    """Return the ceilings of a card, and measure them if they are not known.
-
-    The caller must hold the card's lease, or rates measured under load would be kept.
-    """
-    from triton_agent.tools.race import rates
-
-    identity = rates.identity(device)
-    path = cache_path(folder or cache_folder(), identity)
-    known = None if renew else load(path)
-    if known is None:
-        known = rates.measure_ceilings(device)
-        save(path, known)
-    return known
-
-
-def known(device: torch.device | str = "cuda", *, folder: Path | None = None) -> bool:
-    """Return whether the ceilings of a card are in the cache."""
-    from triton_agent.tools.race import rates
-
-    return load(cache_path(folder or cache_folder(), rates.identity(device))) is not None
 
 
 def cache_folder() -> Path:

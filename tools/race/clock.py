@@ -21,14 +21,14 @@ import gc
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
 from triton_agent.tools.errors import NotJudgeableHere
 from triton_agent.tools.race.pairing import PairingSettings, take_turns
-from triton_agent.tools.race.samples import Overheads, PairedSamples, Sample
+from triton_agent.tools.race.readings import Calibration, Overheads, Sample
+from triton_agent.tools.race.samples import PairedSamples
 
 Call = Callable[[], object]
 
@@ -60,19 +60,6 @@ class ClockSettings:
     warm_up_s: float = 0.1
     """Enough for a GPU to leave its idle clocks."""
     warm_up_calls: int = 3
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
-    """Constants of a GPU and its host. Another process on the same two can use them without measuring again."""
-
-    cycles_per_ms: float
-    """Speed of the spin kernel."""
-    overheads: Overheads
-
-    @classmethod
-    def from_json(cls, plain: Mapping[str, Any]) -> Calibration:
-        return cls(cycles_per_ms=float(plain["cycles_per_ms"]), overheads=Overheads(**plain["overheads"]))
 
 
 class Subject:

@@ -34,7 +34,7 @@ from triton_agent.tools.sandbox import privileges
 from triton_agent.tools.truth.distributions import DISTRIBUTIONS, draw
 
 THREADS_AT_MOST = 8
-LIMIT_S = 300.0
+LIMIT_S = 60.0
 """Limit of the process's own time. A reference that takes longer to compile gives no baseline."""
 LESS_URGENT = 10
 """Steps of priority below what candidates wait for."""
@@ -45,8 +45,17 @@ SEED = 1
 class CompiledBeforehand:
     """A forked process that compiles; it has the GPU from `share` on."""
 
-    def __init__(self, spec: ProblemSpec, names: tuple[str, ...], conditions: Conditions, *, train: bool) -> None:
+    def __init__(
+        self,
+        spec: ProblemSpec,
+        names: tuple[str, ...],
+        conditions: Conditions,
+        *,
+        train: bool,
+        limit_s: float = LIMIT_S,
+    ) -> None:
         self._keeper: GivingWay | None = None
+        self._limit_s = limit_s
         self.longest_call = LongestCall()
         self._pid = os.fork() if names else 0
         if names and self._pid == 0:
@@ -61,7 +70,7 @@ class CompiledBeforehand:
         """Give it the GPU under this lease, whenever nobody waits to have that alone."""
         if self._pid:
             self._keeper = GivingWay(
-                self._pid, lease, awaited, limit_s=LIMIT_S, longest_call_s=self.longest_call.seconds
+                self._pid, lease, awaited, limit_s=self._limit_s, longest_call_s=self.longest_call.seconds
             )
 
     def wait(self, tell: Callable[[], None]) -> bool:

@@ -20,7 +20,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from triton_agent.tools.race import intervals
-from triton_agent.tools.race.samples import Overheads, PairedSamples, Sample, milliseconds
+from triton_agent.tools.race.readings import Overheads, Sample
+from triton_agent.tools.race.samples import PairedSamples, milliseconds
 
 LEAST_PAIRS = 12
 """Under about ten the interval of a ratio is narrower than it claims."""

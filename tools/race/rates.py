@@ -14,12 +14,13 @@ import functools
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import torch
 import triton
 
 from triton_agent.tools.machine import hardware
-from triton_agent.tools.race.ceilings import Ceilings
+from triton_agent.tools.race.ceilings import Ceilings, cache_folder, cache_path, load, save
 from triton_agent.tools.race.clock import Clock, ClockSettings, Subject, cuda_device, timing_event
 
 COPY_BYTES = 2 * 2**30
@@ -63,6 +64,24 @@ def identity(device: torch.device | str = "cuda") -> dict[str, str]:
         "driver": _driver(),
         "torch": str(torch.__version__),
     }
+
+
+def ceilings(device: torch.device | str = "cuda", *, folder: Path | None = None, renew: bool = False) -> Ceilings:
+    """Return the ceilings of a card, and measure them if they are not known.
+
+    The caller must hold the card's lease, or rates measured under load would be kept.
+    """
+    path = cache_path(folder or cache_folder(), identity(device))
+    found = None if renew else load(path)
+    if found is None:
+        found = measure_ceilings(device)
+        save(path, found)
+    return found
+
+
+def known(device: torch.device | str = "cuda", *, folder: Path | None = None) -> bool:
+    """Return whether the ceilings of a card are in the cache."""
+    return load(cache_path(folder or cache_folder(), identity(device))) is not None
 
 
 def measure_ceilings(device: torch.device | str = "cuda") -> Ceilings:

@@ -1,6 +1,6 @@
-"""Readings of the clock as values: one call, and two subjects that took turns.
+"""Readings of two subjects that took turns.
 
-Needs neither torch nor a GPU, so a reading can cross to a process that has neither.
+Needs neither torch nor a GPU.
 """
 
 from __future__ import annotations
@@ -8,31 +8,8 @@ from __future__ import annotations
 import dataclasses
 
 from triton_agent.tools.race import intervals
+from triton_agent.tools.race.readings import Overheads, Sample
 from triton_agent.tools.results import Timing
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """A reading of a subject: one call for its device time and one for its latency; or the mean of several readings."""
-
-    device_ms: float
-    """Time between two events around the call; the GPU was kept waiting until the whole call was queued."""
-    host_ms: float
-    """From an idle GPU through the call to an idle GPU again, by the host's clock. No stream or queue escapes it."""
-    enqueue_ms: float
-    """The part of `host_ms` until the call returned."""
-    queued: bool
-    """False if the call was not queued in time; `device_ms` then includes gaps that the host caused."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Overheads:
-    """Cost of measuring, on the same GPU. It is not subtracted from readings."""
-
-    event_ms: float
-    """Time between two events with nothing in between."""
-    round_trip_ms: float
-    """From the return of a launch of next to nothing until the host knows that it is done."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,11 +20,13 @@ import torch
 from triton_agent.tools.answers.timed_looks import Looks
 from triton_agent.tools.checker.session import Failed, Session
 from triton_agent.tools.processes.payloads import Payload
+from triton_agent.tools.processes.protocol import Done, StartClock, WarmUp
 from triton_agent.tools.processes.torch_switches import DEFAULT, Conditions
 from triton_agent.tools.race.clock import Clock, ClockSettings, Subject
 from triton_agent.tools.race.intervals import pairs_won
 from triton_agent.tools.race.pairing import LEAST_PAIRS, PairingSettings, take_turns
-from triton_agent.tools.race.samples import PairedSamples, Sample
+from triton_agent.tools.race.readings import Sample
+from triton_agent.tools.race.samples import PairedSamples
 from triton_agent.tools.results import Finding, Timing
 
 WARM_UP_CALLS = 3
@@ -104,19 +106,12 @@ class Racetrack:
         Its clock is calibrated as this one is, whose word on that can be taken. `renewed`: inputs are changed before
         every call; see `race/renewal.py`.
         """
-        calibration = dataclasses.asdict(self.clock.calibration)
-        session.ask(
-            "time",
-            packed_sets,
-            sets=len(packed_sets),
-            name=name,
-            renewed=renewed,
-            calibration=calibration,
-        )
+        request = StartClock(name=name, calibration=self.clock.calibration, renewed=renewed)
+        session.ask(request, Done, packed_sets)
 
     def race(self, session: Session, looks: Looks, since: int = 0) -> list[Race]:
         """Against each opponent from that one on, with the GPU alone."""
-        session.ask("time", batch=WARM_UP_CALLS)
+        session.ask(WarmUp(calls=WARM_UP_CALLS), Done)
         races: list[Race] = []
         for opponent in self.opponents[since:]:
             if not opponent.namesake:  # else what was measured of the one before holds
@@ -127,7 +122,7 @@ class Racetrack:
 
     def sketch(self, session: Session) -> Race:
         """A short race against the first opponent, unbounded: for sorting what a trusted author wrote."""
-        session.ask("time", batch=WARM_UP_CALLS)
+        session.ask(WarmUp(calls=WARM_UP_CALLS), Done)
         samples = self._take_turns(self.opponents[0], session, Looks(), self.settings.short_pairs)
         return Race(opponent=self.opponents[0].name, samples=samples)
 
@@ -178,10 +173,7 @@ def _call(model: Any, args: list[Any], conditions: Conditions) -> Any:
 
 def _ask_samples(session: Session, looks: Looks, turns: Sequence[int]) -> list[Sample]:
     """Return one sample for each turn."""
-    try:
-        samples = [Sample(**sample) for sample in looks.ask(session, turns)]
-    except (TypeError, ValueError) as error:
-        raise Failed(Finding.TAMPERED, f"the worker's reading contradicts itself ({error})") from error
+    samples = looks.ask(session, turns)
     if len(samples) != len(turns):
         raise Failed(Finding.TAMPERED, f"the worker gives {len(samples)} readings where {len(turns)} were asked for")
     return samples

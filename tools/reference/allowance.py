@@ -31,18 +31,15 @@ class Allowance(UncompiledMode):  # type: ignore[no-untyped-call]
         self._require(asked_elements(args) * dtype.itemsize)
         result = func(*args, **kwargs)
         given = {memory_of(tensor) for tensor in tensors_in((args, tuple(kwargs.values())))}
-        self._left -= sum(_bytes(tensor) for tensor in tensors_in(result) if memory_of(tensor) not in given)
+        made = (tensor for tensor in tensors_in(result) if memory_of(tensor) not in given)
+        # The parts of a sparse tensor were counted when they were made.
+        self._left -= sum(tensor.nbytes for tensor in made if tensor.layout is torch.strided)
         self._require(0)
         return result
 
     def _require(self, size_bytes: int) -> None:
         if size_bytes > self._left:
             raise AllowanceSpent
-
-
-def _bytes(tensor: torch.Tensor) -> int:
-    """Return 0 for a sparse tensor: its parts were counted when they were made."""
-    return tensor.nbytes if tensor.layout is torch.strided else 0
 
 
 def asked_elements(args: Any) -> int:

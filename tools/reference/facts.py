@@ -6,7 +6,6 @@ They are for authors and for memory. Nothing here decides about a candidate.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,9 +13,10 @@ import torch
 
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph.call import structure_of
+from triton_agent.tools.graph.fingerprint import fingerprint, signature
 from triton_agent.tools.graph.floor import floor_of
-from triton_agent.tools.graph.graph import extract
 from triton_agent.tools.graph.module_attributes import numbers_of, tensors_of
+from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.reference.index_bounds import refusing_on_gpu
 from triton_agent.tools.reference.input_tensors import own_copy, with_leading
@@ -45,7 +45,7 @@ class ReferenceCall:
     @property
     def differs_in_training(self) -> bool:
         """True if it runs other operators in training mode; False if that was not asked for."""
-        return self.train_graph is not None and self.train_graph.signature() != self.graph.signature()
+        return self.train_graph is not None and signature(self.train_graph) != signature(self.graph)
 
 
 def calls_of(
@@ -80,12 +80,12 @@ def facts_of(calls: Sequence[ReferenceCall], *, smallest: int) -> dict[str, Any]
     trained = [call.train_graph for call in calls if call.train_graph is not None]
     floor, floor_main = floor_of(calls[smallest].graph), floor_of(main)
     return {
-        "fingerprint": main.fingerprint(),
-        "signature": main.signature(),
-        "graphs": [call.graph.to_json() for call in calls],
-        "train_graphs": [graph.to_json() for graph in trained] if calls[0].differs_in_training else [],
-        "numbers": [numbers_of(call.original) for call in calls],
-        "tensors": [dataclasses.asdict(held) for held in tensors_of(calls[0].original)],
+        "fingerprint": fingerprint(main),
+        "signature": signature(main),
+        "graphs": tuple(call.graph.to_json() for call in calls),
+        "train_graphs": tuple(graph.to_json() for graph in trained) if calls[0].differs_in_training else (),
+        "numbers": tuple(numbers_of(call.original) for call in calls),
+        "tensors": tensors_of(calls[0].original),
         "input_structure": structure_of(calls[0].inputs),
         "floor_bytes": floor.bytes_moved,
         "floor_flops": floor.flops,
@@ -95,16 +95,8 @@ def facts_of(calls: Sequence[ReferenceCall], *, smallest: int) -> dict[str, Any]
 
 
 NOTHING: dict[str, Any] = {
-    "fingerprint": "",
-    "signature": "",
-    "graphs": [],
-    "train_graphs": [],
-    "numbers": [],
-    "tensors": [],
-    "input_structure": "",
-    "floor_bytes": 0,
-    "floor_flops": 0,
-    "floor_bytes_main": 0,
-    "floor_flops_main": 0,
+    **dict.fromkeys(("fingerprint", "signature", "input_structure"), ""),
+    **dict.fromkeys(("graphs", "train_graphs", "numbers", "tensors"), ()),
+    **dict.fromkeys(("floor_bytes", "floor_flops", "floor_bytes_main", "floor_flops_main"), 0),
 }
 """The facts about a problem that has only a verifier."""

@@ -150,7 +150,7 @@ def estimate(reference: Reference, seed: int, *, deadline: float = math.inf) -> 
 
     Raise `ProblemError` if the reference does not run, `NotFollowed` if the reason may be the fake tensors.
     """
-    counter, meter, calls = FlopMeter(), _Meter(deadline=deadline), _Calls()
+    measured = counter, meter, calls = FlopMeter(), _Meter(deadline=deadline), _Calls()
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     inputs = _fake_if_possible(lambda: reference.make_inputs(seed), fake, deadline)
     model = _fake_if_possible(lambda: _model(reference, seed), fake, deadline)
@@ -161,8 +161,8 @@ def estimate(reference: Reference, seed: int, *, deadline: float = math.inf) -> 
     except TooLarge:
         raise
     except ProblemError as error:
-        raise NotFollowed(error, _footprint(model, inputs, None, meter, counter, calls, finite=None)) from error
-    return _footprint(model, inputs, outputs, meter, counter, calls, finite=None)
+        raise NotFollowed(error, _footprint(model, inputs, None, *measured)) from error
+    return _footprint(model, inputs, outputs, *measured)
 
 
 def _fake_if_possible(make: Callable[[], _Made], fake: FakeTensorMode, deadline: float) -> _Made:
@@ -200,7 +200,7 @@ def prove(
     reference: Reference, seed: int, *, limits: Limits, deadline: float = math.inf, device: str = "cpu"
 ) -> Footprint:
     """Measure by running the reference. Raise `ProblemError` if it fails, `TooLarge` if it exceeds the limits."""
-    counter, meter, calls = FlopMeter(), _Meter(limits.elements_at_most, deadline), _Calls()
+    measured = counter, meter, calls = FlopMeter(), _Meter(limits.elements_at_most, deadline), _Calls()
     uncut = limits.elements_at_most if reference.batch is None else MOST_UNCUT_ELEMENTS
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
     with torch.random.fork_rng(devices=devices), torch.no_grad():  # a forward with dropout draws numbers
@@ -212,18 +212,11 @@ def prove(
         with refusing(on_gpu=device != "cpu"), meter, counter, calls:
             outputs = reference.call(model, inputs)
         finite = tuple(bool(torch.isfinite(tensor).all()) for tensor in tensors_in(outputs))
-    return _footprint(model, inputs, outputs, meter, counter, calls, finite=finite)
+    return dataclasses.replace(_footprint(model, inputs, outputs, *measured), finite=finite)
 
 
 def _footprint(
-    model: nn.Module,
-    inputs: list[Any],
-    outputs: Any,
-    meter: _Meter,
-    counter: FlopMeter,
-    calls: _Calls,
-    *,
-    finite: tuple[bool, ...] | None,
+    model: nn.Module, inputs: list[Any], outputs: Any, counter: FlopMeter, meter: _Meter, calls: _Calls
 ) -> Footprint:
     given, made = list(tensors_in(inputs)), list(tensors_in(outputs))
     parameters = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
@@ -234,6 +227,6 @@ def _footprint(
         elements=parameters + sum(tensor.numel() for tensor in (*given, *made)),
         largest=meter.largest,
         flops=counter.flops,
-        finite=finite,
+        finite=None,
         calls=tuple(calls.names),
     )

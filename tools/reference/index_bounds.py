@@ -79,11 +79,6 @@ def _along(arguments: Sequence[Any]) -> list[Bound]:
     return [Bound(index=index, high=(into.shape[dimension] if into.dim() else 1) - 1)]
 
 
-def _filled(arguments: Sequence[Any]) -> list[Bound]:
-    """Negative indices count from the end."""
-    return [dataclasses.replace(bound, low=-bound.high - 1) for bound in _along(arguments)]
-
-
 def _several(arguments: Sequence[Any]) -> list[Bound]:
     """One index or None for each dimension; negative ones count from the end, a mask covers all of its dimensions."""
     into, indices, *_ = arguments
@@ -110,7 +105,8 @@ _BOUNDS: dict[str, Callable[[Sequence[Any]], list[Bound]]] = {
     **dict.fromkeys(("embedding", "embedding_renorm", "_embedding_bag", "_embedding_bag_forward_only"), _table),
     **dict.fromkeys(("index_select", "gather", "scatter", "scatter_add", "scatter_reduce"), _along),
     **dict.fromkeys(("index_add", "index_copy", "index_reduce"), _along),
-    "index_fill": _filled,
+    # negative indices count from the end
+    "index_fill": lambda arguments: [dataclasses.replace(it, low=-it.high - 1) for it in _along(arguments)],
     **dict.fromkeys(("index", "index_put", "_index_put_impl", "_unsafe_index"), _several),
     **dict.fromkeys(("take", "put"), _everywhere),
     **dict.fromkeys(("nll_loss_forward", "nll_loss2d_forward"), _classes),

@@ -76,7 +76,17 @@ class Reference:
         if make is None:
             return [], {}
         with self._user.running("get_init_inputs()"), seeded(_INIT_SEED):
-            return _as_arguments(make(), self._model_class)
+            made = make()
+            if isinstance(made, Mapping):
+                return [], dict(made)
+            if not isinstance(made, (list, tuple)):
+                return ([] if made is None else [made]), {}
+            pair = len(made) == 2 and isinstance(made[0], (list, tuple)) and isinstance(made[1], Mapping)
+            if pair and self._model_class is not None:
+                with contextlib.suppress(TypeError, ValueError):
+                    inspect.signature(self._model_class).bind(*made[0], **made[1])
+                    return list(made[0]), dict(made[1])
+            return list(made), {}
 
     def told_arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments for a candidate's constructor, without instances of the user's classes."""
@@ -107,7 +117,6 @@ class Reference:
         return model
 
     def forward_parameters(self) -> tuple[str, ...]:
-        """Return the names of `forward`'s parameters in order."""
         if self._model_class is None:
             return ()
         return tuple(inspect.signature(self._model_class.forward).parameters)[1:]
@@ -170,7 +179,6 @@ class Reference:
         return self._user.running(action, remedy="the reference has to run on its own inputs")
 
     def verify(self, inputs: list[Any], outputs: Any) -> bool:
-        """Return what the user's `verify` says of the outputs."""
         check = self._function("verify")
         with self._user.running("verify(inputs, outputs)"), seeded(_INIT_SEED), torch.no_grad():
             answer = check(inputs, outputs)
@@ -243,20 +251,6 @@ class Reference:
 def load(spec: ProblemSpec, constants: Mapping[str, int] | None = None, *, batch: int | None = None) -> Reference:
     """Execute the problem's file with the sizes in `constants` (keys as in `sizes.py`) in place of those given."""
     return Reference(spec, constants or {}, batch)
-
-
-def _as_arguments(made: Any, model_class: type[nn.Module] | None) -> tuple[list[Any], dict[str, Any]]:
-    """Read a list of arguments, a dict of keywords, one value, or `[[positional], {keywords}]`."""
-    if isinstance(made, Mapping):
-        return [], dict(made)
-    if not isinstance(made, (list, tuple)):
-        return ([] if made is None else [made]), {}
-    pair = len(made) == 2 and isinstance(made[0], (list, tuple)) and isinstance(made[1], Mapping)
-    if pair and model_class is not None:
-        with contextlib.suppress(TypeError, ValueError):
-            inspect.signature(model_class).bind(*made[0], **made[1])
-            return list(made[0]), dict(made[1])
-    return list(made), {}
 
 
 def _by_parameter(made: Mapping[Any, Any], model_class: type[nn.Module], path: str) -> list[Any]:

@@ -15,6 +15,7 @@ from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.processes.payloads import Payload
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.reference.tensor_cores import Around, as_the_user_runs_it, at_the_coarsest
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.expectation import (
     Behaviour,
     Expectation,
@@ -23,7 +24,6 @@ from triton_agent.tools.truth.expectation import (
     expect,
     hinges_on_ties,
 )
-from triton_agent.tools.truth.plan import PlanSettings
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class OriginalRuns:
     """Runs the reference under the precision and the autocast that its user has for it."""
 
     reference: Reference
-    settings: PlanSettings
+    settings: EvaluatorSettings
 
     def expect(self, model: torch.nn.Module, inputs: list[Any] | Payload, scales: dict[str, float]) -> Expectation:
         coarse = at_the_coarsest(self.settings.conditions, self.settings.device)

@@ -14,10 +14,16 @@ from collections.abc import Iterator
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.reference.footprint import INTERPRETER, Footprint, Limits
 from triton_agent.tools.reference.size_trials import LEADING, Trials
-from triton_agent.tools.reference.sizes import AS_GIVEN, INPUTS, SIZES, SMALL, Variant, twin_changed
+from triton_agent.tools.reference.sizes import AS_GIVEN, INPUTS, SIZES, SMALL, Variant, resize_spec, twin_changed
 
 FLOORS = (32, 8, 1)
 """No size goes below the first while another is above it, then below the second, then the third."""
+
+FIXED_PARAMETERS_AT_MOST = 1 << 25
+"""Parameters that no size changes may exceed the interpreter's limits by so many elements: a linear layer of 4096 by
+4096 has half of them. Each call of such a module takes the interpreter seconds."""
+FIXED_ROWS = 8
+"""Multiply-adds that each of these parameters may take part in, beside what the limits allow."""
 
 STEEP_LOAD = 64
 """So many times too large, a problem is scaled down by quarters instead of halves."""
@@ -37,31 +43,58 @@ def scaled_down(spec: ProblemSpec, seed: int, *, limits: Limits = INTERPRETER, d
     return scaled_by(Trials(spec, seed, limits, device))
 
 
+def scaled_for_interpreter(spec: ProblemSpec, seed: int) -> tuple[Scaled | None, Limits]:
+    """Return the problem at sizes for the interpreter, and the limits that these keep.
+
+    Parameters whose sizes are written in the class stay as they are. Where these alone exceed the limits, everything
+    else is brought within the limits, and the parameters come on top.
+    """
+    trials = Trials(spec, seed, INTERPRETER)
+    search = _Search(trials)
+    found = _found(search)
+    fixed = search.reached.parameter_elements if search.reached is not None else 0
+    if found is not None or not INTERPRETER.elements_at_most // 2 < fixed <= FIXED_PARAMETERS_AT_MOST:
+        return found, INTERPRETER
+    limits = dataclasses.replace(
+        INTERPRETER,
+        elements_at_most=INTERPRETER.elements_at_most + fixed,
+        flops_at_most=INTERPRETER.flops_at_most + 2 * FIXED_ROWS * fixed,
+    )
+    return scaled_down(spec, seed, limits=limits), limits
+
+
 def scaled_by(trials: Trials) -> Scaled | None:
     """Scale down within a search that has tried other sizes and goes on to try more."""
-    search = _Search(trials)
+    return _found(_Search(trials))
+
+
+def _found(search: _Search) -> Scaled | None:
+    trials = search.trials
     first = search.find(frozenset())
     if first is None or trials.prove(first) is not None:
-        return None if first is None else _scaled(first, search.given)
+        return None if first is None else _scaled(first, search)
     changed = [*first.constants, *([LEADING] if first.batch is not None else [])]
     for key in changed:  # fake tensors let through what real values do not, an index out of range say
         variant = search.find(frozenset({key}))
         if variant is not None and trials.prove(variant) is not None:
-            return _scaled(variant, search.given)
+            return _scaled(variant, search)
     return None
 
 
-def _scaled(variant: Variant, given: dict[str, int]) -> Scaled:
+def _scaled(variant: Variant, search: _Search) -> Scaled:
     if variant == AS_GIVEN:
         return Scaled(variant=variant, sentence="")
-    sizes = dict(variant.constants) | ({LEADING: variant.batch} if variant.batch is not None else {})
-
-    def name(key: str) -> str:
-        if key == LEADING:
-            return "leading dimension"
-        return "size" if key.startswith((INPUTS, SIZES)) else key
-
-    steps = [f"{name(key)} {given[key]} -> {value}" for key, value in sizes.items()]
+    spec, given = search.trials.spec, search.given
+    small = resize_spec(spec, variant.constants)
+    steps = [f"{one} -> {other}" for one, other in zip(spec.inputs, small.inputs) if one != other]
+    if (spec.init, spec.init_keywords) != (small.init, small.init_keywords):
+        told = (f"{given[key]} -> {value}" for key, value in variant.constants.items() if key.startswith(SIZES))
+        steps.append(f"{', '.join(told)} in the constructor's arguments")
+    if small is spec:
+        words = (("size" if key.startswith((INPUTS, SIZES)) else key, key) for key in variant.constants)
+        steps += [f"{word} {given[key]} -> {variant.constants[key]}" for word, key in words]
+    if variant.batch is not None:
+        steps.append(f"leading dimension {given[LEADING]} -> {variant.batch}")
     return Scaled(variant=variant, sentence=f"scaled down: {', '.join(steps)}")
 
 
@@ -72,6 +105,8 @@ class _Search:
         self.trials = trials
         self.footprint = trials.estimate(AS_GIVEN)
         self.given = dict(trials.sizes)
+        self.reached = self.footprint
+        """The smallest one that was found on the way down."""
         leading = [shape[0] for shape in self.footprint.input_shapes if shape] if self.footprint else []
         if leading and (common := max(set(leading), key=leading.count)) > 1:
             self.given[LEADING] = common
@@ -84,6 +119,7 @@ class _Search:
             if step is None:
                 return None
             sizes, footprint = step
+            self.reached = footprint
         return self.trials.variant(sizes, self.given)
 
     def _step(

@@ -12,15 +12,7 @@ from collections.abc import Callable, Mapping
 
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.problem.problem import ProblemSpec
-from triton_agent.tools.reference.footprint import (
-    RUN_ON_GPU,
-    Footprint,
-    Limits,
-    NotFollowed,
-    TooLarge,
-    estimate,
-    prove,
-)
+from triton_agent.tools.reference.footprint import RUN_ON_GPU, Footprint, Limits, NotFollowed, TooLarge, estimate, prove
 from triton_agent.tools.reference.reference import Reference, load
 from triton_agent.tools.reference.sizes import AS_GIVEN, Variant, free_sizes, label
 
@@ -105,7 +97,11 @@ class Trials:
             pass
         if self._runs_are_quick:
             with contextlib.suppress(ProblemError):
-                return self._run_on_gpu(reference)
+                began = time.monotonic()
+                try:
+                    return prove(reference, self.seed, limits=RUN_ON_GPU, deadline=self.deadline, device=self.device)
+                finally:
+                    self._runs_are_quick = time.monotonic() - began < QUICK_S
         try:
             return estimate(reference, self.seed, deadline=self.deadline)
         except NotFollowed as error:
@@ -113,24 +109,14 @@ class Trials:
             self._only_runs_tell |= error.looks_at_values or as_given
             if not self._only_runs_tell:
                 raise
-            return self._by_running(variant, reference, error.footprint)
-
-    def _run_on_gpu(self, reference: Reference) -> Footprint:
-        """Measure by a run on the GPU. Making parameters, on the CPU, may take long."""
-        began = time.monotonic()
-        try:
-            return prove(reference, self.seed, limits=RUN_ON_GPU, deadline=self.deadline, device=self.device)
-        finally:
-            self._runs_are_quick = time.monotonic() - began < QUICK_S
-
-    def _by_running(self, variant: Variant, reference: Reference, seen: Footprint) -> Footprint:
-        """The size of what fake tensors cannot follow: what was seen of it as long as that is too large to run."""
-        if seen.load(self.limits) > 1:
-            return seen
-        try:
-            return self._proven(variant, reference)
-        except TooLarge:
-            return dataclasses.replace(seen, largest=self.limits.elements_at_most + seen.elements)
+            if error.footprint.load(self.limits) > 1:
+                return error.footprint
+            try:
+                return self._proven(variant, reference)
+            except TooLarge:
+                return dataclasses.replace(
+                    error.footprint, largest=self.limits.elements_at_most + error.footprint.elements
+                )
 
     def _proven(self, variant: Variant, reference: Reference) -> Footprint:
         """Run the reference and keep the result: drawing large inputs takes longer than the run on a GPU."""
@@ -140,5 +126,4 @@ class Trials:
 
 
 def reference_for(spec: ProblemSpec, variant: Variant) -> Reference:
-    """The problem loaded at a variant."""
     return load(spec, variant.constants, batch=variant.batch)

@@ -157,7 +157,6 @@ def resize_tree(tree: ast.Module, constants: Mapping[str, int]) -> ast.Module:
 
 
 def _literals(tree: ast.Module, function: str) -> list[Any]:
-    """Return the nodes of the whole numbers written in a function."""
     definition = problem_source.functions(tree).get(function)
     nodes = ast.walk(definition) if definition is not None else ()
     return [node for node in nodes if isinstance(node, ast.Constant) and type(node.value) is int]

@@ -109,7 +109,6 @@ class UserModule:
             sys.dont_write_bytecode = writes
 
     def _loaded_under_its_names(self) -> list[str]:
-        """Return the loaded modules that have the names of the user's own."""
         names = self._claimed - _NEVER_REPLACED
         return [name for name in list(sys.modules) if name.split(".")[0] in names] if names else []
 

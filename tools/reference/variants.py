@@ -27,12 +27,7 @@ ENOUGH = 2
 
 
 def family(
-    spec: ProblemSpec,
-    seed: int,
-    *,
-    limits: Limits = FULL_SIZE,
-    base: Variant = AS_GIVEN,
-    device: str = "cpu",
+    spec: ProblemSpec, seed: int, *, limits: Limits = FULL_SIZE, base: Variant = AS_GIVEN, device: str = "cpu"
 ) -> list[Variant]:
     """Return `base`, then up to six proven variants of it (`MOST_VARIANTS` and a larger one), all of other shapes.
 

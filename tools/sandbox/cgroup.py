@@ -23,8 +23,10 @@ _numbers = itertools.count()
 
 def delegated_group() -> tuple[Path | None, str]:
     """The nearest group above this process under which this user can make bounded groups, and why (not)."""
-    mount = _mount_point()
-    own = _own_group()
+    mounts = (line.partition(" - ") for line in Path("/proc/self/mountinfo").read_text().splitlines())
+    mount = next((Path(before.split()[4]) for before, _, after in mounts if after.startswith("cgroup2 ")), None)
+    groups = Path("/proc/self/cgroup").read_text().splitlines()
+    own = next((line.removeprefix("0::") for line in groups if line.startswith("0::")), None)
     if mount is None or own is None:
         return None, "no cgroup v2 hierarchy is mounted"
     group = mount / own.lstrip("/")
@@ -47,13 +49,6 @@ class CgroupBox:
         self.path: Path | None = None
 
     def __enter__(self) -> Self:
-        self.create()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.remove()
-
-    def create(self) -> None:
         """Make the group with its limits; OSError where `delegated_group` finds no place for it."""
         parent, why = delegated_group()
         if parent is None:
@@ -66,6 +61,7 @@ class CgroupBox:
         for name, value in (("memory.swap.max", "0"), ("memory.oom.group", "1")):
             with contextlib.suppress(OSError):  # without swap, or before 4.19, they are not there
                 (path / name).write_text(value)
+        return self
 
     def add(self, pid: int) -> None:
         """Move a process in; its later children follow, those it already has do not."""
@@ -76,7 +72,7 @@ class CgroupBox:
         lines = (self._made() / "memory.events").read_text().splitlines()
         return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in lines)
 
-    def remove(self) -> None:
+    def __exit__(self, *exception: object) -> None:
         """Kill whatever is in it and take the group away."""
         if self.path is None:
             return
@@ -94,21 +90,6 @@ class CgroupBox:
         if self.path is None:
             raise OSError("the control group has not been made, or is gone")
         return self.path
-
-
-def _mount_point() -> Path | None:
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        if after.startswith("cgroup2 "):
-            return Path(before.split()[4])
-    return None
-
-
-def _own_group() -> str | None:
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
-        if line.startswith("0::"):
-            return line.removeprefix("0::")
-    return None
 
 
 def _words(path: Path) -> frozenset[str]:

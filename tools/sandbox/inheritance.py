@@ -15,33 +15,12 @@ from triton_agent.tools.sandbox import syscalls
 
 KEPT = frozenset(
     {
-        "PATH",
-        "LANG",
-        "LANGUAGE",
-        "TZ",
-        "LD_LIBRARY_PATH",
-        "CC",
-        "CUDA_HOME",
-        "CUDA_PATH",
-        "CUDA_VISIBLE_DEVICES",
-        "CUDA_DEVICE_MAX_CONNECTIONS",
-        "CUDA_DEVICE_ORDER",
-        "CUDA_MODULE_LOADING",
-        "CUDA_LAUNCH_BLOCKING",
-        "CUBLAS_WORKSPACE_CONFIG",
-        "NVIDIA_VISIBLE_DEVICES",
-        "NVIDIA_DRIVER_CAPABILITIES",
-        "NVIDIA_TF32_OVERRIDE",
-        "PYTORCH_ALLOC_CONF",
-        "PYTORCH_CUDA_ALLOC_CONF",
-        "TORCHINDUCTOR_COMPILE_THREADS",
-        "TRITON_INTERPRET",
-        "TRITON_DEFAULT_BACKEND",
-        "TRITON_LIBCUDA_PATH",
-        "TRITON_PTXAS_PATH",
-        "TRITON_PTXAS_BLACKWELL_PATH",
-        "PYTHONHASHSEED",
-        "PYTHONUNBUFFERED",
+        *("PATH", "LANG", "LANGUAGE", "TZ", "LD_LIBRARY_PATH", "CC", "CUDA_HOME", "CUDA_PATH"),
+        *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_DEVICE_ORDER", "CUDA_MODULE_LOADING"),
+        *("CUDA_LAUNCH_BLOCKING", "CUBLAS_WORKSPACE_CONFIG", "NVIDIA_VISIBLE_DEVICES"),
+        *("NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_TF32_OVERRIDE", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"),
+        *("TORCHINDUCTOR_COMPILE_THREADS", "TRITON_INTERPRET", "TRITON_DEFAULT_BACKEND", "TRITON_LIBCUDA_PATH"),
+        *("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH", "PYTHONHASHSEED", "PYTHONUNBUFFERED"),
     }
 )
 """What programs need to find their libraries, devices and language; none of it is a secret."""
@@ -75,7 +54,11 @@ def replace_environment(environment: Mapping[str, str]) -> None:
     environment = dict(environment)
     os.environ.clear()
     syscalls.call("clearenv")
-    _blank_initial_environment()
+    with open("/proc/self/stat") as text:
+        after_name = text.read().rpartition(")")[2].split()  # the name may hold spaces; it is the second field
+    start, end = (int(value) for value in after_name[STAT_ENVIRONMENT_START - 3 :][:2])
+    if 0 < start < end:
+        ctypes.memset(start, 0, end - start)
     os.environ.update(environment)
 
 
@@ -91,14 +74,6 @@ def close_descriptors(keep: Collection[int]) -> None:
 
 def _is_kept(name: str) -> bool:
     return name in KEPT or name.startswith(KEPT_PREFIXES) or name.endswith(KEPT_SUFFIXES)
-
-
-def _blank_initial_environment() -> None:
-    with open("/proc/self/stat") as text:
-        after_name = text.read().rpartition(")")[2].split()  # the name may hold spaces; it is the second field
-    start, end = (int(value) for value in after_name[STAT_ENVIRONMENT_START - 3 :][:2])
-    if 0 < start < end:
-        ctypes.memset(start, 0, end - start)
 
 
 def _close_range(first: int, last: int) -> None:

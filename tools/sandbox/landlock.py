@@ -70,24 +70,20 @@ def restrict(grants: Iterable[Grant]) -> None:
     """Confine this thread, and whatever it starts, to the grants. A path that does not exist is passed over."""
     version = abi()
     handled = (1 << FILE_RIGHTS_BY_ABI.get(version, 16)) - 1
-    ruleset = _create(version, handled)
+    attributes = struct.pack("Q", handled)
+    if version >= NETWORK_ABI:
+        attributes += struct.pack("Q", NETWORK_RIGHTS)
+    if version >= SCOPE_ABI:
+        attributes += struct.pack("Q", SCOPES)
+    ruleset = syscalls.system_call(
+        "landlock_create_ruleset", syscalls.LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0
+    )
     try:
         for grant in grants:
             _add(ruleset, grant, handled)
         syscalls.system_call("landlock_restrict_self", syscalls.LANDLOCK_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)
-
-
-def _create(version: int, handled: int) -> int:
-    attributes = struct.pack("Q", handled)
-    if version >= NETWORK_ABI:
-        attributes += struct.pack("Q", NETWORK_RIGHTS)
-    if version >= SCOPE_ABI:
-        attributes += struct.pack("Q", SCOPES)
-    return syscalls.system_call(
-        "landlock_create_ruleset", syscalls.LANDLOCK_CREATE_RULESET, attributes, len(attributes), 0
-    )
 
 
 def _add(ruleset: int, grant: Grant, handled: int) -> None:

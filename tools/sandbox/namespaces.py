@@ -58,7 +58,16 @@ def enter(kinds: Collection[str]) -> None:
     if "mount" in kinds:
         syscalls.call("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
     if "pid" in kinds:
-        _descend()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        alive, kept_by_mirror = os.pipe()
+        pid = os.fork()
+        if pid:
+            _mirror(pid, kept_by_mirror)
+        os.close(kept_by_mirror)
+        privileges.die_with_parent()
+        if select.select([alive], [], [], 0)[0]:
+            os._exit(1)  # the mirror died before its death could have told us
+        os.close(alive)
 
 
 def mount_proc() -> None:
@@ -88,20 +97,6 @@ def bound_process_count(processes: int) -> None:
     if syscalls.kernel_version() < PID_MAX_PER_NAMESPACE:
         raise OSError("the kernel has one pid_max for the whole machine; its own per pid namespace came with 6.14")
     _write("/proc/sys/kernel/pid_max", str(RESERVED_PIDS + processes))
-
-
-def _descend() -> None:
-    """Fork the first process of the new pid namespace and return in it; this process stays outside as its mirror."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    alive, kept_by_mirror = os.pipe()
-    pid = os.fork()
-    if pid:
-        _mirror(pid, kept_by_mirror)
-    os.close(kept_by_mirror)
-    privileges.die_with_parent()
-    if select.select([alive], [], [], 0)[0]:
-        os._exit(1)  # the mirror died before its death could have told us
-    os.close(alive)
 
 
 def _mirror(pid: int, lifeline: int) -> NoReturn:

@@ -17,7 +17,6 @@ CAPABILITY_VERSION_3 = 0x20080522
 
 
 def die_with_parent() -> None:
-    """Be killed as soon as the thread that forked this process ends."""
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

@@ -19,20 +19,9 @@ from collections.abc import Iterator
 from triton_agent.tools.sandbox import landlock
 
 SYSTEM_PATHS = (
-    "/usr",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/etc/alternatives",
-    "/etc/ld.so.cache",
-    "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d",
-    "/etc/ld.so.preload",
-    "/etc/localtime",
-    "/etc/nsswitch.conf",
-    "/etc/passwd",
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/alternatives", "/etc/ld.so.cache"),
+    *("/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/localtime", "/etc/nsswitch.conf"),
+    *("/etc/passwd",),
 )
 """Programs, shared libraries, and what the C library looks up; the compilers Triton calls are among them."""
 
@@ -92,15 +81,11 @@ def grants(
         yield landlock.Grant(path, landlock.READ)
     for path in (*KERNEL_PATHS, *(GPU_KERNEL_PATHS if gpu else ())):
         yield landlock.Grant(path, landlock.READ_FILE | landlock.READ_DIR)
-    for path in (*DEVICES, *(_gpu_devices() if gpu else ())):
+    gpu_devices = [path for pattern in GPU_DEVICES for path in glob.glob(pattern)] if gpu else []
+    for path in (*DEVICES, *gpu_devices):
         yield landlock.Grant(path, landlock.DEVICE)
     if shared_memory:
         yield landlock.Grant(SHARED_MEMORY, landlock.WRITE)
     if gpu:
         os.open("/proc/self", os.O_PATH)  # held open for good: were the entry forgotten, the grant would be too
         yield landlock.Grant("/proc/self", landlock.REWRITE)
-
-
-def _gpu_devices() -> Iterator[str]:
-    for pattern in GPU_DEVICES:
-        yield from glob.glob(pattern)

@@ -12,32 +12,18 @@ files and system calls, each of which takes away what setting up the one before 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import glob
 import os
 import resource
 import tempfile
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from triton_agent.tools.sandbox import inheritance, landlock, layers, namespaces, privileges, reach, seccomp, syscalls
-from triton_agent.tools.sandbox.inheritance import close_descriptors, scrubbed_environment
-from triton_agent.tools.sandbox.layers import ESSENTIAL, Layer, probe
+from triton_agent.tools.sandbox.inheritance import scrubbed_environment
+from triton_agent.tools.sandbox.layers import probe
 from triton_agent.tools.sandbox.reach import library_paths
-
-__all__ = [
-    "ESSENTIAL",
-    "Confinement",
-    "Layer",
-    "Limits",
-    "close_descriptors",
-    "confinement_from_json",
-    "enter",
-    "library_paths",
-    "prepare",
-    "probe",
-    "scrubbed_environment",
-]
 
 GIB = 1 << 30
 
@@ -87,13 +73,6 @@ class Confinement:
             raise ValueError(f"the scratch folder must not lie in {reach.SHARED_MEMORY}, which a candidate gets anew")
 
 
-def confinement_from_json(plain: Mapping[str, Any]) -> Confinement:
-    """The inverse of `results.to_json` for a confinement."""
-    limits = Limits(**plain["limits"])
-    folders = {name: tuple(plain[name]) for name in ("read_only", "writable")}
-    return Confinement(**{**plain, **folders, "limits": limits})
-
-
 def prepare() -> None:
     """Find out once, in a zygote, what every child forked from it would have to find out for itself."""
     probe()
@@ -109,16 +88,6 @@ def enter(confinement: Confinement) -> tuple[str, ...]:
     """
     available = frozenset(layer.name for layer in probe() if layer.available)
     readable = (*library_paths(), *confinement.read_only)  # found while everything can still be looked at
-    _leave_the_caller(confinement)
-    in_force = [
-        *_enter_namespaces(confinement, available),
-        *_set_limits(confinement, available),
-        *_give_up_rights(confinement, available, readable),
-    ]
-    return tuple(dict.fromkeys([layers.ENVIRONMENT, *in_force]))
-
-
-def _leave_the_caller(confinement: Confinement) -> None:
     parent = os.getppid()
     privileges.set_dumpable(True)  # a zygote may have turned it off, and /proc/self must be writable until the end
     privileges.die_with_parent()
@@ -133,6 +102,12 @@ def _leave_the_caller(confinement: Confinement) -> None:
             group.write("0")
     inheritance.replace_environment(scrubbed_environment(confinement.scratch, os.environ))
     tempfile.tempdir = None  # it remembers the caller's
+    in_force = [
+        *_enter_namespaces(confinement, available),
+        *_set_limits(confinement, available),
+        *_give_up_rights(confinement, available, readable),
+    ]
+    return tuple(dict.fromkeys([layers.ENVIRONMENT, *in_force]))
 
 
 def _enter_namespaces(confinement: Confinement, available: frozenset[str]) -> Iterator[str]:
@@ -143,29 +118,19 @@ def _enter_namespaces(confinement: Confinement, available: frozenset[str]) -> It
         yield from (layers.NAMESPACES[kind] for kind in kinds)
     if "pid" in kinds:
         namespaces.mount_proc()
-        yield from _bound_process_count(confinement.limits)
+        with contextlib.suppress(OSError):  # an older kernel, or a container that keeps its settings to itself
+            namespaces.bound_process_count(confinement.limits.processes)
+            yield layers.PROCESS_LIMIT
     if "mount" in kinds:
-        yield from _arrange_mounts(confinement, available)
+        # With a GPU, /proc stays writable: CUDA needs it. PyTorch's CUDA IPC would need the checker's /dev/shm, too.
+        if os.path.isdir(reach.SHARED_MEMORY):
+            namespaces.mount_shared_memory(confinement.limits.memory_bytes)
+        if layers.READ_ONLY in available:
+            writable = [confinement.scratch, *confinement.writable, *filter(os.path.isdir, [reach.SHARED_MEMORY])]
+            writable += ["/proc"] if confinement.gpu else []
+            namespaces.make_read_only(writable, guard_proc=confinement.gpu)
+            yield layers.READ_ONLY
     os.chdir(confinement.scratch)
-
-
-def _bound_process_count(limits: Limits) -> Iterator[str]:
-    try:
-        namespaces.bound_process_count(limits.processes)
-    except OSError:
-        return  # an older kernel, or a container that keeps its settings to itself
-    yield layers.PROCESS_LIMIT
-
-
-def _arrange_mounts(confinement: Confinement, available: frozenset[str]) -> Iterator[str]:
-    """With a GPU, /proc stays writable: CUDA needs it. PyTorch's CUDA IPC would need the checker's /dev/shm, too."""
-    if os.path.isdir(reach.SHARED_MEMORY):
-        namespaces.mount_shared_memory(confinement.limits.memory_bytes)
-    if layers.READ_ONLY in available:
-        writable = [confinement.scratch, *confinement.writable, *filter(os.path.isdir, [reach.SHARED_MEMORY])]
-        writable += ["/proc"] if confinement.gpu else []
-        namespaces.make_read_only(writable, guard_proc=confinement.gpu)
-        yield layers.READ_ONLY
 
 
 def _set_limits(confinement: Confinement, available: frozenset[str]) -> Iterator[str]:
@@ -176,7 +141,9 @@ def _set_limits(confinement: Confinement, available: frozenset[str]) -> Iterator
     _lower(resource.RLIMIT_NOFILE, limits.open_files)
     yield layers.LIMITS
     if not confinement.gpu:
-        _lower(resource.RLIMIT_DATA, _data_bytes() + limits.memory_bytes + limits.mapped_bytes)
+        with open("/proc/self/statm") as text:
+            counted_now = int(text.read().split()[5]) * resource.getpagesize()
+        _lower(resource.RLIMIT_DATA, counted_now + limits.memory_bytes + limits.mapped_bytes)
     if confinement.cgroup:
         yield layers.CGROUP
     if confinement.cgroup or not confinement.gpu:
@@ -202,18 +169,16 @@ def _give_up_rights(confinement: Confinement, available: frozenset[str], readabl
     if not confinement.gpu:
         privileges.set_dumpable(False)
     if layers.SECCOMP in available:
-        seccomp.install(_refused_calls(confinement, available))
+        version = landlock.abi() if layers.LANDLOCK in available else 0
+        seccomp.install(
+            seccomp.rules(
+                signals_confined=layers.NAMESPACES["pid"] in available or version >= landlock.SCOPE_ABI,
+                ipc_private=layers.NAMESPACES["ipc"] in available,
+                truncation_confined=layers.READ_ONLY in available or version >= landlock.TRUNCATE_ABI,
+                gpu=confinement.gpu,
+            )
+        )
         yield layers.SECCOMP
-
-
-def _refused_calls(confinement: Confinement, available: frozenset[str]) -> tuple[seccomp.Rule, ...]:
-    version = landlock.abi() if layers.LANDLOCK in available else 0
-    return seccomp.rules(
-        signals_confined=layers.NAMESPACES["pid"] in available or version >= landlock.SCOPE_ABI,
-        ipc_private=layers.NAMESPACES["ipc"] in available,
-        truncation_confined=layers.READ_ONLY in available or version >= landlock.TRUNCATE_ABI,
-        gpu=confinement.gpu,
-    )
 
 
 def _lower(kind: int, value: int) -> None:
@@ -221,12 +186,6 @@ def _lower(kind: int, value: int) -> None:
     _, hard = resource.getrlimit(kind)
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(kind, (value, value))
-
-
-def _data_bytes() -> int:
-    """What RLIMIT_DATA counts of this process now."""
-    with open("/proc/self/statm") as text:
-        return int(text.read().split()[5]) * resource.getpagesize()
 
 
 def _tasks_of_user() -> int:

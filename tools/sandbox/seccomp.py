@@ -19,93 +19,38 @@ from typing import Literal
 
 from triton_agent.tools.sandbox import syscalls
 
-NUMBERS: dict[str, tuple[int | None, int | None]] = {
-    # name: (x86_64, aarch64)
-    "ptrace": (101, 117),
-    "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271),
-    "pidfd_getfd": (438, 438),
-    "kcmp": (312, 272),
-    "mount": (165, 40),
-    "umount2": (166, 39),
-    "pivot_root": (155, 41),
-    "chroot": (161, 51),
-    "open_tree": (428, 428),
-    "move_mount": (429, 429),
-    "fsopen": (430, 430),
-    "fsconfig": (431, 431),
-    "fsmount": (432, 432),
-    "fspick": (433, 433),
-    "mount_setattr": (442, 442),
-    "unshare": (272, 97),
-    "setns": (308, 268),
-    "open_by_handle_at": (304, 265),
-    "fanotify_init": (300, 262),
-    "bpf": (321, 280),
-    "perf_event_open": (298, 241),
-    "userfaultfd": (323, 282),
-    "io_uring_setup": (425, 425),
-    "io_uring_enter": (426, 426),
-    "io_uring_register": (427, 427),
-    "add_key": (248, 217),
-    "request_key": (249, 218),
-    "keyctl": (250, 219),
-    "init_module": (175, 105),
-    "finit_module": (313, 273),
-    "delete_module": (176, 106),
-    "kexec_load": (246, 104),
-    "kexec_file_load": (320, 294),
-    "reboot": (169, 142),
-    "swapon": (167, 224),
-    "swapoff": (168, 225),
-    "acct": (163, 89),
-    "quotactl": (179, 60),
-    "quotactl_fd": (443, 443),
-    "syslog": (103, 116),
-    "settimeofday": (164, 170),
-    "clock_settime": (227, 112),
-    "clock_adjtime": (305, 266),
-    "adjtimex": (159, 171),
-    "sethostname": (170, 161),
-    "setdomainname": (171, 162),
-    "personality": (135, 92),
-    "vhangup": (153, 58),
-    "iopl": (172, None),
-    "ioperm": (173, None),
-    "modify_ldt": (154, None),
-    "uselib": (134, None),
-    "clone": (56, 220),
-    "clone3": (435, 435),
-    "socket": (41, 198),
-    "socketpair": (53, 199),
-    "connect": (42, 203),
-    "prctl": (157, 167),
-    "prlimit64": (302, 261),
-    "ioctl": (16, 29),
-    "kill": (62, 129),
-    "tkill": (200, 130),
-    "tgkill": (234, 131),
-    "rt_sigqueueinfo": (129, 138),
-    "rt_tgsigqueueinfo": (297, 240),
-    "pidfd_send_signal": (424, 424),
-    "shmget": (29, 194),
-    "shmat": (30, 196),
-    "msgget": (68, 186),
-    "semget": (64, 190),
-    "mq_open": (240, 180),
-    "memfd_create": (319, 279),
-    "memfd_secret": (447, 447),
-    "truncate": (76, 45),
-    "open": (2, None),
-    "openat": (257, 56),
-    "openat2": (437, 437),
-}
+
+def _numbers(text: str) -> dict[str, tuple[int | None, int | None]]:
+    rows = (row.split() for row in text.split(","))
+    return {name: (int(x86_64), None if aarch64 == "-" else int(aarch64)) for name, x86_64, aarch64 in rows}
+
+
+# Each call with its number on x86_64 and on aarch64.
+_REFUSED = _numbers("""
+    ptrace 101 117, process_vm_readv 310 270, process_vm_writev 311 271, pidfd_getfd 438 438, kcmp 312 272,
+    mount 165 40, umount2 166 39, pivot_root 155 41, chroot 161 51, open_tree 428 428, move_mount 429 429,
+    fsopen 430 430, fsconfig 431 431, fsmount 432 432, fspick 433 433, mount_setattr 442 442, unshare 272 97,
+    setns 308 268, open_by_handle_at 304 265, fanotify_init 300 262, bpf 321 280, perf_event_open 298 241,
+    userfaultfd 323 282, io_uring_setup 425 425, io_uring_enter 426 426, io_uring_register 427 427, add_key 248 217,
+    request_key 249 218, keyctl 250 219, init_module 175 105, finit_module 313 273, delete_module 176 106,
+    kexec_load 246 104, kexec_file_load 320 294, reboot 169 142, swapon 167 224, swapoff 168 225, acct 163 89,
+    quotactl 179 60, quotactl_fd 443 443, syslog 103 116, settimeofday 164 170, clock_settime 227 112,
+    clock_adjtime 305 266, adjtimex 159 171, sethostname 170 161, setdomainname 171 162, personality 135 92,
+    vhangup 153 58, iopl 172 -, ioperm 173 -, modify_ldt 154 -, uselib 134 -
+""")
+_CONDITIONAL = _numbers("""
+    clone 56 220, clone3 435 435, socket 41 198, socketpair 53 199, connect 42 203, prctl 157 167, prlimit64 302 261,
+    ioctl 16 29, kill 62 129, tkill 200 130, tgkill 234 131, rt_sigqueueinfo 129 138, rt_tgsigqueueinfo 297 240,
+    pidfd_send_signal 424 424, shmget 29 194, shmat 30 196, msgget 68 186, semget 64 190, mq_open 240 180,
+    memfd_create 319 279, memfd_secret 447 447, truncate 76 45, open 2 -, openat 257 56, openat2 437 437
+""")
+NUMBERS = {**_REFUSED, **_CONDITIONAL}
 NEWEST = 466
 """Calls above this number did not exist when the list was made: answered as an old kernel would, "no such call".
 The second, obsolete table of x86_64 (x32) has numbers far above it and goes the same way."""
 
-REFUSED = tuple(list(NUMBERS)[: list(NUMBERS).index("clone")])
-"""Refused whatever their arguments: all of the list down to `clone`."""
+REFUSED = tuple(_REFUSED)
+"""Refused whatever their arguments."""
 
 AUDIT_ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
@@ -207,26 +152,21 @@ def assemble(refused: Iterable[Rule], machine: str) -> bytes:
     for rule in refused:
         number = NUMBERS[rule.call][column]
         if number is not None:
-            program += _rule(rule, number)
+            body: list[bytes] = []
+            for test in reversed(rule.tests):  # fall through where the test holds, else jump over the rest of the body
+                jump = JUMP_ANY_BIT if test.relation == "any bit" else JUMP_EQUAL
+                skip = len(body) + 1
+                holds, fails = (skip, 0) if test.relation == "differs" else (0, skip)
+                body = [
+                    _instruction(LOAD, OFFSET_ARGUMENTS + 8 * test.argument),
+                    _instruction(AND, test.mask),
+                    _instruction(jump, test.value, if_true=holds, if_false=fails),
+                    *body,
+                ]
+            body.append(_instruction(RETURN, FAIL | rule.error))
+            program += [_instruction(LOAD, OFFSET_NUMBER), _instruction(JUMP_EQUAL, number, if_false=len(body)), *body]
     program.append(_instruction(RETURN, ALLOW))
     return b"".join(program)
-
-
-def _rule(rule: Rule, number: int) -> list[bytes]:
-    """Return the instructions that fail the call if all tests hold."""
-    body: list[bytes] = []
-    for test in reversed(rule.tests):  # fall through where the test holds, else jump over the rest of the body
-        jump = JUMP_ANY_BIT if test.relation == "any bit" else JUMP_EQUAL
-        skip = len(body) + 1
-        holds, fails = (skip, 0) if test.relation == "differs" else (0, skip)
-        body = [
-            _instruction(LOAD, OFFSET_ARGUMENTS + 8 * test.argument),
-            _instruction(AND, test.mask),
-            _instruction(jump, test.value, if_true=holds, if_false=fails),
-            *body,
-        ]
-    body.append(_instruction(RETURN, FAIL | rule.error))
-    return [_instruction(LOAD, OFFSET_NUMBER), _instruction(JUMP_EQUAL, number, if_false=len(body)), *body]
 
 
 def _instruction(code: int, operand: int, *, if_true: int = 0, if_false: int = 0) -> bytes:

@@ -29,7 +29,6 @@ SECCOMP = {"x86_64": 317, "aarch64": 277}
 
 @functools.cache
 def libc() -> ctypes.CDLL:
-    """The C library of this process."""
     library = ctypes.CDLL(None, use_errno=True)
     library.syscall.restype = ctypes.c_long
     return library

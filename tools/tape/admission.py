@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 
 import torch
 
+from triton_agent.tools.compile.targets import LARGEST_GRID
 from triton_agent.tools.graph.operators import kind_of
 from triton_agent.tools.processes.tensors import DTYPES, Malformed, leaves, shape_of
 from triton_agent.tools.tape.outline import Outline
@@ -67,7 +68,6 @@ OPTIONS: Mapping[str, type] = {
 _OPERATOR = re.compile(r"(aten|prims)\.\w+\.\w+", re.ASCII)
 """An operator of torch's own with its overload."""
 WARPS = (1, 2, 4, 8, 16, 32)
-LARGEST_GRID = (2**31 - 1, 65535, 65535)
 
 
 class NotAdmitted(Malformed):

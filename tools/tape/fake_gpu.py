@@ -63,6 +63,7 @@ class FakeGpu(TorchFunctionMode):
             *((torch.cuda.nvtx, f"range_{name}", _nothing) for name in ("push", "pop", "start", "end")),
             (torch.cuda.nvtx, "mark", _nothing),
             (torch.version, "cuda", torch.version.cuda or "12.8"),
+            (torch.backends.cudnn, "is_acceptable", lambda tensor: False),  # recurrent layers would pack their weights
             (torch, "Generator", FakeGenerator),
             (torch, "compile", _uncompiled),
             *((torch.jit, name, _uncompiled) for name in ("script", "script_if_tracing", "trace", "freeze")),
@@ -212,7 +213,6 @@ class FakeEvent(_Context):
 
 
 def _answers(facts: dict[str, Any], recorder: Recorder) -> dict[str, Any]:
-    """Return the parts of `torch.cuda` that are replaced."""
     properties = types.SimpleNamespace(**{**facts, "capability": None})
     capability = (int(facts["major"]), int(facts["minor"]))
     default = FakeGenerator(DEVICE)

@@ -8,7 +8,6 @@ out which of them is fastest.
 from __future__ import annotations
 
 import inspect
-import operator
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -20,7 +19,8 @@ from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from triton_agent.tools.compile.targets import REGISTER_FILE
+from triton_agent.tools.compile.driver import TargetDriver
+from triton_agent.tools.compile.targets import Target, resolve_grid
 from triton_agent.tools.kernels.capture import Capture
 from triton_agent.tools.kernels.kernel import value_to_json
 from triton_agent.tools.tape.recorder import OutOfRecord, Recorder
@@ -93,7 +93,7 @@ def _choice(
     options = tuple(
         (name, recorder.argument(value)) for name, value in kwargs.items() if name not in signature.parameters
     )
-    return Choice(kernel=capture.capture(kernel), grid=_grid(grid, host), arguments=arguments, options=options)
+    return Choice(kernel=capture.capture(kernel), grid=resolve_grid(grid, host), arguments=arguments, options=options)
 
 
 def _constant(value: Any, capture: Capture) -> Constexpr:
@@ -133,21 +133,6 @@ def _torch_dtype(kind: Any) -> torch.dtype:
     return found
 
 
-def _grid(grid: Any, host: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Return the grid as three numbers; raise where a GPU would refuse them."""
-    if callable(grid):
-        grid = grid(dict(host))
-    if isinstance(grid, int):
-        grid = (grid,)
-    if not 1 <= len(grid) <= 3:
-        raise ValueError(f"a grid has one to three dimensions, not {len(grid)}: {grid!r}")
-    x, y, z = (*(operator.index(size) for size in grid), 1, 1)[:3]
-    for axis, size, largest in zip("xyz", (x, y, z), (2**31 - 1, 65535, 65535)):
-        if not 0 <= size <= largest:
-            raise ValueError(f"the grid's {axis} is {size}, outside 0 to {largest}, so a GPU refuses the launch")
-    return x, y, z
-
-
 class LaunchedKernel:
     """Stands for the compiled kernel that a launch or `warmup` returns; it can be launched again."""
 
@@ -166,32 +151,27 @@ class LaunchedKernel:
         return lambda *args, **kwargs: self._run(self._kernel, *args, grid=grid, warmup=False, **kwargs)
 
 
-class TracingDriver:
+class TracingDriver(TargetDriver):
     """Stands for `triton.runtime.driver.active` while host code is traced: the facts of a card, and nothing to run."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
+        super().__init__(
+            Target(
+                backend="cuda",
+                arch=10 * int(facts["major"]) + int(facts["minor"]),
+                warp_size=32,
+                card=str(facts["name"]),
+                multiprocessors=int(facts["multi_processor_count"]),
+                shared_limit_bytes=int(facts["shared_memory_per_block_optin"]),
+            )
+        )
         self._facts = facts
-        self.utils = types.SimpleNamespace(get_device_properties=self._properties)
-
-    def get_current_target(self) -> Any:
-        from triton.backends.compiler import GPUTarget
-
-        return GPUTarget("cuda", 10 * int(self._facts["major"]) + int(self._facts["minor"]), 32)
 
     def get_active_torch_device(self) -> torch.device:
         return torch.device("cuda", 0)
 
-    def get_current_device(self) -> int:
-        return 0
-
-    def set_current_device(self, device: int) -> None:
-        """Do nothing; there is one device."""
-
-    def get_current_stream(self, device: int = 0) -> int:
-        return 0
-
     def get_device_capability(self, device: int = 0) -> tuple[int, int]:
-        return int(self._facts["major"]), int(self._facts["minor"])
+        return int(self._facts["major"]), int(self._facts["minor"])  # AMD's minor number may have two digits
 
     def get_device_interface(self) -> Any:
         return torch.cuda
@@ -208,12 +188,9 @@ class TracingDriver:
     def clear_cache(self, cache: torch.Tensor) -> None:
         cache.zero_()
 
-    def _properties(self, device: Any = 0) -> dict[str, int]:
+    def get_device_properties(self, device: Any = 0) -> dict[str, int | str]:
         return {
-            "max_shared_mem": int(self._facts["shared_memory_per_block_optin"]),
-            "max_num_regs": REGISTER_FILE,
-            "multiprocessor_count": int(self._facts["multi_processor_count"]),
-            "warpSize": 32,
+            **super().get_device_properties(device),
             "sm_clock_rate": int(self._facts.get("sm_clock_khz", 1_980_000)),
             "mem_clock_rate": int(self._facts.get("memory_clock_khz", 2_619_000)),
             "mem_bus_width": int(self._facts.get("memory_bus_bits", 5120)),

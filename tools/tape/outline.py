@@ -52,7 +52,6 @@ class Opaque:
 
 
 def outline(values: Any) -> Outline:
-    """Return the arguments without the values of their tensors."""
     tensors: list[torch.Tensor] = []
 
     def place(tensor: torch.Tensor) -> TensorAt:
@@ -77,7 +76,6 @@ def outline(values: Any) -> Outline:
 
 
 def fill(values: Any, tensors: Sequence[torch.Tensor]) -> Any:
-    """Return the arguments with tensors in their places."""
     if isinstance(values, TensorAt):
         return tensors[values.index]
     return _over(values, lambda item: fill(item, tensors))
@@ -91,7 +89,6 @@ def tensors_in(values: Any) -> list[torch.Tensor]:
 
 
 def mapped(values: Any, change: Callable[[torch.Tensor], Any]) -> Any:
-    """Return the arguments with each tensor changed."""
     if isinstance(values, torch.Tensor):
         return change(values)
     return _over(values, lambda item: mapped(item, change))
@@ -116,7 +113,6 @@ def _over(values: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def to_json(found: Outline) -> dict[str, Any]:
-    """Return an outline as plain data."""
     return {
         "values": _nest_to_json(found.values),
         "tensors": [dataclasses.asdict(tensor) for tensor in found.tensors],

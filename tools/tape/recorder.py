@@ -105,7 +105,6 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
     # -- memory ----------------------------------------------------------------------------------------------------
 
     def add_storage(self, storage: torch.UntypedStorage, place: Place) -> int:
-        """Return the number of a new buffer for a storage."""
         if storage.nbytes() > BUFFER_BYTES_AT_MOST:
             raise torch.OutOfMemoryError(f"out of memory: a tensor of {storage.nbytes():,} bytes")
         number = len(self.buffers)
@@ -126,7 +125,6 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
         return rows
 
     def view_of(self, tensor: torch.Tensor) -> View:
-        """Return the tensor as a part of a buffer."""
         with torch._C.DisableTorchFunction():
             if tensor.layout is not torch.strided or tensor.is_quantized:
                 raise OutOfRecord(f"a {tensor.layout} tensor; use plain strided tensors")
@@ -221,7 +219,6 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
             self._add(entry.step)
 
     def launched(self, choices: Sequence[Choice]) -> None:
-        """Record a launch of a kernel in one of these configurations."""
         self._add(Launch(choices=tuple(choices), line=self.line()))
 
     def line(self) -> int:
@@ -244,10 +241,26 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
         if func.namespace == "prim":  # asks a tensor for its device or layout
             return func(*args, **kwargs)
         if func.name() not in self._native:
-            return self._inside(func, args, kwargs)
+            # The candidate registered the operator; what it does inside is recorded.
+            for kind in ("CUDA", "CompositeExplicitAutograd", "CompositeImplicitAutograd", "CPU"):
+                if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), kind):
+                    self.is_dispatching = False
+                    with self:
+                        return func._op_dk(getattr(torch._C.DispatchKey, kind), *args, **kwargs)
+            raise OutOfRecord(f"the operator {func.name()}, which has no implementation for CUDA")
         name = func._schema.name
         if name in LITERALS and not isinstance(args[0], FakeTensor):
-            return self._literal(func, args)
+            # A tensor without values takes the place of one from Python; one of a single element keeps its value.
+            with torch._C.DisableTorchFunction():
+                with no_dispatch():
+                    real = args[0].detach().clone(memory_format=torch.contiguous_format)
+                number = self._written_down(real)
+                fake: torch.Tensor = torch.empty(real.shape, dtype=real.dtype)
+                self._known[fake.untyped_storage()._cdata] = number
+                self._kept.append(fake.untyped_storage())
+                if real.numel() == 1 and isinstance(fake, FakeTensor):
+                    fake.constant = real
+            return fake
         if name.startswith("aten::set_") or (name == "aten::resize_" and _tensors(args)[0].untyped_storage().nbytes()):
             raise OutOfRecord(f"{name.replace('::', '.')} gives a tensor other memory; make a new tensor instead")
         if name.startswith(QUANTISING):
@@ -286,31 +299,8 @@ class Recorder(UncompiledMode):  # type: ignore[no-untyped-call]
             )
         return result
 
-    def _literal(self, func: Any, args: Any) -> torch.Tensor:
-        """Return a tensor without values in place of one from Python; one of a single element keeps its value."""
-        with torch._C.DisableTorchFunction():
-            with no_dispatch():
-                real = args[0].detach().clone(memory_format=torch.contiguous_format)
-            number = self._written_down(real)
-            fake: torch.Tensor = torch.empty(real.shape, dtype=real.dtype)
-            self._known[fake.untyped_storage()._cdata] = number
-            self._kept.append(fake.untyped_storage())
-            if real.numel() == 1 and isinstance(fake, FakeTensor):
-                fake.constant = real
-        return fake
-
-    def _inside(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Run an operator that the candidate registered, and record what it does inside."""
-        for kind in ("CUDA", "CompositeExplicitAutograd", "CompositeImplicitAutograd", "CPU"):
-            if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), kind):
-                self.is_dispatching = False
-                with self:
-                    return func._op_dk(getattr(torch._C.DispatchKey, kind), *args, **kwargs)
-        raise OutOfRecord(f"the operator {func.name()}, which has no implementation for CUDA")
-
     @contextlib.contextmanager
     def during(self, phase: str) -> Iterator[None]:
-        """Record under the name of a phase."""
         self.phase, self._thread = phase, threading.get_ident()
         with self.fake, self:
             yield

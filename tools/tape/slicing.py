@@ -162,7 +162,6 @@ def retained_by(tape: Tape, written: WrittenParameters) -> str:
 
 
 def writes_state(tape: Tape, written: WrittenParameters) -> bool:
-    """Return whether a call may write into parameters or buffers."""
     effects = effects_of(tape.steps, tape.buffers, written)
     return any(tape.buffers[number].place is Place.STATE for effect in effects for number in effect.writes)
 

@@ -12,8 +12,10 @@ from __future__ import annotations
 import base64
 import dataclasses
 import enum
+import functools
 import math
-from collections.abc import Iterator
+import typing
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from triton_agent.tools.kernels.kernel import value_from_json
@@ -61,7 +63,6 @@ class View:
 
     @property
     def begin_bytes(self) -> int:
-        """Place of its first byte in the buffer."""
         return self.offset * DTYPES[self.dtype].itemsize
 
     @property
@@ -187,14 +188,12 @@ class Tape:
         return (step for step in self.steps if isinstance(step, Launch))
 
     def kernels(self) -> Iterator[str]:
-        """Yield the identities of all kernels that are launched."""
         for step in (*self.prologue, *self.steps):
             if isinstance(step, Launch):
                 yield from (choice.kernel for choice in step.choices)
 
 
 def views_in(argument: Any) -> Iterator[View]:
-    """Yield all tensors in an argument."""
     if isinstance(argument, View):
         yield argument
     elif isinstance(argument, Descriptor):
@@ -205,7 +204,6 @@ def views_in(argument: Any) -> Iterator[View]:
 
 
 def buffers_in(argument: Any) -> Iterator[int]:
-    """Yield all buffers that an argument refers to."""
     if isinstance(argument, Address):
         yield argument.buffer
     elif isinstance(argument, tuple):
@@ -226,7 +224,6 @@ _ITEMS_AT_MOST = 2_000_000
 
 
 def encode(value: Any) -> Any:
-    """Return JSON for a tape or any part of one."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return {"is": type(value).__name__, **fields}
@@ -272,93 +269,53 @@ def _decode(data: Any, left: list[int]) -> Any:
 
 
 def _checked(record: Any) -> Any:
-    """Return the record if each of its fields is of a kind that it may have."""
-    for name, kinds in _FIELDS.get(type(record), {}).items():
-        value = getattr(record, name)
-        if not kinds(value):
-            raise Malformed(f"{type(record).__name__}.{name} cannot be {str(value)[:80]}")
+    """Return the record if each of its fields is of the kind that its annotation says."""
+    for name, fits in _checks(type(record).__name__).items():
+        if not fits(getattr(record, name)):
+            raise Malformed(f"{type(record).__name__}.{name} cannot be {str(getattr(record, name))[:80]}")
+    if isinstance(record, Launch) and not record.choices:
+        raise Malformed("a launch without a choice")
+    if isinstance(record, Constexpr):
+        value_from_json(record.value)  # raises for what is no value
     return dataclasses.replace(record, place=Place(record.place)) if isinstance(record, Buffer) else record
 
 
-def _count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 1 << 62
+@functools.cache
+def _checks(record: str) -> dict[str, Callable[[Any], bool]]:
+    return {name: _check_of(hint) for name, hint in typing.get_type_hints(_RECORDS[record]).items()}
 
 
-def _text(value: Any) -> bool:
-    return type(value) is str and len(value) < 4096
+def _check_of(hint: Any) -> Callable[[Any], bool]:
+    """Return a function that tells whether a value is of an annotated kind."""
+    kinds = typing.get_args(hint)
+    if hint is Any:
+        return lambda value: True
+    if hint == Argument:
+        return _is_argument
+    if hint is int:
+        return lambda value: type(value) is int and 0 <= value < 1 << 62
+    if hint is str:
+        return lambda value: type(value) is str and len(value) < 4096
+    if hint is Place:
+        return lambda value: value in list(Place)
+    if typing.get_origin(hint) is not tuple:
+        return lambda value: isinstance(value, kinds or hint)
+    checks = tuple(_check_of(item) for item in kinds if item is not Ellipsis)
+    if Ellipsis not in kinds:
+        return lambda value: (
+            isinstance(value, tuple)
+            and len(value) == len(checks)
+            and all(fits(item) for fits, item in zip(checks, value))
+        )
+    most = 64 if kinds[0] is int else _ITEMS_AT_MOST
+    return lambda value: isinstance(value, tuple) and len(value) <= most and all(map(checks[0], value))
 
 
-def _counts(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) <= 64 and all(map(_count, value))
-
-
-def _argument(value: Any) -> bool:
+def _is_argument(value: Any) -> bool:
     if isinstance(value, tuple):
-        return all(map(_argument, value))
+        return all(map(_is_argument, value))
     plain = type(value) in (bool, float, str, type(None)) or (type(value) is int and abs(value) < 1 << 64)
     return plain or isinstance(value, (View, Address, Descriptor, Named, Constexpr))
-
-
-def _all(kinds: type | tuple[type, ...]) -> Any:
-    return lambda value: isinstance(value, tuple) and all(isinstance(item, kinds) for item in value)
-
-
-def _pairs(value: Any) -> bool:
-    return isinstance(value, tuple) and all(
-        isinstance(pair, tuple) and len(pair) == 2 and _text(pair[0]) and _argument(pair[1]) for pair in value
-    )
-
-
-def _named_views(value: Any) -> bool:
-    return _pairs(value) and all(isinstance(view, View) for _, view in value)
-
-
-def _relocations(value: Any) -> bool:
-    return isinstance(value, tuple) and all(
-        isinstance(pair, tuple) and len(pair) == 2 and _count(pair[0]) and isinstance(pair[1], Address)
-        for pair in value
-    )
-
-
-_STEPS = _all((Allocate, Constant, Operate, Launch))
-_FIELDS: dict[type, dict[str, Any]] = {
-    Buffer: {"place": lambda value: value in list(Place), "size_bytes": _count},
-    View: {"buffer": _count, "dtype": _text, "shape": _counts, "strides": _counts, "offset": _count},
-    Address: {"buffer": _count, "offset": _count},
-    Descriptor: {
-        "view": lambda value: isinstance(value, View),
-        "block_shape": _counts,
-        "padding": _text,
-        "round_f32_to_tf32": lambda value: type(value) is bool,
-    },
-    Named: {"kind": _text, "name": _text},
-    Constexpr: {"value": lambda value: value_from_json(value) is not NotImplemented},
-    Allocate: {"buffer": _count},
-    Constant: {"buffer": _count, "data": lambda value: isinstance(value, bytes), "relocations": _relocations},
-    Operate: {
-        "operator": _text,
-        "args": lambda value: isinstance(value, tuple) and _argument(value),
-        "kwargs": _pairs,
-        "results": lambda value: isinstance(value, tuple) and all(it is None or isinstance(it, View) for it in value),
-    },
-    Choice: {
-        "kernel": _text,
-        "grid": lambda value: _counts(value) and len(value) == 3,
-        "arguments": _pairs,
-        "options": _pairs,
-    },
-    Launch: {"choices": lambda value: _all(Choice)(value) and bool(value), "line": _count},
-    Tape: {
-        "buffers": _all(Buffer),
-        "inputs": _all(View),
-        "arguments": _all(View),
-        "state": _named_views,
-        "prologue": _STEPS,
-        "steps": _STEPS,
-        "outputs": _all(View),
-        "rebound": _named_views,
-    },
-}
 
 
 def arguments_of(step: Step) -> Iterator[View]:

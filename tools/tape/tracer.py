@@ -29,10 +29,12 @@ from triton_agent.tools.kernels.kernel import (
     function_references,
     value_from_json,
 )
-from triton_agent.tools.processes.child import own_output, report_of
-from triton_agent.tools.processes.payloads import Payload, received
+from triton_agent.tools.processes.child import begin, confine, report_of
+from triton_agent.tools.processes.codec import to_plain
+from triton_agent.tools.processes.payloads import Payload, receive_request
+from triton_agent.tools.processes.protocol import Load, Loaded, Raised, Trace, Traced
 from triton_agent.tools.processes.tensors import Foreign, flatten
-from triton_agent.tools.processes.torch_switches import DEFAULT, Conditions
+from triton_agent.tools.processes.torch_switches import DEFAULT
 from triton_agent.tools.processes.wire import Channel
 from triton_agent.tools.sandbox import sandbox
 from triton_agent.tools.tape.fake_gpu import FakeGpu
@@ -54,9 +56,9 @@ ENDINGS: dict[type[BaseException], str] = {
 
 
 class CandidateRaised(Exception):
-    """The candidate's code raised; `report` says what, as plain data for the reply."""
+    """The candidate's code raised; `report` is the reply that says what."""
 
-    def __init__(self, report: dict[str, Any]) -> None:
+    def __init__(self, report: Raised) -> None:
         super().__init__(report)
         self.report = report
 
@@ -75,21 +77,19 @@ def warm_up() -> None:
     torch.set_num_threads(1)
 
 
-def main(channel: Channel, settings: dict[str, Any]) -> None:
+def main(channel: Channel, plain: dict[str, Any]) -> None:
     """Confine this process, say READY, then serve until the checker hangs up."""
-    scratch = settings["scratch"]
-    own_output(os.path.join(scratch, "output.txt"))
-    os.chdir(scratch)
-    layers = sandbox.enter(sandbox.confinement_from_json(settings["confinement"])) if settings["confinement"] else ()
-    tracer = Tracer(scratch, settings["facts"])
-    channel.send({"ready": True, "layers": list(layers)})
+    settings = begin(plain)
+    ready = confine(settings)
+    tracer = Tracer(settings.scratch, settings.card)
+    channel.send(to_plain(ready))
     while True:
-        message, blobs, files = channel.receive_with_fds()
+        request, payloads = receive_request(channel, Load | Trace)
         try:
-            reply = tracer.handle(message, received(message, blobs, files))
+            reply: Loaded | Traced | Raised = tracer.handle(request, payloads)
         except CandidateRaised as error:
-            reply = {"raised": error.report}
-        channel.send(reply)
+            reply = error.report
+        channel.send(to_plain(reply))
 
 
 class Tracer:
@@ -108,38 +108,38 @@ class Tracer:
         fake_tensor.init_gpu_context = lambda *_: None
         record_launches(self.recorder, self.capture, facts)
 
-    def handle(self, message: dict[str, Any], payloads: list[Payload]) -> dict[str, Any]:
-        if message["op"] == "load":
-            return self._load(message)
+    def handle(self, request: Load | Trace, payloads: list[Payload]) -> Loaded | Traced:
+        if isinstance(request, Load):
+            return self._load(request)
         init, call = (payload.unpack() for payload in payloads)
-        return self._trace(message, init, call)
+        return self._trace(request, init, call)
 
-    def _load(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _load(self, request: Load) -> Loaded:
         with open(self.path, "w", encoding="utf-8") as file:
-            file.write(message["source"])
+            file.write(request.source)
         module = types.ModuleType(CANDIDATE_MODULE)
         module.__file__ = self.path
         sys.modules[CANDIDATE_MODULE] = module
-        self.conditions = Conditions(**message["conditions"])
+        self.conditions = request.conditions
         with self._candidate("import"), self.recorder.during("import"):
-            exec(compile(message["source"], self.path, "exec", dont_inherit=True), module.__dict__)
+            exec(compile(request.source, self.path, "exec", dont_inherit=True), module.__dict__)
         made = module.__dict__.get("ModelNew")
         if not (isinstance(made, type) and issubclass(made, torch.nn.Module)):
-            return {"no_model": True}
+            return Loaded(has_model=False)
         self.model_class = made
-        return {"ok": True}
+        return Loaded(has_model=True)
 
-    def _trace(self, message: dict[str, Any], init: Outline, call: Outline) -> dict[str, Any]:
+    def _trace(self, request: Trace, init: Outline, call: Outline) -> Traced:
         """Build the module and call it twice; the second call is the tape."""
         recorder, kept = self.recorder, len(self.recorder.entries)
         arguments = self._tensors(init, Place.ARGUMENT)
         inputs = self._tensors(call, Place.INPUT)
         with self._candidate("construct"), recorder.during("construct"):
-            torch.default_generator.manual_seed(int(message["seed"]))
+            torch.default_generator.manual_seed(request.seed)
             args, kwargs = fill(init.values, arguments)
             model = self.model_class(*args, **kwargs)  # type: ignore[misc]
-            torch.nn.Module.train(model, bool(message["train"]))
-        state = self._take_state(model, set(message["given"]))
+            torch.nn.Module.train(model, request.train)
+        state = self._take_state(model, set(request.given))
         buffers = dict(torch.nn.Module.named_buffers(model))
         for phase in CALLS:
             with self._candidate("forward"), recorder.during(phase), torch.no_grad(), self.conditions.calling("cuda"):
@@ -169,7 +169,7 @@ class Tracer:
             )
             tape = renumbered(tape)
         del recorder.entries[kept:]
-        return {"tape": encode(tape), "kernels": reached(self.capture.kernels(), tape).to_json()}
+        return Traced(tape=encode(tape), kernels=reached(self.capture.kernels(), tape).to_json())
 
     def _tensors(self, outline: Outline, place: Place) -> list[torch.Tensor]:
         """Return tensors without values, as the outline describes them."""
@@ -225,7 +225,7 @@ class Tracer:
                 cause = cause.__cause__
                 ending = next((name for kind, name in ENDINGS.items() if isinstance(cause, kind)), "")
             report = report_of(cause if ending else error, self.path)
-            raise CandidateRaised({"phase": phase, "ending": ending, **report}) from None
+            raise CandidateRaised(dataclasses.replace(report, phase=phase, ending=ending)) from None
 
 
 def reached(kernels: KernelSet, tape: Tape) -> KernelSet:

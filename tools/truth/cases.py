@@ -20,19 +20,22 @@ import torch
 
 from triton_agent.tools.answers.timed_looks import LOOKS
 from triton_agent.tools.errors import ProblemError
-from triton_agent.tools.graph.graph import OperatorGraph, extract
-from triton_agent.tools.graph.operators import bare_name
+from triton_agent.tools.graph.graph import OperatorGraph
+from triton_agent.tools.graph.operators import ORDERING, bare_name
+from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.processes.payloads import Payload, pack
 from triton_agent.tools.processes.tensors import nested_tensors
 from triton_agent.tools.reference.input_tensors import map_tensors, own_copy
 from triton_agent.tools.reference.reference import Reference
 from triton_agent.tools.reference.reference_runs import OriginalRuns
+from triton_agent.tools.settings import EvaluatorSettings
 from triton_agent.tools.truth.directed import (
     DIRECTED,
     HUGE,
     NORMS,
     NOT_FINITE,
     SHARE_JUDGED,
+    STILL,
     SUMMING,
     WHOLE_OPERATORS,
     Directed,
@@ -66,14 +69,10 @@ from triton_agent.tools.truth.plan import (
     ONE_CHANGED,
     SHUFFLED,
     Case,
-    PlanSettings,
     Trial,
-    Verify,
     secret_seed,
 )
 
-ORDERING = ("sort", "topk", "kthvalue", "median", "nanmedian", "mode")
-"""Operators whose second result holds positions. Of equal elements it may name any."""
 _MENTIONED = re.compile(rf"\b(arg)?({'|'.join(ORDERING)})\b")
 DRAWS_AT_MOST = 4
 """Draws of inputs until none of them has a tie. After so many, ties are in the nature of the inputs."""
@@ -87,7 +86,6 @@ ALONE_BYTES_AT_MOST = 64 << 20
 """Of parameters and buffers together, since each version of them is kept and sent."""
 REFUSALS = 3
 """Attempts at a case, each of which asks for less, before it is given up."""
-MOVING = ("view", "movement", "allocation", "metadata")
 AFTER_OTHERS = "as given, after other calls"
 NUMBERS_NAMED = "numbers that the kernels name"
 CALLS_BEFORE = 2
@@ -95,7 +93,7 @@ CALLS_BEFORE = 2
 
 
 def make_trial(
-    reference: Reference, name: str, settings: PlanSettings, notes: list[str], *, main: bool
+    reference: Reference, name: str, settings: EvaluatorSettings, notes: list[str], *, main: bool
 ) -> tuple[Trial, torch.nn.Module]:
     """Return the cases of one variant, and the reference."""
     build_seed = secret_seed()
@@ -115,7 +113,9 @@ def make_trial(
     return trial, models[0].train(cases[0].train)
 
 
-def _versions(reference: Reference, build_seed: int, settings: PlanSettings, *, main: bool) -> list[torch.nn.Module]:
+def _versions(
+    reference: Reference, build_seed: int, settings: EvaluatorSettings, *, main: bool
+) -> list[torch.nn.Module]:
     """The reference with parameters drawn, drawn anew, with one element of each changed, and with one changed."""
     seeds = [(build_seed, secret_seed())]
     models = [reference.make_model(build_seed)]
@@ -127,7 +127,13 @@ def _versions(reference: Reference, build_seed: int, settings: PlanSettings, *, 
             randomise(model, seed)
     if len(models) > 1:
         generator = torch.Generator().manual_seed(secret_seed())
-        _change_one_of_each(models[-1], generator)
+        # Of each parameter of the last version one element changes: a cache that samples the content misses it.
+        last = models[-1]
+        for parameter in last.parameters():
+            if parameter.is_floating_point() and parameter.numel() and parameter.dim():
+                where = _off_the_diagonal(parameter.shape, generator)
+                value = parameter.detach()[where]
+                parameter.data[where] = torch.where(value == 0, 0.25, value * 1.5)
         models += _changed_alone(models[-1], generator)
     return models
 
@@ -155,50 +161,25 @@ def _changed_alone(model: torch.nn.Module, generator: torch.Generator) -> list[t
     return found[1:]
 
 
-def _change_one_of_each(model: torch.nn.Module, generator: torch.Generator) -> None:
-    """Multiply a random element of each parameter by 1.5, or set a zero to 0.25. A cache that samples misses it."""
-    for parameter in model.parameters():
-        if parameter.is_floating_point() and parameter.numel() and parameter.dim():
-            where = _off_the_diagonal(parameter.shape, generator)
-            value = parameter.detach()[where]
-            parameter.data[where] = torch.where(value == 0, 0.25, value * 1.5)
-
-
 def make_verifier_trial(reference: Reference, name: str) -> Trial:
     """Return three draws of inputs for a problem that judges outputs itself."""
 
     def verify(packed_inputs: Payload, outputs: Any) -> bool:
         return reference.verify(packed_inputs.unpack(), outputs)
 
+    cases = []
+    for number in range(1, 4):
+        inputs = draw(reference, AS_GIVEN, secret_seed())
+        after = tuple(tensor.clone() for tensor in nested_tensors(inputs))
+        expectation = Expectation(packed_inputs=pack(inputs), inputs_after=after)
+        title = f"{name} / draw {number}"
+        cases.append(Case(name=title, variant=name, distribution=AS_GIVEN, expectation=expectation, verify=verify))
     return Trial(
         variant=name,
         packed_init=pack(reference.told_arguments()),
         build_seed=secret_seed(),
         states=(pack({}),),
-        cases=tuple(_verifier_case(reference, name, draw_number, verify) for draw_number in range(3)),
-    )
-
-
-def _verifier_case(reference: Reference, name: str, number: int, verify: Verify) -> Case:
-    inputs = draw(reference, AS_GIVEN, secret_seed())
-    expectation = Expectation(
-        packed_inputs=pack(inputs),
-        tree=None,
-        outputs=(),
-        inputs_after=tuple(tensor.clone() for tensor in nested_tensors(inputs)),
-        state_before={},
-        state_after=(),
-        aliases=frozenset(),
-        lifted=False,
-    )
-    return Case(
-        name=f"{name} / draw {number + 1}",
-        variant=name,
-        distribution=AS_GIVEN,
-        train=False,
-        version=0,
-        expectation=expectation,
-        verify=verify,
+        cases=tuple(cases),
     )
 
 
@@ -210,7 +191,7 @@ class _CaseMaker:
         reference: Reference,
         variant: str,
         models: list[torch.nn.Module],
-        settings: PlanSettings,
+        settings: EvaluatorSettings,
         notes: list[str],
     ) -> None:
         self.reference = reference
@@ -264,7 +245,9 @@ class _CaseMaker:
             self._try(cases, name, self.modes[0], version=version)
         if self.settings.remedies:
             self._ask_where_operators_are_special(cases, last_version)
-            for layout in LAYOUTS if self._computes() else ():
+            # If the reference only moves elements, a candidate may leave other layouts to `contiguous()`.
+            computes = self._graph is None or any(node.kind not in STILL for node in self._graph.nodes)
+            for layout in LAYOUTS if computes else ():
                 self._try_layout(cases, layout, last_version)
         for train in self.modes[1:]:  # the last, since buffers that a call changes stay changed
             self._try(cases, AS_GIVEN, train)  # where the reference's modes agree, a candidate's have to as well
@@ -282,42 +265,36 @@ class _CaseMaker:
             return extract(self.models[0].train(self.modes[0]), self._fresh())
         return None
 
-    def _computes(self) -> bool:
-        """Whether the reference computes. If it only moves elements, a candidate may leave that to `contiguous()`."""
-        return self._graph is None or any(node.kind not in MOVING for node in self._graph.nodes)
-
     def _ask_where_operators_are_special(self, cases: list[Case], version: int) -> None:
-        """Add cases directed by the reference's operators, as far as the reference stays defined in them."""
+        """Add cases directed by the reference's operators.
+
+        Of each, the first form is added that the reference accepts and in which most of the answer can be judged.
+        """
         if self._graph is None:
             return
-        asked = directed(self._graph, self._fresh(), state_of(self.models[version]))
-        for name in DIRECTED:
-            if name in asked.feeds:
-                self._try_directed(cases, asked, name, version)
-
-    def _try_directed(self, cases: list[Case], asked: Directed, name: str, version: int) -> None:
-        """Add the first form of the case that the reference accepts and in which most of the answer can be judged."""
         model, given = self.models[version].train(self.modes[0]), cases[0].expectation
-        for refused in range(REFUSALS):
-            inputs, generator = self._fresh(), torch.Generator().manual_seed(secret_seed())
-            plain = pack(inputs) if name == NOT_FINITE and asked.picks else None
-            try:
-                if name == NOT_FINITE:
-                    asked.plant(inputs, self._plantable(model, asked, refused), generator)
-                else:
-                    asked.change(name, inputs, generator, refused)
-                expectation = self.runs.expect(model, inputs, self.scales)
-                if plain is not None or asked.orders:
-                    expectation = with_free_places(model, expectation, plain)
-            except (OriginalFailed, RuntimeError, IndexError, ValueError):
-                continue
-            sound = name == NOT_FINITE or _non_finite_share(expectation) <= _non_finite_share(given)
-            judged = _judged_share(expectation)
-            if name == NOT_FINITE and not asked.compares:
-                judged += _nan_share(expectation)
-            if sound and judged >= SHARE_JUDGED * _judged_share(given):
-                cases.append(self._case_of(expectation, name, self.modes[0], version=version))
-                return
+        asked = directed(self._graph, self._fresh(), state_of(model))
+        for name in (name for name in DIRECTED if name in asked.feeds):
+            for refused in range(REFUSALS):
+                inputs, generator = self._fresh(), torch.Generator().manual_seed(secret_seed())
+                plain = pack(inputs) if name == NOT_FINITE and asked.picks else None
+                try:
+                    if name == NOT_FINITE:
+                        asked.plant(inputs, self._plantable(model, asked, refused), generator)
+                    else:
+                        asked.change(name, inputs, generator, refused)
+                    expectation = self.runs.expect(model, inputs, self.scales)
+                    if plain is not None or asked.orders:
+                        expectation = with_free_places(model, expectation, plain)
+                except (OriginalFailed, RuntimeError, IndexError, ValueError):
+                    continue
+                sound = name == NOT_FINITE or _non_finite_share(expectation) <= _non_finite_share(given)
+                judged = _judged_share(expectation)
+                if name == NOT_FINITE and not asked.compares:
+                    judged += _nan_share(expectation)
+                if sound and judged >= SHARE_JUDGED * _judged_share(given):
+                    cases.append(self._case_of(expectation, name, self.modes[0], version=version))
+                    break
 
     def _plantable(self, model: torch.nn.Module, asked: Directed, refused: int) -> list[float]:
         """NaN, and those infinities that the reference does not turn into NaN, which depends on its formula.
@@ -365,7 +342,7 @@ class _CaseMaker:
         generator = torch.Generator().manual_seed(secret_seed())
         model, version = copy.deepcopy(self.models[-1]).train(self.modes[0]), len(self.models)
         small = sum(value.nbytes for value in state_of(model).values()) <= ALONE_BYTES_AT_MOST
-        names = {bare_name(node.operator) for node in self._graph.nodes} if self._graph is not None else set(ORDERING)
+        names = {bare_name(node.operator) for node in self._graph.nodes} if self._graph is not None else ORDERING
         rows = self._graph is not None and not names & NORMS  # of equal elements a norm shows nothing but roundings
         anywhere = self._graph is not None and names <= WHOLE_OPERATORS
         for refused in range(REFUSALS):
@@ -388,7 +365,7 @@ class _CaseMaker:
                         own = [it.data for it in model.parameters() if it.dim()]
                         plant(own, chosen, numbers, generator, rows=False, anywhere=False)
                 expectation = self.runs.expect(model, inputs, self.scales)
-                if names & set(ORDERING):
+                if names & ORDERING:
                     expectation = with_free_places(model, expectation)
             except (OriginalFailed, RuntimeError, IndexError, ValueError):
                 continue
@@ -399,7 +376,6 @@ class _CaseMaker:
         return None
 
     def _casts_to_whole(self) -> bool:
-        """Return whether the reference turns floats into whole numbers."""
         return self._graph is not None and any(
             "quantize" in node.operator
             or (bare_name(node.operator) == "_to_copy" and not any("float" in it.dtype for it in node.outputs))
@@ -473,7 +449,9 @@ class _CaseMaker:
     def _try(self, cases: list[Case], distribution: str, train: bool, *, version: int = 0) -> None:
         """Add a case, or a note that says why the reference cannot serve in it."""
         try:
-            case = self._case(distribution, train, version=version)
+            model = self.models[version].train(train)
+            expectation = self._expected(model, distribution)
+            case = self._case_of(expectation, distribution, train, version=version)
         except OriginalFailed as error:
             self.notes.append(f"distribution {distribution!r} was not used: {error}")
             return
@@ -481,11 +459,6 @@ class _CaseMaker:
             self.notes.append(f"distribution {distribution!r} was not used: the reference overflows or gives NaN there")
             return
         cases.append(case)
-
-    def _case(self, distribution: str, train: bool, *, version: int = 0) -> Case:
-        model = self.models[version].train(train)
-        expectation = self._expected(model, distribution)
-        return self._case_of(expectation, distribution, train, version=version)
 
     def _case_of(self, expectation: Expectation, distribution: str, train: bool, *, version: int = 0) -> Case:
         if not expectation.lifted:
@@ -529,7 +502,11 @@ class _CaseMaker:
             self.last = self._moved(inputs)
         else:
             self.last = self._moved(inputs)
-            self._remember(self.last)
+            # Two draws of large inputs, which take a CPU a second each, serve all cases that change them.
+            drawn = self.last
+            size_bytes = sum(tensor.nbytes for tensor in nested_tensors(drawn))
+            if LARGE_BYTES <= size_bytes <= TOO_LARGE_BYTES and len(self._bases) < LARGE_BASES:
+                self._bases.append([map_tensors(value, _copied) for value in drawn])
             put_under(distribution, self.last, seed)
         return self.last
 
@@ -537,12 +514,6 @@ class _CaseMaker:
         """Move inputs to the candidate's device. On a GPU they are copied, which packs them densely."""
         device, copied = self.settings.device, self.settings.device != "cpu"
         return [map_tensors(value, lambda tensor: tensor.to(device, copy=copied)) for value in inputs]
-
-    def _remember(self, inputs: list[Any]) -> None:
-        """Keep two draws of large inputs, which take a CPU a second each, for all cases that change them."""
-        size_bytes = sum(tensor.nbytes for tensor in nested_tensors(inputs))
-        if LARGE_BYTES <= size_bytes <= TOO_LARGE_BYTES and len(self._bases) < LARGE_BASES:
-            self._bases.append([map_tensors(value, _copied) for value in inputs])
 
 
 def _copied(tensor: torch.Tensor) -> torch.Tensor:

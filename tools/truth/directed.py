@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.graph.graph import Node, OperatorGraph
-from triton_agent.tools.graph.operators import bare_name
+from triton_agent.tools.graph.operators import ORDERING, bare_name, words
 from triton_agent.tools.graph.values import Reference, references_in
 from triton_agent.tools.reference.input_tensors import is_plain, tensors_in
 from triton_agent.tools.truth.distributions import share_memory
@@ -37,49 +37,38 @@ SHARE_JUDGED = 0.5
 """Of a case's elements; less, and it says little."""
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-ORDERING = _words("sort topk kthvalue median nanmedian mode")
-FIRST = _words("argmax argmin max min max_pool1d max_pool2d max_pool3d adaptive_max_pool2d")
-FIRST |= _words("max_pool2d_with_indices max_pool3d_with_indices unique_dim _unique2 cummax cummin")
-NORMS = _words("native_layer_norm layer_norm native_group_norm group_norm native_batch_norm _native_batch_norm_legit")
-NORMS |= _words("_native_batch_norm_legit_no_training batch_norm instance_norm cudnn_batch_norm var std var_mean")
-NORMS |= _words("std_mean _batch_norm_with_update _batch_norm_no_update")
-PEAKED = _words("_softmax softmax _log_softmax log_softmax logsumexp _safe_softmax logcumsumexp cross_entropy_loss")
-PEAKED |= _words("cross_entropy")
-SCALED = _words(
+FIRST = words("argmax argmin max min max_pool1d max_pool2d max_pool3d adaptive_max_pool2d")
+FIRST |= words("max_pool2d_with_indices max_pool3d_with_indices unique_dim _unique2 cummax cummin")
+NORMS = words("native_layer_norm layer_norm native_group_norm group_norm native_batch_norm _native_batch_norm_legit")
+NORMS |= words("_native_batch_norm_legit_no_training batch_norm instance_norm cudnn_batch_norm var std var_mean")
+NORMS |= words("std_mean _batch_norm_with_update _batch_norm_no_update")
+PEAKED = words("_softmax softmax _log_softmax log_softmax logsumexp _safe_softmax logcumsumexp cross_entropy_loss")
+PEAKED |= words("cross_entropy")
+SCALED = words(
     "rms_norm _fused_rms_norm linalg_vector_norm norm rsqrt sqrt mean sum exp log log1p div reciprocal square"
 )
-SCALED |= _words("pow normalize cosine_similarity softplus sigmoid tanh logaddexp amax cumsum")
-PERIODIC = _words("sin cos tan sinc polar")
-DIVIDING = _words(
-    "floor_divide remainder fmod div bitwise_right_shift bitwise_left_shift __rshift__ __lshift__ abs neg"
-)
-LOOKING_UP = _words(
+SCALED |= words("pow normalize cosine_similarity softplus sigmoid tanh logaddexp amax cumsum")
+PERIODIC = words("sin cos tan sinc polar")
+DIVIDING = words("floor_divide remainder fmod div bitwise_right_shift bitwise_left_shift __rshift__ __lshift__ abs neg")
+LOOKING_UP = words(
     "index index_select gather embedding take take_along_dim embedding_bag _embedding_bag nll_loss_forward"
 )
-LOOKING_UP |= _words("_embedding_bag_forward_only index_add scatter_add bincount")
-COUNTED_FROM_THE_END = _words("index take")
-WHOLE_ARITHMETIC = _words(
-    "add sub rsub mul neg abs sum cumsum bitwise_and bitwise_or bitwise_xor maximum minimum clamp"
-)
-WHOLE_ARITHMETIC |= _words("floor_divide remainder fmod max min amax amin relu where eq ne lt le gt ge sign")
-MASKING = _words("masked_fill where mul logical_not bitwise_not logical_and bitwise_and any all sum")
-PASSED_THROUGH = _words("clone contiguous _to_copy clamp clamp_min clamp_max relu to type_as detach float double")
-SUMMING = _words("sum mean var std var_mean std_mean cumsum norm linalg_vector_norm logsumexp prod nansum") | NORMS
+LOOKING_UP |= words("_embedding_bag_forward_only index_add scatter_add bincount")
+COUNTED_FROM_THE_END = words("index take")
+WHOLE_ARITHMETIC = words("add sub rsub mul neg abs sum cumsum bitwise_and bitwise_or bitwise_xor maximum minimum clamp")
+WHOLE_ARITHMETIC |= words("floor_divide remainder fmod max min amax amin relu where eq ne lt le gt ge sign")
+MASKING = words("masked_fill where mul logical_not bitwise_not logical_and bitwise_and any all sum")
+PASSED_THROUGH = words("clone contiguous _to_copy clamp clamp_min clamp_max relu to type_as detach float double")
+SUMMING = words("sum mean var std var_mean std_mean cumsum norm linalg_vector_norm logsumexp prod nansum") | NORMS
 """Where an honest order of adding up may meet the difference of two infinities, and a compensated sum always does."""
-PRODUCTS = _words(
-    "mm addmm bmm baddbmm addbmm mv addmv dot matmul linear convolution conv1d conv2d conv3d _convolution"
-)
+PRODUCTS = words("mm addmm bmm baddbmm addbmm mv addmv dot matmul linear convolution conv1d conv2d conv3d _convolution")
 SUMMING |= PRODUCTS
-NAN_DROPPED = _words("relu hardtanh leaky_relu clamp clamp_min clamp_max maximum minimum hardswish") | FIRST | ORDERING
-NAN_DROPPED |= _words("amax amin")
+NAN_DROPPED = words("relu hardtanh leaky_relu clamp clamp_min clamp_max maximum minimum hardswish") | FIRST | ORDERING
+NAN_DROPPED |= words("amax amin")
 """Comparisons, which by habit drop NaN in an epilogue or at the end of a reduction."""
-MASKED_OUT = NAN_DROPPED | _words("where masked_fill softmax _softmax _safe_softmax tril triu index gather mul")
+MASKED_OUT = NAN_DROPPED | words("where masked_fill softmax _softmax _safe_softmax tril triu index gather mul")
 """What NaN need not come through beside a product; for the sake of a mask a kernel leaves parts of the product out."""
-PASSING_NAN = PRODUCTS | _words(
+PASSING_NAN = PRODUCTS | words(
     """
     add sub rsub mul div true_divide neg abs exp exp2 expm1 log log1p log2 log10 sqrt rsqrt reciprocal square
     pow sin cos tan tanh sigmoid erf relu gelu silu elu selu celu softplus mish leaky_relu hardtanh hardswish
@@ -235,8 +224,8 @@ def _negate_some(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, r
     """A third of the operands of a division, which is rounded down or toward zero."""
     if tensor.dtype is torch.uint8:
         return
-    name = bare_name(feed.node.operator)
-    shifted = "shift" in name and _inputs_of(feed.node)[:1] != [feed.position]
+    inputs = [name for name in references_in(feed.node.arguments) if name.startswith("x")]
+    shifted = "shift" in bare_name(feed.node.operator) and inputs[:1] != [f"x{feed.position}"]
     if not shifted:
         tensor.copy_(torch.where(_some(tensor, generator, 1 / 3), -tensor, tensor))
 
@@ -288,13 +277,13 @@ def _special(tensor: torch.Tensor, feed: Feed, generator: torch.Generator, refus
     """Replaced by `plant`: which values may be planted, only runs of the reference tell."""
 
 
-_QUIET = _words(
+_QUIET = words(
     "view _unsafe_view reshape transpose t permute expand slice select squeeze unsqueeze alias detach clone contiguous "
     "split unbind cat stack flatten unflatten lift_fresh scalar_tensor full zeros ones zeros_like empty _to_copy copy"
 )
 
-SHIFTS = _words("bitwise_right_shift bitwise_left_shift __rshift__ __lshift__")
-WHOLE_OPERATORS = (WHOLE_ARITHMETIC | _QUIET | SHIFTS) - _words("floor_divide remainder fmod")
+SHIFTS = words("bitwise_right_shift bitwise_left_shift __rshift__ __lshift__")
+WHOLE_OPERATORS = (WHOLE_ARITHMETIC | _QUIET | SHIFTS) - words("floor_divide remainder fmod")
 """Operators that take whole numbers of any size, but that a shift takes few places."""
 
 RULES: tuple[Rule, ...] = (
@@ -330,7 +319,6 @@ class Directed:
     """True if NaN meets a comparison."""
 
     def change(self, case: str, inputs: list[Any], generator: torch.Generator, refused: int) -> None:
-        """Change inputs in place."""
         tensors = list(tensors_in(inputs))
         with torch.no_grad():
             for rule, feed in self.feeds[case]:
@@ -407,16 +395,9 @@ def _makes_whole(node: Node, graph: OperatorGraph) -> bool:
     return cast and any("float" in meta.dtype for meta in taken) and any("int" in meta.dtype for meta in node.outputs)
 
 
-def _kind(tensor: torch.Tensor) -> str:
-    if tensor.is_floating_point():
-        return "float"
-    return {torch.bool: "flag"}.get(tensor.dtype, "whole" if tensor.dtype in WHOLE else "")
-
-
 def _feeds(
     graph: OperatorGraph, rule: Rule, tensors: Sequence[torch.Tensor], known: dict[str, torch.Tensor]
 ) -> Iterator[Feed]:
-    """The inputs that this rule is for."""
     fitting = [i for i, tensor in enumerate(tensors) if _fits(tensor, rule.kind)]
     if not graph.nodes or not fitting:
         return
@@ -441,7 +422,8 @@ def _feeds(
 
 
 def _fits(tensor: torch.Tensor, kind: str) -> bool:
-    return bool(_kind(tensor) == kind and is_plain(tensor) and tensor.numel())
+    own = "float" if tensor.is_floating_point() else "flag" if tensor.dtype is torch.bool else "whole"
+    return own == kind and is_plain(tensor) and tensor.numel() > 0 and (kind != "whole" or tensor.dtype in WHOLE)
 
 
 def _is_asked(node: Node, rule: Rule, graph: OperatorGraph) -> bool:
@@ -485,7 +467,6 @@ def _traced(graph: OperatorGraph, name: str, scale: float, shift: float) -> Iter
 
 
 def _boundaries(node: Node, tensors: Sequence[torch.Tensor], known: dict[str, torch.Tensor]) -> torch.Tensor | None:
-    """What values are sorted between."""
     position = BOUNDARIES.get(bare_name(node.operator))
     argument = node.arguments[position] if position is not None and len(node.arguments) > position else None
     if not isinstance(argument, Reference):
@@ -493,11 +474,6 @@ def _boundaries(node: Node, tensors: Sequence[torch.Tensor], known: dict[str, to
     if argument.name.startswith("x"):
         return tensors[int(argument.name.removeprefix("x"))]
     return known.get(argument.name.partition(":")[2])
-
-
-def _inputs_of(node: Node) -> list[int]:
-    names = [name for name in references_in(node.arguments) if name.startswith("x")]
-    return [int(name.removeprefix("x")) for name in names]
 
 
 def _every_second(tensor: torch.Tensor, start: int) -> torch.Tensor:

@@ -75,11 +75,6 @@ def _plant(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return torch.cat([planted.narrow(axis, 0, size - 1), -planted.narrow(axis, size - 1, 1).abs()], axis)
 
 
-def _one_sign(values: torch.Tensor, _: torch.Generator) -> torch.Tensor:
-    """Make all values negative, or negate them if they have one sign already."""
-    return -values.abs() if _has_both_signs(values) else -values
-
-
 def _has_both_signs(values: torch.Tensor) -> bool:
     return not values.is_complex() and bool((values > 0).any() and (values < 0).any())
 
@@ -104,10 +99,6 @@ def _blank(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return values.index_fill(axis, where, 0)
 
 
-def _flip(flags: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return flags ^ (torch.rand(flags.shape, generator=generator) < FLIPPED_SHARE).to(flags.device)
-
-
 def _reorder_or_lower(numbers: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Reorder consecutive numbers; replace equal ones by numbers from one up to that."""
     if _are_consecutive(numbers):
@@ -126,11 +117,11 @@ _CHANGES: dict[str, _Change | None] = {
     AS_GIVEN: None,
     "x3": lambda values, _: values * 3,
     "x0.01": lambda values, _: values * 0.01,
-    "one sign": _one_sign,
+    "one sign": lambda values, _: -values.abs() if _has_both_signs(values) else -values,
     "extremes": _plant,
     "shuffled": _shuffle,
     BLANK: _blank,
-    FLAGS: _flip,
+    FLAGS: lambda flags, drawn: flags ^ (torch.rand(flags.shape, generator=drawn) < FLIPPED_SHARE).to(flags.device),
     WHOLE: _reorder_or_lower,
 }
 
@@ -160,8 +151,14 @@ def put_under(name: str, inputs: list[Any], seed: int) -> None:
             for numbers in _positions_and_lengths(inputs):
                 numbers.copy_(change(numbers, generator))
         else:
-            for values in _real_valued(inputs):
-                _rewrite(values, change, generator)
+            for tensor in _real_valued(inputs):
+                values = tensor.to(_COMPUTE.get(tensor.dtype, torch.float32), copy=True)
+                changed = change(values, generator)
+                if not changed.is_complex():  # no overflow that the data did not have: small dtypes end soon
+                    largest = torch.finfo(tensor.dtype).max / (OVERFLOW_MARGIN if change is _plant else 1)
+                    most = max(largest, float(values.abs().nan_to_num_(0.0, 0.0, 0.0).max()))
+                    changed = torch.where(torch.isfinite(changed), changed.clamp(-most, most), changed)
+                tensor.copy_(changed)
 
 
 def share_memory(inputs: list[Any]) -> bool:
@@ -172,7 +169,6 @@ def share_memory(inputs: list[Any]) -> bool:
 
 
 def has_flags(inputs: Any) -> bool:
-    """Return whether there are booleans to flip."""
     return any(tensor.dtype is torch.bool and tensor.numel() for tensor in tensors_in(inputs))
 
 
@@ -234,16 +230,6 @@ def _overlaps(tensor: torch.Tensor) -> bool:
                 return True
             reach += stride * (size - 1)
     return False
-
-
-def _rewrite(tensor: torch.Tensor, change: _Change, generator: torch.Generator) -> None:
-    values = tensor.to(_COMPUTE.get(tensor.dtype, torch.float32), copy=True)
-    changed = change(values, generator)
-    if not changed.is_complex():  # no overflow that the data did not have: small dtypes end soon
-        largest = torch.finfo(tensor.dtype).max / (OVERFLOW_MARGIN if change is _plant else 1)
-        most = max(largest, float(values.abs().nan_to_num_(0.0, 0.0, 0.0).max()))
-        changed = torch.where(torch.isfinite(changed), changed.clamp(-most, most), changed)
-    tensor.copy_(changed)
 
 
 def randomise(model: nn.Module, seed: int) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ import concurrent.futures
 import contextlib
 import copy
 import dataclasses
-import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -30,10 +29,9 @@ from triton_agent.tools.truth.jumps import (
     margins,
     span_between,
 )
-from triton_agent.tools.truth.near import near
 from triton_agent.tools.truth.random_rounding import DoublesSeen, Moved, Nudge, TieBreak
 from triton_agent.tools.truth.truth import run_lifted
-from triton_agent.tools.truth.yardstick import RARE_FLIPS, Yardstick, left_to_chance
+from triton_agent.tools.truth.yardstick import RARE_FLIPS, Yardstick, left_to_chance, near
 
 NUDGE = 2.0**-24
 """Half a unit in the last place of float32, the precision in which kernels compute."""
@@ -73,17 +71,17 @@ class Expectation:
     """The reference's behaviour in one case."""
 
     packed_inputs: Payload
-    tree: Any
-    """The outputs' nesting as `tensors.flatten` gives it."""
-    outputs: tuple[Output, ...]
     inputs_after: tuple[torch.Tensor, ...]
     """The tensors among the inputs as the reference leaves them."""
-    state_before: dict[str, torch.Tensor]
-    state_after: tuple[Output, ...]
+    tree: Any = None
+    """The outputs' nesting as `tensors.flatten` gives it."""
+    outputs: tuple[Output, ...] = ()
+    state_before: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
+    state_after: tuple[Output, ...] = ()
     """Buffers that the call changed."""
-    aliases: frozenset[tuple[int, str]]
+    aliases: frozenset[tuple[int, str]] = frozenset()
     """Outputs of the reference that share memory with something; a candidate may do the same."""
-    lifted: bool
+    lifted: bool = False
     """True if the truth is float64; else it is the reference in its own precision."""
     expanded: frozenset[int] = frozenset()
     """Outputs of the reference several elements of which are one in memory."""
@@ -94,19 +92,7 @@ class Expectation:
         return _bytes_of([*self.inputs_after, *(output.yard.original for output in self.outputs)])
 
     @property
-    def inputs_bytes(self) -> list[int]:
-        """Of each tensor among the inputs."""
-        return [_bytes_of([tensor]) for tensor in self.inputs_after]
-
-    @property
-    def elements(self) -> int:
-        """Of inputs and outputs."""
-        tensors = [*self.inputs_after, *(output.yard.original for output in self.outputs)]
-        return sum(tensor.numel() for tensor in tensors)
-
-    @property
     def state_bytes(self) -> int:
-        """Parameters and buffers."""
         return _bytes_of(self.state_before.values())
 
 
@@ -131,28 +117,42 @@ def expect(
         doubles, operands = _computes_in_double(model, given, around)
         seen = _observed(model, given, around)
         names = [name for name, leaf in leaves(seen.tree) if "tensor" in leaf]
+        names += [f"buffer {name}" for name in seen.changed]
         jumps = _Jumps(operands)
         exact = _lifted(model, given.values, seen, jumps.watch())
-        nudged = _nudged(model, given.values, seen, exact, jumps, doubles=doubles) if exact else []
-        yards, of_state = _yardsticks(names, seen, exact, nudged, scales or {})
+        nudged = _nudged(model, given.values, seen, exact, jumps, doubles=doubles) if exact is not None else []
+        yards = [
+            _yardstick(original, truth, [run[i] for run in nudged], (scales or {}).get(name, 0.0))
+            for i, (name, original, truth) in enumerate(zip(names, seen.tensors, exact or seen.tensors))
+        ]
         if exact is not None and jumps.margins(doubles=doubles):
-            sides = [_lifted(model, given.values, seen, jumps.moved(sign)) for sign in (1.0, -1.0)]
-            yards, of_state = _with_sides(yards, of_state, [side for side in sides if side is not None])
+            runs = [_lifted(model, given.values, seen, jumps.moved(sign)) for sign in (1.0, -1.0)]
+            sides = [run for run in runs if run is not None]
+            yards = [_with_sides(yard, [side[i] for side in sides]) for i, yard in enumerate(yards)]
         if coarse is not None:
-            yards, of_state = _with_coarse(yards, of_state, model, given, coarse)
+            subject = copy.deepcopy(model)
+            with coarse():
+                coarser = nested_tensors(_run(subject, given.copies()))
+            state = state_of(subject)
+            pairs = zip(yards, [*coarser, *(state[name] for name in seen.changed)])
+            yards = [
+                dataclasses.replace(yard, coarse=(other,) if other.shape == yard.truth.shape else ())
+                for yard, other in pairs
+            ]
         kept = list(nested_tensors(seen.args))
+        outputs = tuple(Output(name=name, yard=yard.brought_near()) for name, yard in zip(names, yards))
         return Expectation(
             packed_inputs=given.packed(),
             tree=seen.tree,
-            outputs=tuple(Output(name=name, yard=yard.brought_near()) for name, yard in zip(names, yards)),
+            outputs=outputs[: len(seen.outputs)],
             inputs_after=tuple(near(tensor.detach().clone()) for tensor in kept),
             state_before={name: near(value) for name, value in seen.before.items()},
-            state_after=tuple(Output(name=name, yard=yard.brought_near()) for name, yard in of_state.items()),
-            aliases=frozenset((i, name) for i, name in aliases(seen.tensors, kept, seen.subject)),
+            state_after=outputs[len(seen.outputs) :],
+            aliases=frozenset((i, name) for i, name in aliases(seen.outputs, kept, seen.subject)),
             lifted=exact is not None,
             expanded=frozenset(
                 i
-                for i, it in enumerate(seen.tensors)
+                for i, it in enumerate(seen.outputs)
                 if it.layout is torch.strided and is_expanded(it.shape, it.stride())
             ),
         )
@@ -166,7 +166,7 @@ class Given:
     """
 
     def __init__(self, args: list[Any] | Payload) -> None:
-        self._packing: concurrent.futures.Future[Payload] = concurrent.futures.Future()
+        self._packing = concurrent.futures.Future[Payload]()
         self.values: list[Any]
         """Nobody writes into these."""
         if isinstance(args, Payload) or not _is_plain(args):
@@ -177,7 +177,9 @@ class Given:
             if _bytes_of(nested_tensors(args)) < PACKED_BESIDE_BYTES:
                 self._packing.set_result(pack(args))
             else:
-                threading.Thread(target=_pack_into, args=(self._packing, args), name="packing").start()
+                beside = concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix="packing")
+                self._packing = beside.submit(pack, args)
+                beside.shutdown(wait=False)
 
     def packed(self) -> Payload:
         return self._packing.result()
@@ -205,13 +207,6 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, (int, float, complex, str, bytes, torch.dtype, torch.device)) or value is None
 
 
-def _pack_into(packing: concurrent.futures.Future[Payload], args: list[Any]) -> None:
-    try:
-        packing.set_result(pack(args))
-    except BaseException as error:
-        packing.set_exception(error)
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
     """What the reference gave and changed in a call, without what is needed to judge others by it."""
@@ -228,7 +223,7 @@ class Behaviour:
         )
 
     def agrees(self, other: Behaviour) -> bool:
-        """To the bit."""
+        """Return whether both are equal to the bit."""
         if len(self.outputs) != len(other.outputs) or len(self.changed) != len(other.changed):
             return False
         pairs = zip((*self.outputs, *self.changed.values()), (*other.outputs, *other.changed.values()))
@@ -241,7 +236,7 @@ def behaviour(model: torch.nn.Module, packed: Payload, around: Around = contextl
     _computes_in_double(model, given, around)
     seen = _observed(model, given, around)
     return Behaviour(
-        outputs=tuple(seen.tensors), changed={f"buffer {name}": value for name, value in seen.changed.items()}
+        outputs=tuple(seen.outputs), changed={f"buffer {name}": value for name, value in seen.changed.items()}
     )
 
 
@@ -252,10 +247,16 @@ class _Observed:
     subject: torch.nn.Module
     args: list[Any]
     """Afterwards."""
-    tensors: list[torch.Tensor]
+    outputs: list[torch.Tensor]
     tree: Any
     before: dict[str, torch.Tensor]
     changed: dict[str, torch.Tensor]
+    """Buffers, as the call leaves them."""
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """Outputs, then buffers that were changed: the order in which all runs of a case are listed."""
+        return [*self.outputs, *self.changed.values()]
 
 
 def _observed(model: torch.nn.Module, given: Given, around: Around) -> _Observed:
@@ -268,27 +269,10 @@ def _observed(model: torch.nn.Module, given: Given, around: Around) -> _Observed
     after = state_of(subject)
     changed = {name: value for name, value in after.items() if not torch.equal(value, before[name])}
     # Once more with the same module, unless it keeps a state that can be seen: then with another like it.
-    if not _same_again(copy.deepcopy(model) if changed else subject, given, outputs, around):
-        raise OriginalFailed(
-            "the reference gives another answer each time (dropout, sampling, or a state in plain attributes)",
-            remedy="let random numbers come in as an input; let dropout ask self.training; keep a state in buffers",
-        )
-    return _Observed(subject=subject, args=args, tensors=tensors, tree=tree, before=before, changed=changed)
-
-
-def _run(model: torch.nn.Module, args: list[Any]) -> Any:
-    try:
-        with torch.no_grad():
-            return model(*args)
-    except Exception as error:
-        raise OriginalFailed(f"the reference raises {type(error).__name__}: {error}") from error
-
-
-def _same_again(model: torch.nn.Module, given: Given, outputs: Any, around: Around) -> bool:
-    """Return whether another run, with other random numbers, agrees (nearly: atomics may reorder sums)."""
+    # Atomics may reorder sums, so the second run, with other random numbers, has to agree nearly.
     torch.manual_seed(torch.seed() % 2**63)
     with around():
-        again = _run(model, given.copies())
+        again = _run(copy.deepcopy(model) if changed else subject, given.copies())
     first, second = list(nested_tensors(outputs)), list(nested_tensors(again))
 
     def near_enough(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -298,7 +282,20 @@ def _same_again(model: torch.nn.Module, given: Given, outputs: Any, around: Arou
             return torch.allclose(a, b, rtol=1e-2, atol=1e-6, equal_nan=True)
         return torch.equal(a, b)
 
-    return len(first) == len(second) and all(map(near_enough, first, second))
+    if not (len(first) == len(second) and all(map(near_enough, first, second))):
+        raise OriginalFailed(
+            "the reference gives another answer each time (dropout, sampling, or a state in plain attributes)",
+            remedy="let random numbers come in as an input; let dropout ask self.training; keep a state in buffers",
+        )
+    return _Observed(subject=subject, args=args, outputs=tensors, tree=tree, before=before, changed=changed)
+
+
+def _run(model: torch.nn.Module, args: list[Any]) -> Any:
+    try:
+        with torch.no_grad():
+            return model(*args)
+    except Exception as error:
+        raise OriginalFailed(f"the reference raises {type(error).__name__}: {error}") from error
 
 
 def tensors_of(outputs: Any) -> tuple[list[torch.Tensor], Any]:
@@ -316,18 +313,6 @@ def tensors_of(outputs: Any) -> tuple[list[torch.Tensor], Any]:
         remedy = "let forward return a tensor, or several in a tuple, a list or a dict"
         raise OriginalFailed("the reference returns no tensor", remedy=remedy)
     return tensors, tree
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Lifted:
-    """What a run in float64 gave, exact or with its numbers moved."""
-
-    outputs: list[torch.Tensor]
-    changed: dict[str, torch.Tensor]
-    """The buffers that the reference changes."""
-
-    def all(self) -> list[torch.Tensor]:
-        return [*self.outputs, *self.changed.values()]
 
 
 class _Jumps:
@@ -359,46 +344,37 @@ class _Jumps:
         return AtJumps(shifts={call: sign * margin for call, margin in self._margins.items()})
 
 
-def _with_sides(
-    outputs: list[Yardstick], buffers: dict[str, Yardstick], sides: list[_Lifted]
-) -> tuple[list[Yardstick], dict[str, Yardstick]]:
+def _with_sides(yard: Yardstick, sides: list[torch.Tensor]) -> Yardstick:
     """Leave open, element by element, what lies between these runs."""
-
-    def beside(yard: Yardstick, others: list[torch.Tensor]) -> Yardstick:
-        if yard.original.is_complex() or any(other.shape != yard.truth.shape for other in others):
-            return yard
-        span = span_between(yard.truth, others, yard.original.dtype)
-        moved = () if span is not None else tuple(other.clone() for other in others)
-        return dataclasses.replace(yard, span=span, nudged=(*yard.nudged, *moved))
-
-    return (
-        [beside(yard, [side.outputs[i] for side in sides]) for i, yard in enumerate(outputs)],
-        {
-            name: beside(yard, [side.changed[name.removeprefix("buffer ")] for side in sides])
-            for name, yard in buffers.items()
-        },
-    )
+    if yard.original.is_complex() or any(side.shape != yard.truth.shape for side in sides):
+        return yard
+    span = span_between(yard.truth, sides, yard.original.dtype)
+    moved = () if span is not None else tuple(side.clone() for side in sides)
+    return dataclasses.replace(yard, span=span, nudged=(*yard.nudged, *moved))
 
 
-def _lifted(model: torch.nn.Module, args: list[Any], seen: _Observed, nudge: Moved | None = None) -> _Lifted | None:
+def _lifted(
+    model: torch.nn.Module, args: list[Any], seen: _Observed, nudge: Moved | None = None
+) -> list[torch.Tensor] | None:
+    """Run the reference in float64, exactly or with its numbers moved; None where it cannot be lifted."""
     run = run_lifted(model, args, nudge=nudge)
     if run is None:
         return None
-    state = state_of(run[1])
-    return _Lifted(outputs=nested_tensors(run[0]), changed={name: state[name] for name in seen.changed})
+    outputs, state = nested_tensors(run[0]), state_of(run[1])
+    return [*outputs, *(state[name] for name in seen.changed)] if len(outputs) == len(seen.outputs) else None
 
 
 def _nudged(
-    model: torch.nn.Module, args: list[Any], seen: _Observed, exact: _Lifted, jumps: _Jumps, *, doubles: bool
-) -> list[_Lifted]:
+    model: torch.nn.Module, args: list[Any], seen: _Observed, exact: list[torch.Tensor], jumps: _Jumps, *, doubles: bool
+) -> list[list[torch.Tensor]]:
     """Run the reference in arithmetic that rounds at random: twice, and more often where two runs leave much to chance.
 
     Where it computes in float64 itself, only inputs are rounded: whoever asks for that precision gets it.
     """
-    wide = all(t.dtype in (torch.float64, torch.complex128) for t in seen.tensors if t.is_floating_point())
+    wide = all(t.dtype in (torch.float64, torch.complex128) for t in seen.outputs if t.is_floating_point())
     relative = NUDGE_DOUBLE if wide else NUDGE
 
-    def run(draw: int) -> _Lifted | None:
+    def run(draw: int) -> list[torch.Tensor] | None:
         moved = None
         if not doubles:
             moved = _lifted(model, args, seen, jumps.watch(Nudge(relative=relative, draw=draw, everywhere=True)))
@@ -407,13 +383,11 @@ def _nudged(
         return moved
 
     runs = [moved for moved in map(run, range(2)) if moved is not None]
-    originals, truth = [*seen.tensors, *seen.changed.values()], exact.all()
-    rows = [run.all() for run in runs]
     if any(
         true.is_floating_point()
         and original.is_floating_point()
-        and left_to_chance(true, [row[i] for row in rows if row[i].shape == true.shape], original.dtype)
-        for i, (true, original) in enumerate(zip(truth, originals))
+        and left_to_chance(true, [run[i] for run in runs if run[i].shape == true.shape], original.dtype)
+        for i, (true, original) in enumerate(zip(exact, seen.tensors))
     ):
         runs += [moved for moved in map(run, range(2, NUDGES)) if moved is not None]
     return runs
@@ -435,24 +409,6 @@ def _computes_in_double(model: torch.nn.Module, given: Given, around: Around) ->
     return seen.any, operands.seen
 
 
-def _yardsticks(
-    names: list[str], seen: _Observed, exact: _Lifted | None, nudged: list[_Lifted], scales: dict[str, float]
-) -> tuple[list[Yardstick], dict[str, Yardstick]]:
-    """Of the outputs, and of the buffers that were changed."""
-    truths = exact or _Lifted(outputs=seen.tensors, changed=seen.changed)
-    outputs = [
-        _yardstick(original, truth, [run.outputs[i] for run in nudged], scales.get(name, 0.0))
-        for i, (name, original, truth) in enumerate(zip(names, seen.tensors, truths.outputs))
-    ]
-    buffers = {
-        f"buffer {name}": _yardstick(
-            value, truths.changed[name], [run.changed[name] for run in nudged], scales.get(f"buffer {name}", 0.0)
-        )
-        for name, value in seen.changed.items()
-    }
-    return outputs, buffers
-
-
 def _yardstick(original: torch.Tensor, truth: torch.Tensor, nudged: list[torch.Tensor], scale: float) -> Yardstick:
     if truth.shape != original.shape:
         truth, nudged = original, []  # data-dependent shapes that flip with precision
@@ -460,31 +416,19 @@ def _yardstick(original: torch.Tensor, truth: torch.Tensor, nudged: list[torch.T
     return Yardstick(truth=truth.clone(), original=original.clone(), nudged=same_shape, scale=scale)
 
 
-def _with_coarse(
-    outputs: list[Yardstick], buffers: dict[str, Yardstick], model: torch.nn.Module, given: Given, coarse: Around
-) -> tuple[list[Yardstick], dict[str, Yardstick]]:
-    subject = copy.deepcopy(model)
-    with coarse():
-        coarser = nested_tensors(_run(subject, given.copies()))
-    state = {f"buffer {name}": value for name, value in state_of(subject).items()}
-
-    def beside(yard: Yardstick, other: torch.Tensor) -> Yardstick:
-        return dataclasses.replace(yard, coarse=(other,) if other.shape == yard.truth.shape else ())
-
-    return list(map(beside, outputs, coarser)), {name: beside(yard, state[name]) for name, yard in buffers.items()}
+def _with_ties_broken(model: torch.nn.Module, given: Given) -> list[list[torch.Tensor]]:
+    runs = (run_lifted(model, given.values, nudge=TieBreak(draw=draw)) for draw in range(TIE_BREAKS))
+    return [nested_tensors(run[0]) for run in runs if run is not None]
 
 
 def hinges_on_ties(model: torch.nn.Module, expectation: Expectation) -> bool:
     """Return whether a few integer outputs depend on which of two equal elements was met first."""
-    given = Given(expectation.packed_inputs)
-    runs = [run_lifted(model, given.values, nudge=TieBreak(draw=draw)) for draw in range(TIE_BREAKS)]
     return any(
         0
         < int((other.to(output.yard.truth.device) != output.yard.truth).sum())
         <= max(FEW_PLACES, RARE_FLIPS * other.numel())
-        for run in runs
-        if run is not None
-        for output, other in zip(expectation.outputs, nested_tensors(run[0]))
+        for run in _with_ties_broken(model, Given(expectation.packed_inputs))
+        for output, other in zip(expectation.outputs, run)
         if not output.yard.truth.is_floating_point() and other.shape == output.yard.truth.shape
     )
 
@@ -496,9 +440,7 @@ def with_free_places(
 
     With `inputs`, integers that differ for those inputs are left open, too.
     """
-    given = Given(expectation.packed_inputs)
-    runs = [run_lifted(model, given.values, nudge=TieBreak(draw=draw)) for draw in range(TIE_BREAKS)]
-    others = [nested_tensors(run[0]) for run in runs if run is not None]
+    others = _with_ties_broken(model, Given(expectation.packed_inputs))
     plain = run_lifted(model, Given(inputs).values) if inputs is not None else None
     elsewhere = nested_tensors(plain[0]) if plain is not None else []
 
@@ -519,7 +461,7 @@ def with_free_places(
 
 
 def _are_apart(other: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-    """By more than next to nothing."""
+    """Return where two outputs differ by more than next to nothing."""
     if not truth.is_floating_point():
         return other != truth
     rms = truth.nan_to_num(0.0, 0.0, 0.0).square().mean().sqrt()

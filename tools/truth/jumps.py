@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.dispatch_modes import UncompiledMode
-from triton_agent.tools.graph.operators import bare_name, functional_name
+from triton_agent.tools.graph.operators import ORDERING, bare_name, functional_name
 from triton_agent.tools.truth.random_rounding import Moved
 
 ROUNDING = frozenset(
@@ -33,7 +33,7 @@ ROUNDING = frozenset(
     | {"_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", "quantize_per_tensor", "quantize_per_channel"}
 )
 COMPARING = frozenset({"gt", "ge", "lt", "le"})
-PICKING = frozenset({"argmax", "argmin", "max", "min", "sort", "topk", "kthvalue", "median", "nanmedian", "mode"})
+PICKING = ORDERING | {"argmax", "argmin", "max", "min"}
 """A place among other elements is all that jumps; their operand is moved up and down by turns."""
 WHOLE = frozenset({torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64})
 
@@ -157,16 +157,13 @@ def margins(
             followed = worst > OUTLIER * unit * (size + size.square().mean().sqrt())
             found[k] = REACH * worst.masked_fill(followed, 0.0)
         else:
-            errors = errors.clamp(max=OUTLIER * _median(worst))
+            sample = worst.reshape(-1)[:: max(1, worst.numel() // SAMPLED)]
+            errors = errors.clamp(
+                max=OUTLIER * (float(sample[sample > 0].median()) if bool((sample > 0).any()) else float(worst.max()))
+            )
             usual = errors.square().mean().sqrt()
             found[k] = REACH * errors.amax(0) + USUAL_REACH * usual + UNITS * unit * size
     return found
-
-
-def _median(worst: torch.Tensor) -> float:
-    """Return the median of the errors that are not zero."""
-    sample = worst.reshape(-1)[:: max(1, worst.numel() // SAMPLED)]
-    return float(sample[sample > 0].median()) if bool((sample > 0).any()) else float(worst.max())
 
 
 Span = tuple[torch.Tensor, torch.Tensor]
@@ -197,7 +194,7 @@ def span_between(truth: torch.Tensor, sides: Sequence[torch.Tensor], dtype: torc
 
 
 def anything_where(differs: torch.Tensor, truth: torch.Tensor) -> Span | None:
-    """Every value will do at these places."""
+    """Return a span that leaves these places open."""
     if not bool(differs.any()):
         return None
     exact, inf = truth.double(), float("inf")
@@ -205,7 +202,7 @@ def anything_where(differs: torch.Tensor, truth: torch.Tensor) -> Span | None:
 
 
 def joined(one: Span | None, other: Span | None) -> Span | None:
-    """What either of them leaves open."""
+    """Return a span that leaves open what either of them does."""
     if one is None or other is None:
         return one or other
     return torch.minimum(one[0], other[0]), torch.maximum(one[1], other[1])

@@ -11,7 +11,7 @@ overlapping gaps. Torch has no negative strides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -28,16 +28,14 @@ def relaid(name: str, inputs: list[Any]) -> list[Any] | None:
     tensors = list(tensors_in(inputs))
     if share_memory(inputs) or not all(map(is_plain, tensors)):
         return None
-    instead = _shared(tensors) if name == SHARED else _by_turns(tensors, 0 if name == TRANSPOSED else 1)
-    if all(_lies_as(new, old) for new, old in zip(instead, tensors)) and len(set(map(id, instead))) == len(tensors):
+    ways = (_transposed, _stepped) if name == TRANSPOSED else (_stepped, _transposed)
+    instead = _shared(tensors) if name == SHARED else [ways[i % 2](tensor) for i, tensor in enumerate(tensors)]
+    if all(new.stride() == old.stride() for new, old in zip(instead, tensors)) and len(set(map(id, instead))) == len(
+        tensors
+    ):
         return None
     by_identity = {id(old): new for old, new in zip(tensors, instead)}
     return [map_tensors(value, lambda tensor: by_identity[id(tensor)]) for value in inputs]
-
-
-def _by_turns(tensors: Sequence[torch.Tensor], first: int) -> list[torch.Tensor]:
-    ways: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (_transposed, _stepped)
-    return [ways[(first + i) % 2](tensor) for i, tensor in enumerate(tensors)]
 
 
 def _shared(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -76,7 +74,3 @@ def _expanded(tensor: torch.Tensor) -> torch.Tensor:
         return tensor
     one = tensor.detach().narrow(axis, 0, 1).clone()
     return one.expand(tensor.shape).requires_grad_(tensor.requires_grad)
-
-
-def _lies_as(new: torch.Tensor, old: torch.Tensor) -> bool:
-    return new.stride() == old.stride()

@@ -35,6 +35,8 @@ ROWS = 4
 """Rows that are filled with one number each, for conditions on a whole row."""
 RELATED = 8
 """Equal elements of two inputs, and as many opposite ones."""
+SAMPLED_FOR_ROWS = 64
+"""Elements among which the largest and the least are looked for: both signs are there, if the inputs have both."""
 CONSTANT_VALUES = 64
 """Elements at the start of each constant that are read."""
 MATHEMATICS: Mapping[str, Callable[[float], float]] = {
@@ -73,18 +75,15 @@ class Numbers:
         return tuple(number for number in signed if _is_float32(number))[:NUMBERS_AT_MOST]
 
     def row_values(self) -> tuple[float, ...]:
-        """Numbers that rows are filled with."""
         unusual = [float(number) for number in sorted(self.in_text) if _is_float32(number) and abs(number) not in TAME]
         return tuple(unusual[:ROWS])
 
     def wholes(self) -> tuple[int, ...]:
-        """Whole numbers and their neighbours."""
         named = {int(number) for number in self.in_text | self.given if _is_float32(number) and number == int(number)}
         return tuple(sorted({number + step for number in named for step in (-1, 0, 1)}))
 
 
 def numbers_on(tape: Tape, kernels: KernelSet) -> Numbers:
-    """The numbers that the kernels of a tape name."""
     bound: dict[str, dict[str, Any]] = {identity: {} for identity in kernels.functions}
     given: set[int | float] = set()
     views: dict[int, View] = {}
@@ -131,7 +130,7 @@ def _in_function(function: JitFunction, bound: Mapping[str, Any]) -> Iterator[in
             argument = value_of(node.args[0])
             name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
             with contextlib.suppress(ArithmeticError, ValueError):
-                value = argument if argument is None else _applied(name, argument)
+                value = MATHEMATICS[name](argument) if argument is not None and name in MATHEMATICS else argument
         return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
     tree = parse(function.source)
@@ -145,11 +144,6 @@ def _in_function(function: JitFunction, bound: Mapping[str, Any]) -> Iterator[in
     yield from (value for value in values if value is not None)
     yield from _plain_numbers(list(known.values()))
     yield from _plain_numbers([bare(parameter.default) for parameter in function.parameters])
-
-
-def _applied(name: str, argument: float) -> float:
-    function = MATHEMATICS.get(name)
-    return argument if function is None else function(argument)
 
 
 def _plain_numbers(value: Any) -> Iterator[int | float]:
@@ -248,19 +242,25 @@ def plant(
 
 
 def _plant_rows(tensor: torch.Tensor, free: torch.Tensor, filled: list[float], generator: torch.Generator) -> None:
-    """One of its own elements, and these numbers, fill a row each; two rows are put in order, two equal others."""
-    if tensor.dim() < 2 or tensor.shape[0] < 2 * (len(filled) + 3):
+    """Fill rows with the largest and least of some elements and with these numbers; order two, repeat two others.
+
+    Both ends are taken, since operators such as ReLU show nothing of a row of one sign.
+    """
+    room = tensor.shape[0] // 2 - len(filled) - 2 if tensor.dim() > 1 else 0
+    if room < 1:
         return
+    some = tensor.reshape(-1)[:SAMPLED_FOR_ROWS]
+    filled = [float(some.max()), float(some.min())][:room] + filled
     tensor[1].copy_(tensor[0])
     tensor[-1].copy_(tensor[-2])
     inner = torch.randperm(tensor.shape[0] - 4, generator=generator) + 2  # not those that were made equal
-    chosen = inner[: len(filled) + 3].tolist()
+    chosen = inner[: len(filled) + 2].tolist()
     lines = [tensor[(row, *(0 for _ in tensor.shape[1:-1]))] for row in chosen]
     if len(lines) < 3:
         return
     lines[0].copy_(lines[0].sort().values)
     lines[1].copy_(lines[1].sort(descending=True).values)
-    for line, value in zip(lines[2:], [float(lines[2][0]), *filled]):
+    for line, value in zip(lines[2:], filled):
         line.fill_(value)
     free.view(tensor.shape[0], -1)[[0, 1, *chosen, -2, -1]] = False
 

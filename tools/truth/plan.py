@@ -13,7 +13,6 @@ from typing import Any
 
 from triton_agent.tools.answers.authorship import OriginalWork
 from triton_agent.tools.processes.payloads import Payload
-from triton_agent.tools.processes.torch_switches import DEFAULT, Conditions
 from triton_agent.tools.truth.distributions import DISTRIBUTIONS
 from triton_agent.tools.truth.expectation import Expectation
 from triton_agent.tools.truth.named_numbers import Numbers
@@ -35,10 +34,10 @@ class Case:
     name: str
     variant: str
     distribution: str
-    train: bool
-    version: int
-    """Index into the trial's versions of the parameters."""
     expectation: Expectation
+    train: bool = False
+    version: int = 0
+    """Index into the trial's versions of the parameters."""
     stale: Callable[[], Expectation | None] | None = None
     """The expectation for the previous version of the parameters, to recognise outputs that still use it."""
     verify: Verify | None = None
@@ -63,7 +62,6 @@ class Trial:
 
     @property
     def order_is_free(self) -> bool:
-        """True if the reference also runs on inputs whose elements are shuffled."""
         return self.free_order or any(case.distribution == SHUFFLED for case in self.cases)
 
 
@@ -97,21 +95,6 @@ def as_given(plan: Plan) -> Plan:
     """Return the plan with the main trial alone."""
     main = plan.main
     return dataclasses.replace(plan, trials=(plan.trials[main],), main=0, work=(plan.work[main],))
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class PlanSettings:
-    """What a plan holds beyond the inputs as given."""
-
-    modes: tuple[str, ...] = ("eval", "train")
-    """Modes that are checked if they differ; a drop-in replacement must serve both."""
-    remedies: bool = True
-    """Other distributions and randomised parameters; off in an audit of the problem as given."""
-    family: bool = True
-    """Variants at other sizes."""
-    device: str = "cpu"
-    """Device that the reference runs on: `cpu` or `cuda`."""
-    conditions: Conditions = DEFAULT
 
 
 def secret_seed() -> int:

@@ -26,6 +26,7 @@ from typing import Any
 import torch
 
 from triton_agent.tools.dispatch_modes import UncompiledMode
+from triton_agent.tools.reference.input_tensors import map_tensors
 
 LOW_BITS = 29
 """What the mantissa of float64 has beyond that of float32."""
@@ -47,7 +48,7 @@ def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
     A compiler may compute the scores once for the sum and once more for the numerators, in another order or with the
     subtraction of the peak fused in. Then exp(score - peak) is not 1 where the score is the peak.
     """
-    peak = _peak(x, dim)
+    peak = x.amax(dim, keepdim=True) if x.numel() else x
     power = torch.exp(x - peak)
     off = torch.addcmul(-(peak * LOG2_E), peak, torch.full_like(peak, LOG2_E)).clamp(-MOST_OFF, MOST_OFF)
     return power * torch.exp2(off) / power.sum(dim, keepdim=True)
@@ -56,10 +57,6 @@ def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
 def _log_softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
     """By way of the logarithm of the sum, which many kernels store: it is rounded at the size of the peak."""
     return x - _logsumexp(x, [dim], keepdim=True)
-
-
-def _peak(x: torch.Tensor, dim: int) -> torch.Tensor:
-    return x.amax(dim, keepdim=True) if x.numel() else x
 
 
 def _logsumexp(x: torch.Tensor, dim: list[int], keepdim: bool = False) -> torch.Tensor:
@@ -152,13 +149,7 @@ class Moved:
         return contextlib.nullcontext()
 
     def __call__(self, value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return self._moved(value) if value.is_floating_point() and value.numel() else value
-        if isinstance(value, (list, tuple)):
-            return type(value)(self(item) for item in value)
-        if isinstance(value, dict):
-            return {key: self(item) for key, item in value.items()}
-        return value
+        return map_tensors(value, lambda it: self._moved(it) if it.is_floating_point() and it.numel() else it)
 
     def _moved(self, value: torch.Tensor) -> torch.Tensor:
         raise NotImplementedError
@@ -219,7 +210,9 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
             with self:  # only parts of something else come here whole
                 return func.decompose(*args, **kwargs)
         if func in self._products and args[0].dtype is torch.float64 and args[0].shape[-1]:
-            return self._product(func, *args)
+            a, b = args
+            count = min(TERMS, a.shape[-1])
+            return self._added(func(x, y) for x, y in zip(a.tensor_split(count, -1), b.tensor_split(count, -2)))
         if func in self._sums and args[0].dtype is torch.float64 and args[0].numel() and args[0].dim():
             return self._sum(*args, **kwargs, mean=func in self._means)
         result = func(*args, **kwargs)
@@ -227,10 +220,6 @@ class RandomRounding(UncompiledMode):  # type: ignore[no-untyped-call]
             for tensor in _doubles(result if isinstance(result, (list, tuple)) else [result]):
                 round_in_place(tensor, self._draw)
         return result
-
-    def _product(self, func: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        count = min(TERMS, a.shape[-1])
-        return self._added(func(x, y) for x, y in zip(a.tensor_split(count, -1), b.tensor_split(count, -2)))
 
     def _sum(
         self,

@@ -17,6 +17,7 @@ import torch
 from triton_agent.tools.dispatch_modes import UncompiledMode
 from triton_agent.tools.graph.module_attributes import beside_classes
 from triton_agent.tools.reference.index_bounds import refusing_on_gpu
+from triton_agent.tools.reference.input_tensors import map_tensors
 from triton_agent.tools.truth.random_rounding import Moved
 
 LIFTED = {
@@ -51,18 +52,16 @@ def lifting() -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def lift_value(value: Any, seen: dict[int, torch.Tensor] | None = None) -> Any:
+def lift_value(value: Any) -> Any:
     """Return a float64 copy of nested inputs; one tensor that is there twice stays one tensor."""
-    seen = {} if seen is None else seen
-    if isinstance(value, torch.Tensor):
-        if id(value) not in seen:
-            seen[id(value)] = _double(value.detach())
-        return seen[id(value)]
-    if isinstance(value, (list, tuple)):
-        return type(value)(lift_value(item, seen) for item in value)
-    if isinstance(value, dict):
-        return {key: lift_value(item, seen) for key, item in value.items()}
-    return value
+    copies: dict[int, torch.Tensor] = {}
+
+    def copied(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in copies:
+            copies[id(tensor)] = _double(tensor.detach())
+        return copies[id(tensor)]
+
+    return map_tensors(value, copied)
 
 
 def _double(tensor: torch.Tensor) -> torch.Tensor:
@@ -73,14 +72,6 @@ def _lift(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_complex():
         return tensor.to(torch.complex128)
     return tensor.double() if tensor.is_floating_point() else tensor
-
-
-def _lift_attributes(model: torch.nn.Module) -> None:
-    """Lift tensors that modules hold as plain attributes, which `double` leaves alone."""
-    for module in model.modules():
-        for name, value in vars(module).items():
-            if isinstance(value, torch.Tensor) and value.dtype in LIFTED:
-                vars(module)[name] = _lift(value)
 
 
 @contextlib.contextmanager
@@ -104,7 +95,11 @@ def run_lifted(
         with lifting():
             # `double` leaves complex parameters alone.
             exact = copy.deepcopy(model)._apply(_lift)  # type: ignore[no-untyped-call]
-            _lift_attributes(exact)
+            # `double` leaves alone the tensors that modules hold as plain attributes.
+            for module in exact.modules():
+                for name, value in vars(module).items():
+                    if isinstance(value, torch.Tensor) and value.dtype in LIFTED:
+                        vars(module)[name] = _lift(value)
             inputs = lift_value(args)
             if nudge is not None:
                 inputs = nudge(inputs)

@@ -14,8 +14,6 @@ from collections.abc import Callable
 
 import torch
 
-from triton_agent.tools.truth.near import near
-
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
@@ -72,8 +70,21 @@ ONE_PART = 0.75
 FEW_ELEMENTS = 64
 """In smaller outputs nothing tells an imprecise element from a wrong one."""
 
-
 METRICS = ("l2", "max", "small")
+
+SMALL = 1 << 16
+"""Elements of an answer up to which it is judged on the CPU. On the GPU each of the dozen operators of a comparison
+waits for the other processes that share it: with many candidates at work that takes milliseconds, where a CPU takes a
+tenth of one."""
+LARGE = 1 << 27
+"""Elements from which an answer stays on the host, and comes to the GPU in pieces (see `full_size.py`)."""
+
+
+def near(tensor: torch.Tensor, device: str | torch.device | None = None) -> torch.Tensor:
+    """Return the tensor on the CPU if it is small, else on `device`, or where it is."""
+    if tensor.numel() <= SMALL:
+        return tensor.cpu()
+    return tensor if device is None or tensor.numel() > LARGE else tensor.to(device)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -132,7 +143,7 @@ class Yardstick:
         return dataclasses.replace(found, whole=bool(settled.all()))
 
     def decided(self, values: torch.Tensor) -> torch.Tensor:
-        """Return these float64 values with the truth in place of those that lie within a span."""
+        """Put the truth in place of the float64 values that lie within a span."""
         return values if self.span is None else torch.where(self.may_stand(values), self.truth.double(), values)
 
     def may_stand(self, values: torch.Tensor) -> torch.Tensor:
@@ -162,7 +173,6 @@ class Yardstick:
 
     @functools.cached_property
     def flips(self) -> Flips:
-        """Flips of an integer or boolean output."""
         truth = self.truth.to(self.original.dtype)
         others = self.alternatives()
         differ = torch.stack([other != truth for other in others])
@@ -233,24 +243,20 @@ def _limits(truth: torch.Tensor, fields: list[torch.Tensor], nudged: int, scale:
     for metric, (its, *others) in zip(METRICS, measured):
         moved, coarser = others[:nudged], others[nudged:]
         limits.of_original[metric] = its
+        # How many elements share one rounding is not known; the scatter of errors between draws tells. So an honest
+        # error may by chance be once its usual size for many parts, and five times for one.
+        shared = 0.0
+        if len(moved) > 2 and max(moved) > 0:
+            shared = statistics.stdev(moved) / statistics.fmean(moved) / ONE_PART
         limits.allowed[metric] = max(
             allowance.factor[metric] * its,
-            allowance.factor[metric] * _chance(count, moved) * max(moved, default=0.0),
+            allowance.factor[metric]
+            * (1.0 + BY_CHANCE * max(1.0 / math.sqrt(count), min(1.0, shared)))
+            * max(moved, default=0.0),
             COARSE[metric] * max(coarser, default=0.0),
             allowance.units[metric] * unit * stretch[metric],
         )
     return limits
-
-
-def _chance(count: float, errors: list[float]) -> float:
-    """Return how many times its usual size an honest error may have by chance: once for many parts, five times for one.
-
-    How many elements share one rounding is not known; the scatter of errors between draws tells.
-    """
-    shared = 0.0
-    if len(errors) > 2 and max(errors) > 0:
-        shared = statistics.stdev(errors) / statistics.fmean(errors) / ONE_PART
-    return 1.0 + BY_CHANCE * max(1.0 / math.sqrt(count), min(1.0, shared))
 
 
 def left_to_chance(truth: torch.Tensor, nudged: list[torch.Tensor], dtype: torch.dtype) -> bool:

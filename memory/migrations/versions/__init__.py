@@ -1,1 +1,4 @@
-"""The steps, in the order of their numbers. A step that was released is never edited."""
+"""The migrations, in the order of their numbers.
+
+A released step is never edited.
+"""

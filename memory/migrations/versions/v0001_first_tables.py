@@ -1,4 +1,4 @@
-"""The first tables; what they are for stands in `memory/tables.py`, which describes them as they are today."""
+"""The first tables; what they are for stands in `memory/sql/tables.py`, which describes them as they are today."""
 
 import sqlalchemy as sa
 from alembic import op

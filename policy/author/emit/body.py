@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator
 from triton_agent.policy.author.emit.arguments import Arguments
 from triton_agent.policy.author.ir.points import IN_HALF_PRECISION, POINTS, UNSTEADY, Binding
 from triton_agent.policy.author.ir.program import FLOATS, HALF, INTEGERS, Number
-from triton_agent.policy.author.ir.sizes import Size, is_constant, product, times
+from triton_agent.policy.author.ir.sizes import Size, constant, is_constant, product, times
 from triton_agent.policy.author.plan.indexing import Axis, Index, Lookup, Piece
 from triton_agent.policy.author.plan.kernel_graph import Guard, Node
 from triton_agent.policy.author.plan.kernel_plan import Kernel
-from triton_agent.policy.author.plan.skipped_loads import TOGETHER, Coarse, Sparing, beside
+from triton_agent.policy.author.plan.skipped_loads import TOGETHER, GroupCondition, SkippedLoads, beside
 from triton_agent.policy.author.plan.tiling import Dimension, depends_on
 
 INDENT = "    "
@@ -96,12 +96,14 @@ class Body:
         self._dtype_of = dtypes
         self._dimension_of = {axis: dimension for dimension in dimensions for axis in dimension.axes}
         self._uses = self._count_uses()
-        self._sparing = Sparing(kernel)
+        self._skipped_loads = SkippedLoads(kernel)
         self.helpers: set[str] = set()
         self.raw = False
         """True if loads keep the dtype that is stored, as the matrix unit wants them."""
         self.pointers: dict[int, str] = {}
         """Loads by arguments that are not only pointers."""
+        self.apart: tuple[str, ...] = ()
+        """Dimensions whose share of an address is a variable of its own, computed outside of loops where it can be."""
         self.policies: dict[int, str] = {}
         """What the cache is told of a load."""
         self.replaced: dict[int, Text] = {}
@@ -243,6 +245,9 @@ class Body:
         """Offset in elements; `wanted` is what the tensor is called, for naming its strides."""
         terms = sorted(index.terms, key=lambda term: [-abs(c) for c in term[1]])
         texts: list[str] = []
+        if self.apart and self.place.suffixes:
+            index, texts = self._shares(index, wanted)
+            terms = [term for term in terms if term in index.terms]
         within = {axis: run for run in self._stretches(index) for axis in run}
         for base, coefficient in terms:
             run = within.get(base, ()) if isinstance(base, Axis) else ()
@@ -250,7 +255,7 @@ class Body:
                 texts.append(self._term(base, coefficient, wanted))
             elif base == run[-1]:
                 texts.append(self._scaled(self._stretch(run), coefficient, wanted))
-        if not is_constant(index.offset, 0) or not texts:
+        if not texts or not is_constant(index.offset, 0):
             negative = bool(texts) and all(entry <= 0 for entry in index.offset)
             offset = tuple(-entry for entry in index.offset) if negative else index.offset
             text = self.size(offset, "shift")
@@ -264,6 +269,38 @@ class Body:
         if len(texts) == 1 and (texts[0].isidentifier() or texts[0].isdigit()):
             binding = Binding.ATOM
         return Text(joined, binding, len(texts) - 1)
+
+    def _shares(self, index: Index, wanted: str) -> tuple[Index, list[str]]:
+        """Return what is left of an index, and the shares of the dimensions that are computed apart."""
+        shares: dict[str, list[tuple[Axis | Piece | Lookup, Size]]] = {}
+        rest: list[tuple[Axis | Piece | Lookup, Size]] = []
+        for base, coefficient in index.terms:
+            found = self._dimension_of.get(base) if isinstance(base, Axis) else None
+            belongs = found is not None and found.name in self.apart
+            (shares.setdefault(found.name, []) if belongs and found else rest).append((base, coefficient))
+        texts: list[str] = []
+        offset = index.offset
+        for dimension in sorted(shares, key=self.apart.index):
+            # What is added to all goes with the share that is a single number.
+            own = offset if dimension == "tap" else constant(0, index.width)
+            offset = constant(0, index.width) if dimension == "tap" else offset
+            texts.append(self._share(dimension, Index(tuple(shares[dimension]), own), wanted))
+        return Index(tuple(rest), offset), texts
+
+    def _share(self, dimension: str, index: Index, wanted: str) -> str:
+        suffix, key = self.place.suffixes.get(dimension, ""), ("share", dimension, index)
+        home = self._home(frozenset({dimension}))
+        if key not in home.others:
+            before, self.place = self.place, dataclasses.replace(self.place, suffixes={})
+            with self._in(home):
+                text = self.index(index, wanted).text
+                name = text
+                if not text.isidentifier():
+                    name = self.arguments.names.new(f"{wanted or 'place'}_{SHARES.get(dimension, dimension)}")
+                    home.line(f"{name} = {text}")
+            self.place = before
+            home.others[key] = name
+        return f"{home.others[key]}{suffix}"
 
     def _term(self, base: Axis | Piece | Lookup, coefficient: Size, wanted: str) -> str:
         if isinstance(base, Axis):
@@ -415,7 +452,7 @@ class Body:
         pointer = self.pointers.get(node) or self.arguments.pointer(found.tensor, self._tensor_name(found.tensor))
         at = self.index(found.index, self._tensor_name(found.tensor))
         address = pointer if at.text == "0" else f"{pointer} + {at.text}"
-        mask = self._joined([self.mask(self.along(node), found.guards), *self._spared(node)])
+        mask = self._joined([self.mask(self.along(node), found.guards), *self._needed_where(node)])
         if found.guards and not found.index.lookups():
             # A mask has the shape of the addresses, also along dimensions that only a guard varies along.
             for name in sorted(self.along(node) - self._names_of(found.index.axes())):
@@ -431,20 +468,20 @@ class Body:
         stored = self._dtype_of(found.tensor)
         return made if stored == found.dtype or self.raw else _cast(made, found.dtype)
 
-    def _spared(self, load: int) -> list[str]:
+    def _needed_where(self, load: int) -> list[str]:
         """Conditions without which nobody asks for what is loaded."""
         if self.kernel.kind == "product":
             return []
         axis, found = beside(self.kernel, load), []
-        for condition, wanted in self._sparing.conditions(load):
+        for condition, wanted in self._skipped_loads.conditions(load):
             if axis is None or axis not in self.varies[condition]:
                 found.append(f"{'' if wanted else '~'}{self.named(condition)}")
             elif self._dimension_of[axis].axes == (axis,):
-                found.append(self._coarse(axis).text(condition, wanted) or "")
+                found.append(self._group_condition(axis).text(condition, wanted) or "")
         return found
 
-    def _coarse(self, axis: Axis) -> Coarse:
-        return Coarse(
+    def _group_condition(self, axis: Axis) -> GroupCondition:
+        return GroupCondition(
             self.kernel,
             axis,
             lambda: self._group(axis),
@@ -672,6 +709,8 @@ def _cast(inner: Text, dtype: str) -> Text:
     return Text(f"{inner.within(Binding.ATOM)}.to(tl.{name})", Binding.ATOM, inner.operations + 1)
 
 
+SHARES = {"m": "row", "n": "column", "tap": "tap"}
+"""What a dimension's share of an address is called, after the tensor."""
 SINGULAR = {
     "rows": "row",
     "columns": "column",

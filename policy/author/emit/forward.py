@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from triton_agent.policy.author.brief import BeyondAuthor
+from triton_agent.policy.author.drafting import Drafting, last_word
 from triton_agent.policy.author.emit.arguments import Names
 from triton_agent.policy.author.emit.constructor import path_of
+from triton_agent.policy.author.emit.file_parts import FileParts
 from triton_agent.policy.author.emit.kernel_text import BlockSize, GridEntry, KernelText
-from triton_agent.policy.author.ir.alignment import AlignedGraph
-from triton_agent.policy.author.ir.program import Number, Program, Value
+from triton_agent.policy.author.ir.program import Number, Value
 from triton_agent.policy.author.ir.sizes import (
     Shape,
     Size,
-    SizeNames,
     is_constant,
     number_expression,
 )
-from triton_agent.policy.author.ir.torch_calls import TorchCall
+from triton_agent.policy.author.ir.torch_calls import BY_TAPS, TorchCall
 from triton_agent.policy.author.plan.descriptors import DESCRIBED, PROCESSORS
 from triton_agent.tools.graph.module_attributes import OF_THE_FILE, HeldTensor
 
@@ -48,59 +47,27 @@ class _Unpacked:
     name: str
 
 
-class Constants:
-    """Tensors of a few known numbers, by what makes them; those of all methods together."""
-
-    def __init__(self, source: str) -> None:
-        """`source`: the reference's text, whose names stay free."""
-        self._source = source
-        self.made: dict[str, str] = {}
-        """Text that makes one -> the attribute that holds it."""
-
-    def name_of(self, made: str) -> str:
-        if made not in self.made:
-            names = (f"constant{i or ''}" for i in itertools.count())
-            self.made[made] = next(n for n in names if n not in self.made.values() and f".{n}" not in self._source)
-        return self.made[made]
-
-    def statements(self) -> list[str]:
-        return [f"self.register_buffer({n!r}, {made}, persistent=False)" for made, n in self.made.items()]
-
-
 class Forward:
     """Writes one method. Names of tensors and sizes are decided first, since the kernels use them too."""
 
-    def __init__(
-        self,
-        graph: AlignedGraph,
-        program: Program,
-        arguments: ast.arguments | None,
-        input_structure: str,
-        attributes: Sequence[str],
-        held: Sequence[HeldTensor],
-        constants: Constants,
-    ) -> None:
-        self.graph, self.program, self.constants = graph, program, constants
+    def __init__(self, drafting: Drafting, file: FileParts) -> None:
+        self.file = file
+        self.graph, self.program, self.constants = drafting.graph, drafting.program, file.constants
         self.names = Names({"self", "nn", "out", "grid"})
-        self.sizes = SizeNames(graph.width)
-        self.texts: dict[str, str] = {}
-        """How a value is written, where it has a name."""
-        self.in_place: dict[str, str] = {}
-        """Values that are written over the source they replace, and that source."""
+        self.host = drafting.host
+        self.sizes, self.texts, self.in_place = self.host.sizes, self.host.texts, self.host.in_place
         self.limits: list[str] = []
         self.loaded: frozenset[str] = frozenset()
         """Values that kernels read. Those that torch makes may lie in memory otherwise elsewhere, or at other sizes."""
-        self.loaded_later: frozenset[str] = frozenset()
-        """Values that kernels behind the one that is being written read."""
         self.of_the_file: list[str] = []
         """Names at the top level of the reference's file that stand for tensors."""
-        self.parameters = self._parameters(arguments)
-        self._inputs(input_structure)
-        self._owned(attributes, held)
+        self.parameters = self._parameters(file.model.forward_arguments())
+        self._inputs(drafting.brief.input_structure)
+        self._owned(file.model.tensors_kept_as_attributes() if file.model.stands_alone else [], drafting.brief.tensors)
         self._opening: list[str] = []
         self._take_out()
         self._unpacked = self._dimensions()
-        for name, values in graph.numbers.items():
+        for name, values in self.graph.numbers.items():
             text = path_of(f"p:{name}")
             self.sizes.fractions[text] = tuple(float(value) for value in values)
             if all(isinstance(value, int) for value in values):
@@ -164,7 +131,7 @@ class Forward:
             if value.function in moved and value.function in self.graph.main.constants:
                 # It was told to come to where the inputs are; here that is done before anything is launched.
                 own = self.texts[value.name]
-                self.texts[value.name] = self.names.new(_last_word(own))
+                self.texts[value.name] = self.names.new(last_word(own))
                 self._opening.append(f"{_INDENT}{self.texts[value.name]} = {own}.to({self._first_tensor()}.device)")
 
     def _owned(self, attributes: Sequence[str], held: Sequence[HeldTensor]) -> None:
@@ -228,7 +195,7 @@ class Forward:
                     continue
                 wanted = _DIMENSION_NAMES.get(rank, ())[dim] if rank in _DIMENSION_NAMES else f"size{dim}"
                 if not self.names.is_free(wanted):
-                    wanted = f"{_last_word(self.texts[value.name])}_{wanted}"
+                    wanted = f"{last_word(self.texts[value.name])}_{wanted}"
                 name = self.names.new(wanted)
                 found[name] = _Unpacked(value.name, dim, rank, name)
                 self.sizes.add(name, size)
@@ -266,19 +233,6 @@ class Forward:
             found[name] = formula.template.format(*plain)
             self.sizes.add(name, formula.size)
         return found
-
-    def size_name(self, size: Size) -> str | None:
-        """What a kernel should call a size: as the host does."""
-        name = self.sizes.find(size)
-        return name if name is not None and name.isidentifier() else None
-
-    def tensor_name(self, value: str) -> str:
-        """What a kernel should call a tensor."""
-        if value in self.texts:
-            return _last_word(self.texts[value])
-        found = self.program.values[value]
-        base = found.hint or "value"
-        return base
 
     def name_outputs(self, outputs: Iterable[str]) -> None:
         """Names for values that kernels store, `out` for what is returned."""
@@ -426,6 +380,9 @@ class Forward:
 
     def call_torch(self, value: Value) -> None:
         """An operator that stays an operator of torch."""
+        if value.function == BY_TAPS:
+            self._lay_out_weight(value)
+            return
         call: TorchCall = value.detail
         operands = [self.view_text(operand) for operand in value.inputs]
         for place in call.overwritten:
@@ -454,6 +411,13 @@ class Forward:
         results = [f"{name}[{k}]" if call.listed else name for k in range(own)]
         self._results[value.name] = [*results, *(operands[place] for place in call.overwritten)]
         self._take_result(value, value, 0)
+
+    def _lay_out_weight(self, value: Value) -> None:
+        name, own = self.names.new(value.hint), self.texts[value.inputs[0]]
+        self.file.lays_out = True
+        rounded = ", tf32=True" if value.detail else ""
+        self.line(f'{name} = {BY_TAPS}(self, "{own.removeprefix("self.")}", {own}{rounded})')
+        self.texts[value.name] = name
 
     def torch_output(self, value: Value) -> None:
         """A further output of an operator that has several."""
@@ -600,12 +564,6 @@ def _is_input(value: Value) -> bool:
 
 def _bare(argument: ast.arg) -> ast.arg:
     return ast.arg(arg=argument.arg, annotation=None)
-
-
-def _last_word(text: str) -> str:
-    """`self.blocks[0].weight` is called `weight`, `self.linear.weight` too."""
-    words = re.findall(r"[A-Za-z_]\w*", text)
-    return words[-1] if words else "value"
 
 
 def _places(structure: str, parameters: list[str]) -> list[str]:

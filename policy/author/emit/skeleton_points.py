@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.emit.arguments import Arguments
 from triton_agent.policy.author.emit.body import Body, Place
 from triton_agent.policy.author.emit.skeleton import (
@@ -16,7 +17,8 @@ from triton_agent.policy.author.emit.skeleton import (
     BlockSize,
     GridEntry,
     KernelText,
-    Setting,
+    body_of,
+    needs_int64,
     program_id,
     stores,
 )
@@ -48,30 +50,30 @@ TRANSPOSED_TILE = 64
 """Neighbours along either axis: whole lines of memory on both sides, in half precision too."""
 
 
-def write(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> KernelText:
-    other = None if setting.tiles.flat else _contiguous_elsewhere(kernel)
-    width = setting.program.width
+def write(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> KernelText:
+    other = None if drafting.tiles.flat else _contiguous_elsewhere(kernel)
+    width = drafting.width
     if other is not None and max(Dimension(name="", plural="", axes=_rest(kernel, other)).size(width)) <= MOST_ASIDE:
-        return _tiled(kernel, setting, name, comment, other)
+        return _tiled(kernel, drafting, name, comment, other)
     if (
-        setting.tiles.flat
+        drafting.tiles.flat
         or _is_line(kernel)
-        or _would_idle(kernel, setting)
+        or _would_idle(kernel, drafting)
         or max(kernel.kept[-1].size) > MOST_ASIDE * NARROW_TILE[1]
     ):
-        return _flat(kernel, setting, name, comment)
-    return _rows(kernel, setting, name, comment)
+        return _flat(kernel, drafting, name, comment)
+    return _rows(kernel, drafting, name, comment)
 
 
 def _is_line(kernel: Kernel) -> bool:
     return len(kernel.kept) < 2 or kernel.kept[-1].size[0] < SHORT_ROW
 
 
-def _would_idle(kernel: Kernel, setting: Setting) -> bool:
+def _would_idle(kernel: Kernel, drafting: Drafting) -> bool:
     """Return whether rows leave many lanes without an element each of which has far to go for what it needs."""
     columns, varies = kernel.kept[-1].size[0], depends_on(kernel)
     idle = -columns % min(TILE_ELEMENTS, power_of_two(columns))
-    if setting.tiles.rows or idle * IDLE <= columns:
+    if drafting.tiles.rows or idle * IDLE <= columns:
         return False
     indices = [kernel.nodes[i].index for i in kernel.live()]
     return any(kernel.kept[-1] in varies[found] for index in indices if index is not None for found in index.lookups())
@@ -90,32 +92,32 @@ def _contiguous_elsewhere(kernel: Kernel) -> Axis | None:
     return None
 
 
-def _flat(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> KernelText:
-    width = setting.program.width
+def _flat(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> KernelText:
+    width = drafting.width
     arguments = Arguments(width)
     elements = Dimension(name="offset", plural="count", axes=kernel.kept)
     count = elements.size(width)
-    block = setting.tiles.columns or min(FLAT_BLOCK, max(16, power_of_two(max(count))))
+    block = drafting.tiles.columns or min(FLAT_BLOCK, max(16, power_of_two(max(count))))
     for word in ("offset", "inside"):
         arguments.names.new(word)
-    body = setting.body(kernel, arguments, (elements,))
+    body = body_of(drafting, kernel, arguments, (elements,))
     if kernel.kept:
         limit = arguments.size_argument(count, "count")
-        body.line(f"offset = {program_id(0, setting.needs_int64(kernel))} * BLOCK + tl.arange(0, BLOCK)")
+        body.line(f"offset = {program_id(0, needs_int64(drafting, kernel))} * BLOCK + tl.arange(0, BLOCK)")
         body.line(f"inside = offset < {limit}")
         body.place = Place(mask=lambda dimensions: "inside" if dimensions else "")
-    stores(body, setting)
-    tiles = Tiles(columns=block, flat=setting.tiles.flat, warps=setting.tiles.warps or 4)
+    stores(body, drafting)
+    tiles = Tiles(columns=block, flat=drafting.tiles.flat, warps=drafting.tiles.warps or 4)
     alternatives = _other_lines(max(count)) if _is_line(kernel) else _other_tiles(kernel)
     grid = GridEntry(parts=((count, "BLOCK"),) if kernel.kept else ())
     blocks = {"BLOCK": BlockSize(value=block)} if kernel.kept else {}
     return _finished(kernel, body, name, comment, (grid,), blocks, tiles, alternatives)
 
 
-def _rows(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> KernelText:
+def _rows(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> KernelText:
     lane = _interleaved(kernel)
     row = Dimension(name="row", plural="rows", axes=kernel.kept[: -1 if lane is None else -2])
-    return _two_dimensional(kernel, setting, name, comment, row, None, square=False, lane=lane)
+    return _two_dimensional(kernel, drafting, name, comment, row, None, square=False, lane=lane)
 
 
 def _interleaved(kernel: Kernel) -> Axis | None:
@@ -132,11 +134,11 @@ def _interleaved(kernel: Kernel) -> Axis | None:
     return lane if any(is_constant(index.coefficient(lane), 1) for index in together) else None
 
 
-def _tiled(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...], other: Axis) -> KernelText:
+def _tiled(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...], other: Axis) -> KernelText:
     rest = _rest(kernel, other)
     row = Dimension(name="row", plural="rows", axes=(other,))
     outer = Dimension(name="plane", plural="planes", axes=rest) if rest else None
-    return _two_dimensional(kernel, setting, name, comment, row, outer, square=True)
+    return _two_dimensional(kernel, drafting, name, comment, row, outer, square=True)
 
 
 def _rest(kernel: Kernel, other: Axis) -> tuple[Axis, ...]:
@@ -146,7 +148,7 @@ def _rest(kernel: Kernel, other: Axis) -> tuple[Axis, ...]:
 
 def _two_dimensional(
     kernel: Kernel,
-    setting: Setting,
+    drafting: Drafting,
     name: str,
     comment: tuple[str, ...],
     row: Dimension,
@@ -155,12 +157,12 @@ def _two_dimensional(
     square: bool,
     lane: Axis | None = None,
 ) -> KernelText:
-    width = setting.program.width
+    width = drafting.width
     arguments = Arguments(width)
     column = Dimension(name="column", plural="columns", axes=kernel.kept[-1:])
     rows, columns = row.size(width), column.size(width)
-    halves = all(ITEM_BYTES[setting.dtype_of(root.value)] <= 2 for root in kernel.roots)
-    block_rows, block_columns = _tile(setting.tiles, kernel, rows[0], columns[0], square=square, halves=halves)
+    halves = all(ITEM_BYTES[drafting.dtype_of(root.value)] <= 2 for root in kernel.roots)
+    block_rows, block_columns = _tile(drafting.tiles, kernel, rows[0], columns[0], square=square, halves=halves)
     if lane is not None:
         block_rows, block_columns = 1, min(FLAT_BLOCK, power_of_two(columns[0]))
     for word in ("row", "column", "plane", "inside", "blocks", "lane"):
@@ -168,20 +170,20 @@ def _two_dimensional(
     dimensions = (row, column) if outer is None else (row, column, outer)
     if lane is not None:
         dimensions = (*dimensions, Dimension(name="lane", plural="lanes", axes=(lane,)))
-    body = setting.body(kernel, arguments, dimensions)
-    wide = setting.needs_int64(kernel)
+    body = body_of(drafting, kernel, arguments, dimensions)
+    wide = needs_int64(drafting, kernel)
     single = block_rows == 1 and not square
     in_order = not square and columns[0] > block_columns
     _positions(
         body, arguments, rows, columns, wide=wide, single=single, has_planes=outer is not None, in_order=in_order
     )
     if lane is None:
-        stores(body, setting)
+        stores(body, drafting)
     else:
         with body.loop(f"for lane in tl.static_range({lane.size[0]}):", "lane"):
-            stores(body, setting)
+            stores(body, drafting)
     each = PER_WARP if lane is None else PER_WARP // 4
-    warps = setting.tiles.warps or (4 if square else max(4, block_rows * block_columns // each))
+    warps = drafting.tiles.warps or (4 if square else max(4, block_rows * block_columns // each))
     tiles = Tiles(rows=block_rows, columns=block_columns, warps=warps)
     alternatives = _other_squares(block_rows, block_columns) if square else _other_tiles(kernel)
     cut = ((rows, 1 if single else "BLOCK_ROWS"), (columns, "BLOCK_COLUMNS"))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.emit.arguments import Arguments
 from triton_agent.policy.author.emit.body import INDENT, Place, Text
 from triton_agent.policy.author.emit.skeleton import (
@@ -23,7 +24,8 @@ from triton_agent.policy.author.emit.skeleton import (
     BlockSize,
     GridEntry,
     KernelText,
-    Setting,
+    body_of,
+    needs_int64,
     program_id,
     store,
     stores,
@@ -41,21 +43,21 @@ GROUP = 8
 """Rows of tiles that are worked through together."""
 ACCUMULATORS = ("accumulator", "accumulator2")
 _OWN_WORDS = (
-    *("program", "start", *ACCUMULATORS, "span", "last", "tile", "tiles", "tiles_n", "tile_m", "tile_n"),
-    *("first_tile", "group_rows", "DESCRIBED"),
+    *("program", "start", "step", "tap", "taps", "blocks", *ACCUMULATORS, "span", "last"),
+    *("tile", "tiles", "tiles_n", "tile_m", "tile_n", "first_tile", "group_rows", "DESCRIBED"),
 )
 """Variables of the skeleton, which nothing else in a kernel may be called."""
 
 
-def write(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> KernelText:
-    return _Product(kernel, setting, name, comment).text()
+def write(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> KernelText:
+    return _Product(kernel, drafting, name, comment).text()
 
 
 class _Product:
-    def __init__(self, kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> None:
-        self.kernel, self.setting, self.name, self.comment = kernel, setting, name, comment
-        self.width = setting.program.width
-        self.facts = facts = ProductFacts(kernel, setting)
+    def __init__(self, kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> None:
+        self.kernel, self.drafting, self.name, self.comment = kernel, drafting, name, comment
+        self.width = drafting.width
+        self.facts = facts = ProductFacts(kernel, drafting)
         self.tiles = facts.tiles
         self.m, self.n, self.k, self.batch = facts.m, facts.n, facts.k, facts.batch
         self.first_batch = bool(kernel.batch) and max(self.batch.size(self.width)) > MOST_ASIDE
@@ -64,11 +66,14 @@ class _Product:
         for word in ("m", "n", "k", "side", "batch", *_OWN_WORDS):
             self.arguments.names.new(word)
         dimensions = (self.m, self.n, self.k, *((self.batch,) if kernel.batch else ()))
+        dimensions += (facts.taps,) if facts.by_taps else ()
         dimensions += (facts.side,) if kernel.side else ()
         if kernel.part is not None:
             self.arguments.names.new("part")
             dimensions = (*dimensions, Dimension(name="part", plural="parts", axes=(kernel.part,)))
-        self.body = setting.body(kernel, self.arguments, dimensions)
+        self.body = body_of(drafting, kernel, self.arguments, dimensions)
+        if facts.by_taps:
+            self.body.apart = ("m", "n", "tap")
         self.body.fillers = {i: 0.0 for i, node in enumerate(kernel.nodes) if node.kind == "load"}
 
     # -- text ------------------------------------------------------------------------------------------------------
@@ -146,14 +151,16 @@ class _Product:
         loop = f"for {count} in tl.range(tl.program_id(0), {last}, tl.num_programs(0), flatten=DESCRIBED):"
         with body.loop(loop, "m", "n", "batch"):
             if self.kernel.batch:
-                body.line(f"batch = program // tiles{'.to(tl.int64)' if self.setting.needs_int64(self.kernel) else ''}")
+                body.line(
+                    f"batch = program // tiles{'.to(tl.int64)' if needs_int64(self.drafting, self.kernel) else ''}"
+                )
                 body.line("tile = program % tiles")
             self._tile_position("tile")
             self._inner_loop()
             self._results_stored(results)
 
     def _tile_position(self, tile: str) -> None:
-        body, wide = self.body, self.setting.needs_int64(self.kernel)
+        body, wide = self.body, needs_int64(self.drafting, self.kernel)
         if self._is_grouped():
             body.comment(
                 f"Tiles are taken in groups of {GROUP} rows of tiles, so that neighbours share what they read."
@@ -181,14 +188,23 @@ class _Product:
         body, sums = self.body, dict(zip(self.facts.dots, ACCUMULATORS))
         for name in sums.values():
             body.line(f"{name} = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)")
-        begin, end = "0", self.limits["k"]
+        begin, end, step = "0", self.limits["k"], "BLOCK_K"
+        if self.facts.by_taps:
+            # One loop over all steps of all taps: the loads of the next tap begin while this one is multiplied.
+            if end in self.arguments.sizes:  # told to the compiler, who divides by it
+                self.arguments.divisors.add(end)
+            body.line(f"blocks = tl.cdiv({end}, BLOCK_K)")
+            end, step = f"{body.size(self.facts.taps.size(self.width), 'taps')} * blocks", "1"
         if self.kernel.part is not None:
             body.line("part = tl.program_id(2)")
-            body.line(f"span = tl.cdiv({end}, {self.kernel.part.size[0]} * BLOCK_K) * BLOCK_K")
+            body.line(f"span = tl.cdiv({end}, {self.kernel.part.size[0]} * {step}) * {step}".removesuffix(" * 1"))
             body.line(f"last = tl.minimum((part + 1) * span, {end})")
             begin, end = "part * span", "last"
-        dimensions = () if self.tiles.described else ("k",)
-        with body.loop(f"for start in range({begin}, {end}, BLOCK_K):", *dimensions):
+        dimensions: tuple[str, ...] = () if self.tiles.described else ("k",)
+        header = f"for start in range({begin}, {end}, BLOCK_K):"
+        if self.facts.by_taps:
+            header, dimensions = f"for step in range({begin}, {end}):", ("k", "tap")
+        with body.loop(header, *dimensions):
             operands = self._described_or_not() if self.tiles.described else self._pointed_at()
             for dot, name in sums.items():
                 left, right = operands[dot]
@@ -211,7 +227,11 @@ class _Product:
 
     def _pointed_at(self) -> dict[int, tuple[str, str]]:
         """The operands of each product, loaded element by element."""
-        self.body.line("k = start + tl.arange(0, BLOCK_K)")
+        if self.facts.by_taps:
+            self.body.line("tap = step // blocks")
+            self.body.line("k = step % blocks * BLOCK_K + tl.arange(0, BLOCK_K)")
+        else:
+            self.body.line("k = start + tl.arange(0, BLOCK_K)")
         found = {}
         for dot in self.facts.dots:
             left, right = self.kernel.nodes[dot].arguments[:2]
@@ -239,7 +259,7 @@ class _Product:
 
     def _given(self, matrix: Matrix) -> str:
         """The argument that is its descriptor or points to it."""
-        return self.arguments.matrix(matrix, self.setting.tensor_name(matrix.value))
+        return self.arguments.matrix(matrix, self.drafting.host.tensor_name(matrix.value))
 
     def _corner(self, matrix: Matrix) -> str:
         """Where its tile begins."""
@@ -255,10 +275,10 @@ class _Product:
         body.replaced |= {dot: Text(name) for dot, name in zip(self.facts.dots, ACCUMULATORS)}
         for position, root in enumerate(self.kernel.roots):
             if position not in described:
-                stores(body, self.setting, [position])
+                stores(body, self.drafting, [position])
                 continue
             matrix, made = described[position], body.named(root.node)
-            by_pointers = store(body, root, self.setting.tensor_name(root.value), self._given(matrix), made)
+            by_pointers = store(body, root, self.drafting.host.tensor_name(root.value), self._given(matrix), made)
             body.line("if DESCRIBED:")
             tile = made if matrix.batch is None else f"{made}.reshape({', '.join(['1', *matrix.block])})"
             body.line(f"{INDENT}{self._given(matrix)}.store([{self._corner(matrix)}], {tile})")
@@ -285,13 +305,15 @@ class _Product:
     def _precision(self) -> str:
         if self.facts.half:
             return ""
-        if self.setting.allow_tf32:
+        if self.facts.tf32:
             return ', input_precision="tf32"'
-        return f', input_precision="{self.setting.float32_products}"'
+        return f', input_precision="{self.drafting.float32_products}"'
 
     def _mask(self, dimensions: frozenset[str]) -> str:
         suffixes = self.body.place.suffixes
-        parts = [
-            f"{d}{suffixes[d]} < {self.limits[d]}" for d in ("m", "n", "k", "side") if d in dimensions and d in suffixes
-        ]
+        used = [d for d in ("m", "n", "k", "side") if d in dimensions and d in suffixes]
+        parts = [f"{d}{suffixes[d]} < {self.limits[d]}" for d in used]
+        if self.facts.by_taps and "k" in used:  # known when it is compiled: then nothing is compared in a step
+            place = used.index("k")
+            parts[place] = f"({parts[place]}) | ({self.limits['k']} % BLOCK_K == 0)"
         return f"({') & ('.join(parts)})" if len(parts) > 1 else "".join(parts)

@@ -12,14 +12,18 @@ import dataclasses
 import math
 from collections.abc import Iterator
 
+from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.emit.arguments import Arguments
 from triton_agent.policy.author.emit.body import Place, Text, written
+from triton_agent.policy.author.emit.folded_sums import Folded
 from triton_agent.policy.author.emit.skeleton import (
     BlockSize,
     GridEntry,
     KernelText,
-    Setting,
+    body_of,
+    needs_int64,
     program_id,
+    read_once,
     stores,
 )
 from triton_agent.policy.author.ir.points import Binding
@@ -28,7 +32,6 @@ from triton_agent.policy.author.ir.sizes import is_constant, power_of_two, produ
 from triton_agent.policy.author.plan.indexing import Axis
 from triton_agent.policy.author.plan.kernel_graph import Node
 from triton_agent.policy.author.plan.kernel_plan import Kernel
-from triton_agent.policy.author.plan.one_pass import Folded
 from triton_agent.policy.author.plan.row_tiles import RowCut
 from triton_agent.policy.author.plan.tiling import Dimension
 
@@ -64,17 +67,17 @@ SCANS = {
 }
 
 
-def write(kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> KernelText:
-    return _RowKernel(kernel, setting, name, comment).text()
+def write(kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> KernelText:
+    return _RowKernel(kernel, drafting, name, comment).text()
 
 
 class _RowKernel:
-    def __init__(self, kernel: Kernel, setting: Setting, name: str, comment: tuple[str, ...]) -> None:
-        self.kernel, self.setting, self.name, self.comment = kernel, setting, name, comment
-        width = setting.program.width
+    def __init__(self, kernel: Kernel, drafting: Drafting, name: str, comment: tuple[str, ...]) -> None:
+        self.kernel, self.drafting, self.name, self.comment = kernel, drafting, name, comment
+        width = drafting.width
         self.row = Dimension(name="row", plural="rows", axes=kernel.kept)
         self.column = Dimension(name="column", plural="columns", axes=kernel.reduced)
-        self.cut = RowCut(kernel, setting)
+        self.cut = RowCut(kernel, drafting)
         self.rows, self.columns, self.folds = self.cut.rows, self.cut.columns, self.cut.folds
         self.tiles, self.serial = self.cut.tiles, self.cut.serial
         self.single = self.tiles.rows == 1 and not self.serial
@@ -85,7 +88,7 @@ class _RowKernel:
         if kernel.part is not None:
             self.arguments.names.new("part")
             dimensions = (*dimensions, Dimension(name="part", plural="parts", axes=(kernel.part,)))
-        self.body = setting.body(kernel, self.arguments, dimensions)
+        self.body = body_of(drafting, kernel, self.arguments, dimensions)
         self.body.fillers = self._fillers()
 
     def _fillers(self) -> dict[int, float]:
@@ -144,7 +147,7 @@ class _RowKernel:
         )
 
     def _head(self) -> None:
-        body, wide = self.body, self.setting.needs_int64(self.kernel)
+        body, wide = self.body, needs_int64(self.drafting, self.kernel)
         if not self.single and self.kernel.kept:
             self.row_limit = self.arguments.size_argument(self.rows, "rows")
         few = self.serial and is_constant(self.columns)
@@ -203,7 +206,7 @@ class _RowKernel:
         for i, node in enumerate(self.kernel.nodes):
             if i in live and node.kind in ("reduce", "scan"):
                 self._name_special(i, node)
-        stores(self.body, self.setting)
+        stores(self.body, self.drafting)
 
     def _loads_ahead(self) -> list[int]:
         """Loads to begin with: what tells where others are, then the rest, as far as there are registers for it.
@@ -219,7 +222,7 @@ class _RowKernel:
             waits[i] = nodes[i].kind in ("reduce", "scan") or any(waits[j] for j in nodes[i].inputs)
             depths[i] = max((depths[j] for j in nodes[i].inputs), default=0) + (nodes[i].kind == "load")
         loads = [i for i in live if nodes[i].kind == "load" and not waits[i]]
-        lanes = self.tiles.warps * self.setting.lanes
+        lanes = self.tiles.warps * self.drafting.brief.hardware.lanes
         each = max(1, self.tiles.rows * power_of_two(self.columns[0]) // lanes)
         room, found = LOADED_AHEAD, list[int]()
         for i in sorted(loads, key=lambda i: (depths[i], i)):
@@ -339,7 +342,7 @@ class _RowKernel:
         live = self.kernel.live()
         reductions = [i for i, node in enumerate(self.kernel.nodes) if i in live and node.kind == "reduce"]
         along = [k for k, root in enumerate(self.kernel.roots) if "column" in self._root_dimensions(k)]
-        again = self.setting.read_once(self.kernel) if reductions else []
+        again = read_once(self.drafting, self.kernel) if reductions else []
         if along:
             # Read once more soon: the cache is asked to keep it until then.
             self.body.policies = dict.fromkeys(again, "evict_last")
@@ -350,7 +353,7 @@ class _RowKernel:
         if along:
             self.body.policies = dict.fromkeys(again, "evict_first")
             self._last_pass(along)
-        stores(self.body, self.setting, [k for k in range(len(self.kernel.roots)) if k not in along])
+        stores(self.body, self.drafting, [k for k in range(len(self.kernel.roots)) if k not in along])
 
     def _root_dimensions(self, position: int) -> frozenset[str]:
         return self.body._names_of(self.kernel.roots[position].index.axes())
@@ -484,7 +487,7 @@ class _RowKernel:
         with self._steps() if scans else self._steps_of_last_pass():
             for i in scans:
                 self._carried_scan(i, nodes[i], carries[i])
-            stores(self.body, self.setting, roots)
+            stores(self.body, self.drafting, roots)
 
     @contextlib.contextmanager
     def _steps_of_last_pass(self) -> Iterator[None]:
@@ -498,8 +501,8 @@ class _RowKernel:
         column = Dimension(name="column", plural="columns", axes=inner)
         before = self.limit, self.end
         with self.body.dealt(self.row, stretch, column):
-            count = self.arguments.size_argument(stretch.size(self.setting.program.width), "stretches")
-            self.limit = self.end = self.arguments.size_argument(column.size(self.setting.program.width), "columns")
+            count = self.arguments.size_argument(stretch.size(self.drafting.width), "stretches")
+            self.limit = self.end = self.arguments.size_argument(column.size(self.drafting.width), "columns")
             with self.body.loop(f"for {stretch.name} in range({count}):", stretch.name), self._steps():
                 yield
         self.limit, self.end = before
@@ -510,7 +513,7 @@ class _RowKernel:
         loads = [varies[i] & set(reduced) for i in self.kernel.live() if nodes[i].kind == "load"]
         for cut in range(1, len(reduced)):
             outer, inner = reduced[:cut], reduced[cut:]
-            length = product((axis.size for axis in inner), self.setting.program.width)[0]
+            length = product((axis.size for axis in inner), self.drafting.width)[0]
             fits = self.tiles.columns > 0 and length % self.tiles.columns == 0
             if fits and self.single and not self.serial and any(found and found <= set(outer) for found in loads):
                 return outer, inner

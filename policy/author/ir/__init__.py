@@ -1,4 +1,4 @@
-"""From a graph of torch's operators to a `Program`: a handful of operations, with sizes as expressions.
+"""The author's intermediate representation: a `Program` of a few operations, with sizes known at several calls.
 
-`translation.py` applies the rules; `program.py` defines the result.
+`program.py` defines it, `alignment.py` reads the operator graphs. Imports nothing of the other rooms.
 """

@@ -226,6 +226,13 @@ POINTS: dict[str, Point] = {
     "not": _formula("~{0}", _U, "negated", _U, floats=False),
     "bits": _call("({0} + 0.0).to(tl.int32, bitcast=True)", "bits"),
     "from_bits": _call("{0}.to(tl.float32, bitcast=True)", "number", floats=False),
+    "to_tf32": _formula(
+        "tl.where(tl.abs({0}) < 3e38, "
+        "(({0}.to(tl.int32, bitcast=True) + 4096) & -8192).to(tl.float32, bitcast=True), {0})",
+        _A,
+        "rounded",
+        _A,
+    ),
     "shift_left": _infix("<<", Binding.SHIFT, "shifted"),
     "shift_right": _infix(">>", Binding.SHIFT, "shifted"),
 }

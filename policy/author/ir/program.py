@@ -129,6 +129,8 @@ class Program:
 VIEWS = frozenset({"reshape", "permute", "expand", "slice"})
 EXPENSIVE = frozenset({"reduce", "scan", "scatter", "dot", "torch", "attention"})
 """What is computed once; everything else may be recomputed wherever it is used."""
+CONVOLUTION = "convolution"
+"""Detail of a product that torch computes as a convolution: on a GPU in TF32, by default, where others are not."""
 MIDDLE = frozenset({"reduce", "scan", "dot"})
 """What may be stored on purpose, so that one kernel becomes two."""
 

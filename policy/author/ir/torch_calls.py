@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+BY_TAPS = "weight_by_taps"
+"""A value that the host makes of a parameter once: a convolution's weight with the channels that it reads innermost."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TorchCall:

@@ -1,8 +1,8 @@
 """The computation of one kernel, as a graph of nodes that each stand for one value at one place.
 
-Weaving goes from a result back to what is loaded. Views disappear into indices; what is stored elsewhere becomes a
-load; the same value at the same place is one node. Reductions and products are left to whoever plans the kernel, who
-knows which axes it runs over (`Expensive`).
+It is built from the result back to the loads. Views become indices, a value that another kernel stores becomes a load,
+and a value that is needed twice at the same place is one node. Reductions, scans and products are left to the planner
+of the kernel, which knows the axes (`Expensive`).
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ def _is_elsewhere(guard: Guard, index: Index) -> bool:
     return met and not guard.index.lookups() and not guard.index.axes() & index.axes()
 
 
-Expensive = Callable[["Weaver", Value, Indices, tuple[Guard, ...]], int]
-"""What becomes of a reduction, a scan or a product that is met."""
+Expensive = Callable[["KernelGraph", Value, Indices, tuple[Guard, ...]], int]
+"""Return the node of a reduction, a scan or a product; the planner of the kernel provides it."""
 
 
-class Weaver:
+class KernelGraph:
     """Collects the nodes of one kernel."""
 
     def __init__(self, program: Program, stored: set[str], expensive: Expensive) -> None:
@@ -111,8 +111,8 @@ class Weaver:
             self.nodes.append(node)
         return self._known[node]
 
-    def weave(self, name: str, at: Indices, guards: tuple[Guard, ...] = (), *, own: bool = False) -> int:
-        """The node of a value at a place; `own` computes it although it is stored somewhere."""
+    def node_of(self, name: str, at: Indices, guards: tuple[Guard, ...] = (), *, own: bool = False) -> int:
+        """Return the node of a value at a place; with `own` it is computed here although another kernel stores it."""
         key = (name, at, guards)
         if key not in self._done or own:
             value = self.program.values[name]
@@ -160,8 +160,9 @@ class Weaver:
     def _point(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
         arguments = tuple(self._operand(operand, value.shape, at, guards) for operand in value.operands)
         dtype = register_dtype(value.dtype)
-        if value.function == "cast" and isinstance(arguments[0], int) and self.nodes[arguments[0]].dtype == dtype:
-            return arguments[0]
+        source = arguments[0]
+        if value.function in ("cast", "copy") and isinstance(source, int) and self.nodes[source].dtype == dtype:
+            return source
         return self.add(Node(kind="point", function=value.function, arguments=arguments, dtype=dtype, hint=value.hint))
 
     def _operand(self, operand: Operand, onto: Shape, at: Indices, guards: tuple[Guard, ...]) -> int | Number:
@@ -171,7 +172,7 @@ class Weaver:
         shape = self.program.values[operand].shape
         own, wide = at[len(at) - len(shape) :], onto[len(onto) - len(shape) :]
         place = (i if s == w else scaled(i, is_spread(s)) for i, s, w in zip(own, shape, wide))
-        return self.weave(operand, tuple(place), guards)
+        return self.node_of(operand, tuple(place), guards)
 
     def _full(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
         return self.add(Node(kind="number", arguments=value.operands, dtype=register_dtype(value.dtype)))  # type: ignore[arg-type]
@@ -190,13 +191,13 @@ class Weaver:
 
     def _reshape(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
         onto = self.program.values[value.inputs[0]].shape
-        return self.weave(value.inputs[0], regrouped(at, value.shape, onto, self.program.width), guards)
+        return self.node_of(value.inputs[0], regrouped(at, value.shape, onto, self.program.width), guards)
 
     def _permute(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
         place = list(at)
         for position, dim in enumerate(value.detail):
             place[dim] = at[position]
-        return self.weave(value.inputs[0], tuple(place), guards)
+        return self.node_of(value.inputs[0], tuple(place), guards)
 
     def _expand(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
         made = self._operand(value.inputs[0], value.shape, at, guards)
@@ -206,13 +207,13 @@ class Weaver:
     def _slice(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
         dim, start, step = value.detail
         moved = shifted(scaled(at[dim], constant(step, self.program.width)), start)
-        return self.weave(value.inputs[0], (*at[:dim], moved, *at[dim + 1 :]), guards)
+        return self.node_of(value.inputs[0], (*at[:dim], moved, *at[dim + 1 :]), guards)
 
     def _roll(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
         dim, first = value.detail
         size = value.shape[dim]
         around = of(Piece(shifted(at[dim], first), constant(1, self.program.width), size, size))
-        return self.weave(value.inputs[0], (*at[:dim], around, *at[dim + 1 :]), guards)
+        return self.node_of(value.inputs[0], (*at[:dim], around, *at[dim + 1 :]), guards)
 
     def _window(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
         lead, steps, spread = value.detail
@@ -220,7 +221,7 @@ class Weaver:
         place = list(at[:lead])
         for k in range(count):
             place.append(added(scaled(at[lead + k], steps[k]), scaled(at[lead + count + k], spread[k])))
-        return self.weave(value.inputs[0], tuple(place), guards)
+        return self.node_of(value.inputs[0], tuple(place), guards)
 
     # -- pieces ----------------------------------------------------------------------------------------------------
 
@@ -235,7 +236,7 @@ class Weaver:
             above = any(w - b > s for w, b, s in zip(whole, before, size))
             if below or above:
                 own.append(Guard(moved, size, below, above))
-        inside = self.weave(value.inputs[0], tuple(place), (*guards, *own))
+        inside = self.node_of(value.inputs[0], tuple(place), (*guards, *own))
         number = value.operands[1]
         return self._choice(own, inside, number, value) if own else inside
 
@@ -244,7 +245,7 @@ class Weaver:
         dim, ends, starts = value.detail, [], []
         only = self._only_piece(value, at[dim])
         if only is not None:
-            return self.weave(only[0], (*at[:dim], only[1], *at[dim + 1 :]), guards)
+            return self.node_of(only[0], (*at[:dim], only[1], *at[dim + 1 :]), guards)
         position = constant(0, self.program.width)
         for name in value.inputs:
             starts.append(position)
@@ -256,7 +257,7 @@ class Weaver:
             size = self.program.values[name].shape[dim]
             guard = Guard(moved, size, below=k > 0, above=k < len(ends) - 1)
             place = (*at[:dim], moved, *at[dim + 1 :])
-            piece = self.weave(name, place, (*guards, guard))
+            piece = self.node_of(name, place, (*guards, guard))
             chosen = Guard(at[dim], ends[k], below=False, above=True)
             made = piece if made is None else self._choice([chosen], piece, made, value)
         assert made is not None
@@ -293,14 +294,14 @@ class Weaver:
         assert isinstance(table, str) and isinstance(index, str)
         dim, rank = value.detail, len(self.program.values[index].shape)
         found = self._looked_up(table, index, at[dim : dim + rank], dim, guards)
-        return self.weave(table, (*at[:dim], found, *at[dim + rank :]), guards)
+        return self.node_of(table, (*at[:dim], found, *at[dim + rank :]), guards)
 
     def _gather(self, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
         table, index = value.operands
         assert isinstance(table, str) and isinstance(index, str)
         found = self._looked_up(table, index, at, value.detail, guards)
-        return self.weave(table, (*at[: value.detail], found, *at[value.detail + 1 :]), guards)
+        return self.node_of(table, (*at[: value.detail], found, *at[value.detail + 1 :]), guards)
 
     def _looked_up(self, table: str, index: str, at: Indices, dim: int, guards: tuple[Guard, ...]) -> Index:
-        node = self.weave(index, at, guards)
+        node = self.node_of(index, at, guards)
         return of(Lookup(node, self.program.values[table].shape[dim]))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from triton_agent.policy.author.emit.skeleton import Setting
-from triton_agent.policy.author.ir.program import HALF, ITEM_BYTES, Number
-from triton_agent.policy.author.ir.sizes import power_of_two
+from triton_agent.policy.author.drafting import Drafting
+from triton_agent.policy.author.ir.program import CONVOLUTION, HALF, ITEM_BYTES, Number
+from triton_agent.policy.author.ir.sizes import is_constant, power_of_two
 from triton_agent.policy.author.plan.choice import Tiles
 from triton_agent.policy.author.plan.descriptors import Matrix, matrix_of
 from triton_agent.policy.author.plan.kernel_plan import Kernel
@@ -27,15 +27,19 @@ _BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 class ProductFacts:
     """Of one kernel."""
 
-    def __init__(self, kernel: Kernel, setting: Setting) -> None:
-        self.kernel, self.setting = kernel, setting
-        self.width = setting.program.width
+    def __init__(self, kernel: Kernel, drafting: Drafting) -> None:
+        self.kernel, self.drafting = kernel, drafting
+        self.width = drafting.width
         self.dots = [i for i in sorted(kernel.live()) if kernel.nodes[i].kind == "dot"]
         """One, or two of the same rows."""
         self.dot = self.dots[0]
         self.m = Dimension(name="m", plural="rows", axes=kernel.rows)
         self.n = Dimension(name="n", plural="columns", axes=kernel.columns)
-        self.k = Dimension(name="k", plural="inner", axes=kernel.reduced)
+        self.by_taps = self._is_by_taps()
+        """True if the innermost reduced axis is walked through in blocks, once for each place of the others."""
+        taps, inner = (kernel.reduced[:-1], kernel.reduced[-1:]) if self.by_taps else ((), kernel.reduced)
+        self.k = Dimension(name="k", plural="inner", axes=inner)
+        self.taps = Dimension(name="tap", plural="taps", axes=taps)
         self.side = Dimension(name="side", plural="sides", axes=kernel.side)
         self.batch = Dimension(name="batch", plural="batches", axes=kernel.batch)
         self.half = self.operand_dtype() in HALF
@@ -54,15 +58,33 @@ class ProductFacts:
         while isinstance(argument, int):
             node = self.kernel.nodes[argument]
             if node.kind == "load":
-                return self.setting.dtype_of(node.tensor)
+                return self.drafting.dtype_of(node.tensor)
             if node.kind != "choose" and not (node.kind == "point" and node.function == "cast"):
                 return None
             argument = node.arguments[0]
         return None
 
+    def _is_by_taps(self) -> bool:
+        """Return whether both operands lie contiguously along the innermost of several reduced axes."""
+        if len(self.kernel.reduced) < 2 or self.kernel.side:
+            return False
+        inner = self.kernel.reduced[-1]
+        read = [node.index for node, _ in along_reduced(self.kernel) if node.index is not None]
+        along = [index for index in read if index.axes() & {inner}]
+        beside = all(is_constant(index.coefficient(inner), 1) and not index.lookups() for index in along)
+        return inner.size[0] >= SMALLEST and beside and len(along) == len(read)
+
+    @property
+    def tf32(self) -> bool:
+        """True if float32 is multiplied as TF32: where it is allowed, and where torch does so, too."""
+        drafting = self.drafting
+        values = (drafting.program.values[name] for name in self.kernel.covers)
+        of_convolution = any(value.detail == (CONVOLUTION,) for value in values)
+        return drafting.brief.allow_tf32 or (of_convolution and drafting.tf32_convolutions)
+
     def _tiles(self) -> Tiles:
         """As wanted; else the most promising ones, which the others stay beside as alternatives."""
-        wanted = self.setting.tiles
+        wanted = self.drafting.tiles
         best = self.alternatives[0]
         return Tiles(
             rows=wanted.rows or best.rows,
@@ -84,24 +106,27 @@ class ProductFacts:
         return list(dict.fromkeys(found))
 
     def _ranked(self, twins: int) -> list[Tiles]:
-        m, n, k = (d.size(self.width)[0] for d in (self.m, self.n, self.k))
+        m, n, k, taps = (d.size(self.width)[0] for d in (self.m, self.n, self.k, self.taps))
         copies = self.batch.size(self.width)[0] * (1 if self.kernel.part is None else self.kernel.part.size[0])
-        setting = self.setting
+        drafting = self.drafting
         return ranked(
             m,
             n * twins,
             k,
             copies,
+            taps=taps,
             half=self.half,
-            on_cuda=setting.on_cuda,
-            warpgroups=setting.warpgroups,
+            tf32=self.tf32,
+            across=self._is_across(),
+            on_cuda=drafting.on_cuda,
+            warpgroups=drafting.warpgroups,
             scattered=self._is_scattered(),
-            shared_limit_bytes=setting.shared_bytes,
+            shared_limit_bytes=drafting.brief.hardware.shared_bytes,
             item_bytes=self._item_bytes(),
             follow_up=self._follow_up(),
-            describable=bool(self.operands) and setting.warpgroups,
+            describable=bool(self.operands) and drafting.warpgroups,
             # In the interpreter a program takes as long whatever its tile.
-            processors=1 if setting.interpreted else setting.processors,
+            processors=1 if drafting.interpreted else drafting.brief.hardware.processors,
         )
 
     def _item_bytes(self) -> tuple[int, int]:
@@ -123,11 +148,11 @@ class ProductFacts:
             waiting += node.inputs
             axes = node.index.axes() if node.kind == "load" and node.index is not None else set()
             if axes & reduced and axes - reduced:
-                total += ITEM_BYTES[self.setting.dtype_of(node.tensor)]
+                total += ITEM_BYTES[self.drafting.dtype_of(node.tensor)]
         return max(least, total)
 
     def _operands(self) -> dict[int, Matrix]:
-        if not self.half or self.kernel.part is not None:
+        if not self.half or self.kernel.part is not None or self.by_taps:
             return {}
         found: dict[int, Matrix | None] = {}
         for dot in self.dots:
@@ -149,7 +174,7 @@ class ProductFacts:
         node = self.kernel.nodes[self.source(argument)]
         if node.kind != "load" or node.index is None or node.guards:
             return None
-        item_bytes = _BYTES[self.setting.dtype_of(node.tensor)]
+        item_bytes = _BYTES[self.drafting.dtype_of(node.tensor)]
         return matrix_of(node.tensor, node.index, own, self.k, item_bytes, self.batch)
 
     def results(self) -> dict[int, Matrix]:
@@ -161,8 +186,8 @@ class ProductFacts:
             side = max(SMALLEST, power_of_two(self.side.size(self.width)[0]))
             room -= shared_bytes(replace(tiles, inner=side, stages=1))
         for position, root in enumerate(self.kernel.roots):
-            item_bytes = _BYTES.get(self.setting.dtype_of(root.value))
-            if not tiles.described or item_bytes is None or root.value in self.setting.in_place:
+            item_bytes = _BYTES.get(self.drafting.dtype_of(root.value))
+            if not tiles.described or item_bytes is None or root.value in self.drafting.host.in_place:
                 continue
             matrix = matrix_of(root.value, root.index, self.m, self.n, item_bytes, self.batch)
             room -= tiles.rows * tiles.columns * item_bytes
@@ -180,8 +205,19 @@ class ProductFacts:
         full = sum(1 for found in axes if found & rows and found & columns and not found & reduced)
         return full + sum(LONG_FUNCTIONS.get(node.function, 0) for node in nodes if node.kind == "point")
 
+    def _is_across(self) -> bool:
+        """Return whether an operand has its neighbours along another dimension than the innermost reduced axis."""
+        inner, read = self.k.axes[-1:], along_reduced(self.kernel)
+        return any(
+            node.index is not None and not is_constant(node.index.coefficient(axis), 1)
+            for axis in inner
+            for node, _ in read
+        )
+
     def _is_scattered(self) -> bool:
         """Whether operands are read one by one, as a convolution reads its windows: their addresses take registers."""
+        if self.by_taps:
+            return False
         reduced = set(self.kernel.reduced)
         for node, _ in along_reduced(self.kernel):
             assert node.index is not None

@@ -58,9 +58,9 @@ class Known:
         stage_bytes = (self.rows * left_bytes + self.columns * right_bytes) * self.inner
         return dataclasses.replace(self, stages=min(self.stages, limit_bytes // stage_bytes))
 
-    def tiles(self, k: int) -> Tiles:
+    def tiles(self, k: int, taps: int = 1) -> Tiles:
         inner = max(SMALLEST, min(self.inner, power_of_two(k)))
-        steps = math.ceil(k / inner)
+        steps = taps * math.ceil(k / inner)
         return Tiles(
             rows=self.rows,
             columns=self.columns,
@@ -132,6 +132,40 @@ SINGLE = (
     Known(16, 16, 128, 4, 3, 0.08),
 )
 """float32, in full precision or as three products of TF32."""
+TF32_WARPGROUPS = (
+    Known(256, 128, 32, 8, 3, 1.02),
+    Known(128, 256, 32, 8, 4, 1.01),
+    Known(128, 256, 32, 8, 3, 1.00),
+    Known(256, 128, 32, 8, 4, 1.01),
+    Known(128, 128, 32, 4, 4, 0.92),
+    Known(128, 128, 64, 8, 3, 0.86),
+    Known(64, 128, 32, 4, 4, 0.80),
+    Known(128, 64, 32, 4, 4, 0.78),
+    Known(256, 64, 32, 8, 4, 0.76),
+    Known(64, 64, 32, 4, 5, 0.62),
+    Known(128, 32, 32, 4, 4, 0.50),
+    Known(32, 64, 64, 4, 4, 0.30),
+    Known(64, 32, 32, 4, 5, 0.35),
+    Known(128, 16, 32, 4, 4, 0.25),
+    Known(32, 32, 64, 4, 4, 0.18),
+    Known(64, 16, 64, 4, 4, 0.15),
+    Known(16, 64, 64, 4, 4, 0.15),
+    Known(16, 16, 64, 4, 4, 0.06),
+)
+"""float32 as one product of TF32 where four warps share it, and both operands lie along the inner dimension."""
+TF32_ACROSS = (
+    Known(32, 64, 64, 4, 4, 1.00),
+    Known(32, 128, 32, 4, 4, 1.00),
+    Known(32, 128, 64, 4, 3, 0.98),
+    Known(32, 64, 32, 4, 5, 0.95),
+    Known(16, 64, 64, 4, 4, 0.60),
+    Known(64, 64, 32, 4, 5, 0.50),
+    Known(128, 64, 32, 4, 4, 0.48),
+    Known(32, 32, 64, 4, 4, 0.45),
+    Known(32, 16, 64, 4, 4, 0.25),
+    Known(16, 16, 64, 4, 4, 0.15),
+)
+"""The same where one does not: what four warps share is turned on its way there, small tiles are not."""
 
 
 def ranked(
@@ -149,14 +183,24 @@ def ranked(
     item_bytes: tuple[int, int],
     follow_up: int = 0,
     describable: bool = False,
+    taps: int = 1,
+    tf32: bool = False,
+    across: bool = False,
 ) -> list[Tiles]:
     """Tiles for `copies` products of m by k and k by n, the most promising first.
 
     `item_bytes`: what an element of the left and of the right operand takes of shared memory. `follow_up`: how much is
     loaded and computed for each element once the product is there. `describable`: whether tensor descriptors can load
-    the operands. They are for products that give every processor a tile, and every tile a few steps.
+    the operands. They are for products that give every processor a tile, and every tile a few steps. `taps`: how often
+    the inner dimension is walked through. `tf32`: whether float32 is one product of TF32. `across`: whether an operand
+    has its neighbours along another dimension than the inner one.
     """
-    table = (HALF_WARPGROUPS if warpgroups and not scattered else HALF) if half else SINGLE
+    if half:
+        table = HALF_WARPGROUPS if warpgroups and not scattered else HALF
+    else:
+        table = SINGLE
+        if tf32 and warpgroups and not scattered:
+            table = TF32_ACROSS if across else TF32_WARPGROUPS
     if scattered:
         table = tuple(known for known in table if known.rows * known.columns <= 128 * 128)
     if scattered or not (half or warpgroups):  # float32 takes twice the registers; only the newest GPUs hold it
@@ -166,10 +210,10 @@ def ranked(
     if describable:
         table = (*DESCRIBED, *table)
     fitting = [known for known in table if _fits(known.rows, m) and _fits(known.columns, n)]
-    fitting.sort(key=lambda known: _cost(known, m, n, k, copies, processors) / known.rate_before(follow_up))
+    fitting.sort(key=lambda known: _cost(known, m, n, k * taps, copies, processors) / known.rate_before(follow_up))
     described = [known for known in fitting if known.described and _keeps_busy(known, m, n, k, copies, processors)]
     fitting = [*described, *(known for known in fitting if not known.described)]
-    found = [known.tiles(k) for known in fitting[:MOST]]
+    found = [known.tiles(k, taps) for known in fitting[:MOST]]
     if not on_cuda:  # its compiler counts stages otherwise, and takes no more than two
         found = [dataclasses.replace(tiles, stages=2) for tiles in found]
     return list(dict.fromkeys(found))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from triton_agent.policy.author.emit.skeleton import Setting
+from triton_agent.policy.author.drafting import Drafting
 from triton_agent.policy.author.ir.program import ITEM_BYTES
 from triton_agent.policy.author.ir.sizes import is_constant, power_of_two, product
 from triton_agent.policy.author.plan.choice import Tiles
@@ -50,9 +50,9 @@ _WALKS = ((2048, 16), (2048, 8), (4096, 16), (1024, 4), (8192, 16), (4096, 8), (
 class RowCut:
     """All that is decided before a line is written."""
 
-    def __init__(self, kernel: Kernel, setting: Setting) -> None:
-        self.kernel, self.setting = kernel, setting
-        self.width = setting.program.width
+    def __init__(self, kernel: Kernel, drafting: Drafting) -> None:
+        self.kernel, self.drafting = kernel, drafting
+        self.width = drafting.width
         self.rows = product((axis.size for axis in kernel.kept), self.width)
         self.columns = product((axis.size for axis in kernel.reduced), self.width)
         # Rows in parts hold one reduction each, and of a few elements none is worth a pass.
@@ -75,7 +75,7 @@ class RowCut:
         return levels
 
     def _tiles(self) -> Tiles:
-        wanted, rows, columns = self.setting.tiles, self.rows[0], self.columns[0]
+        wanted, rows, columns = self.drafting.tiles, self.rows[0], self.columns[0]
         whole = power_of_two(columns)
         if is_across(self.kernel):
             return self._tiles_across(wanted, rows, whole)
@@ -99,7 +99,7 @@ class RowCut:
         every, varies = {*self.kernel.kept, *self.kernel.reduced}, depends_on(self.kernel)
         nodes = [(self.kernel.nodes[i], varies[i]) for i in self.kernel.live()]
         streams = [node for node, axes in nodes if node.kind == "load" and axes == every]
-        halves = all(ITEM_BYTES[self.setting.dtype_of(node.tensor)] <= 2 for node in streams)
+        halves = all(ITEM_BYTES[self.drafting.dtype_of(node.tensor)] <= 2 for node in streams)
         return HALVES_PER_WARP if halves and (len(streams) == 1 or self._looks_up()) else WHOLE_PER_WARP
 
     def _fitting_step(self) -> int:
@@ -115,8 +115,8 @@ class RowCut:
 
     def _for_wide_warps(self, tiles: Tiles) -> Tiles:
         """Sixteen warps of 64 lanes leave each lane half of the registers, and a scan takes many."""
-        wanted = self.setting.tiles
-        if self.setting.lanes < 64:
+        wanted = self.drafting.tiles
+        if self.drafting.brief.hardware.lanes < 64:
             return tiles
         scans = any(self.kernel.nodes[i].kind == "scan" for i in self.kernel.live())
         columns = min(tiles.columns, 2 * ACROSS) if scans and tiles.rows > 1 else tiles.columns
@@ -131,13 +131,13 @@ class RowCut:
         fits = min(NARROW, power_of_two(rows)) * whole <= WHOLE_ROW
         looped = whole > ACROSS and not (fits and self._passes() > 1) if wanted.looped is None else wanted.looped
         looped = (looped or self.kernel.part is not None) and not self._takes_whole_rows()
-        if looped and self.kernel.part is None and rows <= 2 * ACROSS * self.setting.processors:
+        if looped and self.kernel.part is None and rows <= 2 * ACROSS * self.drafting.brief.hardware.processors:
             # Too few programs to hide how long memory takes: each asks for more at once.
             taken, block = wanted.rows or min(NARROW, power_of_two(rows)), wanted.columns or min(whole, 4 * ACROSS)
             warps = wanted.warps or power_of_two(max(4, min(16, taken * block // 512)))
             return Tiles(rows=taken, columns=block, looped=True, warps=warps)
         if looped:
-            many = rows >= MANY_PROGRAMS * ACROSS * self.setting.processors
+            many = rows >= MANY_PROGRAMS * ACROSS * self.drafting.brief.hardware.processors
             taken = wanted.rows or min(ACROSS, power_of_two(rows))
             block = wanted.columns or min(whole, NARROW if many else ACROSS)
             warps = wanted.warps or power_of_two(max(4, min(16, taken * block // WHOLE_PER_WARP)))
@@ -221,7 +221,11 @@ class RowCut:
         """
         if self._passes() == 1 and len(along_reduced(self.kernel)) >= MANY_STREAMS:
             return STEP, 16
-        programs = rows * (1 if self.kernel.part is None else self.kernel.part.size[0]) // self.setting.processors
+        programs = (
+            rows
+            * (1 if self.kernel.part is None else self.kernel.part.size[0])
+            // self.drafting.brief.hardware.processors
+        )
         if self._passes() > 1 or programs < 4:
             return 2 * STEP, 16
         return STEP, 8
@@ -255,11 +259,11 @@ class RowCut:
 
     def _overlaps(self) -> bool:
         """Return whether rows share elements."""
-        values = self.setting.program.values
+        values = self.drafting.program.values
         return any(elements > values[node.tensor].elements() for node, elements in along_reduced(self.kernel))
 
     def _serial_tiles(self) -> Tiles:
-        wanted = self.setting.tiles
-        most = INTERPRETED_ROWS if self.setting.interpreted else SERIAL_ROWS // (2 if self._looks_up() else 1)
+        wanted = self.drafting.tiles
+        most = INTERPRETED_ROWS if self.drafting.interpreted else SERIAL_ROWS // (2 if self._looks_up() else 1)
         rows = wanted.rows or min(most, power_of_two(self.rows[0]))
         return Tiles(rows=rows, columns=1, looped=True, warps=wanted.warps or max(4, rows // 1024))

@@ -1,10 +1,10 @@
-"""Loads that matter only where a condition holds: elsewhere nothing is read.
+"""Loads whose values are used only where a condition holds: elsewhere they are masked off.
 
-What a `where` throws away need not be there. A softmax over a window, or behind the diagonal, leaves out most of what
-its rows hold, and memory is what it waits for. Found here are the conditions of each load, and how they are written so
-that neighbours that are loaded together share one answer: a mask that changes within sixteen bytes takes them apart.
+A `where` discards one of its operands. A softmax over a window, or below the diagonal, discards most of each row, and
+such kernels are limited by memory. This module finds the conditions of each load and writes them so that elements that
+are loaded by one instruction share one answer: a mask that changes within 16 bytes would split the load.
 
-Not covered: conditions that are themselves read element by element; products with nought, which are NaN for NaN.
+Not covered: conditions that are loaded element by element; products with zero, since zero times NaN is NaN.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Condition = tuple[int, bool]
 """A node, and whether it has to be true or false."""
 
 
-class Sparing:
+class SkippedLoads:
     """The conditions of one kernel's loads."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -83,7 +83,7 @@ def beside(kernel: Kernel, load: int) -> Axis | None:
     return axes[0] if len(axes) == 1 else None
 
 
-class Coarse:
+class GroupCondition:
     """A condition on positions, answered for all neighbours of a group if it holds for any of them."""
 
     def __init__(

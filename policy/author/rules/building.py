@@ -28,25 +28,32 @@ from triton_agent.policy.author.ir.sizes import (
     Size,
     at_most,
     constant,
+    contiguous_strides,
     is_constant,
     is_spread,
     minus,
     plus,
     product,
 )
-from triton_agent.policy.author.ir.torch_calls import TorchCall
+from triton_agent.policy.author.ir.torch_calls import BY_TAPS, TorchCall
 from triton_agent.tools.graph.graph import Reference, TensorMeta
 
 Rule = Callable[["Builder", "Call"], "str | Sequence[str | None]"]
 
 RULES: dict[str, Rule] = {}
+COMPLEX_RULES: dict[str, Rule] = {}
+"""For operators whose complex form has a rule beside the one for real numbers."""
 
 
-def lowers(*operators: str) -> Callable[[Rule], Rule]:
-    """Register a rule for operators, named without `aten.`."""
+def lowers(*operators: str, when_complex: bool = False) -> Callable[[Rule], Rule]:
+    """Register the rule for operators, named without `aten.`, or the one for their complex form."""
+    table = COMPLEX_RULES if when_complex else RULES
 
     def register(rule: Rule) -> Rule:
-        RULES.update({f"aten.{operator}": rule for operator in operators})
+        for name in (f"aten.{operator}" for operator in operators):
+            if name in table:
+                raise ValueError(f"{name} has two rules: {table[name].__module__} and {rule.__module__}")
+            table[name] = rule
         return rule
 
     return register
@@ -108,10 +115,12 @@ class Call:
 class Builder:
     """Collects the values of a program; equal ones are made once."""
 
-    def __init__(self, graph: AlignedGraph, *, exact: bool, on_cpu: bool, library: bool) -> None:
+    def __init__(
+        self, graph: AlignedGraph, *, exact: bool, on_cpu: bool, library: bool, tf32_convolutions: bool
+    ) -> None:
         self.graph = graph
         self.library = library
-        self.exact = exact
+        self.exact, self.tf32_convolutions = exact, tf32_convolutions
         self.on_cpu = on_cpu
         self.width = graph.width
         self.program = Program(width=graph.width)
@@ -256,6 +265,47 @@ class Builder:
         detail = (which,) if which else ()
         return self.emit(
             "point", name, shape=value.shape, dtype=value.dtype, function="cast", detail=detail, hint=value.hint
+        )
+
+    def rounds_to_tf32(self, dtype: str) -> bool:
+        """Return whether the operands of a convolution are rounded to the nearest TF32 number where they are copied.
+
+        The matrix unit cuts the low bits off, which errs 2.6 times as much as rounding (H200, `convolutions.csv`).
+        """
+        return self.tf32_convolutions and dtype == "float32"
+
+    def laid_out(self, name: str, order: Sequence[int]) -> str:
+        """Return a copy of a convolution's operand with its dimensions in this order in memory, the last contiguous."""
+        value = self.get(name)
+        if value.dtype not in DTYPES:
+            raise BeyondAuthor(f"no kernels for {value.dtype}")
+        if self.rounds_to_tf32(value.dtype):
+            name = self.point("to_tf32", name, dtype=value.dtype)
+        made = self.emit(
+            "point",
+            name,
+            shape=value.shape,
+            dtype=value.dtype,
+            function="copy",
+            detail=tuple(order),
+            hint=value.hint or "laid_out",
+        )
+        strides = contiguous_strides(tuple(value.shape[dim] for dim in order), self.width)
+        self.program.strides[made] = tuple(strides[order.index(dim)] for dim in range(len(order)))
+        self.program.results.add(made)  # stored as it is, not as it is computed
+        return made
+
+    def prepared_by_taps(self, weight: str) -> str:
+        """Return a convolution's weight as [out, *taps, in], which the host lays out once for each parameter."""
+        shape = self.shape(weight)
+        return self.emit(
+            "torch",
+            weight,
+            shape=(shape[0], *shape[2:], shape[1]),
+            dtype=self.get(weight).dtype,
+            function=BY_TAPS,
+            detail=("tf32",) if self.rounds_to_tf32(self.get(weight).dtype) else (),
+            hint="weight",
         )
 
     def full(self, number: Any, shape: Shape, dtype: str) -> str:

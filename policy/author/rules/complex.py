@@ -5,24 +5,18 @@ What is complex is read and handed out through torch's views of it as pairs. Com
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from triton_agent.policy.author.brief import BeyondAuthor
-from triton_agent.policy.author.ir.complex_pairs import parts_of_complex
 from triton_agent.policy.author.ir.program import Number, Operand
-from triton_agent.policy.author.rules import (  # noqa: F401 - these rules stand beside theirs, which have to be there first
-    points,
-    reductions,
-    views,
-)
-from triton_agent.policy.author.rules.building import RULES, Builder, Call, Rule, lowers
+from triton_agent.policy.author.rules.building import Builder, Call, lowers
+from triton_agent.policy.author.rules.complex_pairs import COMPLEX, parts_of_complex
 from triton_agent.policy.author.rules.movement import concat
 from triton_agent.policy.author.rules.products import multiply
 from triton_agent.policy.author.rules.writes import memory_order, put_into, rectangle
 from triton_agent.tools.graph.graph import Reference
 
-COMPLEX, REAL = "complex64", "float32"
+REAL = "float32"
 Pair: TypeAlias = "tuple[Operand, Operand | None]"
 """Both parts; None: there is no imaginary one."""
 
@@ -48,26 +42,6 @@ def _pair(builder: Builder, call: Call, name: str) -> Pair:
     if builder.get(value).dtype != COMPLEX:
         return value, None
     return parts_of_complex(builder, value)
-
-
-def _when_complex(*operators: str) -> Callable[[Rule], Rule]:
-    """Register a rule for an operator's complex form beside the one for its real form."""
-
-    def register(rule: Rule) -> Rule:
-        for operator in operators:
-            RULES[f"aten.{operator}"] = _either(rule, RULES[f"aten.{operator}"])
-        return rule
-
-    return register
-
-
-def _either(rule: Rule, real: Rule) -> Rule:
-    def chosen(builder: Builder, call: Call) -> Any:
-        takes = call.aligned.arguments.get("self")
-        takes_complex = isinstance(takes, Reference) and builder.get(call.tensor("self")).dtype == COMPLEX
-        return (rule if takes_complex or call.dtype == COMPLEX else real)(builder, call)
-
-    return chosen
 
 
 # -- there and back ------------------------------------------------------------------------------------------------
@@ -121,7 +95,7 @@ def _conjugate(builder: Builder, call: Call) -> str:
     return _made(builder, real, _point(builder, "neg", imaginary))
 
 
-@_when_complex("add", "sub")
+@lowers("add", "sub", when_complex=True)
 def _sum(builder: Builder, call: Call) -> str:
     if not (isinstance(call.operand("alpha", 1), Number) and call.plain("alpha", 1) == 1):
         raise BeyondAuthor("times alpha")
@@ -136,7 +110,7 @@ def _spread(builder: Builder, call: Call, real: str, imaginary: str) -> str:
     return _made(builder, builder.expand(real, call.shape), builder.expand(imaginary, call.shape))
 
 
-@_when_complex("mul")
+@lowers("mul", when_complex=True)
 def _product(builder: Builder, call: Call) -> str:
     return _multiplied(builder, call, _pair(builder, call, "self"), _pair(builder, call, "other"))
 
@@ -152,7 +126,7 @@ def _multiplied(builder: Builder, call: Call, first: Pair, second: Pair) -> str:
     return _spread(builder, call, real, imaginary)
 
 
-@_when_complex("div")
+@lowers("div", when_complex=True)
 def _quotient(builder: Builder, call: Call) -> str:
     first, (c, d) = _pair(builder, call, "self"), _pair(builder, call, "other")
     if d is None:
@@ -164,19 +138,19 @@ def _quotient(builder: Builder, call: Call) -> str:
     return _multiplied(builder, call, first, turned)
 
 
-@_when_complex("neg")
+@lowers("neg", when_complex=True)
 def _negated(builder: Builder, call: Call) -> str:
     return _made(builder, *(_point(builder, "neg", part) for part in parts_of_complex(builder, call.tensor("self"))))
 
 
-@_when_complex("exp")
+@lowers("exp", when_complex=True)
 def _power(builder: Builder, call: Call) -> str:
     real, angle = parts_of_complex(builder, call.tensor("self"))
     length = _point(builder, "exp", real)
     return _made(builder, *(_point(builder, "mul", length, _point(builder, f, angle)) for f in ("cos", "sin")))
 
 
-@_when_complex("abs")
+@lowers("abs", when_complex=True)
 def _length(builder: Builder, call: Call) -> str:
     return _point(builder, "hypot", *parts_of_complex(builder, call.tensor("self")))
 
@@ -190,7 +164,7 @@ def _angle(builder: Builder, call: Call) -> str:
     return _point(builder, "atan2", imaginary, real)
 
 
-@_when_complex("sum", "mean")
+@lowers("sum", "mean", when_complex=True)
 def _total(builder: Builder, call: Call) -> str:
     parts = parts_of_complex(builder, call.tensor("self"))
     dims, keep = call.dims("dim", len(builder.shape(parts[0]))), call.plain("keepdim", False)
@@ -199,20 +173,20 @@ def _total(builder: Builder, call: Call) -> str:
     return _made(builder, *(builder.mean(part, dims, keep=keep, dtype=REAL) for part in parts))
 
 
-@_when_complex("clone", "contiguous", "_to_copy")
+@lowers("clone", "contiguous", "_to_copy", when_complex=True)
 def _copied(builder: Builder, call: Call) -> str:
     if call.dtype != COMPLEX:
         raise BeyondAuthor("complex numbers as others")
     return _made(builder, *parts_of_complex(builder, call.tensor("self")))
 
 
-@_when_complex("zeros", "zeros_like", "new_zeros", "zero", "empty", "empty_like", "new_empty")
+@lowers("zeros", "zeros_like", "new_zeros", "zero", "empty", "empty_like", "new_empty", when_complex=True)
 def _zeros(builder: Builder, call: Call) -> str:
     nought = builder.full(0.0, call.shape, REAL)
     return _made(builder, nought, nought)
 
 
-@_when_complex("copy")
+@lowers("copy", when_complex=True)
 def _put(builder: Builder, call: Call) -> str:
     real, imaginary = _pair(builder, call, "src")
     assert isinstance(real, str)
@@ -220,7 +194,7 @@ def _put(builder: Builder, call: Call) -> str:
     return _spread(builder, call, real, nought if imaginary is None else str(imaginary))
 
 
-@_when_complex("as_strided_scatter")
+@lowers("as_strided_scatter", when_complex=True)
 def _strided_write(builder: Builder, call: Call) -> str:
     wholes, pieces = (parts_of_complex(builder, call.tensor(name)) for name in ("self", "src"))
     if memory_order(builder, call) != list(range(len(call.shape))):
@@ -233,7 +207,7 @@ def _strided_write(builder: Builder, call: Call) -> str:
     )
 
 
-@_when_complex("mm", "bmm")
+@lowers("mm", "bmm", when_complex=True)
 def _matrices(builder: Builder, call: Call) -> str:
     """Two real products, each with both parts beside each other in the inner dimension."""
     (a, b), (c, d) = (parts_of_complex(builder, call.tensor(name)) for name in ("self", "mat2"))

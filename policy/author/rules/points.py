@@ -7,7 +7,7 @@ import math
 from triton_agent.policy.author.brief import BeyondAuthor
 from triton_agent.policy.author.ir.program import FLOATS, INTEGERS, Number, Operand
 from triton_agent.policy.author.ir.sizes import constant
-from triton_agent.policy.author.rules.building import RULES, Builder, Call, lowers
+from triton_agent.policy.author.rules.building import Builder, Call, lowers
 from triton_agent.policy.author.rules.movement import added_onto
 
 _SAME_NAME = (
@@ -17,17 +17,10 @@ _SAME_NAME = (
 _RENAMED = {"special_erf": "erf", "special_expit": "sigmoid", "special_log1p": "log1p", "special_expm1": "expm1"}
 
 
-def _unary(function: str) -> None:
-    def rule(builder: Builder, call: Call) -> str:
-        return builder.point(function, call.tensor("self"), dtype=call.dtype)
-
-    RULES[f"aten.{function}"] = rule
-
-
-for _name in _SAME_NAME.split():
-    _unary(_name)
-for _other, _own in _RENAMED.items():
-    RULES[f"aten.{_other}"] = RULES[f"aten.{_own}"]
+@lowers(*_SAME_NAME.split(), *_RENAMED)
+def _unary(builder: Builder, call: Call) -> str:
+    operator = call.aligned.operator.removeprefix("aten.")
+    return builder.point(_RENAMED.get(operator, operator), call.tensor("self"), dtype=call.dtype)
 
 
 @lowers("log_sigmoid_forward")

@@ -7,12 +7,12 @@ over a single element is no sum at all.
 from __future__ import annotations
 
 from triton_agent.policy.author.brief import BeyondAuthor
-from triton_agent.policy.author.ir.program import FLOATS, Number
+from triton_agent.policy.author.ir.program import CONVOLUTION, FLOATS, Number
 from triton_agent.policy.author.ir.sizes import is_constant, product
 from triton_agent.policy.author.rules.building import Builder, Call, lowers
 
 
-def multiply(builder: Builder, a: str, b: str, dtype: str) -> str:
+def multiply(builder: Builder, a: str, b: str, dtype: str, *, of_convolution: bool = False) -> str:
     """[..., m, k] x [..., k, n], the leading dimensions alike."""
     left, right = builder.shape(a), builder.shape(b)
     if dtype not in FLOATS or left[-1] != right[-2] or left[:-2] != right[:-2]:
@@ -22,7 +22,8 @@ def multiply(builder: Builder, a: str, b: str, dtype: str) -> str:
         return builder.point("mul", a, b, dtype=dtype, hint="product")
     if is_constant(left[-2], 1) or is_constant(right[-1], 1) or dtype == "float64":
         return _summed(builder, a, b, dtype)
-    return builder.emit("dot", a, b, shape=(*left[:-1], right[-1]), dtype=dtype, hint="product")
+    detail = (CONVOLUTION,) if of_convolution else ()
+    return builder.emit("dot", a, b, shape=(*left[:-1], right[-1]), dtype=dtype, detail=detail, hint="product")
 
 
 def _summed(builder: Builder, a: str, b: str, dtype: str) -> str:

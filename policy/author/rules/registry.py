@@ -1,6 +1,7 @@
-"""All rules: importing a module of rules registers them, and this module imports every one.
+"""All rules: importing a module of rules registers its own, and this module imports every one, in any order.
 
-To add a group of operators, write its module in this folder and add its name to the import and to `GROUPS`.
+To add a group of operators, write its module in this folder and add it to the import and to `GROUPS` (CONTRIBUTING.md,
+"Adding an operator to the built-in author").
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from triton_agent.policy.author.rules import (
     windows,
     writes,
 )
-from triton_agent.policy.author.rules.building import RULES
+from triton_agent.policy.author.rules.building import COMPLEX_RULES, RULES, Builder, Call, Rule
+from triton_agent.policy.author.rules.complex_pairs import COMPLEX
+from triton_agent.tools.graph.graph import Reference
 
 GROUPS = (
     *(points, special, reductions, norms, losses, products, matrices, layers, windows, folding, movement, padding),
@@ -33,4 +36,16 @@ GROUPS = (
 )
 """Modules of rules."""
 
-__all__ = ["GROUPS", "RULES"]
+
+def rule_for(builder: Builder, call: Call) -> Rule | None:
+    """Return the rule for a call: the one for complex numbers where the call takes or makes them and there is one."""
+    operator = call.aligned.operator
+    if operator in COMPLEX_RULES:
+        taken = call.aligned.arguments.get("self")
+        takes_complex = isinstance(taken, Reference) and builder.get(call.tensor("self")).dtype == COMPLEX
+        if takes_complex or call.dtype == COMPLEX:
+            return COMPLEX_RULES[operator]
+    return RULES.get(operator)
+
+
+__all__ = ["GROUPS", "rule_for"]

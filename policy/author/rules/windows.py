@@ -10,7 +10,7 @@ import dataclasses
 import math
 
 from triton_agent.policy.author.brief import BeyondAuthor
-from triton_agent.policy.author.ir.program import FLOATS, Operand
+from triton_agent.policy.author.ir.program import FLOATS, HALF, VIEWS, Operand
 from triton_agent.policy.author.ir.sizes import (
     Shape,
     Size,
@@ -27,6 +27,10 @@ from triton_agent.policy.author.rules.movement import pad, take
 from triton_agent.policy.author.rules.products import multiply
 from triton_agent.policy.author.rules.upsampling import nearest
 
+FEW_CHANNELS = 16
+"""Below this many channels a tap does not fill a step of the matrix unit, and a step takes several taps."""
+FEW_RESULTS = 128
+"""Channels up to which a convolution of a single tap in float32 is limited by memory."""
 _WORDS = {1: ("length",), 2: ("height", "width"), 3: ("depth", "height", "width")}
 
 
@@ -338,21 +342,116 @@ def _convolution(builder: Builder, call: Call) -> str:
         amounts=spatial(builder, call, "padding", rank),
         counts=call.shape[2:],
     )
+    own = quotient(shape[1], groups)
+    per_channel = is_constant(own, 1) and not is_constant(groups, 1) and call.shape[1] == shape[1]
+    by_taps = not per_channel and own[0] >= FEW_CHANNELS
+    if _takes_rows_of_taps(builder, name, over, own, groups, call):
+        name, weight = (_with_channels_in_fours(builder, operand) for operand in (name, weight))
+        by_taps = True
     if call.plain("transposed", False):
         if builder.library:
             raise BeyondAuthor("a transposed convolution")
+        made = _by_remainders(builder, name, weight, over, groups, call)
+        if made is not None:
+            return _biased(builder, made, rank, call)
         name, weight, over = _turned_round(builder, name, weight, over, groups)
-        taps = builder.shape(weight)
-    seen = windows(builder, padded(builder, name, over, builder.number(0.0)), over)
-    if is_constant(groups, 1):
-        made = _as_product(builder, seen, weight, rank, call)
-    elif is_constant(taps[1], 1) and taps[0] == shape[1]:
+    lays = by_taps and not _reads_pixels(over, call)
+    name = padded(builder, name, over, builder.number(0.0))
+    if lays:
+        name = _channels_last(builder, name, rank)
+    seen = windows(builder, name, over)
+    if per_channel:
         made = _per_channel(builder, seen, weight, rank, call)
     else:
-        made = _per_group(builder, seen, weight, rank, groups, call)
-    if call.has("bias"):
-        channels = (builder.shape(call.tensor("bias"))[0], *(builder.one() for _ in range(rank)))
-        made = builder.point("add", made, builder.reshape(call.tensor("bias"), channels), dtype=call.dtype)
+        made = _as_product(builder, seen, weight, rank, groups, by_taps=by_taps, dtype=call.dtype)
+    return _biased(builder, made, rank, call)
+
+
+def _takes_rows_of_taps(builder: Builder, name: str, over: Windows, own: Size, groups: Size, call: Call) -> bool:
+    """Return whether a few channels of neighbouring taps, which a copy puts side by side, fill a step together."""
+    if call.plain("transposed", False) or not is_constant(groups, 1) or not 1 < own[0] < FEW_CHANNELS:
+        return False
+    beside = is_constant(over.spread[-1], 1) and is_constant(over.taps[-1]) and is_constant(own)
+    return beside and over.taps[-1][0] * own[0] >= FEW_CHANNELS and _is_given(builder, name)
+
+
+def _with_channels_in_fours(builder: Builder, name: str) -> str:
+    """Return the tensor with zeros behind its channels, so that every place begins at 16 bytes of float32."""
+    shape, none = builder.shape(name), constant(0, builder.width)
+    wide = tuple(-(-size // 4) * 4 for size in shape[1])
+    behind = (*(none for _ in range(2 * (len(shape) - 2) + 1)), minus(wide, shape[1]))
+    return name if wide == shape[1] else pad(builder, name, behind, builder.number(0.0), (shape[0], wide, *shape[2:]))
+
+
+def _is_given(builder: Builder, name: str) -> bool:
+    """Return whether a value lies in memory before the first kernel, up to views and padding."""
+    base = builder.get(name)
+    while base.operation in (*VIEWS, "pad"):
+        base = builder.get(base.inputs[0])
+    return base.operation in ("source", "torch")
+
+
+def _biased(builder: Builder, made: str, rank: int, call: Call) -> str:
+    if not call.has("bias"):
+        return made
+    channels = (builder.shape(call.tensor("bias"))[0], *(builder.one() for _ in range(rank)))
+    return builder.point("add", made, builder.reshape(call.tensor("bias"), channels), dtype=call.dtype)
+
+
+def _reads_pixels(over: Windows, call: Call) -> bool:
+    """Return whether a single tap is read as it lies, with pixels side by side, and not copied before.
+
+    The matrix unit takes half precision either way. In float32 a tile is turned on its way, which takes longer than the
+    copy where there are many channels to compute.
+    """
+    single = all(is_constant(size, 1) for size in (*over.taps, *over.steps))
+    return single and (call.dtype in HALF or call.shape[1][0] <= FEW_RESULTS)
+
+
+def _by_remainders(builder: Builder, name: str, weight: str, over: Windows, groups: Size, call: Call) -> str | None:
+    """A transposed convolution as a plain one with step 1 that makes all remainders of a step as channels.
+
+    Results whose place has the same remainder by the step are made of the same taps, as many as go into a step. So
+    nothing is multiplied that is not needed, unless the taps are no multiple of the step.
+    """
+    shape, rank = builder.shape(name), len(over.taps)
+    fixed = all(is_constant(size) for size in (*over.taps, *over.steps, *over.spread, *over.amounts))
+    if not fixed or not is_constant(groups, 1) or not all(is_constant(gap, 1) for gap in over.spread):
+        return None
+    zero, one = constant(0, builder.width), builder.one()
+    taps = tuple(tuple(-(-t // s) for t, s in zip(*pair)) for pair in zip(over.taps, over.steps))
+    counts = tuple(plus(size, minus(t, one)) for size, t in zip(shape[2:], taps))
+    reach = zip(over.amounts, call.shape[2:], counts, over.steps)
+    if any(a + out > count * s for entry in reach for a, out, count, s in zip(*entry)):
+        return None  # results beyond the last tap
+    for size, count, t, word in zip(shape[2:], counts, taps, _WORDS.get(rank, ())):
+        if t[0] > 1:
+            builder.formula(count, f"{{0}} + {t[0] - 1}", size, name=f"coarse_{word}")
+    # [in, out, *taps] -> [*steps * out, in, *taps of one remainder, the last first]
+    whole = tuple(product(pair, builder.width) for pair in zip(taps, over.steps))
+    behind = tuple(n for w, t in reversed([*zip(whole, over.taps)]) for n in (zero, minus(w, t)))
+    if whole != over.taps:
+        weight = pad(builder, weight, behind, builder.number(0.0), (*builder.shape(weight)[:2], *whole))
+    taken, out = builder.shape(weight)[:2]
+    apart = builder.reshape(weight, (taken, out, *(n for pair in zip(taps, over.steps) for n in pair)))
+    for dim, t in enumerate(taps):
+        apart = builder.slice(apart, 2 + 2 * dim, minus(t, one), t, -1) if t[0] > 1 else apart
+    steps_first = (*range(3, 3 + 2 * rank, 2), 1, 0, *range(2, 2 + 2 * rank, 2))
+    results = product((*over.steps, out), builder.width)
+    turned = builder.reshape(builder.permute(apart, steps_first), (results, taken, *taps))
+    ones = tuple(one for _ in range(rank))
+    flat = Windows(taps=taps, steps=ones, spread=ones, amounts=tuple(minus(t, one) for t in taps), counts=counts)
+    by_taps = shape[1][0] >= FEW_CHANNELS
+    name = padded(builder, name, flat, builder.number(0.0))
+    name = _channels_last(builder, name, rank) if by_taps else name
+    seen = windows(builder, name, flat)
+    made = _as_product(builder, seen, turned, rank, groups, by_taps=by_taps, dtype=call.dtype)
+    made = builder.reshape(made, (shape[0], *over.steps, out, *counts))
+    order = (0, rank + 1, *(n for dim in range(rank) for n in (rank + 2 + dim, 1 + dim)))
+    fine = tuple(product(pair, builder.width) for pair in zip(counts, over.steps))
+    made = builder.reshape(builder.permute(made, order), (shape[0], out, *fine))
+    for dim, (amount, size) in enumerate(zip(over.amounts, call.shape[2:]), 2):
+        made = builder.slice(made, dim, amount, size)
     return made
 
 
@@ -398,30 +497,46 @@ def _spread_out(builder: Builder, name: str, dim: int, step: Size) -> str:
     return builder.reshape(filled, (*shape[:dim], product((shape[dim], step), builder.width), *shape[dim + 1 :]))
 
 
-def _as_product(builder: Builder, seen: str, weight: str, rank: int, call: Call) -> str:
-    shape, taps = builder.shape(seen), builder.shape(weight)
-    positions, tap_dims = range(2, 2 + rank), range(2 + rank, 2 + 2 * rank)
-    rows = builder.permute(seen, (0, *positions, 1, *tap_dims))
-    inner = product(taps[1:], builder.width)
-    rows = builder.reshape(rows, (product((shape[0], *call.shape[2:]), builder.width), inner))
-    columns = builder.swap(builder.reshape(weight, (taps[0], inner)), 0, 1)
-    made = multiply(builder, rows, columns, call.dtype)
-    made = builder.reshape(made, (shape[0], *call.shape[2:], taps[0]))
-    return builder.permute(made, (0, rank + 1, *range(1, rank + 1)))
+def _channels_last(builder: Builder, name: str, rank: int) -> str:
+    """Return an input of the model with its channels innermost in memory; what kernels store, the planner lays out.
+
+    A matrix unit reads what lies side by side along the inner dimension; where channels do, so does every tap of a
+    window, without a division or a mask for each element.
+    """
+    return builder.laid_out(name, (0, *range(2, rank + 2), 1)) if _is_given(builder, name) else name
 
 
-def _per_group(builder: Builder, seen: str, weight: str, rank: int, groups: Size, call: Call) -> str:
-    """A product for each group of channels."""
+def _weight_by_taps(builder: Builder, weight: str, rank: int) -> str:
+    """Return the weight as [out, *taps, in] in memory: of a parameter it is made once."""
+    value, order = builder.get(weight), (0, *range(2, rank + 2), 1)
+    single = all(is_constant(size, 1) for size in value.shape[2:])
+    if single and not builder.rounds_to_tf32(value.dtype):
+        return builder.permute(weight, order)
+    if value.operation == "source" and value.function.startswith("p:") and weight not in builder.program.strides:
+        return builder.prepared_by_taps(weight)
+    return builder.permute(builder.laid_out(weight, order), order)
+
+
+def _as_product(builder: Builder, seen: str, weight: str, rank: int, groups: Size, *, by_taps: bool, dtype: str) -> str:
+    """One matrix product, or one for each group of channels: pixels by what a window holds, times the weight.
+
+    `by_taps`: tap by tap with the channels of each side by side; else channel by channel, for a few channels.
+    """
     shape, taps = builder.shape(seen), builder.shape(weight)
-    own, made_by = taps[1], quotient(taps[0], groups)
+    own, made_by, inner = taps[1], quotient(taps[0], groups), product(taps[1:], builder.width)
+    counts = shape[2 : 2 + rank]
+    pixels = product((shape[0], *counts), builder.width)
     apart = builder.reshape(seen, (shape[0], groups, own, *shape[2:]))
     positions, tap_dims = range(3, 3 + rank), range(3 + rank, 3 + 2 * rank)
-    rows = builder.permute(apart, (1, 0, *positions, 2, *tap_dims))
-    inner = product(taps[1:], builder.width)
-    rows = builder.reshape(rows, (groups, product((shape[0], *call.shape[2:]), builder.width), inner))
-    columns = builder.swap(builder.reshape(weight, (groups, made_by, inner)), 1, 2)
-    made = builder.reshape(multiply(builder, rows, columns, call.dtype), (groups, shape[0], *call.shape[2:], made_by))
-    return builder.reshape(builder.permute(made, (1, 0, rank + 2, *range(2, rank + 2))), call.shape)
+    rows = builder.permute(apart, (1, 0, *positions, *((*tap_dims, 2) if by_taps else (2, *tap_dims))))
+    if by_taps:
+        weight = _weight_by_taps(builder, weight, rank)
+    lead = () if is_constant(groups, 1) else (groups,)
+    rows = builder.reshape(rows, (*lead, pixels, inner))
+    columns = builder.swap(builder.reshape(weight, (*lead, made_by, inner)), -2, -1)
+    made = multiply(builder, rows, columns, dtype, of_convolution=True)
+    made = builder.reshape(made, (groups, shape[0], *counts, made_by))
+    return builder.reshape(builder.permute(made, (1, 0, rank + 2, *range(2, rank + 2))), (shape[0], taps[0], *counts))
 
 
 def _per_channel(builder: Builder, seen: str, weight: str, rank: int, call: Call) -> str:

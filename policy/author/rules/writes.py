@@ -178,7 +178,7 @@ def _indexed_write(builder: Builder, call: Call) -> str:
 
 
 def _put_at(builder: Builder, name: str, values: str, given: Sequence[tuple[int, str]], *, adds: bool) -> str:
-    """Written over a copy, one place after another; several indices that follow each other are one place."""
+    """WrittenKernels over a copy, one place after another; several indices that follow each other are one place."""
     shape, first = builder.shape(name), given[0][0]
     if [dim for dim, _ in given] != list(range(first, first + len(given))):
         raise BeyondAuthor("indices that do not follow each other")

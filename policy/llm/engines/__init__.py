@@ -1,1 +1,4 @@
-"""Models that are run here: by vLLM in a process of its own, or by transformers in this one."""
+"""Engines that run a model on this machine: vLLM in a process of its own, or transformers in this process.
+
+`vllm_worker.py` and `lookup_worker.py` run under another interpreter and import nothing of this project.
+"""

@@ -1,8 +1,8 @@
 """Draws answers from a causal language model in memory, token by token, for several conversations at once.
 
-Written out rather than left to the library's `generate`: each row has a generator of its own, so that an answer does
-not depend on its neighbours' luck; only the log-probability of the drawn token is kept, where the library would keep
-those of the whole vocabulary; and it can be stopped between two tokens. Not covered: beams, guesses ahead.
+The library's `generate` is not used, for three reasons: each row has a generator of its own, so that an answer does not
+depend on the other rows; only the log-probability of the drawn token is kept, not those of the whole vocabulary; and
+drawing can stop between two tokens. Not covered: beam search, speculative decoding.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ import torch
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One answer to be drawn."""
+class DrawRequest:
+    """Settings for one answer."""
 
     prompt_ids: tuple[int, ...]
     tokens_at_most: int
     temperature: float
-    """0: always the likeliest token; its log-probability is then that at temperature 1."""
+    """0 takes the likeliest token; its log-probability is then that at temperature 1."""
     top_p: float
     seed: int
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Drawn:
-    """One answer; grows while it is drawn."""
+    """One answer, which grows while it is drawn."""
 
     token_ids: list[int] = dataclasses.field(default_factory=list)
-    """The one that ends it included."""
+    """Tokens, the end token included."""
     log_probabilities: list[float] = dataclasses.field(default_factory=list)
     finish_reason: str = ""
-    """`stop` or `length`; empty while it is drawn."""
+    """`stop` or `length`; empty until the end."""
 
 
 class Stopped(Exception):
-    """Nobody wants the answers any more."""
+    """Drawing was cancelled."""
 
 
 @torch.inference_mode()
-def draw(model: Any, rows: Sequence[Row], *, end_ids: frozenset[int], stop: threading.Event) -> list[Drawn]:
-    """All rows as one batch, padded on the left; each stops at its own end or limit."""
+def draw(model: Any, rows: Sequence[DrawRequest], *, end_ids: frozenset[int], stop: threading.Event) -> list[Drawn]:
+    """Draw all rows as one batch, padded on the left; each stops at its own end or limit."""
     device = model.device
     width = max(len(row.prompt_ids) for row in rows)
     ids = torch.tensor([[0] * (width - len(row.prompt_ids)) + list(row.prompt_ids) for row in rows], device=device)
@@ -76,7 +76,7 @@ def draw(model: Any, rows: Sequence[Row], *, end_ids: frozenset[int], stop: thre
     return drawn
 
 
-def _append(answer: Drawn, row: Row, token: int, likely: float, end_ids: frozenset[int]) -> None:
+def _append(answer: Drawn, row: DrawRequest, token: int, likely: float, end_ids: frozenset[int]) -> None:
     if answer.finish_reason:
         return  # finished; its place in the batch is filled until the others are, too
     answer.token_ids.append(token)
@@ -88,9 +88,9 @@ def _append(answer: Drawn, row: Row, token: int, likely: float, end_ids: frozens
 
 
 class _Sampler:
-    """The rows' temperatures, cut-offs and generators."""
+    """Samples tokens with each row's temperature, cut-off and generator."""
 
-    def __init__(self, rows: Sequence[Row], device: torch.device) -> None:
+    def __init__(self, rows: Sequence[DrawRequest], device: torch.device) -> None:
         self.greedy = torch.tensor([row.temperature == 0 for row in rows], device=device)
         self.temperature = torch.tensor([row.temperature or 1.0 for row in rows], device=device)
         self.top_p = torch.tensor([row.top_p if row.temperature else 1.0 for row in rows], device=device)
@@ -98,7 +98,7 @@ class _Sampler:
         self.generators = [torch.Generator(device).manual_seed(row.seed) for row in rows]
 
     def next_tokens(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """A token for each row, and its log-probability in the distribution it was drawn from."""
+        """Draw a token for each row; return it with its log-probability in the distribution it was drawn from."""
         scaled = logits.float() / self.temperature.unsqueeze(1)
         if self.cut:
             scaled = _nucleus(scaled, self.top_p.unsqueeze(1))
@@ -110,7 +110,7 @@ class _Sampler:
 
 
 def _nucleus(scaled: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
-    """Leaves the fewest likeliest tokens that together reach `top_p`."""
+    """Keep the fewest likeliest tokens that together reach `top_p`."""
     ordered, order = scaled.sort(dim=-1, descending=True)
     before = ordered.softmax(-1).cumsum(-1) - ordered.softmax(-1)
     return scaled.masked_fill(torch.zeros_like(scaled, dtype=torch.bool).scatter(1, order, before >= top_p), -torch.inf)

@@ -1,4 +1,7 @@
-"""A Python that has vLLM: named, or this one. Its environment need not be ours: vLLM pins what training wants newer."""
+"""Finds a Python interpreter that has vLLM: a named one, or this one.
+
+Its environment may differ from ours, since vLLM pins versions that training needs newer.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ LOOK_S = 60.0
 
 
 def find_interpreter(named: str | None) -> str:
-    """Path of an interpreter that has vLLM: what was named, else what the environment names, else this one."""
+    """Return the path of an interpreter with vLLM: the named one, the environment's, or this one."""
     for told, source in ((named, "--vllm-python"), (os.environ.get(VARIABLE), VARIABLE)):
         if told:
             return _checked(told, f"{source} {told}")

@@ -1,7 +1,7 @@
-"""Where a model's small files are, and how many tokens a text has, before its engine has started.
+"""Finds a model's small files and counts tokens before its engine has started.
 
-Counted in this process where the tokenizers library is installed here; else by a small process under the engine's
-interpreter, which also asks the hub for models that are no local folder.
+Counts in this process if the tokenizers library is installed; otherwise in a small process under the engine's
+interpreter, which also asks the hub for models that are not local folders.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from triton_agent.tools.errors import UsageError
 WORKER = Path(__file__).with_name("lookup_worker.py")
 
 
-class Lookup:
-    """One model, by name or folder; starts its process only when it needs one."""
+class ModelLookup:
+    """Looks up one model, by name or folder; starts its process only when needed."""
 
     def __init__(self, model: str, python: str, environment: Mapping[str, str]) -> None:
         self._model, self._python, self._environment = model, python, dict(environment)
@@ -32,15 +32,15 @@ class Lookup:
         self._here: Any = None
 
     def folder(self) -> Path:
-        """The local folder, or the one the hub's small files were put into."""
+        """Return the local folder, or the one with the hub's small files."""
         return self._find()[0]
 
     def version(self) -> str:
-        """Of the weights: of the folder's files, or the hub's revision."""
+        """Return the version of the weights: by the folder's files, or the hub's revision."""
         return self._find()[1]
 
     def count(self, text: str) -> int:
-        """Tokens of a text, without marks of the format."""
+        """Count the tokens of a text, without special tokens."""
         folder = self.folder()
         fast = folder / "tokenizer.json"
         if self._here is None and fast.is_file() and importlib.util.find_spec("tokenizers"):
@@ -58,7 +58,7 @@ class Lookup:
         return int(reply["tokens"])
 
     def close(self) -> None:
-        """End the process, if there is one."""
+        """End the process, if it runs."""
         with self._lock:
             process, self._process = self._process, None
         if process and process.stdin and process.stdout:

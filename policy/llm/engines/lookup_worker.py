@@ -1,7 +1,7 @@
-"""Says where a model's small files are, and counts tokens: JSON lines in, JSON lines out, under any interpreter.
+"""Finds a model's small files and counts tokens: JSON lines in, JSON lines out, under any interpreter.
 
-Beside the engine, since questions are written before it has started. Imports nothing of this project. Not covered:
-weights, which only the engine fetches.
+It runs beside the engine, since prompts are written before the engine has started. Imports nothing of this project. Not
+covered: weights, which only the engine fetches.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SMALL_FILES = ["*.json", "*.jinja", "*.txt", "*.model"]
 
 
 def locate(model: str) -> dict[str, str]:
-    """The folder of a model on the hub, and the revision that is in it; nothing is fetched twice."""
+    """Return the folder and revision of a model on the hub; nothing is fetched twice."""
     from huggingface_hub import snapshot_download
 
     folder = snapshot_download(model, allow_patterns=SMALL_FILES)

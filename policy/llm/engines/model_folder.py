@@ -1,6 +1,6 @@
-"""A model in a local folder: whether it is one, which version of it, how much fits into its context.
+"""Inspects a model in a local folder: checks that it is one, derives its version and its context size.
 
-Only file names and two small JSON files are read; no weights, no library.
+Reads only file names and two small JSON files; no weights, no library.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from triton_agent.tools.errors import UsageError
 
 WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.gguf")
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "tekken.json")
-"""One of these is in every folder whose model comes with a tokenizer."""
+"""Every folder with a tokenizer holds one of these."""
 CONTEXT_NAMES = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
 CONTEXT_UNKNOWN = 8192
-"""Taken where a folder does not say: most current models have more."""
+"""Assumed where a folder does not say: most current models have more."""
 ENDLESS = 10**9
-"""Tokenizers that know no limit say more than this."""
+"""Tokenizers without a limit report more than this."""
 PLAIN_TEMPLATE = (
     "{% for message in messages %}{{ '### ' + message['role'].capitalize() + '\n' + message['content'] + '\n\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '### Assistant\n' }}{% endif %}"
 )
-"""For models without a form of conversation of their own: headings, then the words."""
+"""For models without a chat template: headings, then the text."""
 
 
 def require_model(folder: Path, where: str) -> None:
-    """A UsageError that says what is missing, where the folder cannot be a model."""
+    """Raise a UsageError that says what is missing if the folder is not a model."""
     if not folder.is_dir():
         raise UsageError("no such folder", where=where, remedy="a folder with config.json, weights and a tokenizer")
     if not ((folder / "config.json").is_file() or (folder / "adapter_config.json").is_file()):
@@ -42,7 +42,9 @@ def require_model(folder: Path, where: str) -> None:
 
 
 def version_of(folder: Path) -> str:
-    """Changes whenever a file of weights does: by names, sizes and times, since weights are too large to read."""
+    """Return a version that changes with every file of weights: by names, sizes and times, since weights are too large
+    to read.
+    """
     digest = hashlib.sha256()
     for path in sorted({path for pattern in (*WEIGHTS, "*config.json") for path in folder.glob(pattern)}):
         facts = path.stat()
@@ -51,7 +53,7 @@ def version_of(folder: Path) -> str:
 
 
 def context_of(folder: Path) -> int:
-    """Tokens that question and answer may have together, by the model's own files."""
+    """Return the most tokens of question and answer together, by the model's own files."""
     config = _json_of(folder / "config.json")
     parts = (config, config.get("text_config") or {})
     stated = [part[name] for part in parts for name in CONTEXT_NAMES if name in part]

@@ -1,8 +1,8 @@
-"""A model in this process: `hf:FOLDER`, by transformers, on the CPU or a GPU. For small models and for tests.
+"""`hf:FOLDER`: a model in this process by transformers, on the CPU or a GPU. For small models and for tests.
 
-Loaded at the first question, in a thread of its own, where everything is drawn, too: the event loop goes on meanwhile.
-Tokens and log-probabilities are those of the draw. The same seed gives the same answers to the same questions, on the
-same machine. Not covered: several GPUs, quantised weights, structured answers; `vllm:` has those, and is faster.
+It is loaded at the first question, in a thread of its own where it also draws, so the event loop stays free. Tokens and
+log-probabilities are those of the draw. Equal seeds give equal answers on one machine. Not covered: several GPUs,
+quantised weights, structured answers; `vllm:` has those, and is faster.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from triton_agent.policy.llm.engine import EngineError, Question, Sampled, Trouble
+from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Trouble
 from triton_agent.policy.llm.engines.model_folder import PLAIN_TEMPLATE, context_of, require_model, version_of
 from triton_agent.policy.llm.engines.vllm_worker import prompt_ids, text_of
 from triton_agent.policy.llm.seeds import seeds_of
 from triton_agent.tools.errors import UsageError
 
 ROWS_AT_ONCE = 16
-"""Answers drawn as one batch; more take more memory, and on a CPU bring little."""
+"""Answers drawn as one batch; more need more memory and gain little on a CPU."""
 NEEDED = ("torch", "transformers", "tokenizers")
 QUIET = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -35,7 +35,7 @@ QUIET = {
 
 
 class TransformersEngine:
-    """Keeps nothing between calls but the model."""
+    """An engine that keeps only the model between calls."""
 
     def __init__(
         self, folder: Path, *, device: str = "auto", dtype: str = "auto", rows_at_once: int = ROWS_AT_ONCE
@@ -62,15 +62,15 @@ class TransformersEngine:
         self._model: Any = None
 
     def count(self, text: str) -> int:
-        """By the model's tokenizer; the first count loads it."""
+        """Count with the model's tokenizer; the first count loads it."""
         return len(self._tokens()(text, add_special_tokens=False)["input_ids"])
 
     async def prepare(self) -> None:
-        """Loads the tokenizer, in a thread: it counts tokens while questions are written."""
+        """Load the tokenizer in a thread: it counts tokens while prompts are written."""
         await asyncio.to_thread(self._tokens)
 
-    async def answer(self, questions: Sequence[Question]) -> list[list[Sampled]]:
-        """All answers to all questions, drawn in batches."""
+    async def answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
+        """Draw all answers to all questions in batches."""
         stop = threading.Event()
         self._threads = self._threads or concurrent.futures.ThreadPoolExecutor(1, "hf")
         work = asyncio.get_running_loop().run_in_executor(self._threads, self._answer, tuple(questions), stop)
@@ -83,13 +83,13 @@ class TransformersEngine:
             raise
 
     async def reload(self, folder: Path) -> None:
-        """Answer with the weights of this folder from now on."""
+        """Use the weights in this folder from now on."""
         require_model(folder, "new weights")
         with self._loading:
             self._take(folder)
 
     async def close(self) -> None:
-        """Let go of the model and the thread."""
+        """Free the model and end the thread."""
         threads, self._threads = self._threads, None
         if threads:
             await asyncio.to_thread(threads.shutdown, wait=True, cancel_futures=True)
@@ -126,8 +126,8 @@ class TransformersEngine:
                     raise EngineError(f"the model does not load: {error}", where=f"--policy {self.name}") from error
             return self._model
 
-    def _answer(self, questions: tuple[Question, ...], stop: threading.Event) -> list[list[Sampled]]:
-        """In the engine's thread."""
+    def _answer(self, questions: tuple[ModelQuestion, ...], stop: threading.Event) -> list[list[Sampled]]:
+        """Answer questions; runs in the engine's thread."""
         tokenizer, model = self._tokens(), self._weights()
         answers: list[list[Sampled]] = [[] for _ in questions]
         due: list[tuple[int, Any]] = []
@@ -135,7 +135,7 @@ class TransformersEngine:
             ids = prompt_ids(tokenizer, [_plain(message) for message in question.messages], PLAIN_TEMPLATE)
             room = self.context_tokens - len(ids)
             if question.sampling.pattern:
-                why = Trouble(what="hf: holds no answer to a pattern", remedy="vllm: does")
+                why = Trouble(what="hf: cannot hold an answer to a pattern", remedy="use vllm:")
                 answers[index] = [Sampled(text="", trouble=why)]
             elif room < 1:
                 answers[index] = [too_long(len(ids), self.context_tokens)]
@@ -178,17 +178,17 @@ class TransformersEngine:
 
 
 def too_long(tokens: int, context: int) -> Sampled:
-    """What comes back for a question that leaves no room for an answer."""
+    """Return the trouble for a question that leaves no room for an answer."""
     why = f"the question takes {tokens} tokens and the model {context} in all"
     return Sampled(text="", trouble=Trouble(what=why, too_long=True, context_tokens=context))
 
 
-def _rows(question: Question, ids: list[int], room: int) -> list[Any]:
-    from triton_agent.policy.llm.engines.drawing import Row
+def _rows(question: ModelQuestion, ids: list[int], room: int) -> list[Any]:
+    from triton_agent.policy.llm.engines.drawing import DrawRequest
 
     drawn = question.sampling
     return [
-        Row(
+        DrawRequest(
             prompt_ids=tuple(ids),
             tokens_at_most=min(drawn.max_tokens, room),
             temperature=drawn.temperature,
@@ -204,7 +204,7 @@ def _plain(message: Any) -> dict[str, str]:
 
 
 def _end_ids(tokenizer: Any, model: Any) -> frozenset[int]:
-    """Tokens that end an answer: the tokenizer's own, and those the model's settings add."""
+    """Return the tokens that end an answer: the tokenizer's own, and those in the model's settings."""
     stated = getattr(model.generation_config, "eos_token_id", None)
     found = stated if isinstance(stated, list) else [stated]
     return frozenset(token for token in (*found, tokenizer.eos_token_id) if token is not None)

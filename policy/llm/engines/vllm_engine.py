@@ -1,9 +1,9 @@
-"""`vllm:MODEL_OR_FOLDER`: a vLLM engine of our own, in a process of its own, under an interpreter that has vLLM.
+"""`vllm:MODEL_OR_FOLDER`: a vLLM engine in a process of its own, under an interpreter that has vLLM.
 
-Started at the first question. All questions of a turn, and of all runs that share the engine, are batched by vLLM as
-they come; beginnings that questions share are computed once. Tokens are those that were drawn, and log-probabilities
-those of the distribution they were drawn from, temperature and cut-offs included. An engine that dies is started once
-more for the questions it owed. Not covered: several machines; see `openai:` for servers.
+It starts at the first question. vLLM batches all questions of a turn, and of all runs that share the engine, and
+computes shared prefixes once. Tokens are those that were drawn; log-probabilities are those of the distribution they
+were drawn from, temperature and cut-offs included. An engine that dies is restarted once for its unanswered questions.
+Not covered: several machines; use `openai:` for servers.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from triton_agent.policy.llm.engine import EngineError, Question, Sampled, Trouble
+from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Trouble
 from triton_agent.policy.llm.engines.interpreters import find_interpreter
-from triton_agent.policy.llm.engines.lookup import Lookup
+from triton_agent.policy.llm.engines.lookup import ModelLookup
 from triton_agent.policy.llm.engines.model_folder import PLAIN_TEMPLATE, context_of, require_model, version_of
 from triton_agent.policy.llm.engines.vllm_process import EngineGone, VllmProcess
 from triton_agent.policy.llm.seeds import seeds_of
@@ -35,40 +35,38 @@ QUIET = {
 }
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 NOT_HANDED_ON = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "TRITON_INTERPRET", "TRITON_CACHE_DIR")
-"""Ours, and wrong in another environment."""
+"""Variables of this environment that are wrong in another one."""
 SECRETS = ("_API_KEY", "_SECRET", "_PASSWORD")
 END_GRACE_S = 20.0
-"""A tidy end takes about five; it frees memory shared with vLLM's own processes."""
+"""A clean shutdown takes about five seconds and frees memory shared with vLLM's own processes."""
 GUESS_FROM, GUESS_FROM_AT_MOST = 3, 6
-"""How many last tokens must have occurred before, so that what followed them then is guessed again."""
+"""Number of last tokens that must have occurred before for their continuation to be guessed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class VllmSettings:
-    """How an engine is started."""
-
     python: str | None = None
-    """Interpreter that has vLLM; None looks in the environment, then takes this one."""
+    """Interpreter with vLLM; None uses the one in the environment, or else this one."""
     adapter: str | None = None
-    """Low-rank matrices to answer with: a folder, or a name on the hub."""
+    """LoRA adapter: a folder, or a name on the hub."""
     adapter_rank: int = 64
-    """The highest rank an adapter may have."""
+    """Highest rank of an adapter."""
     guess_ahead: int = 0
-    """Tokens guessed from what repeats in question and answer, then checked all at once; 0 draws one after another."""
+    """Tokens guessed from repetitions in question and answer and verified at once; 0 turns this off."""
     context_tokens: int | None = None
-    """Less than the model could, to save memory."""
+    """A limit below the model's own, to save memory."""
     dtype: str = "auto"
     gpu_memory: float = 0.6
-    """Share of a GPU's memory; kernels are judged on the same GPU."""
+    """Share of a GPU's memory; the rest is for judging kernels."""
     gpus: int = 1
-    """Over which the weights are split."""
+    """GPUs that share the weights."""
     cpu_cache_gb: int = 4
     eager: bool = False
-    """Starts faster, answers slower: compiles nothing."""
+    """Compile nothing: a faster start, slower answers."""
     start_within_s: float = 1800.0
-    """Large weights come from slow disks."""
+    """Time limit for starting; large weights come from slow disks."""
     answer_within_s: float = 3600.0
-    """For all questions of one turn."""
+    """Time limit for all questions of one turn."""
 
     def __post_init__(self) -> None:
         for name in ("guess_ahead", "adapter_rank", "gpus", "cpu_cache_gb"):
@@ -79,7 +77,7 @@ class VllmSettings:
 
 
 class VllmEngine:
-    """Keeps nothing between calls but the running engine."""
+    """An engine that keeps only its process between calls."""
 
     def __init__(self, model: str, settings: VllmSettings | None = None) -> None:
         self.name = f"vllm:{model}"
@@ -93,12 +91,12 @@ class VllmEngine:
             raise UsageError("no such folder", where=f"--policy {self.name}", remedy="name a folder or a hub's model")
         self._weights = str(path.resolve()) if path.is_dir() else model
         self._python = find_interpreter(self.settings.python)
-        self._lookup = Lookup(self._weights, self._python, self._environment())
+        self._lookup = ModelLookup(self._weights, self._python, self._environment())
         self._process: VllmProcess | None = None
 
     @property
     def version(self) -> str:
-        """Of the weights in use, and of the adapter."""
+        """Version of the weights in use and of the adapter."""
         own = self._lookup.version()
         if self._adapter is None:
             return own
@@ -111,30 +109,30 @@ class VllmEngine:
         return min(limit, self.settings.context_tokens or limit)
 
     def count(self, text: str) -> int:
-        """By the model's tokenizer; the engine need not run."""
+        """Count with the model's tokenizer; the engine need not run."""
         return self._lookup.count(text)
 
     async def prepare(self) -> None:
-        """Finds the model's small files, and its tokenizer, in a thread: the hub may be asked for them."""
+        """Find the model's small files and tokenizer, in a thread: the hub may be asked for them."""
         await asyncio.to_thread(self.count, "")
 
-    async def answer(self, questions: Sequence[Question]) -> list[list[Sampled]]:
-        """All answers to all questions, batched by the engine."""
+    async def answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
+        """Answer all questions, batched by vLLM."""
         try:
             async with asyncio.timeout(self.settings.start_within_s + self.settings.answer_within_s):
                 try:
                     return await self._answer(questions)
-                except EngineGone:  # seeds make it the same answers
+                except EngineGone:  # the same seeds give the same answers
                     return await self._answer(questions)
         except TimeoutError as error:
             await self.close()
             raise EngineError("vLLM gave no answer in time", where=self.name) from error
 
     async def reload(self, folder: Path) -> None:
-        """Answer with the weights of this folder, or the adapter in it, from now on.
+        """Use the weights or the adapter in this folder from now on.
 
-        An adapter is changed in the running engine. For other weights the next question starts another one: vLLM can
-        load them in place, but on a CPU it kept parts of the old ones, without a word.
+        An adapter is changed in the running engine. Other weights take effect with a new engine at the next question:
+        vLLM can load them in place, but on a CPU it silently kept parts of the old ones.
         """
         if (folder / "adapter_config.json").is_file():
             await self._adapt(folder)
@@ -142,7 +140,7 @@ class VllmEngine:
         require_model(folder, "new weights")
         await self.close()
         self._weights = str(folder.resolve())
-        self._lookup = Lookup(self._weights, self._python, self._environment())
+        self._lookup = ModelLookup(self._weights, self._python, self._environment())
 
     async def _adapt(self, folder: Path) -> None:
         if self._adapter is None:
@@ -154,13 +152,12 @@ class VllmEngine:
         self._adapter = str(folder.resolve())
 
     async def close(self) -> None:
-        """End the engine's process."""
         process, self._process = self._process, None
         if process:
             await asyncio.to_thread(process.end, END_GRACE_S)
         await asyncio.to_thread(self._lookup.close)
 
-    async def _answer(self, questions: Sequence[Question]) -> list[list[Sampled]]:
+    async def _answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
         process = await self._running()
         tasks = [asyncio.ensure_future(self._one(process, question)) for question in questions]
         try:
@@ -171,7 +168,7 @@ class VllmEngine:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _running(self) -> VllmProcess:
-        """The engine, once it has started."""
+        """Return the engine's process once it has started."""
         if self._process is None or not self._process.alive:
             self._process = VllmProcess(self._python, self._start(), self._environment())
         process = self._process
@@ -187,7 +184,7 @@ class VllmEngine:
             raise EngineError("vLLM ended while it started", where=error.where, remedy=error.remedy) from error
         return process
 
-    async def _one(self, process: VllmProcess, question: Question) -> list[Sampled]:
+    async def _one(self, process: VllmProcess, question: ModelQuestion) -> list[Sampled]:
         drawn = question.sampling
         asked = {
             "messages": [{"role": message.role, "content": message.content} for message in question.messages],
@@ -257,7 +254,7 @@ def _on_hub(adapter: str | None) -> bool:
 
 
 def _found_adapter(named: str | None) -> str | None:
-    """A folder by its whole path, or a name for the hub."""
+    """Return an adapter's absolute path, or its name on the hub."""
     if named is None:
         return None
     folder = Path(named).expanduser()

@@ -1,7 +1,7 @@
-"""The process a vLLM engine runs in, seen from outside: started, asked, told to stop, and heard when it dies.
+"""Starts, asks and ends the process of a vLLM engine, and notices its death.
 
-Free of event loops: replies come to futures, by a thread that reads. The process leads a group of its own, so that
-nothing it started outlives it; and it ends by itself when this one is gone, since its input ends then.
+It uses no event loop: a thread reads replies into futures. The process leads a process group of its own, so that
+nothing it started outlives it, and it ends itself once its input ends, as when this process dies.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from triton_agent.policy.llm.engine import EngineError
 
 WORKER = Path(__file__).with_name("vllm_worker.py")
 LINES_KEPT = 400
-"""Of what the engine says; a traceback through its processes has a hundred."""
+"""Lines of the engine's log that are kept; a traceback through its processes has a hundred."""
 LINES_SHOWN = 4
 CAUSE = re.compile(r"(?:^|[\s\]])((?:\w+\.)*\w*(?:Error|Exception|Interrupt)): (.+)")
 SAYS_NOTHING = ("Engine core initialization failed", "EngineDeadError", "worker died unexpectedly")
-"""Errors that only tell of others further up."""
+"""Errors that only point to an earlier one."""
 PREFIX = re.compile(r"^(?:\([^)]*\) ?)*(?:(?:INFO|WARNING|ERROR) [\d\-: ]+\[[^\]]*\] ?)?")
 
 
 class EngineGone(EngineError):
-    """The engine's process ended while it was asked; another one may do."""
+    """The engine's process ended during a request; a new one may succeed."""
 
 
 class VllmProcess:
-    """One running engine."""
+    """A running engine."""
 
     def __init__(self, python: str, start: Mapping[str, Any], environment: Mapping[str, str]) -> None:
         self.ready: concurrent.futures.Future[dict[str, Any]] = concurrent.futures.Future()
-        """What the engine says of itself once it has started."""
+        """The engine's description of itself once it has started."""
         self._pending: dict[int, concurrent.futures.Future[dict[str, Any]]] = {}
         self._numbers = 0
         self._lock = threading.Lock()
@@ -72,7 +72,7 @@ class VllmProcess:
         return self._process.pid
 
     def ask(self, request: Mapping[str, Any]) -> tuple[int, concurrent.futures.Future[dict[str, Any]]]:
-        """A number to cancel by, and the reply to come."""
+        """Send a request; return a number to cancel it by, and the future reply."""
         future: concurrent.futures.Future[dict[str, Any]] = concurrent.futures.Future()
         with self._lock:
             self._numbers += 1
@@ -82,14 +82,14 @@ class VllmProcess:
         return number, future
 
     def cancel(self, number: int) -> None:
-        """Nobody waits for this reply any more."""
+        """Cancel a request."""
         with self._lock:
             wanted = self._pending.pop(number, None)
         if wanted:
             self._write({"cancel": number})
 
     def end(self, grace_s: float) -> None:
-        """Let it finish tidily, or not at all."""
+        """Shut down cleanly within the time, otherwise kill."""
         pipe = self._process.stdin
         if pipe:
             with contextlib.suppress(OSError):
@@ -98,15 +98,15 @@ class VllmProcess:
             self.kill()
 
     def kill(self) -> None:
-        """At once, and whatever it started."""
+        """Kill the process and everything it started."""
         if not self._buried.is_set():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._buried.wait()
 
     def _bury(self) -> None:
-        """Once it is dead, end what it left behind: that would hold its pipes open, and the GPU."""
-        os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)  # not reaped: its number stays taken
+        """After its death, kill the rest of its group, which would hold its pipes and the GPU."""
+        os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)  # not reaped, so its pid is not reused
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -115,7 +115,7 @@ class VllmProcess:
     def _write(self, request: Mapping[str, Any]) -> None:
         line = json.dumps(request) + "\n"
         pipe = self._process.stdin
-        with self._writing, contextlib.suppress(OSError, ValueError):  # gone: the reader sees to those who wait
+        with self._writing, contextlib.suppress(OSError, ValueError):  # it died: the reader fails the pending requests
             assert pipe
             pipe.write(line)
             pipe.flush()
@@ -175,7 +175,7 @@ def _settle(
 
 
 def condensed(lines: list[str]) -> str:
-    """The first error that says something, else the last lines: what a person needs of an engine's log."""
+    """Return the first meaningful error in an engine's log, or its last lines."""
     for line in lines:
         found = CAUSE.search(line)
         if found and not any(empty in line for empty in SAYS_NOTHING):

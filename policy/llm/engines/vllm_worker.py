@@ -1,8 +1,8 @@
-"""A vLLM engine behind two pipes: JSON lines in, JSON lines out. Run under any interpreter that has vLLM.
+"""A vLLM engine behind two pipes: JSON lines in, JSON lines out. Runs under any interpreter that has vLLM.
 
-Imports nothing of this project, and vLLM only once it is told to start, so that it works in another environment and
-another version of Python. The first line says how to start; each later one asks, names another adapter, or cancels.
-Questions are batched by vLLM itself, whenever they come. The end of its input ends it, and everything it started.
+Imports nothing of this project, and vLLM only after the first line, so that it works in another environment and another
+version of Python. The first line holds the settings; each later one asks, names another adapter, or cancels. vLLM
+batches questions as they arrive. The end of its input ends it and everything it started.
 
 Not covered: several machines; images.
 """
@@ -23,12 +23,12 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 ENDS = "</end of input>"
 
 
-class Refused(Exception):
-    """What was asked cannot be done; the engine is well."""
+class RequestRefused(Exception):
+    """The request cannot be served; the engine still works."""
 
 
 def prompt_ids(tokenizer: Any, messages: Sequence[Mapping[str, str]], plain_template: str) -> list[int]:
-    """The conversation in the form the model was trained on, or in the plain one where its tokenizer has none."""
+    """Tokenize a conversation with the model's chat template, or with the plain one if it has none."""
     template = None if getattr(tokenizer, "chat_template", None) else plain_template
     try:
         text = _rendered(tokenizer, messages, template)
@@ -46,7 +46,7 @@ def _rendered(tokenizer: Any, messages: Sequence[Mapping[str, str]], template: s
 
 
 def _without_system(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """The same words, with those of the system before the first ones of the user."""
+    """Move the system message before the first user message."""
     system = [message["content"] for message in messages if message["role"] == "system"]
     rest = [dict(message) for message in messages if message["role"] != "system"]
     if system and rest:
@@ -55,13 +55,13 @@ def _without_system(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str
 
 
 def text_of(tokenizer: Any, token_ids: Sequence[int]) -> str:
-    """What the tokens say; marks of the format, such as the end of a turn, are left out."""
+    """Decode tokens without special ones, such as the end of a turn."""
     text: str = tokenizer.decode(list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
     return text
 
 
 class Served:
-    """The engine, its tokenizer, and the adapter in use."""
+    """The engine, its tokenizer and its adapter."""
 
     def __init__(self, start: Mapping[str, Any]) -> None:
         from vllm import AsyncEngineArgs
@@ -81,18 +81,18 @@ class Served:
         return int(self.engine.model_config.max_model_len)
 
     def adapt(self, folder: str) -> None:
-        """Answer with this low-rank adapter from now on."""
+        """Use this LoRA adapter from now on."""
         from vllm.lora.request import LoRARequest
 
         self.adapters += 1  # the engine caches by number: a new one for every set of weights
         self.adapter = LoRARequest(f"adapter-{self.adapters}", self.adapters, folder)
 
     async def ask(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """One answer for each seed."""
+        """Draw one answer for each seed."""
         ids = prompt_ids(self.tokenizer, asked["messages"], self.plain_template)
         room = self.context_tokens - len(ids)
         if room < 1:
-            raise Refused(f"the question takes {len(ids)} tokens and the model {self.context_tokens} in all")
+            raise RequestRefused(f"the question takes {len(ids)} tokens and the model {self.context_tokens} in all")
         limit = min(asked["max_tokens"], room)
         return list(await asyncio.gather(*(self._draw(ids, asked, limit, seed) for seed in asked["seeds"])))
 
@@ -104,7 +104,7 @@ class Served:
         async for output in self.engine.generate(prompt, params, f"q{self.requests}", lora_request=self.adapter):
             final = output
         if final is None:
-            raise Refused("the engine gave no answer")
+            raise RequestRefused("the engine gave no answer")
         drawn = final.outputs[0]
         tokens = list(drawn.token_ids)
         return {
@@ -132,8 +132,8 @@ class Served:
         )
 
 
-class Worker:
-    """Reads, answers, cancels, until its input ends."""
+class RequestLoop:
+    """Serves requests until the input ends."""
 
     def __init__(self, served: Served, answers: Any) -> None:
         self.served = served
@@ -162,7 +162,7 @@ class Worker:
             reply = {"cancelled": True}
         except Exception as error:  # the edge of a request: whatever it was, the other requests go on
             reply = {"error": f"{type(error).__name__}: {error}"[:2000], "dead": self.served.engine.errored}
-            if isinstance(error, Refused):
+            if isinstance(error, RequestRefused):
                 reply = {"refused": str(error)}
         self.tasks.pop(request["id"], None)
         _say(self.answers, {"id": request["id"]} | reply)
@@ -174,7 +174,7 @@ def _say(answers: Any, reply: Mapping[str, Any]) -> None:
 
 
 class Input:
-    """Lines as they come. Where they end before there is an engine, nobody is left to start it for."""
+    """Reads lines; if they end before the engine has started, the process ends."""
 
     def __init__(self) -> None:
         self.lines: asyncio.Queue[str] = asyncio.Queue()
@@ -189,7 +189,7 @@ class Input:
 
 
 def end_group() -> None:
-    """Nothing that was started stays behind: this process leads a group of its own."""
+    """Kill this process and everything it started: it leads a process group of its own."""
     if os.getpgid(0) == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
@@ -209,7 +209,7 @@ async def run(answers: Any) -> None:
     given.serving = True
     _say(answers, {"ready": {"vllm": vllm.__version__, "context_tokens": served.context_tokens}})
     try:
-        await Worker(served, answers).serve(given.lines)
+        await RequestLoop(served, answers).serve(given.lines)
     finally:
         served.engine.shutdown()
 

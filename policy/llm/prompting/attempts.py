@@ -1,6 +1,6 @@
-"""What a prompt shows of this run's attempts: all in short, a pair to compare, the best, the last failure, the parent.
+"""The part of a prompt on this run's attempts: a short list, a pair to compare, the best, the last failure, the parent.
 
-Not covered: which attempts may be shown; the observation says so. Forms and their ranks are in `forms.py`.
+Not covered: the choice of attempts, which the observation makes. Forms and their ranks are in `forms.py`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from triton_agent.memory.observation import Observation, Role, Tried
 from triton_agent.policy.answer import without_notes
 from triton_agent.policy.llm.prompting import facts
 from triton_agent.policy.llm.prompting.facts import bullets, short_key
-from triton_agent.policy.llm.prompting.fitting import Part
+from triton_agent.policy.llm.prompting.fitting import PromptPart
 from triton_agent.policy.llm.prompting.forms import Rank, form, growing, part, source_part
 from triton_agent.policy.llm.prompting.quoting import fenced
 from triton_agent.policy.llm.prompting.wording import worded
+from triton_agent.tools.ranking import Standing
 from triton_agent.tools.results import Status
 
 MESSAGE_CHARACTERS = 1_600
@@ -23,8 +24,8 @@ SHORT_MESSAGE_CHARACTERS = 300
 TRIED_SHOWN = (4, 12, 32)
 
 
-def attempt_parts(observation: Observation) -> Iterator[Part]:
-    """The weaker before the better, the attempt to set out from last."""
+def attempt_parts(observation: Observation) -> Iterator[PromptPart]:
+    """Yield weaker attempts before better ones, and the parent last."""
     best = _best_first(observation)
     yield from _tried(observation.of(Role.TRIED))
     yield from _contrast(observation, best, _slower(observation, best))
@@ -34,8 +35,8 @@ def attempt_parts(observation: Observation) -> Iterator[Part]:
     yield from _parent(observation.parent)
 
 
-def _tried(items: Sequence[Tried]) -> Iterator[Part]:
-    """The latest last; the oldest are left out first."""
+def _tried(items: Sequence[Tried]) -> Iterator[PromptPart]:
+    """List attempts in short, the latest last; the oldest are left out first."""
     if items:
         lines = [facts.in_short(item) for item in reversed(items)]
         ranks = (Rank.TRIED_FEW, Rank.TRIED, Rank.TRIED_ALL)
@@ -43,18 +44,22 @@ def _tried(items: Sequence[Tried]) -> Iterator[Part]:
 
 
 def _best_first(observation: Observation) -> list[Tried]:
-    return sorted(observation.of(Role.INCUMBENT), key=_merit)
+    return sorted(observation.of(Role.INCUMBENT), key=_standing, reverse=True)
 
 
-def _merit(item: Tried) -> tuple[float, float, int]:
-    """Smaller is better: by speed where it was measured, else by bytes moved and launches."""
+def _standing(item: Tried) -> Standing:
+    """Return the standing as far as the observation shows it."""
     diagnosis = item.diagnosis
-    ratio = diagnosis.traffic_ratio if diagnosis else None
-    launches = sum(launch.launches for launch in diagnosis.launches) if diagnosis else 0
-    return (-item.speedup.median if item.speedup else 0.0, ratio if ratio is not None else float("inf"), launches)
+    return Standing(
+        passed=item.status is Status.PASSED,
+        speedup=item.speedup,
+        left_to_torch=len(diagnosis.torch_operators) if diagnosis else 0,
+        traffic_ratio=diagnosis.traffic_ratio if diagnosis else None,
+        launches=sum(launch.launches for launch in diagnosis.launches) if diagnosis else 0,
+    )
 
 
-def _incumbent(item: Tried, place: int) -> Iterator[Part]:
+def _incumbent(item: Tried, place: int) -> Iterator[PromptPart]:
     key, later = short_key(item.attempt), 2 * place
     first = place == 0
     told = form(
@@ -69,7 +74,9 @@ def _incumbent(item: Tried, place: int) -> Iterator[Part]:
 
 
 def _slower(observation: Observation, best: Sequence[Tried]) -> Tried | None:
-    """What to hold against the best: what was chosen for that, or else the last of the best that is surely slower."""
+    """Return the attempt to compare with the best: the chosen contrast, or else the last incumbent that is surely
+    slower.
+    """
     chosen = next(iter(observation.of(Role.CONTRAST)), None)
     if chosen is not None:
         return chosen
@@ -82,11 +89,11 @@ def _slower(observation: Observation, best: Sequence[Tried]) -> Tried | None:
 
 def _fastest(observation: Observation, best: Sequence[Tried]) -> Tried | None:
     parent = [item for item in observation.of(Role.PARENT) if item.status is Status.PASSED]
-    return min((*parent, *best), key=_merit, default=None)
+    return max((*parent, *best), key=_standing, default=None)
 
 
-def _contrast(observation: Observation, best: Sequence[Tried], slower: Tried | None) -> Iterator[Part]:
-    """The pair and its scores; the faster one's source stands in a part of its own, and so may the slower's."""
+def _contrast(observation: Observation, best: Sequence[Tried], slower: Tried | None) -> Iterator[PromptPart]:
+    """Show a pair of attempts and their scores; their sources are separate parts."""
     faster = _fastest(observation, best)
     if slower is None or faster is None or faster is slower:
         return
@@ -100,8 +107,8 @@ def _contrast(observation: Observation, best: Sequence[Tried], slower: Tried | N
         yield source_part(f"{key}, the slower one", without_notes(slower.source), ranks, f"source of {key}")
 
 
-def _last_error(observation: Observation) -> Iterator[Part]:
-    """The latest of those that did not pass, unless it is the parent: its message at length."""
+def _last_error(observation: Observation) -> Iterator[PromptPart]:
+    """Show the latest failure with its message at length, unless it is the parent."""
     failed = [item for item in observation.tried if item.status is not None and item.status is not Status.PASSED]
     last = max(reversed(failed), key=lambda item: item.turn, default=None)
     if last is None or last.role is Role.PARENT or not last.message:
@@ -111,7 +118,7 @@ def _last_error(observation: Observation) -> Iterator[Part]:
     yield part("latest failure", told)
 
 
-def _parent(item: Tried | None) -> Iterator[Part]:
+def _parent(item: Tried | None) -> Iterator[PromptPart]:
     if item is None:
         return
     key, repair = short_key(item.attempt), item.status is not Status.PASSED
@@ -126,7 +133,7 @@ def _parent(item: Tried | None) -> Iterator[Part]:
         form(0, lambda: write(short, SHORT_MESSAGE_CHARACTERS)),
         form(Rank.PARENT_FACTS, lambda: write(facts.attempt_facts(item), MESSAGE_CHARACTERS)),
     )
-    yield Part(name="parent", forms=forms, needed=True)
+    yield PromptPart(name="parent", forms=forms, needed=True)
     three = (Rank.PARENT_SIGNATURES, Rank.PARENT_KERNELS, Rank.PARENT)
     yield source_part(key, without_notes(item.source), three, "source of the parent")
 

@@ -1,6 +1,6 @@
-"""A kernel file made shorter: its kernels alone, or what they are called with. For reading, not for running.
+"""Shortens a kernel file to its kernels, or to their signatures. For reading, not for running.
 
-Goes by lines that begin at the margin, so any text will do, also one that is no Python, and no parser is needed.
+Works on lines that begin at the margin, so any text will do, also text that is not Python, and no parser is needed.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ import re
 KERNEL = re.compile(r"^@(?:\w+\.)*(?:jit|autotune|heuristics)\b")
 STARTS_FUNCTION = re.compile(r"^(?:async[ \t]+)?def\b")
 CONTINUES = re.compile(r"^[ \t)\]}#]|^$")
-"""Lines that belong to the definition above them: indented, blank, comments, and the end of a list of arguments."""
+"""Lines that continue the definition above: indented, blank, comments, and the end of an argument list."""
 LEFT_OUT = "# [... {lines} lines left out ...]"
 
 
 @functools.lru_cache(maxsize=256)
 def kernels_only(source: str) -> str:
-    """Functions that Triton compiles, with their decorators; empty where there is none."""
+    """Return the functions that Triton compiles, with their decorators; empty without any."""
     lines = source.split("\n")
     return _assembled(_kernels(lines), lines)
 
 
 @functools.lru_cache(maxsize=256)
 def signatures_only(source: str) -> str:
-    """The same without bodies."""
+    """Return their signatures without bodies."""
     lines = source.split("\n")
     heads = []
     for begin, end in _kernels(lines):
@@ -39,7 +39,7 @@ def _ends_head(line: str) -> bool:
 
 
 def _kernels(lines: list[str]) -> list[tuple[int, int]]:
-    """First line and line after the last, of each."""
+    """Return the range of lines of each kernel."""
     found, at = [], 0
     while at < len(lines):
         if lines[at].startswith("@"):
@@ -55,14 +55,14 @@ def _kernels(lines: list[str]) -> list[tuple[int, int]]:
 
 
 def _after_decorators(lines: list[str], at: int) -> int:
-    """Where the definition begins that they decorate, or whatever else."""
+    """Return the first line after the decorators."""
     while at < len(lines) and (lines[at].startswith("@") or CONTINUES.match(lines[at])):
         at += 1
     return at
 
 
 def _after_body(lines: list[str], at: int) -> int:
-    """Blank lines and comments at its end belong to what follows."""
+    """Return the line after a body; blank lines and comments at its end belong to what follows."""
     end = at + 1
     while end < len(lines) and CONTINUES.match(lines[end]):
         end += 1
@@ -72,7 +72,7 @@ def _after_body(lines: list[str], at: int) -> int:
 
 
 def _assembled(parts: list[tuple[int, int]], lines: list[str]) -> str:
-    """The parts in order, and between them how much was left out."""
+    """Join the parts in order, with notes on how many lines were left out between them."""
     shown: list[str] = []
     at = 0
     for begin, end in [*parts, (len(lines), len(lines))] if parts else []:

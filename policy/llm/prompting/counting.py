@@ -1,4 +1,4 @@
-"""Counts of tokens, remembered by text: what a prompt shares with the one before it costs nothing to count again."""
+"""Counts tokens: a cache over a model's tokenizer, and an estimate without one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Count = Callable[[str], int]
 
 
 class RememberedCount:
-    """A count of tokens that asks once for each text; the longest unused is forgotten. Hold one for each tokenizer.
+    """Count tokens, once for each text; the least recently used are forgotten. Keep one for each tokenizer.
 
-    Texts are known by a digest, so that what is remembered stays small whatever the texts are.
+    Texts are remembered by a digest, so that the cache stays small.
     """
 
     def __init__(self, count: Count, *, most: int = 16_384) -> None:

@@ -1,6 +1,6 @@
-"""What is known, as lines for a prompt: of a problem, the hardware, an attempt, what is left of a budget.
+"""States facts as lines for a prompt: on the problem, the hardware, an attempt, the remaining budget.
 
-Figures are ours; every name and note in between comes from elsewhere and is quoted.
+Figures are ours; every name and note between them comes from elsewhere and is quoted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def bullets(lines: Iterable[str]) -> str:
 
 
 def short_key(attempt: str) -> str:
-    """`3.1` of `20260131-154500-3fa9c1/3.1`; it stands outside of quotations, so nothing but figures is let through."""
+    """Return `3.1` for `20260131-154500-3fa9c1/3.1`. It is not quoted in prompts, so only figures are let through."""
     return NO_FIGURE.sub("", attempt.rpartition("/")[2][:24])
 
 
@@ -35,7 +35,7 @@ def short_key(attempt: str) -> str:
 
 
 def problem_facts(problem: ProblemView) -> list[str]:
-    """How it is made and called, and at which sizes it is checked."""
+    """Say how the problem is made and called, and at which sizes it is checked."""
     spec = problem.spec
     lines = []
     if spec.get("kind") == "verifier":
@@ -62,7 +62,7 @@ def _call(spec: dict[str, object]) -> str:
 
 
 def hardware_facts(observation: Observation) -> list[str]:
-    """Where kernels run, what they are compiled for, and the least that the problem asks of it."""
+    """Say where kernels run, what they are compiled for, and the floor."""
     problem, target = observation.problem, TARGETS.get(observation.rules.target or "")
     card = str(problem.card) if problem.card else ", ".join(problem.hardware)
     lines = []
@@ -87,7 +87,7 @@ def hardware_facts(observation: Observation) -> list[str]:
 
 
 def floor_of(observation: Observation) -> float | None:
-    """Of the problem, else as an earlier attempt of this run was told."""
+    """Return the floor from the problem or else from an earlier attempt of this run."""
     if observation.problem.floor_ms is not None:
         return observation.problem.floor_ms
     told = (item.diagnosis.floor_ms for item in observation.tried if item.diagnosis is not None)
@@ -98,7 +98,7 @@ def floor_of(observation: Observation) -> float | None:
 
 
 def verdict(item: Tried) -> str:
-    """One line."""
+    """State a verdict in one line."""
     if item.status is None:
         return "could not be measured, which says nothing about the kernel"
     if item.finding is not None:
@@ -114,12 +114,12 @@ def _speed(item: Tried) -> str:
 
 
 def times(ratio: Interval) -> str:
-    """A ratio with its interval."""
+    """Format a ratio with its interval."""
     return f"{ratio.median:.3g}x ({ratio.low:.3g}x to {ratio.high:.3g}x)"
 
 
 def attempt_facts(item: Tried) -> list[str]:
-    """The verdict and all that was measured."""
+    """State the verdict and all measurements."""
     lines = [f"verdict: {verdict(item)}"]
     if item.device_ms is not None or item.latency_ms is not None:
         told = [("on the device", item.device_ms), ("a whole call", item.latency_ms)]
@@ -132,7 +132,7 @@ def attempt_facts(item: Tried) -> list[str]:
 
 
 def diagnosis_facts(diagnosis: Diagnosis) -> list[str]:
-    """The notes first: they are written for authors, the most useful first."""
+    """State a diagnosis; notes come first, since they are written for authors, the most useful first."""
     lines = [inline(note, LINE_CHARACTERS) for note in diagnosis.notes[:NOTES_SHOWN]]
     for launch in diagnosis.launches[:KERNELS_SHOWN]:
         moved = (("loads", launch.bytes_loaded), ("stores", launch.bytes_stored))
@@ -147,7 +147,7 @@ def diagnosis_facts(diagnosis: Diagnosis) -> list[str]:
 
 
 def resource_facts(resources: Sequence[KernelResources]) -> list[str]:
-    """What the compiler reports of each kernel."""
+    """State the compiler's report on each kernel."""
     lines = []
     for kernel in resources[:KERNELS_SHOWN]:
         told = [f"{kernel.num_warps} warps, {kernel.num_stages} stages"]
@@ -160,7 +160,7 @@ def resource_facts(resources: Sequence[KernelResources]) -> list[str]:
 
 
 def in_short(item: Tried) -> str:
-    """One line for a list within a fence: what became of it, and what it was."""
+    """State an attempt's result and plan in one line, for a list within a fence."""
     outcome = verdict(item).partition(":")[0] + (")" if item.finding else "")
     said = on_a_line(item.message, 120) if item.message and item.status is not Status.PASSED else ""
     plan = on_a_line(_plan(item), 120)
@@ -175,7 +175,7 @@ def _plan(item: Tried) -> str:
 
 
 def budget_facts(left: BudgetLeft) -> str:
-    """What is left, in words."""
+    """State the remaining budget."""
     told = []
     if left.turns is not None:
         told.append(f"{left.turns} {'turn' if left.turns == 1 else 'turns'}, this one included")

@@ -1,10 +1,10 @@
-"""Chooses how much of each part of a prompt is shown, so that all of it stays within a number of tokens.
+"""Chooses how much of each part of a prompt is shown, so that the whole stays within a number of tokens.
 
-A part has forms, the shortest first; each form has a rank, and ranks are served in order, over all parts: so a short
-form of what matters less may come before the long form of what matters more. What fits at full length is shown at full
-length. The same parts and the same count give the same prompt.
+A part has forms, the shortest first. Each form has a rank, and ranks are served in order over all parts: a short form
+of a less important part may come before the long form of a more important one. If everything fits at full length, it is
+shown at full length. Equal parts and counts give equal prompts.
 
-Tokens are counted part by part, since most parts are those of the turn before. A joint between two parts is given
+Tokens are counted part by part, since most parts repeat from turn to turn. A joint between two parts costs
 `JOINT_TOKENS`: the blank line, and what a tokenizer may need more for a text than for its pieces.
 """
 
@@ -18,48 +18,48 @@ from triton_agent.tools.errors import UsageError
 
 JOINT = "\n\n"
 JOINT_TOKENS = 4
-"""The blank line takes one or two. The others are for tokenizers that cut a text at other places than its pieces."""
+"""The blank line takes one or two tokens; the rest is for tokenizers that split the joined text differently."""
 
 
 class PromptTooLong(UsageError):
-    """Even the shortest form of the prompt has more tokens than it may have."""
+    """Even the shortest form of the prompt has too many tokens."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
-    """One length at which a part can be shown."""
+class PartForm:
+    """One length of a part."""
 
     rank: int
     """Lower ranks are served first."""
     write: Callable[[], str]
-    """Called only when it is this form's turn."""
+    """Called only if this form is considered."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class PromptPart:
     """A piece of the prompt."""
 
     name: str
-    forms: tuple[Form, ...]
-    """The shortest first."""
+    forms: tuple[PartForm, ...]
+    """Forms, the shortest first."""
     needed: bool = False
-    """True if its shortest form is always there; other parts may be left out."""
+    """The shortest form is always shown; other parts may be left out."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """The parts as they are shown."""
+    """The chosen form of each part."""
 
     texts: tuple[str, ...]
-    """Of the parts that are shown, in the order of the parts."""
+    """Texts of the parts that are shown, in order."""
     tokens: int
     shortened: tuple[str, ...]
-    """Names of the parts that are not at full length."""
+    """Names of the parts that are shortened or left out."""
 
 
-def fit(parts: Sequence[Part], budget_tokens: int, count: Count) -> Fitted:
-    """All at full length where that fits; else one form after the other by rank, each if it still fits."""
-    meter = _Meter(count)
+def fit(parts: Sequence[PromptPart], budget_tokens: int, count: Count) -> Fitted:
+    """Show all parts at full length if that fits; otherwise choose forms by rank, each if it still fits."""
+    meter = _TokenMeter(count)
     whole = [part.forms[-1].write() for part in parts]
     total = meter.total(whole, budget_tokens)
     if total is not None:
@@ -69,7 +69,7 @@ def fit(parts: Sequence[Part], budget_tokens: int, count: Count) -> Fitted:
     total = sum(costs)
     if total > budget_tokens:
         raise PromptTooLong(
-            f"the shortest prompt takes {total} tokens, and {budget_tokens} are allowed",
+            f"the shortest prompt takes {total} tokens, more than the {budget_tokens} allowed",
             remedy="use a model with a longer context, or leave less of it to the answer",
         )
     for form, place in _by_rank(parts):
@@ -82,20 +82,20 @@ def fit(parts: Sequence[Part], budget_tokens: int, count: Count) -> Fitted:
     return Fitted(texts=tuple(filter(None, shown)), tokens=total, shortened=shortened)
 
 
-def _by_rank(parts: Sequence[Part]) -> list[tuple[Form, int]]:
+def _by_rank(parts: Sequence[PromptPart]) -> list[tuple[PartForm, int]]:
     forms = [(form, place) for place, part in enumerate(parts) for form in part.forms]
     return sorted(forms, key=lambda pair: (pair[0].rank, pair[1]))
 
 
-class _Meter:
-    """Counts, and tells from what it counted which texts are not worth counting."""
+class _TokenMeter:
+    """Counts tokens and skips texts that cannot fit by the ratio of characters to tokens seen so far."""
 
     def __init__(self, count: Count) -> None:
         self._count = count
         self._characters = self._tokens = 0
 
     def cost(self, text: str) -> int:
-        """Tokens with the joint; nothing for nothing."""
+        """Return the tokens of a text with its joint; 0 for an empty text."""
         if not text:
             return 0
         tokens = self._count(text)
@@ -104,11 +104,11 @@ class _Meter:
         return tokens + JOINT_TOKENS
 
     def may_fit(self, characters: int, room: int) -> bool:
-        """False where it would not fit even with twice as many characters a token as were met so far."""
+        """Return False if a text would not fit even with twice as many characters a token as seen so far."""
         return characters * self._tokens <= 2 * self._characters * room
 
     def total(self, texts: Sequence[str], most: int) -> int | None:
-        """The tokens of all; None where there are more than `most`. Short texts are counted first."""
+        """Return the tokens of all texts; None if more than `most`. Short texts are counted first."""
         total, left = 0, sum(map(len, texts))
         for text in sorted(texts, key=len):
             if not self.may_fit(left, most - total):

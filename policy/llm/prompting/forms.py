@@ -1,6 +1,6 @@
-"""Forms of a part of a prompt: a list that grows, a file in full or condensed; and what each form is worth.
+"""Forms of the parts of a prompt: a growing list, a file in full or condensed; and their ranks.
 
-Which part may be how long, and what gives way first, is said by the ranks, all of them here.
+All ranks are here: they decide which part may be how long, and what is left out first.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ import functools
 from collections.abc import Callable, Sequence
 
 from triton_agent.policy.llm.prompting.condensing import kernels_only, signatures_only
-from triton_agent.policy.llm.prompting.fitting import Form, Part
+from triton_agent.policy.llm.prompting.fitting import PartForm, PromptPart
 from triton_agent.policy.llm.prompting.quoting import fenced
 from triton_agent.policy.llm.prompting.wording import worded
 
 SOURCE_CHARACTERS = 40_000
-"""Of one file, at full length; files for kernels are a tenth of it."""
+"""Most characters of one file; kernel files are a tenth of this."""
 
 
 class Rank:
-    """What is served first; the needed parts at their shortest come before all of these."""
+    """The order in which forms are served; needed parts in their shortest form come before all of these."""
 
     PARENT_FACTS = 10
     RULES = 20
@@ -50,12 +50,12 @@ class Rank:
     LESSONS_ALL = 280
 
 
-def form(rank: int, write: Callable[[], str]) -> Form:
-    return Form(rank=rank, write=write)
+def form(rank: int, write: Callable[[], str]) -> PartForm:
+    return PartForm(rank=rank, write=write)
 
 
-def part(name: str, *forms: Form) -> Part:
-    return Part(name=name, forms=forms)
+def part(name: str, *forms: PartForm) -> PromptPart:
+    return PromptPart(name=name, forms=forms)
 
 
 def growing(
@@ -66,8 +66,8 @@ def growing(
     value: str,
     *,
     backwards: bool = False,
-) -> list[Form]:
-    """A list with the first few lines, with more, with all; `backwards` puts the first line last."""
+) -> list[PartForm]:
+    """Return forms of a list with the first few lines, with more, with all; `backwards` puts the first line last."""
 
     def write(count: int) -> str:
         shown = list(lines[:count])
@@ -78,8 +78,8 @@ def growing(
     return [form(rank, functools.partial(write, count)) for rank, count in zip(ranks, counts)]
 
 
-def source_part(key: str, source: str, ranks: Sequence[int], name: str, heading: str = "") -> Part:
-    """Kernels alone, then the whole file; with three ranks, what the kernels are called with before that."""
+def source_part(key: str, source: str, ranks: Sequence[int], name: str, heading: str = "") -> PromptPart:
+    """Return a part with a file: kernels alone, then the whole; with three ranks, signatures before that."""
 
     def write(condense: Callable[[str], str] | None, how: str) -> str:
         text = condense(source) if condense else source

@@ -1,12 +1,12 @@
-"""What a language model is shown: an observation as two messages, within a number of tokens.
+"""Renders an observation as two messages for a language model, within a number of tokens.
 
 A system message holds role, rules and the form of an answer; one user message holds all else. Earlier turns are not
-replayed as turns of a chat: a search goes back, forks and starts afresh, an attempt may set out from any other, and
-what matters of earlier answers is their file, their plan in short, and what became of them. So a prompt is a function
-of the observation alone, the same for inference, for training and for a run that is resumed.
+replayed as turns of a chat: a search goes back, forks and starts afresh, an attempt may build on any other, and what
+matters of earlier answers is their file, their plan in short, and their verdict. So a prompt is a function of the
+observation alone, equal for inference, for training and for a resumed run.
 
-What gives way where tokens are few is decided in `sections.py`; words are in `templates/`, quotation in `quoting.py`.
-Not covered: the marks that a chat template puts around messages; whoever asks leaves room for them.
+What is shortened first is decided in `sections.py`; words are in `templates/`, quoting in `quoting.py`. Not covered:
+the tokens that a chat template puts around messages, for which the caller leaves room.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ __all__ = ["Prompt", "PromptTooLong", "RememberedCount", "as_messages", "prompt_
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """Messages as they are sent, and how they came about."""
+    """A rendered prompt."""
 
     messages: tuple[Message, ...]
     version: str
-    """Of the words; stored with every answer."""
+    """Version of the templates, stored with every answer."""
     tokens: int
-    """A bound from above, by the count that was given."""
+    """Tokens by the given count; an upper bound."""
     shortened: tuple[str, ...] = ()
-    """What is not shown at full length, or not at all."""
+    """Names of parts that are shortened or left out."""
 
 
 def render(observation: Observation, *, budget_tokens: int, count: Count) -> Prompt:
-    """The observation in at most `budget_tokens`; PromptTooLong where even the shortest form has more.
+    """Render an observation in at most `budget_tokens`; raise PromptTooLong if even the shortest form has more.
 
-    Give the same `RememberedCount` at every turn, and texts that were counted before are not counted again.
+    Pass one `RememberedCount` at every turn to avoid counting a text twice.
     """
     remembered = count if isinstance(count, RememberedCount) else RememberedCount(count)
     fitted = fit([system_part(observation), *user_parts(observation)], budget_tokens, remembered)
@@ -51,7 +51,9 @@ def render(observation: Observation, *, budget_tokens: int, count: Count) -> Pro
 
 
 def as_messages(*, budget_tokens: int, count: Count) -> Callable[[Attempt], tuple[Message, ...]]:
-    """For rows to train on: what a model would have been shown, and have said; nothing where that is too long."""
+    """Return a function that makes training conversations from attempts; it returns nothing where the prompt is too
+    long.
+    """
     remembered = RememberedCount(count)
 
     def messages(attempt: Attempt) -> tuple[Message, ...]:

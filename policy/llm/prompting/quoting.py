@@ -1,11 +1,10 @@
-"""Text that somebody else wrote, made fit to stand in a prompt as data: it cannot end its quotation, nor hide anything.
+"""Quotes foreign text in a prompt as data, so that it can neither end its quotation nor hide anything.
 
-Prints, exceptions, sources, plans, names of files and kernels may hold whatever a model or a stranger put there. Marks
-of chat templates would become tokens of their own and end the turn; fences would end the quotation; control characters
-and marks without width would show people another text than the model reads; a megabyte of prints would crowd out the
-rest.
+Prints, exceptions, sources, plans, names of files and kernels may hold whatever a model or a stranger wrote. Special
+tokens of chat templates would end the turn; fences would end the quotation; control characters and characters without
+width would show people another text than the model reads; a megabyte of prints would push out the rest.
 
-Not covered: whether a model believes what it reads. That is what the label around a quotation and the rules are for.
+Not covered: whether a model obeys quoted text. The label around a quotation and the rules are for that.
 """
 
 from __future__ import annotations
@@ -18,16 +17,18 @@ ESCAPES = re.compile(
     r"|(?:\x1b[\]PX^_]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b.?"
 )
-"""Sequences that colour, move and retitle a terminal, with what they carry."""
+"""Terminal escape sequences, with their arguments."""
 UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
 )
-"""Controls but tab and line feed; marks of direction and of no width; variation selectors and tags, which hide text."""
+"""Control characters except tab and line feed; direction marks and characters without width; variation selectors and
+tags, which hide text.
+"""
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
-"""Those of ASCII: where there is none, there is nothing to take away."""
+"""ASCII control characters; most texts have none and skip the slower patterns."""
 HALVES = re.compile("[\ud800-\udfff]")
-"""Halves of surrogate pairs, which no tokenizer takes."""
+"""Lone surrogates, which no tokenizer takes."""
 MARKS = re.compile(
     r"<(?=[|｜/]?[|｜▁]"
     r"|/?(?i:s|bos|eos|pad|unk|mask|sep|cls|sop|eop|think|thinking|tool_call|tool_response|tools|im_start|im_end"
@@ -39,15 +40,15 @@ MARKS = re.compile(
     r"|\|(?i:[a-z]))"
     r"|\](?=~!?(?i:[a-z])[\[\]])"
 )
-"""How chat templates and tokenizers write their own marks, found by the character each begins with."""
+"""Special tokens of chat templates and tokenizers, found by their first character."""
 LONG_RUN = re.compile(r"`{9,}")
 INLINE_CHARACTERS = 160
 
 
 def cleaned(text: str) -> str:
-    """The same to read, without what is unseen, and with every mark of a chat template broken by a space.
+    """Remove invisible characters and break every special token with a space.
 
-    Breaking them joins no characters that stood apart, so no new mark comes about.
+    Breaking joins no characters that stood apart, so it creates no new special token.
     """
     if not text.isascii() or CONTROL.search(text):
         text = ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
@@ -56,7 +57,7 @@ def cleaned(text: str) -> str:
 
 
 def clipped(text: str, most: int, *, missing: int = 0) -> str:
-    """About `most` characters: beginning and end, and between them how many were left out, the `missing` included."""
+    """Cut a text to about `most` characters: beginning, end, and a count of characters left out, `missing` included."""
     if len(text) <= most and not missing:
         return text
     size = min(most, len(text))
@@ -68,14 +69,14 @@ def clipped(text: str, most: int, *, missing: int = 0) -> str:
 
 
 def fenced(text: str, *, label: str = "text", most: int = 60_000) -> str:
-    """A block that nothing in the text can close."""
+    """Quote a text in a block that nothing in the text can close."""
     missing = max(0, len(text) - 4 * most)
     return _fenced(text[: 2 * most] + text[-2 * most :] if missing else text, label, most, missing)
 
 
 @functools.lru_cache(maxsize=512)
 def _fenced(text: str, label: str, most: int, missing: int) -> str:
-    """Remembered, since a prompt quotes mostly what the one before it quoted."""
+    """Cached, since a prompt quotes mostly what the one before it quoted."""
     text = cleaned(text)
     text = LONG_RUN.sub(lambda run: f"[{len(run[0])} backticks]", clipped(text, most, missing=missing).strip("\n"))
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
@@ -84,11 +85,11 @@ def _fenced(text: str, label: str, most: int, missing: int) -> str:
 
 
 def on_a_line(text: str, most: int = INLINE_CHARACTERS) -> str:
-    """For a line within a fence."""
+    """Clean a text for one line within a fence."""
     line = " ".join(cleaned(text[: 8 * most]).split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def inline(text: str, most: int = INLINE_CHARACTERS) -> str:
-    """Within a sentence, in marks of code."""
+    """Quote a text within a sentence as inline code."""
     return f"`{on_a_line(text, most).replace('`', chr(39))}`"

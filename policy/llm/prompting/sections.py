@@ -1,8 +1,8 @@
-"""The parts of a prompt, in the order in which they are read; here those that are of no attempt.
+"""The parts of a prompt in reading order; those about attempts are in `attempts.py`.
 
-What stays the same over a run comes first (rules, problem, hardware, what was recalled), so that servers find it in
-their caches; then what was tried, the weaker before the better, the attempt to set out from last. Attempts are shown by
-`attempts.py`; which part may be how long, and what gives way first, is said in `forms.py`.
+Parts that stay constant over a run come first (rules, problem, hardware, recalled lessons), so that servers find them
+in their prefix caches; then the attempts, weaker before better, the parent last. Lengths and priorities are in
+`forms.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from triton_agent.memory.observation import Lesson, Observation
 from triton_agent.policy.llm.prompting import facts
 from triton_agent.policy.llm.prompting.attempts import attempt_parts
 from triton_agent.policy.llm.prompting.facts import bullets, short_key
-from triton_agent.policy.llm.prompting.fitting import Part
+from triton_agent.policy.llm.prompting.fitting import PromptPart
 from triton_agent.policy.llm.prompting.forms import SOURCE_CHARACTERS, Rank, form, growing, part, source_part
 from triton_agent.policy.llm.prompting.quoting import fenced, inline, on_a_line
 from triton_agent.policy.llm.prompting.wording import worded
@@ -27,15 +27,15 @@ GRAPH_CHARACTERS = 12_000
 LESSONS_SHOWN = (3, 8, 24)
 
 
-def system_part(observation: Observation) -> Part:
-    """Role, rules and the form of an answer."""
+def system_part(observation: Observation) -> PromptPart:
+    """Return the system message: role, rules and the form of an answer."""
     rules = observation.rules
     values = {
         "precision": worded("precision_tf32" if rules.precision == "tf32" else "precision_same"),
         "library": worded("library_yes" if rules.allow_library else "library_no"),
     }
     modules = ", ".join(f"`{name}`" for name in sorted(ALLOWED_MODULES))
-    return Part(
+    return PromptPart(
         name="rules",
         forms=(
             form(0, lambda: worded("system_short", **values)),
@@ -45,8 +45,8 @@ def system_part(observation: Observation) -> Part:
     )
 
 
-def user_parts(observation: Observation) -> list[Part]:
-    """All else, as one message."""
+def user_parts(observation: Observation) -> list[PromptPart]:
+    """Return the parts of the user message."""
     return [
         _task(observation),
         *_graph(observation),
@@ -60,7 +60,7 @@ def user_parts(observation: Observation) -> list[Part]:
 # -- the problem -------------------------------------------------------------------------------------------------------
 
 
-def _task(observation: Observation) -> Part:
+def _task(observation: Observation) -> PromptPart:
     problem = observation.problem
     lines = bullets(facts.problem_facts(problem))
 
@@ -68,7 +68,7 @@ def _task(observation: Observation) -> Part:
         source = fenced(problem.source, label="python", most=most)
         return worded("task", name=inline(problem.name, 80), facts=told, source=source)
 
-    return Part(
+    return PromptPart(
         name="original",
         forms=(
             form(0, lambda: write(600, "- shortened to fit")),
@@ -80,7 +80,7 @@ def _task(observation: Observation) -> Part:
     )
 
 
-def _graph(observation: Observation) -> list[Part]:
+def _graph(observation: Observation) -> list[PromptPart]:
     text = _graph_text(json.dumps(observation.problem.graphs[0])) if observation.problem.graphs else ""
     if not text:
         return []
@@ -89,14 +89,14 @@ def _graph(observation: Observation) -> list[Part]:
 
 @functools.lru_cache(maxsize=16)
 def _graph_text(graph: str) -> str:
-    """Empty for what is no graph of this version: it may come from an older store."""
+    """Render a graph; empty if it is no graph of this version, as in an older store."""
     try:
         return OperatorGraph.from_json(json.loads(graph)).dump()
     except (KeyError, TypeError, ValueError, AttributeError):
         return ""
 
 
-def _hardware(observation: Observation) -> Part:
+def _hardware(observation: Observation) -> PromptPart:
     return part(
         "hardware",
         form(Rank.HARDWARE, lambda: worded("hardware", facts=bullets(facts.hardware_facts(observation)))),
@@ -106,7 +106,7 @@ def _hardware(observation: Observation) -> Part:
 # -- from other runs ---------------------------------------------------------------------------------------------------
 
 
-def _recalled(lessons: Sequence[Lesson]) -> Iterator[Part]:
+def _recalled(lessons: Sequence[Lesson]) -> Iterator[PromptPart]:
     short = [lesson for lesson in lessons if lesson.kind != "kernel"]
     if short:
         lines = [
@@ -125,11 +125,11 @@ def _recalled(lessons: Sequence[Lesson]) -> Iterator[Part]:
 # -- what is wanted ----------------------------------------------------------------------------------------------------
 
 
-def _turn(observation: Observation) -> Part:
+def _turn(observation: Observation) -> PromptPart:
     budget, parent = facts.budget_facts(observation.budget), observation.parent
     if parent is None:
         only = form(0, lambda: worded("turn_fresh", budget=budget))
     else:
         template = "turn_improve" if parent.status is Status.PASSED else "turn_repair"
         only = form(0, lambda: worded(template, budget=budget, key=short_key(parent.attempt)))
-    return Part(name="turn", forms=(only,), needed=True)
+    return PromptPart(name="turn", forms=(only,), needed=True)

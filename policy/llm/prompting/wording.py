@@ -1,7 +1,7 @@
-"""The words of prompts: files of one folder for each version, filled in by name.
+"""The templates of prompts: files of one folder for each version, filled in by name.
 
-A version is the folder's name and a digest of what is in it, so that a prompt that was stored says which words it was
-made of. A value that is filled in is never looked at for names to fill in.
+A version is the folder's name and a digest of its files, so that a stored prompt names its exact templates. Values are
+never searched for names to fill in.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import importlib.resources
 import string
 
 FOLDER = "2"
-"""The words in use. Other words are another folder; see docs/prompts.md."""
+"""The folder in use. Changed words need a new folder; see docs/prompts.md."""
 
 
 @functools.cache
 def templates() -> dict[str, string.Template]:
-    """By name, without `.md`."""
+    """Return the templates by name, without `.md`."""
     return {name.removesuffix(".md"): string.Template(text.strip("\n")) for name, text in _files().items()}
 
 
 @functools.cache
 def prompt_version() -> str:
-    """As it is stored with every answer: `2-3fa9c104`."""
+    """Return the version as stored with every answer: `2-3fa9c104`."""
     digest = hashlib.sha256()
     for name, text in _files().items():
         digest.update(f"{name}\0{text}\0".encode())
@@ -31,7 +31,7 @@ def prompt_version() -> str:
 
 
 def worded(template: str, **values: str) -> str:
-    """A template with its values."""
+    """Fill in a template."""
     return templates()[template].substitute(values)
 
 

@@ -1,1 +1,4 @@
-"""Models behind servers: one request for each answer, and whatever may go wrong on the way."""
+"""Engines that ask a model behind HTTP, one request per answer: OpenAI-compatible servers, and LangChain's providers.
+
+`exchange.py` sends one request, `refusals.py` reads error responses, `reply.py` collects an answer.
+"""

@@ -1,8 +1,7 @@
-"""Models of whichever provider LangChain has a package for: `chat:PROVIDER:MODEL`, with the extra `chat`.
+"""`chat:PROVIDER:MODEL`: models of any provider that LangChain has a package for, with the extra `chat`.
 
-What LangChain hides is missing here, too: token ids, log-probabilities, streams that stall. Its models ask again by
-themselves, and read their keys from the environment. Servers that speak OpenAI's format are better asked directly; see
-`openai.py`.
+LangChain hides token ids, log-probabilities and stalled streams, so they are missing here. Its models retry by
+themselves and read their keys from the environment. For servers that speak OpenAI's format, use `openai.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from triton_agent.memory.records import Message
 from triton_agent.memory.redaction import REDACTED, redact_text, secrets_of
-from triton_agent.policy.llm.engine import Question, Sampled, Sampling, Trouble
+from triton_agent.policy.llm.engine import ModelQuestion, Sampled, Sampling, Trouble
 from triton_agent.policy.llm.prompting.token_bound import token_bound
 from triton_agent.policy.llm.servers.keys import Key
 from triton_agent.policy.llm.servers.openai import ASSUMED_CONTEXT_TOKENS, AT_ONCE
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 MISSING = "LangChain passes on no token ids"
 CUT_SHORT = frozenset({"length", "max_tokens", "MAX_TOKENS", "model_length"})
-"""What providers call an answer that met its limit."""
+"""Providers' names for an answer that was cut at its limit."""
 WORDS_SHOWN = 300
 
 
@@ -61,16 +60,16 @@ class ChatEngine:
     def count(self, text: str) -> int:
         return token_bound(text)
 
-    async def answer(self, questions: Sequence[Question]) -> list[list[Sampled]]:
+    async def answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
         room = asyncio.Semaphore(AT_ONCE)
         async with asyncio.TaskGroup() as group:
             asked = [[group.create_task(self._sample(one, room)) for _ in range(one.n)] for one in questions]
         return [[task.result() for task in tasks] for tasks in asked]
 
     async def close(self) -> None:
-        """Whatever connections there are belong to LangChain."""
+        """Nothing to close: LangChain owns the connections."""
 
-    async def _sample(self, question: Question, room: asyncio.Semaphore) -> Sampled:
+    async def _sample(self, question: ModelQuestion, room: asyncio.Semaphore) -> Sampled:
         async with room:
             began_s = time.monotonic()
             try:
@@ -80,7 +79,7 @@ class ChatEngine:
                 return Sampled(text="", finish_reason="", trouble=_trouble(error, self._total_s))
             return self._sampled(answer, question, time.monotonic() - began_s)
 
-    def _sampled(self, answer: Any, question: Question, wall_s: float) -> Sampled:
+    def _sampled(self, answer: Any, question: ModelQuestion, wall_s: float) -> Sampled:
         text = _without_secrets(str(answer.text))
         used, about = answer.usage_metadata or {}, answer.response_metadata or {}
         known = "input_tokens" in used and "output_tokens" in used
@@ -111,7 +110,7 @@ def open_chat(
     context_tokens: int | None = None,
     price: Price = UNKNOWN,
 ) -> ChatEngine:
-    """From what stands behind `chat:`."""
+    """Open the engine named after `chat:`."""
     provider, _, model = text.partition(":")
     if not provider or not model:
         raise UsageError(f"--policy chat:{text}", remedy="chat:PROVIDER:MODEL, as in chat:mistralai:codestral-latest")
@@ -154,7 +153,7 @@ def _words(error: Exception) -> str:
 
 
 def _without_secrets(text: str) -> str:
-    """An answer, in which nothing else may be changed."""
+    """Remove secrets from an answer and change nothing else."""
     for secret in secrets_of(os.environ):
         text = text.replace(secret, REDACTED)
     return text

@@ -1,7 +1,7 @@
-"""One request to a chat server and its response, within time limits and a limit of bytes.
+"""Sends one request to a chat server and reads the response, within limits of time and size.
 
 Streams where the server does, so that a dead one is noticed long before the answer would be due. Redirects are not
-followed: a key goes nowhere but to the address that was named. Not covered: asking again; see `openai.py`.
+followed, so the key goes only to the named address. Not covered: retries; see `openai.py`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from triton_agent.policy.llm.servers.refusals import NoReply, Refusal, read_erro
 from triton_agent.policy.llm.servers.reply import Reply, garbage
 
 ERROR_BYTES = 16 << 10
-"""Enough of an error to read what it says."""
+"""Bytes of an error response that are read."""
 DONE = "[DONE]"
 NOBODY = "is the server running, and --base-url its address?"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """How requests are sent to one server."""
+    """Sends requests to one server."""
 
     client: httpx.AsyncClient
     url: str
@@ -36,7 +36,7 @@ class Exchange:
     patience: Patience
 
     async def ask(self, body: dict[str, Any]) -> Reply:
-        """The whole answer, or NoReply."""
+        """Send a request; return the complete answer or raise NoReply."""
         model = str(body["model"])
         request = self.client.build_request("POST", self.url, content=json.dumps(body), headers=self._headers())
         try:
@@ -87,7 +87,9 @@ class Exchange:
             await response.aclose()
 
     async def _chunks(self, response: httpx.Response, first_by: float, reply: Reply) -> AsyncIterator[bytes]:
-        """Bytes as they come; silence and excess end them. Before the first word a model may think for long."""
+        """Yield bytes as they arrive, within the limits of silence and size. Before the first word a model may think
+        for long.
+        """
         loop, source, received = asyncio.get_running_loop(), response.aiter_bytes(), 0
         due = first_by
         while True:
@@ -95,7 +97,7 @@ class Exchange:
                 async with asyncio.timeout_at(due):
                     chunk = await anext(source, None)
             except TimeoutError:
-                raise lost("the server fell silent" if received else "no byte of an answer in time") from None
+                raise lost("the server stopped sending" if received else "no byte of an answer in time") from None
             if chunk is None:
                 return
             received += len(chunk)
@@ -148,7 +150,7 @@ class Exchange:
 
 
 def _finished(reply: Reply, otherwise: str) -> Reply:
-    """A reply that is whole; a stream that just ends is not."""
+    """Return a complete reply; a stream that just ends is not complete."""
     if not reply.answered:
         raise garbage("a response without an answer in it")
     reply.finish_reason = reply.finish_reason or otherwise
@@ -158,7 +160,7 @@ def _finished(reply: Reply, otherwise: str) -> Reply:
 
 
 async def events(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
-    """The data of server-sent events; comments that keep a connection alive are passed over."""
+    """Yield the data of server-sent events; keep-alive comments are skipped."""
     data: list[str] = []
     async for line in _lines(chunks):
         if line.startswith("data:"):

@@ -1,4 +1,4 @@
-"""A key to a server: read from the environment, sent in one header, shown nowhere."""
+"""A server's key: read from the environment, sent in one header, shown nowhere."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from triton_agent.memory.redaction import REDACTED, redact_text
 from triton_agent.tools.errors import UsageError
 
 SHORTEST_SECRET = 8
-"""What stands in for a key where a local server wants none (`EMPTY`) is no secret, and may occur in any text."""
+"""Shorter values are placeholders for local servers without keys (`EMPTY`), no secrets, and may occur in any text."""
 SENDABLE = re.compile(r"[\x21-\x7e]+")
 
 
 class Key:
-    """The value of an environment variable; where there is none, nothing is sent."""
+    """The value of an environment variable; if it is empty, nothing is sent."""
 
     __slots__ = ("_secret", "name")
 
@@ -47,16 +47,16 @@ class Key:
         return {"Authorization": f"Bearer {self._secret}"} if self._secret else {}
 
     def reveal(self) -> str:
-        """For libraries that take keys as arguments; empty where there is none."""
+        """Return the key for libraries that take it as an argument; empty if there is none."""
         return self._secret
 
     def is_in(self, text: str) -> bool:
         return len(self._secret) >= SHORTEST_SECRET and self._secret in text
 
     def hide(self, text: str) -> str:
-        """The same text without the key."""
+        """Replace the key in a text."""
         return text.replace(self._secret, REDACTED) if self.is_in(text) else text
 
     def clean(self, text: str) -> str:
-        """What a server says of itself, without this key or whatever else looks like one."""
+        """Remove this key, and whatever looks like another, from a server's message."""
         return redact_text(self.hide(text))

@@ -1,9 +1,9 @@
-"""Any server that speaks the chat completions of OpenAI: vllm serve, llama.cpp, Ollama, or one for money.
+"""`openai:MODEL`: any server with OpenAI's chat completions: vllm serve, llama.cpp, Ollama, or a hosted one.
 
-Each answer is a request of its own, so that one that fails is not the others' loss. What a server does not take is left
-out of the next request, and the answers say so. Token ids are asked for where the server is vLLM; llama.cpp lists them
-unasked. The text is what the tokens spell, or the answer says that it may be another (`spelling.py`). Not covered:
-prompts and what becomes of answers (`policy/llm/author.py`), the bytes of a request (`exchange.py`).
+Each answer is a request of its own, so that one failure does not cost the others. Fields that a server refuses are left
+out of later requests, and the answers say so. Token ids are requested from vLLM; llama.cpp sends them anyway. If the
+text may differ from the tokens, the answer says so (`spelling.py`). Not covered: prompts and parsing of answers
+(`policy/llm/author.py`), the bytes of a request (`exchange.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from triton_agent.policy.llm.engine import EngineError, Question, Sampled, Trouble
+from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Trouble
 from triton_agent.policy.llm.prompting.token_bound import token_bound
 from triton_agent.policy.llm.seeds import seeds_of
 from triton_agent.policy.llm.servers.exchange import Exchange
@@ -35,36 +35,34 @@ from triton_agent.tools.errors import UsageError
 HOSTED = "https://api.openai.com/v1"
 KEY_NAME = "OPENAI_API_KEY"
 ASSUMED_CONTEXT_TOKENS = 32768
-"""Where neither user nor server says: what models of the last years have at least, and a prompt hardly needs more."""
+"""Assumed if neither user nor server says: recent models have at least this, and prompts hardly need more."""
 AT_ONCE = 32
-"""Requests under way; servers queue what is beyond their own number."""
+"""Requests at a time; servers queue what exceeds their own limit."""
 RENAMED = {"max_tokens": "max_completion_tokens"}
-"""Fields that newer models of OpenAI want under another name."""
+"""Fields that newer OpenAI models have renamed."""
 SYSTEM_ROLE = "system role"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """Where the model is, and on what terms."""
+    """Address and terms of a server."""
 
     base_url: str = HOSTED
     key: Key
     context_tokens: int | None = None
-    """None: what the server says, or what is assumed."""
+    """None: as the server says, or as assumed."""
     price: Price = UNKNOWN
     patience: Patience = dataclasses.field(default_factory=Patience)
 
     @classmethod
     def at(cls, base_url: str | None, key_name: str | None, **rest: Any) -> Server:
-        """From an address and the name of the variable that holds the key; both may be left out."""
+        """Describe a server by its address and the name of the variable with its key; both are optional."""
         required = key_name is not None or base_url is None  # the hosted one answers nobody without
         url = parse_base_url(base_url) if base_url is not None else HOSTED
         return cls(base_url=url, key=Key.from_environment(key_name or KEY_NAME, required=required), **rest)
 
 
 class OpenAIEngine:
-    """A model behind a server."""
-
     def __init__(self, model: str, server: Server) -> None:
         if not model:
             raise UsageError("openai: names no model", remedy="--policy openai:MODEL, as the server calls it")
@@ -96,12 +94,12 @@ class OpenAIEngine:
         return token_bound(text)
 
     async def prepare(self) -> None:
-        """What the server says of the model, if anything."""
+        """Ask the server about the model."""
         if self._card is None:
             async with self._client() as client:
                 self._card = await look(client, self._server.base_url, self._server.key, self.model)
 
-    async def answer(self, questions: Sequence[Question]) -> list[list[Sampled]]:
+    async def answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
         await self.prepare()
         room = asyncio.Semaphore(AT_ONCE)
         async with self._client() as client:
@@ -118,10 +116,10 @@ class OpenAIEngine:
         return [[task.result() for task in tasks] for tasks in asked]
 
     async def close(self) -> None:
-        """Connections do not outlive an `answer`."""
+        """Nothing to close: connections end with each `answer`."""
 
     def _client(self) -> httpx.AsyncClient:
-        """New for each batch: it belongs to the event loop that it is used in, and a trainer has one for each call."""
+        """Make a client for one batch: it belongs to an event loop, and a trainer uses a new loop for each call."""
         local = urlsplit(self._server.base_url).hostname in ("localhost", "127.0.0.1", "::1")
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         timeout = httpx.Timeout(None, connect=self._server.patience.connect_s)  # the others: see `exchange.py`
@@ -136,7 +134,7 @@ class OpenAIEngine:
 
     # -- one answer ------------------------------------------------------------------------------------------------
 
-    async def _sample(self, exchange: Exchange, question: Question, seed: int, room: asyncio.Semaphore) -> Sampled:
+    async def _sample(self, exchange: Exchange, question: ModelQuestion, seed: int, room: asyncio.Semaphore) -> Sampled:
         async with room:
             began_s = time.monotonic()
             try:
@@ -151,9 +149,9 @@ class OpenAIEngine:
             return self._sampled(reply, question, without, time.monotonic() - began_s)
 
     async def _insist(
-        self, exchange: Exchange, question: Question, seed: int, began_s: float
+        self, exchange: Exchange, question: ModelQuestion, seed: int, began_s: float
     ) -> tuple[Reply, dict[str, str]]:
-        """Ask until there is an answer, or no hope of one; beside it, what was left out of the question and why."""
+        """Ask until there is an answer or no hope of one; return it with the fields left out and why."""
         patience, tries = self._server.patience, 0
         while True:
             without = dict(self._refused)
@@ -172,7 +170,7 @@ class OpenAIEngine:
                 raise NoReply(_given_up(refusal, tries, late))
             await asyncio.sleep(wait_s)
 
-    def _body(self, question: Question, seed: int, without: dict[str, str]) -> dict[str, Any]:
+    def _body(self, question: ModelQuestion, seed: int, without: dict[str, str]) -> dict[str, Any]:
         sampling = question.sampling
         body: dict[str, Any] = {
             "model": self.model,
@@ -209,7 +207,7 @@ class OpenAIEngine:
             within_s=server.patience.between_bytes_s,
         )
 
-    def _sampled(self, reply: Reply, question: Question, without: dict[str, str], wall_s: float) -> Sampled:
+    def _sampled(self, reply: Reply, question: ModelQuestion, without: dict[str, str], wall_s: float) -> Sampled:
         token_ids, log_probabilities, missing = reply.tokens()
         notes = [note for note in (missing, reply.doubt) if note]
         notes += [f"asked without {field}: {why}" for field, why in without.items() if field not in RENAMED]
@@ -254,7 +252,7 @@ def _holds(body: dict[str, Any], field: str) -> bool:
 
 
 def _without_system(messages: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The same words, all of them the user's: some models' templates know no other role."""
+    """Move system messages into the first user message: some models' templates know no other role."""
     system = [one["content"] for one in messages if one["role"] == "system"]
     rest = [one for one in messages if one["role"] != "system"]
     return [{"role": "user", "content": "\n\n".join([*system, *(one["content"] for one in rest[:1])])}, *rest[1:]]
@@ -269,7 +267,7 @@ def _given_up(refusal: Refusal, tries: int, late: bool) -> Refusal:
 
 
 def parse_base_url(text: str) -> str:
-    """The address under which `/chat/completions` is; `/v1` where nothing but a host is named."""
+    """Validate and complete the base address; `/v1` is added to a bare host."""
     found = urlsplit(text.strip())
     try:
         valid = found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0

@@ -1,4 +1,4 @@
-"""What tokens cost. Nobody knows but the user: without a price list an answer costs 0, and the page says so."""
+"""Prices of tokens. Only the user knows them: without a price an answer costs 0, and the page says so."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import math
 from triton_agent.tools.errors import UsageError
 
 PER = 1_000_000
-"""Price lists are written in millions of tokens."""
+"""Prices are per million tokens."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Of a million tokens, in whatever currency the user counts. Discounts of a provider's caches are not in it."""
+    """Price per million tokens, in any currency. Discounts for cached tokens are not covered."""
 
     prompt: float = 0.0
     completion: float = 0.0
@@ -26,7 +26,7 @@ UNKNOWN = Price()
 
 
 def parse_price(text: str | None) -> Price:
-    """`0.15,0.60`: a million tokens of prompt, a million of answer."""
+    """Parse `0.15,0.60`: price of a million prompt tokens, and of a million answer tokens."""
     if text is None:
         return UNKNOWN
     try:

@@ -1,7 +1,7 @@
-"""What a server means when it does not answer: whether to ask again, when, and how else to ask.
+"""Reads error responses of servers: whether, when and how to ask again.
 
-Read from the status, the headers and whatever words stand in the body; servers agree on little beyond that. Not
-covered: requests that got no response at all; see `exchange.py`.
+Uses the status, the headers and the words in the body; servers agree on little else. Not covered: requests without any
+response; see `exchange.py`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from typing import Any
 
 WORDS_SHOWN = 300
-"""Of what a server says; some answer with a page."""
+"""Characters of a server's message that are shown; some answer with a page."""
 RETRIED = frozenset({408, 409, 425, 429})
-"""Beside everything from 500 on: of the moment, as the standard has them."""
+"""Statuses that may pass, beside all from 500 on, by the standard."""
 OVERFLOW_STATUSES = frozenset({400, 413, 422, 500})
 OVERFLOW = re.compile(
     r"context[ _](?:length|size|window|limit)|maximum context|exceed_context|prompt is too long|too many tokens", re.I
@@ -35,28 +35,28 @@ OPTIONAL_FIELDS = (
     "max_tokens",
     "system role",
 )
-"""What a request can do without or, in the last two cases, say otherwise."""
+"""Fields that a request can omit or, for the last two, express otherwise."""
 NO_CREDIT = ("insufficient_quota", "billing")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why there is no answer, and what helps."""
+    """The reason for a missing answer, and its remedy."""
 
     what: str
     remedy: str = ""
     again: bool = False
-    """It may be different in a moment."""
+    """The failure may pass."""
     retry_after_s: float | None = None
-    """When to ask again, as the server says."""
+    """The server's own wait before a retry."""
     too_long: bool = False
     context_tokens: int | None = None
     fields: tuple[str, ...] = ()
-    """Of the request, which the server does not take."""
+    """Fields of the request that the server refuses."""
 
 
 class NoReply(Exception):
-    """A request that brought no answer; stays between this folder's files."""
+    """A request without an answer; raised and caught within this folder only."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.what)
@@ -64,7 +64,7 @@ class NoReply(Exception):
 
 
 def read_refusal(status: int, headers: Mapping[str, str], body: str, *, model: str, key_name: str) -> Refusal:
-    """A response other than 200."""
+    """Read a response with a status other than 200."""
     details = _details(body)
     said = _words(details, body)
     what = f"{status}: {said}" if said else f"{status} without a word"
@@ -87,7 +87,7 @@ def read_refusal(status: int, headers: Mapping[str, str], body: str, *, model: s
 
 
 def read_error_event(error: Any, *, model: str, key_name: str) -> Refusal:
-    """An error in the middle of a stream that began well: as if it had been the status, where it names one."""
+    """Read an error in the middle of a stream as if its code had been the status."""
     details = error if isinstance(error, dict) else {"message": str(error)}
     code = details.get("code")
     status = code if isinstance(code, int) and 400 <= code < 600 else 500
@@ -95,7 +95,7 @@ def read_error_event(error: Any, *, model: str, key_name: str) -> Refusal:
 
 
 def _details(body: str) -> dict[str, Any]:
-    """The part of an error response that says something, wherever this server puts it."""
+    """Return the informative part of an error response, wherever the server puts it."""
     try:
         found = json.loads(body)
     except ValueError:
@@ -140,7 +140,7 @@ def _fields(said: str) -> tuple[str, ...]:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds, milliseconds under a name of its own, or a date."""
+    """Return the wait in seconds; servers send seconds, milliseconds under another name, or a date."""
     for name, unit_s in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         text = headers.get(name, "").strip()
         if re.fullmatch(r"\d{1,9}(\.\d*)?", text):

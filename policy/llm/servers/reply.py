@@ -1,7 +1,7 @@
-"""An answer as it comes in: pieces of a stream, or one whole response, gathered into one thing.
+"""Collects an answer from the pieces of a stream or from one response.
 
-Takes the OpenAI format and what vLLM and llama.cpp add to it: token ids. Reasoning that a server keeps apart is put
-back before the answer, between the marks that `policy/answer.py` looks past, so that nothing sampled is lost.
+Reads the OpenAI format and the token ids that vLLM and llama.cpp add. Reasoning that a server keeps apart is put back
+before the answer, between tags that `policy/answer.py` skips, so that no sampled text is lost.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NO_LOG_PROBABILITIES = "the server tells no log-probabilities"
 
 @dataclasses.dataclass(slots=True)
 class Reply:
-    """What has come so far."""
+    """The answer so far."""
 
     said: list[str] = dataclasses.field(default_factory=list)
     reasoned: list[str] = dataclasses.field(default_factory=list)
@@ -28,20 +28,20 @@ class Reply:
     prompt_ids: tuple[int, ...] | None = None
     token_ids: list[int] = dataclasses.field(default_factory=list)
     listed_ids: list[int] = dataclasses.field(default_factory=list)
-    """Those that stand beside the log-probabilities."""
+    """Token ids in the list of log-probabilities."""
     listed_texts: list[str] = dataclasses.field(default_factory=list)
-    """Of each token alone; empty where its bytes wait for those of the next."""
+    """Text of each token; empty where its bytes await those of the next."""
     log_probabilities: list[float] = dataclasses.field(default_factory=list)
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     model: str = ""
     fingerprint: str = ""
     answered: bool = False
-    """True if there was any choice at all."""
+    """The response held at least one choice."""
     spelled: str | None = None
-    """The text by its tokens, where somebody asked."""
+    """The text decoded from the tokens, if it was requested."""
     doubt: str = ""
-    """Why the text may not be what the tokens spell."""
+    """Why the text may differ from the tokens."""
 
     @property
     def text(self) -> str:
@@ -54,11 +54,11 @@ class Reply:
 
     @property
     def version(self) -> str:
-        """What the server says it is, down to its configuration where it tells."""
+        """The model's name and the server's configuration, as far as it says."""
         return f"{self.model} {self.fingerprint}".strip()
 
     def take(self, event: Any) -> None:
-        """One piece of a stream, or the whole."""
+        """Add one piece of a stream, or the whole response."""
         if not isinstance(event, dict):
             raise garbage(f"a {type(event).__name__} instead of an object")
         self.model = _text(event.get("model")) or self.model
@@ -105,13 +105,13 @@ class Reply:
             self.completion_tokens = _count(usage.get("completion_tokens"), self.completion_tokens)
 
     def cut(self, limit: int) -> None:
-        """Keep so many bytes of text; the rest is not worth having."""
+        """Cut the text to `limit` bytes."""
         text = self.text.encode("utf-8", "surrogatepass")[:limit].decode("utf-8", "ignore")
         self.said, self.reasoned, self.text_bytes = [text], [], min(self.text_bytes, limit)
         self.finish_reason = OVERSIZED
 
     def tokens(self) -> tuple[tuple[int, ...] | None, tuple[float, ...] | None, str]:
-        """Ids, log-probabilities of just these, and what is missing of both and why."""
+        """Return token ids, their log-probabilities, and why either is missing."""
         ids = self.token_ids or self.listed_ids
         if self.finish_reason == OVERSIZED:
             return None, None, "the answer was cut off where it became too long"
@@ -126,7 +126,7 @@ class Reply:
 
 
 OVERSIZED = "oversized"
-"""A finish reason of our own."""
+"""Our own finish reason for an answer that was cut."""
 
 
 def garbage(what: str) -> NoReply:
@@ -134,7 +134,7 @@ def garbage(what: str) -> NoReply:
 
 
 def _content(value: Any) -> str:
-    """Text, or a list of parts of which some are text."""
+    """Return the text of a content field: text, or a list of parts of which some are text."""
     if isinstance(value, list):
         return "".join(_text(part.get("text")) for part in value if isinstance(part, dict))
     return _text(value)

@@ -1,7 +1,7 @@
-"""What a server says of itself before it is asked anything: what it is, and how much context its model has.
+"""Reads a server's list of models: the kind of server, and the context size of the model.
 
-Read from the list of models. vLLM names itself there and its limit; llama.cpp tells its own in the same place. Most
-others say neither, and no answer is no failure: the first question will show what is wrong.
+vLLM names itself and its limit there; llama.cpp gives its limit in another field. Most others give neither, and a
+missing answer is no failure: the first question shows what is wrong.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from triton_agent.policy.llm.servers.keys import Key
 
 LOOK_S = 5.0
 LIST_BYTES = 4 << 20
-"""Hosted routers list some hundred models."""
+"""Longest list that is read; hosted routers list some hundred models."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCard:
-    """A server, as far as it introduces itself."""
+    """The known properties of a server."""
 
     is_vllm: bool = False
     context_tokens: int | None = None
 
 
 async def look(client: httpx.AsyncClient, base_url: str, key: Key, model: str) -> ServerCard | None:
-    """None where there was no response to learn from; it may be asked another time."""
+    """Read the list of models; None without a response, and it may be asked again later."""
     try:
         async with asyncio.timeout(LOOK_S):
             async with client.stream("GET", f"{base_url}/models", headers=key.headers()) as response:

@@ -1,9 +1,9 @@
-"""True if the text of an answer is what its tokens spell; and its end, where the server kept that back.
+"""Compares the text of an answer with its tokens, and adds an end that the server kept back.
 
-Servers send text as it grows, and wait with the bytes of a character until the last of them has come. Where an answer
-ends before that, as at its limit, they are never sent. Tokens that brought such bytes have no text of their own beside
-their log-probabilities, so only answers with one of those are in doubt. vLLM then says what all the tokens spell. Not
-covered: servers other than vLLM; what they may have kept back is said and stays away.
+Servers stream text and hold back incomplete characters. If an answer ends there, as at its limit, these bytes are never
+sent. The tokens of such bytes have no text in the list of log-probabilities, so only answers with such a token are in
+doubt. vLLM can then decode all tokens. Not covered: servers other than vLLM; the answer then says that its last
+character may be missing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from triton_agent.policy.llm.servers.reply import Reply
 
 SPELLING_BYTES = 16 << 20
 UNREADABLE = "\ufffd"
-"""Stands for bytes that make up no character."""
+"""Stands for bytes that are no character."""
 PUT_TOGETHER = "the server keeps thoughts apart: the text puts them back, and its tokens do not spell it to the letter"
 KEPT_BACK = "the text may lack its last character, whose bytes the server kept back"
 OTHERWISE = "the text is not what its tokens spell, by the server itself"
@@ -27,7 +27,7 @@ OTHERWISE = "the text is not what its tokens spell, by the server itself"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Speller:
-    """A vLLM server that is asked what tokens spell."""
+    """Asks a vLLM server to decode tokens."""
 
     client: httpx.AsyncClient
     base_url: str
@@ -36,7 +36,7 @@ class Speller:
     within_s: float
 
     async def spell(self, token_ids: Sequence[int]) -> str | None:
-        """With the marks of the format; None where the server does not say."""
+        """Decode tokens, special ones included; None if the server fails."""
         url = f"{self.base_url.removesuffix('/v1')}/detokenize"
         asked = {"model": self.model, "tokens": list(token_ids)}
         body = bytearray()
@@ -55,7 +55,7 @@ class Speller:
 
 
 async def respell(reply: Reply, speller: Speller | None) -> None:
-    """Gives the reply the text that its tokens spell, or the reason why it may have another one."""
+    """Set the reply's text to what its tokens decode to, or note why it may differ."""
     token_ids, _, _ = reply.tokens()
     texts = reply.listed_texts
     if token_ids is None:
@@ -81,5 +81,5 @@ async def _spell(reply: Reply, token_ids: Sequence[int], speller: Speller) -> No
 
 
 def _is_mark(token_text: str, answer: str) -> bool:
-    """Marks of the format, such as the end of a turn, are tokens whose text the answer does not have."""
+    """Return True for special tokens, such as the end of a turn, whose text is not in the answer."""
     return token_text not in answer and UNREADABLE not in token_text

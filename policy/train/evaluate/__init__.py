@@ -1,4 +1,4 @@
-"""A policy put to the test: asked, its answers judged, and figures with intervals.
+"""Evaluates a policy: asks it, judges its answers, and computes figures with intervals.
 
-`trial.py` asks and judges.
+`trial.py` asks and judges, `figures.py` computes.
 """

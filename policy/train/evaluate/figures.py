@@ -1,6 +1,6 @@
-"""What a set of judged answers says of a policy, with intervals: pass@k, valid, compiled, correct, fast_p, hacks.
+"""Figures of a policy from judged answers, with intervals: pass@k, valid, compiled, correct, fast_p, hacks.
 
-Pure statistics. What could not be measured is no failure: it is counted, and stands in no denominator.
+Pure statistics. An answer that could not be measured is no failure: it is counted, but is part of no denominator.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from triton_agent.tools.results import Evaluation, Finding, Interval, Status
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """One answer to one problem, and the verdict; None where there was none to be had."""
+class JudgedAnswer:
+    """One answer to one problem with its verdict; None if it could not be measured."""
 
     problem: str
     source: str
@@ -28,19 +28,19 @@ class Judged:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """Each figure by name, as estimate and interval."""
+    """Figures by name, each with its interval."""
 
     answers: int
     unmeasured: int
     values: Mapping[str, Interval]
 
 
-Score = Callable[[Judged], float | None]
-"""Of one answer; None where it cannot be told."""
+Score = Callable[[JudgedAnswer], float | None]
+"""Score of one answer; None if unknown."""
 
 
 def scores(recipe: Recipe, faster_than: Sequence[float] = (1.0,)) -> dict[str, Score]:
-    """What is averaged over answers."""
+    """Return the scores that are averaged over answers."""
     return {
         "valid": _of(lambda e, source: launches_triton(e, source)),
         "compiled": _of(lambda e, source: _compiled(e)),
@@ -52,22 +52,22 @@ def scores(recipe: Recipe, faster_than: Sequence[float] = (1.0,)) -> dict[str, S
 
 
 def _of(holds: Callable[[Evaluation, str], bool]) -> Score:
-    def score(judged: Judged) -> float | None:
+    def score(judged: JudgedAnswer) -> float | None:
         return None if judged.evaluation is None else float(holds(judged.evaluation, judged.source))
 
     return score
 
 
 def _compiled(evaluation: Evaluation) -> bool:
-    """It came as far as running."""
+    """Return True if the candidate was compiled and run."""
     early = (Status.NO_ANSWER, Status.COMPILE_ERROR)
     return evaluation.status not in early and evaluation.finding not in (Finding.IMPORT, Finding.FORBIDDEN_ACCESS)
 
 
 def _fast(factor: float) -> Score:
-    """Right and surely that much faster; not to be told where right answers were not timed."""
+    """Score right answers that are surely faster than `factor`; unknown where right answers were not timed."""
 
-    def score(judged: Judged) -> float | None:
+    def score(judged: JudgedAnswer) -> float | None:
         if judged.evaluation is None:
             return None
         if judged.evaluation.status is not Status.PASSED:
@@ -79,9 +79,9 @@ def _fast(factor: float) -> Score:
 
 
 def figures(
-    judged: Sequence[Judged], recipe: Recipe, *, ks: Sequence[int] = (1,), faster_than: Sequence[float] = (1.0,)
+    judged: Sequence[JudgedAnswer], recipe: Recipe, *, ks: Sequence[int] = (1,), faster_than: Sequence[float] = (1.0,)
 ) -> Figures:
-    """All figures. Problems count alike, however many answers each got."""
+    """Compute all figures. Problems weigh equally, however many answers each got."""
     values = {}
     for name, score in scores(recipe, faster_than).items():
         table = _table(judged, score)
@@ -96,12 +96,12 @@ def figures(
     return Figures(answers=len(judged), unmeasured=unmeasured, values=values)
 
 
-def _untimed(judged: Sequence[Judged]) -> bool:
+def _untimed(judged: Sequence[JudgedAnswer]) -> bool:
     return not any(item.evaluation is not None and item.evaluation.timings for item in judged)
 
 
-def gain(before: Sequence[Judged], after: Sequence[Judged], score: Score) -> Interval:
-    """How much better the second set does, over the problems that both answered."""
+def gain(before: Sequence[JudgedAnswer], after: Sequence[JudgedAnswer], score: Score) -> Interval:
+    """Return the gain of the second set over the first, over the problems that both answered."""
     old, new = (_by_problem(judged, score) for judged in (before, after))
     shared = sorted(old.keys() & new.keys())
     if not shared:
@@ -115,9 +115,9 @@ def gain(before: Sequence[Judged], after: Sequence[Judged], score: Score) -> Int
 
 
 def interval(table: Sequence[Sequence[float]], estimate: Callable[[Sequence[float]], float]) -> Interval:
-    """Mean of the problems' estimates; answers are drawn again within each problem.
+    """Return the mean of the problems' estimates; answers are resampled within each problem.
 
-    It says what other answers to these problems would give, not what other problems would.
+    The interval covers other answers to these problems, not other problems.
     """
 
     def draw(source: random.Random) -> float:
@@ -139,7 +139,7 @@ def _mean(row: Sequence[float]) -> float:
     return statistics.fmean(row)
 
 
-def _by_problem(judged: Sequence[Judged], score: Score) -> dict[str, list[float]]:
+def _by_problem(judged: Sequence[JudgedAnswer], score: Score) -> dict[str, list[float]]:
     rows: dict[str, list[float]] = defaultdict(list)
     for item in judged:
         value = score(item)
@@ -148,5 +148,5 @@ def _by_problem(judged: Sequence[Judged], score: Score) -> dict[str, list[float]
     return rows
 
 
-def _table(judged: Sequence[Judged], score: Score) -> list[list[float]]:
+def _table(judged: Sequence[JudgedAnswer], score: Score) -> list[list[float]]:
     return list(_by_problem(judged, score).values())

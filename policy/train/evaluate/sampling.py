@@ -1,4 +1,4 @@
-"""Answers of a model in training, with the tokens and log-probabilities that training on them needs.
+"""Samples answers from a model in training, with the tokens and log-probabilities that training needs.
 
 For held-out evaluation and for small models; a served engine answers faster and is a policy of its own.
 """
@@ -13,14 +13,12 @@ import torch
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Sampled:
-    """One answer."""
-
+class SampledTokens:
     token_ids: tuple[int, ...]
-    """The token that ends it included."""
+    """Tokens, the end token included."""
     log_probabilities: tuple[float, ...]
     finished: bool
-    """False where it was cut at the limit."""
+    """False if it was cut at the limit."""
 
 
 @torch.no_grad()
@@ -33,8 +31,8 @@ def sample(
     pad_id: int,
     temperature: float = 1.0,
     batch_size: int = 16,
-) -> list[Sampled]:
-    """One answer to each prompt, by torch's global generator: set its seed for the same answers again."""
+) -> list[SampledTokens]:
+    """Sample one answer to each prompt with torch's global generator; set its seed to repeat the answers."""
     found = []
     for start in range(0, len(prompts), batch_size):
         part = prompts[start : start + batch_size]
@@ -44,7 +42,7 @@ def sample(
 
 def _sample_batch(
     model: Any, prompts: Sequence[Sequence[int]], tokens_at_most: int, end_id: int, pad_id: int, temperature: float
-) -> list[Sampled]:
+) -> list[SampledTokens]:
     width = max(map(len, prompts))
     ids = torch.tensor([[pad_id] * (width - len(prompt)) + list(prompt) for prompt in prompts], device=model.device)
     present = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=model.device)
@@ -67,9 +65,9 @@ def _sample_batch(
     return [_until_end(row, lps, end_id) for row, lps in zip(tokens.tolist(), likely.tolist())]
 
 
-def _until_end(tokens: list[int], log_probabilities: list[float], end_id: int) -> Sampled:
+def _until_end(tokens: list[int], log_probabilities: list[float], end_id: int) -> SampledTokens:
     length = tokens.index(end_id) + 1 if end_id in tokens else len(tokens)
-    return Sampled(
+    return SampledTokens(
         token_ids=tuple(tokens[:length]),
         log_probabilities=tuple(log_probabilities[:length]),
         finished=end_id in tokens,

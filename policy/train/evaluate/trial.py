@@ -1,6 +1,6 @@
-"""A policy in training put to the test: asked, its answers read and judged, for held-out figures and `train eval`.
+"""Asks a policy in training and judges its answers, for held-out figures and `train eval`.
 
-Judging is the evaluator's; a text that was judged before is not judged again, for the verdict would be the same.
+The evaluator judges; a file is judged once, since the verdict would be equal.
 """
 
 from __future__ import annotations
@@ -11,31 +11,29 @@ from typing import Any
 
 from triton_agent.policy.answer import read_answer
 from triton_agent.policy.episode import no_answer
-from triton_agent.policy.train.evaluate.figures import Figures, Judged, figures
-from triton_agent.policy.train.evaluate.sampling import Sampled, sample
+from triton_agent.policy.train.evaluate.figures import Figures, JudgedAnswer, figures
+from triton_agent.policy.train.evaluate.sampling import SampledTokens, sample
 from triton_agent.policy.train.prepare.recipes import Recipe
 from triton_agent.tools.errors import InstrumentError
 from triton_agent.tools.results import Evaluation
 
 Judge = Callable[[str, str], Evaluation]
-"""A problem's digest and a source text to a verdict; raises InstrumentError where none can be reached."""
+"""Maps a problem's digest and a source to a verdict; raises InstrumentError if there is none."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """One problem, asked once."""
+class TrialTask:
+    """A problem and the prompt that asks for a kernel."""
 
     problem: str
-    """Its digest."""
+    """Digest of the problem."""
     prompt_ids: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSettings:
-    """How to ask."""
-
     answers: int = 4
-    """To each task."""
+    """Answers per task."""
     tokens_at_most: int = 4096
     temperature: float = 1.0
     batch_size: int = 16
@@ -43,18 +41,18 @@ class TrialSettings:
     ks: tuple[int, ...] = (1,)
 
 
-class Bench:
-    """Tasks, and a judge that remembers."""
+class Trial:
+    """Tasks, and a judge that caches verdicts."""
 
-    def __init__(self, tasks: Sequence[Task], judge: Judge, tokenizer: Any, settings: TrialSettings) -> None:
+    def __init__(self, tasks: Sequence[TrialTask], judge: Judge, tokenizer: Any, settings: TrialSettings) -> None:
         self.tasks = tuple(tasks)
         self.tokenizer = tokenizer
         self.settings = settings
         self._judge = judge
         self._known: dict[tuple[str, str], Evaluation | None] = {}
 
-    def ask(self, model: Any) -> list[Judged]:
-        """The model's answers to every task, judged. Torch's generator is left as it was found."""
+    def ask(self, model: Any) -> list[JudgedAnswer]:
+        """Return the model's judged answers to every task. Torch's generator is left unchanged."""
         import torch
 
         chosen = self.settings
@@ -76,23 +74,25 @@ class Bench:
         return figures(self.ask(model), recipe, ks=self.settings.ks)
 
     def logged(self, model: Any, recipe: Recipe) -> Mapping[str, float]:
-        """As a trainer logs them: the estimates, and the share of answers that hold no Triton."""
+        """Return the figures that a trainer logs: the estimates, and the share of answers without Triton."""
         found = {name: value.median for name, value in self.figures(model, recipe).values.items()}
         return {**found, "invalid": 1.0 - found["valid"]} if "valid" in found else found
 
-    def text(self, answer: Sampled) -> str:
+    def text(self, answer: SampledTokens) -> str:
         said: str = self.tokenizer.decode(answer.token_ids, skip_special_tokens=True)
         return said
 
-    def _judged(self, problem: str, answer: Sampled) -> Judged:
+    def _judged(self, problem: str, answer: SampledTokens) -> JudgedAnswer:
         text = self.text(answer)
         source = read_answer(text).source
         if source is None:
-            return Judged(problem=problem, source="", evaluation=no_answer(text, problem, cut=not answer.finished))
-        return Judged(problem=problem, source=source, evaluation=self.verdict(problem, source))
+            return JudgedAnswer(
+                problem=problem, source="", evaluation=no_answer(text, problem, cut=not answer.finished)
+            )
+        return JudgedAnswer(problem=problem, source=source, evaluation=self.verdict(problem, source))
 
     def verdict(self, problem: str, source: str) -> Evaluation | None:
-        """Return the verdict on a file, or None where it could not be measured."""
+        """Return the verdict on a file; None if it could not be measured."""
         key = (problem, source)
         if key not in self._known:
             try:

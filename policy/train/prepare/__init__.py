@@ -1,4 +1,4 @@
-"""From rewards to the advantage of every token, fixed before the first step of a training.
+"""Computes the advantage of every token from rewards, before the first step of a training.
 
-`recipes.py` names the ways that can be chosen.
+`recipes.py` names the choices, `credit.py` computes, `prepared.py` writes the rows.
 """

@@ -1,11 +1,10 @@
-"""From rewards of turns to advantages of tokens: returns over turns, baselines over groups, weights of groups.
+"""Computes advantages of tokens from rewards of turns: returns over turns, baselines over groups, weights of groups.
 
-Pure arithmetic on plain numbers, the same whatever the order of its input and however many processes share it: sums are
-exact (`math.fsum`), so an advantage depends on the set of turns alone. What off-policy data needs beside this is in
-`off_policy.py`.
+Pure arithmetic on plain numbers. The result depends on the set of turns alone, not on their order or the number of
+processes: sums are exact (`math.fsum`). Corrections for off-policy data are in `off_policy.py`.
 
-Attempts form trees. A turn's return is its own reward plus, discounted, the mean return of the turns that set out from
-it; along a single path that is the usual discounted sum.
+Attempts form trees. A turn's return is its own reward plus, discounted, the mean return of its children; along a single
+path that is the usual discounted sum.
 """
 
 from __future__ import annotations
@@ -20,41 +19,41 @@ from triton_agent.policy.train.prepare.recipes import Recipe
 from triton_agent.policy.train.record.rewards import Reward
 
 STANDARD_DEVIATION_FLOOR = 1e-4
-"""Added to the standard deviation that a group's advantages are divided by."""
+"""Added to the standard deviation of a group before dividing by it."""
 FLAT = 1e-9
-"""Returns that differ by less are the same."""
+"""Returns that differ by less count as equal."""
 
 
 class TokenRole(enum.IntEnum):
-    """Who chose a token, and what for."""
+    """The role of a token in an answer."""
 
     FEEDBACK = 0
-    """Not chosen by the policy: carries no loss."""
+    """Not chosen by the policy: it carries no loss."""
     PLAN = 1
     CODE = 2
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One turn as credit sees it."""
+    """The part of a turn that credit needs."""
 
     key: str
-    """Of its attempt."""
+    """Key of its attempt."""
     group: str
-    """Turns of one group are compared with each other: the same problem, judged in the same way."""
+    """Turns of one group are compared with each other: they have the same problem and are judged alike."""
     number: int
     parent: str | None
-    """Key of the turn that it set out from; None at the start, or where that one is not known."""
+    """Key of the parent turn; None at the start, or if the parent is unknown."""
     reward: Reward
     potential: float = 0.0
-    """How far the attempt came, where the recipe shapes returns."""
+    """Progress of the attempt, if the recipe shapes returns."""
     has_plan: bool = True
-    """True if the answer holds plan tokens."""
+    """The answer holds plan tokens."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Advantage:
-    """What each token of a turn is multiplied with."""
+    """The factor of each token of a turn in the loss."""
 
     plan: float
     code: float
@@ -65,19 +64,19 @@ class Advantage:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Credit:
-    """Advantages of the turns that teach something, and what became of the others."""
+    """Advantages of the turns to train on, and counts of the others."""
 
     advantages: Mapping[str, Advantage]
-    """By key."""
+    """Advantages by the turn's key."""
     left_out: Mapping[str, int]
-    """Turns that teach nothing, by reason."""
+    """Turns that are not trained on, by reason."""
     flat_groups: int
-    """Groups whose returns are all the same: they teach nothing and were dropped."""
+    """Groups that were dropped because their returns are all equal."""
     groups: int
 
 
 def token_advantages(roles: Sequence[TokenRole], advantage: Advantage) -> list[float]:
-    """Of each token; 0 for those that the policy did not choose."""
+    """Return the advantage of each token; 0 for those that the policy did not choose."""
     return [advantage.of(role) for role in roles]
 
 
@@ -87,10 +86,10 @@ def token_advantages(roles: Sequence[TokenRole], advantage: Advantage) -> list[f
 def returns(
     turns: Iterable[Turn], gamma: float, paid: Callable[[Reward], float | None], *, shaped: bool = False
 ) -> dict[str, float | None]:
-    """Each turn's return; None where it, or all that came of it, could not be measured.
+    """Compute each turn's return; None if it, or all its children, could not be measured.
 
-    `shaped` adds the change of potential to each reward. Since the potential ends at 0, what that takes from a return
-    depends only on where the turn began, and never on what it did.
+    `shaped` adds the change of potential to each reward. Since the potential ends at 0, the sum that this takes from a
+    return depends only on where the turn began, never on what it did.
     """
     by_key = {turn.key: turn for turn in turns}
     children: dict[str, list[str]] = defaultdict(list)
@@ -119,7 +118,7 @@ def _return(reward: float | None, gamma: float, later: Sequence[float | None]) -
 
 
 def _potentials(by_key: Mapping[str, Turn]) -> dict[str, float]:
-    """The best potential on the way to each turn, itself included."""
+    """Return the best potential on the path to each turn, itself included."""
     best: dict[str, float] = {}
     for turn in sorted(by_key.values(), key=lambda turn: turn.number):
         best[turn.key] = max(turn.potential, best.get(turn.parent or "", 0.0))
@@ -130,7 +129,7 @@ def _potentials(by_key: Mapping[str, Turn]) -> dict[str, float]:
 
 
 def compared(values: Sequence[float], baseline: str) -> list[float]:
-    """What each value is worth beside the others of its pool, which holds at least two."""
+    """Compare each value with the others of its pool, which holds at least two."""
     count = len(values)
     total = math.fsum(values)
     if baseline == "trloo":
@@ -152,7 +151,7 @@ def _varies(values: Sequence[float]) -> bool:
 
 
 def assign(turns: Iterable[Turn], recipe: Recipe) -> Credit:
-    """Advantages by the recipe. Pass every turn of a group at once: what is compared must be there."""
+    """Compute advantages by the recipe. Pass all turns of a group at once, since they are compared."""
     turns = sorted(turns, key=lambda turn: turn.key)
     left_out: Counter[str] = Counter()
     streams = [_stream_returns(turns, recipe, parts) for parts in (recipe.plan_parts, recipe.code_parts)]
@@ -191,7 +190,7 @@ def _known(value: float | None) -> float:
 
 
 def _comparable(turns: Sequence[Turn]) -> set[str]:
-    """Turns without an unknown part that others of their group have: to be timed must not be an advantage."""
+    """Return turns without an unknown part that others of their group have: being timed must not be an advantage."""
     measured: dict[str, set[str]] = defaultdict(set)
     for turn in turns:
         measured[turn.group] |= {name for name, paid in turn.reward.parts.items() if paid is not None}
@@ -205,7 +204,7 @@ def _comparable(turns: Sequence[Turn]) -> set[str]:
 def _teaching(
     pools: Mapping[tuple[str, int], list[Turn]], streams: Sequence[Mapping[str, float | None]], left_out: Counter[str]
 ) -> tuple[list[list[Turn]], set[str]]:
-    """Pools in which something differs, and the groups of those in which nothing does."""
+    """Return the pools whose returns differ, and the groups of the others."""
     taught, flat = [], set()
     for pool in pools.values():
         if len(pool) < 2:
@@ -219,7 +218,7 @@ def _teaching(
 
 
 def _advantage(turn: Turn, plan: float, code: float, recipe: Recipe, weight: float) -> Advantage:
-    """An answer without a plan answers for both with its code."""
+    """Combine the advantages of plan and code; an answer without a plan gets both on its code."""
     if recipe.plan_parts is None:
         return Advantage(plan=weight * code, code=weight * code)
     whole = code if turn.has_plan else code + recipe.alpha * plan
@@ -227,7 +226,7 @@ def _advantage(turn: Turn, plan: float, code: float, recipe: Recipe, weight: flo
 
 
 def group_weights(turns: Sequence[Turn], recipe: Recipe) -> dict[str, float]:
-    """Of each group; on average over the turns 1, so that the size of a step stays what it was."""
+    """Return a weight for each group, 1 on average over the turns, so that the size of a step stays constant."""
     members: dict[str, list[Turn]] = defaultdict(list)
     for turn in turns:
         members[turn.group].append(turn)

@@ -1,6 +1,6 @@
-"""Credit where the turns of a group are spread over several processes: all see all rewards before anything is compared.
+"""Computes credit when the turns of a group are spread over several processes: rewards are gathered before comparing.
 
-Only keys and rewards travel, no tokens. Every process computes the same exact sums and keeps its own part.
+Only keys and rewards are exchanged, no tokens. Every process computes the same exact sums and keeps its own part.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from triton_agent.policy.train.prepare.recipes import Recipe
 
 
 def assign_together(turns: Iterable[Turn], recipe: Recipe) -> Credit:
-    """`assign` over the turns of all processes; advantages of this process's turns only. Every process must call it."""
+    """Run `assign` over the turns of all processes and return this process's part. Every process must call it."""
     from torch import distributed
 
     own = list(turns)

@@ -1,7 +1,7 @@
-"""Care with data that another policy sampled: importance weights, rejection, staleness. Pure arithmetic.
+"""Corrections for data that another policy sampled: importance weights, rejection, staleness. Pure arithmetic.
 
-`trained` are log-probabilities under the policy in training, `sampled` those stored when the tokens were sampled, and
-`mask` says which tokens the policy chose itself.
+`trained` are log-probabilities under the policy in training, `sampled` those stored at sampling; `mask` marks tokens
+that the policy chose itself.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ import math
 from collections.abc import Iterable, Sequence
 
 WEIGHT_CAP = 2.0
-"""An importance weight counts no more than this: few tokens must not decide a step."""
+"""Largest importance weight: few tokens must not decide a step."""
 DRIFT_AT_MOST = 0.05
-"""Nats a token. A bad answer that has become this much less likely is unlearned; to push on would take what it shares
-with good ones along. Chosen by reason, not by measurement."""
+"""Nats a token. A bad answer that has become this much less likely is not pushed further down, since that would also
+push down what it shares with good ones. Chosen by reasoning, not by measurement.
+"""
 TOKEN_VETO = 1e-4
-"""One token this much less likely than when it was sampled tells of a mismatch, and vetoes the whole answer."""
+"""One token this much less likely than at sampling indicates a mismatch and rejects the whole answer."""
 SHARE_NONE = 0.3
 SHARE_RANGE = 0.1
-"""Right answers are kept from a share of device time of 0.3 on, and certainly from 0.4 on."""
+"""Right answers are sometimes kept from a share of device time of 0.3 on, and always from 0.4 on."""
 
 
 def importance_weights(
     trained: Sequence[float], sampled: Sequence[float], mask: Sequence[bool], *, cap: float = WEIGHT_CAP
 ) -> list[float]:
-    """Of each token: the ratio of likelihoods, truncated; 0 where the policy did not choose."""
+    """Return the truncated likelihood ratio of each token; 0 for tokens that the policy did not choose."""
     return [
         min(math.exp(min(new - old, 50.0)), cap) if chosen else 0.0 for new, old, chosen in zip(trained, sampled, mask)
     ]
@@ -39,7 +40,9 @@ def kept_by_ratio(
     *,
     veto: float = TOKEN_VETO,
 ) -> bool:
-    """Whether an answer is as likely as when it was sampled: within the band on (geometric) average, without a veto."""
+    """Return True if an answer is about as likely as at sampling: its geometric mean ratio is within the band, and no
+    token vetoes.
+    """
     differences = [new - old for new, old, chosen in zip(trained, sampled, mask) if chosen]
     if not differences:
         return False
@@ -48,34 +51,34 @@ def kept_by_ratio(
 
 
 def share_keep_probability(share: float) -> float:
-    """0 up to a share of 0.3, 1 from 0.4 on."""
+    """Return the probability of keeping an answer: 0 up to a share of 0.3, 1 from 0.4 on."""
     return min(max((share - SHARE_NONE) / SHARE_RANGE, 0.0), 1.0)
 
 
 def kept_by_share(share: float | None, key: str, *, seed: int = 0) -> bool:
-    """Drawn from the key: a resumed training keeps what the first one kept. An unknown share is kept."""
+    """Decide by the key, so that a resumed training keeps the same answers. An unknown share is kept."""
     return share is None or _uniform(key, seed) < share_keep_probability(share)
 
 
 def _uniform(key: str, seed: int) -> float:
-    """In [0, 1)."""
+    """Return a number in [0, 1) that depends on key and seed."""
     digest = hashlib.sha256(f"{seed}/{key}".encode()).digest()
     return int.from_bytes(digest[:7]) / 2**56
 
 
 def versions_by_age(seen: Iterable[str], current: str) -> tuple[str, ...]:
-    """Versions of the policy in the order in which they were first seen, the current one last."""
+    """Return the policy's versions in order of first appearance, the current one last."""
     order = dict.fromkeys(version for version in seen if version != current)
     return (*order, current)
 
 
 def staleness(version: str, order: Sequence[str]) -> int | None:
-    """How many versions lie between this one and the current; None for a version that is not known."""
+    """Return how many versions lie between this one and the current; None for an unknown version."""
     return len(order) - 1 - order.index(version) if version in order else None
 
 
 def fresh_enough(version: str, order: Sequence[str], limit: int | None) -> bool:
-    """Without a limit everything is; with one, what is of no known version is not."""
+    """Return True if the version is within the limit; with a limit, unknown versions are not."""
     if limit is None:
         return True
     age = staleness(version, order)

@@ -1,7 +1,7 @@
-"""Samples with the advantage of every token: what a training run reads, fixed before its first step.
+"""The rows of a training run: samples with the advantage of every token, fixed before its first step.
 
-Written beside the checkpoints, so that a run that goes on after a crash trains on the same numbers, whatever was added
-to the store meanwhile. Floats are written so that they read back to the last bit.
+They are written beside the checkpoints, so that a resumed run trains on the same numbers, whatever was added to the
+store meanwhile. Floats are written so that they read back exactly.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from typing import Any
 from triton_agent.policy.train.prepare import off_policy
 from triton_agent.policy.train.prepare.credit import assign, token_advantages
 from triton_agent.policy.train.prepare.recipes import Recipe
-from triton_agent.policy.train.record.trajectories import Sample
+from triton_agent.policy.train.record.trajectories import TrainingSample
 
-Rescore = Callable[[Sequence[Sample]], Sequence[Sequence[float]]]
-"""Log-probabilities of each sample's tokens under the policy that is to be trained."""
+Rescore = Callable[[Sequence[TrainingSample]], Sequence[Sequence[float]]]
+"""Returns the log-probabilities of each sample's tokens under the policy to be trained."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One turn as the trainer sees it."""
+class TrainingRow:
+    """One turn, ready for the trainer."""
 
     key: str
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
     chosen: tuple[bool, ...]
     log_probabilities: tuple[float, ...]
-    """Under the policy that sampled the tokens."""
+    """Log-probabilities under the policy that sampled the tokens."""
     advantages: tuple[float, ...]
     reward: float
     parts: Mapping[str, float | None]
@@ -42,16 +42,16 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """All rows of a training run, and what did not become one."""
+    """All rows of a training run, and counts of the turns left out."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[TrainingRow, ...]
     left_out: Mapping[str, int]
     groups: int
     flat_groups: int
-    """Groups whose turns all fared the same."""
+    """Groups whose turns all had equal returns."""
 
     def save(self, path: Path) -> None:
-        """All or nothing: a crash leaves no half of a file."""
+        """Save atomically: a crash leaves no partial file."""
         head = {"left_out": dict(self.left_out), "groups": self.groups, "flat_groups": self.flat_groups}
         partial = path.with_suffix(".partial")
         with partial.open("w") as file:
@@ -69,29 +69,32 @@ class Prepared:
         return cls(rows=rows, **head)
 
 
-def _row(data: dict[str, Any]) -> Row:
+def _row(data: dict[str, Any]) -> TrainingRow:
     fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
-    return Row(**fields)
+    return TrainingRow(**fields)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What may be trained on, beside what the recipe says."""
+class TrainingLimits:
+    """Conditions on what may be trained on, beside the recipe's."""
 
     current_version: str = ""
-    """Of the policy that is to be trained."""
+    """Version of the policy to be trained."""
     stale_at_most: int | None = None
-    """Versions that an answer may be behind; None for any number."""
+    """Most versions that an answer may be behind; None for any number."""
     tokens_at_most: int | None = None
-    """Prompt and answer together; longer ones are left out, for to cut them would be to train on something else."""
+    """Most tokens of prompt and answer; longer ones are left out, since cutting them would train on something else."""
     seed: int = 0
 
 
 def prepare(
-    samples: Sequence[Sample], recipe: Recipe, limits: Limits | None = None, rescore: Rescore | None = None
+    samples: Sequence[TrainingSample],
+    recipe: Recipe,
+    limits: TrainingLimits | None = None,
+    rescore: Rescore | None = None,
 ) -> Prepared:
-    """Credit first, over all that was sampled; then rejection, so that what is rejected still counts as a rival."""
-    limits = limits or Limits()
+    """Assign credit over all samples, then reject some, so that rejected ones still count in the comparison."""
+    limits = limits or TrainingLimits()
     left_out: Counter[str] = Counter()
     credit = assign([sample.turn for sample in samples], recipe)
     left_out.update(credit.left_out)
@@ -112,11 +115,11 @@ def prepare(
         if any(advantages):
             rows.append(_row_of(sample, advantages))
         else:
-            left_out["exactly as good as the others"] += 1
+            left_out["an advantage of exactly 0"] += 1
     return Prepared(rows=tuple(rows), left_out=dict(left_out), groups=credit.groups, flat_groups=credit.flat_groups)
 
 
-def _objection(sample: Sample, recipe: Recipe, limits: Limits, order: Sequence[str]) -> str:
+def _objection(sample: TrainingSample, recipe: Recipe, limits: TrainingLimits, order: Sequence[str]) -> str:
     if sample.log_probabilities is None:
         return "no log-probabilities were stored"
     if limits.tokens_at_most and len(sample.prompt_ids) + len(sample.token_ids) > limits.tokens_at_most:
@@ -130,8 +133,8 @@ def _objection(sample: Sample, recipe: Recipe, limits: Limits, order: Sequence[s
 
 
 def _within_band(
-    samples: list[Sample], band: tuple[float, float], rescore: Rescore, left_out: Counter[str]
-) -> list[Sample]:
+    samples: list[TrainingSample], band: tuple[float, float], rescore: Rescore, left_out: Counter[str]
+) -> list[TrainingSample]:
     kept = []
     for sample, trained in zip(samples, rescore(samples)):
         if off_policy.kept_by_ratio(trained, sample.log_probabilities or (), sample.chosen, band):
@@ -141,9 +144,9 @@ def _within_band(
     return kept
 
 
-def _row_of(sample: Sample, advantages: Sequence[float]) -> Row:
+def _row_of(sample: TrainingSample, advantages: Sequence[float]) -> TrainingRow:
     reward = sample.turn.reward
-    return Row(
+    return TrainingRow(
         key=sample.turn.key,
         prompt_ids=sample.prompt_ids,
         token_ids=sample.token_ids,

@@ -1,9 +1,9 @@
-"""Named ways to reward and to assign credit; `default` combines what helped most in the others.
+"""Named recipes for rewards and credit; `default` combines what helped most in the others.
 
-Each recipe says what a verdict pays (`reward`), which tokens answer for which parts, and how turns become advantages.
-All recipes agree on four things: no verdict, no reward; a hack gets the recipe's worst reward and is marked; a problem
-that `check-problem` flagged pays nothing for any honest answer; and speed is paid only as far as the measurement
-supports it.
+A recipe says what a verdict pays (`reward`), which tokens are credited with which parts, and how turns become
+advantages. All recipes agree on four things: without a verdict there is no reward; a hack gets the recipe's worst
+reward and is marked; a problem that `check-problem` flagged pays nothing for any honest answer; and speed is paid only
+as far as the measurement supports it.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ Parts = dict[str, float | None]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A reward with the credit that goes with it. Numbers are the authors' where they state them, else ours."""
+    """A reward and its credit assignment. Numbers are those of the authors where they state them, otherwise ours."""
 
     name: str
     pays: Callable[[Evaluation, Facts], Parts]
-    """The parts of an honest candidate's reward on a sound problem."""
+    """Parts of the reward of an honest candidate on a sound problem."""
     worst: float
-    """What a hack gets; no honest candidate gets less."""
+    """Reward of a hack; no honest candidate gets less."""
     gamma: float = 1.0
     """Discount of later turns' rewards; 1 counts them in full."""
     baseline: str = "grpo"
-    """What a return is compared with: `grpo`, `trloo` or `dr_grpo`; see `credit.py`."""
+    """Baseline of a return: `grpo`, `trloo` or `dr_grpo`; see `credit.py`."""
     scope: str = "group"
-    """With whose: `group` for all turns of all trajectories, `turn` for the same turn of the others."""
+    """Turns in the baseline: `group` for all turns of all trajectories, `turn` for the same turn of the others."""
     plan_parts: frozenset[str] | None = None
-    """Parts that plan tokens answer for; None where all tokens answer for all."""
+    """Parts that are credited to plan tokens; None credits all tokens with all parts."""
     code_parts: frozenset[str] | None = None
     alpha: float = 1.0
-    """Weight of the plan's part of the objective."""
+    """Weight of the plan tokens in the objective."""
     clip_low: float = 0.2
     clip_high: float = 0.2
     reduction: str = "token"
     """How a batch's loss is averaged: over `token`s, over `sequence`s, or by a `constant` length."""
     geometric_band: tuple[float, float] | None = None
-    """Keep answers whose geometric-mean ratio of likelihoods (trained over sampled) is within; None keeps all."""
+    """Keep answers whose geometric-mean likelihood ratio (trained over sampled) is within; None keeps all."""
     share_rejection: bool = False
-    """Drop right answers by chance where own kernels have little of the device time."""
+    """Randomly drop right answers whose own kernels take little of the device time."""
     balance_groups: bool = False
-    """Let a group with many samples weigh no more than one with few."""
+    """Give groups with many samples no more weight than those with few."""
     favour_difficult: bool = False
-    """Let groups that seldom succeed weigh more."""
+    """Give groups that seldom succeed more weight."""
     potentials: Mapping[Status, float] = dataclasses.field(default_factory=dict)
-    """How far a status is on the way; shapes returns without changing what is best. Empty for no shaping."""
+    """Progress of a status; shapes returns without changing what is best. Empty for no shaping."""
 
     def __post_init__(self) -> None:
         if (self.plan_parts is None) != (self.code_parts is None):
@@ -61,7 +61,7 @@ class Recipe:
 
 
 def grade(recipe: Recipe, evaluation: Evaluation | None, facts: Facts | None = None) -> Reward:
-    """The reward of one turn. Without an evaluation there is none: the turn is masked out."""
+    """Compute the reward of one turn. Without an evaluation there is none: the turn is masked out."""
     facts = facts or Facts()
     if evaluation is None:
         return Reward.unmeasured(recipe.name, "could not be measured")
@@ -88,7 +88,9 @@ def _right(evaluation: Evaluation) -> bool:
 
 
 def _autotriton(evaluation: Evaluation, facts: Facts) -> Parts:
-    """1 for a right answer in Triton; the rule is a factor, and a right answer without Triton does not pass here."""
+    """Pay 1 for a right answer in Triton. The rule is a factor in the paper; here an answer without Triton does not
+    pass.
+    """
     return {rewards.CORRECT: 1.0 if _right(evaluation) else 0.0}
 
 
@@ -119,7 +121,7 @@ def _milestones(evaluation: Evaluation, facts: Facts) -> Parts:
 
 
 def _stones(evaluation: Evaluation) -> float | None:
-    """1 for ahead of eager, 2 where it is known to be ahead of torch.compile as well; None where nothing was timed."""
+    """Return 1 if ahead of eager, 2 if also ahead of torch.compile; None if it was not timed."""
     over_eager = rewards.ahead(rewards.speedup_over(evaluation, "eager"))
     over_compile = rewards.ahead(rewards.speedup_over(evaluation, "compile"))
     if not over_eager:
@@ -128,10 +130,10 @@ def _stones(evaluation: Evaluation) -> float | None:
 
 
 NOT_TRITON_COST = 0.25
-"""An answer that is not Triton is worse than a kernel that fails, and far better than a cheat."""
+"""An answer without Triton is worse than a kernel that fails, and far better than a cheat."""
 SPEED_WEIGHT = 0.5
 SPEED_MOST = 3.0
-"""Doublings; beyond eightfold a speed-up says more of the reference than of the kernel."""
+"""Doublings; beyond eightfold a speed-up tells more about the reference than about the kernel."""
 SPEED_LEAST = -1.0
 SHARE_WEIGHT = 0.25
 MILESTONE_WEIGHT = 0.25
@@ -141,7 +143,7 @@ REASONING_WEIGHT = 0.1
 
 
 def _default(evaluation: Evaluation, facts: Facts) -> Parts:
-    """Right first, then fast; nothing for compiling alone, which others found to be harmful."""
+    """Pay for being right, then fast; nothing for compiling alone, which others found to be harmful."""
     parts: Parts = {rewards.CORRECT: 1.0 if _right(evaluation) else 0.0}
     valid = rewards.launches_triton(evaluation, facts.source)
     parts[rewards.RULE] = 0.0 if valid else -NOT_TRITON_COST
@@ -181,7 +183,7 @@ PROGRESS: Mapping[Status, float] = {
     Status.WRONG_VALUES: 0.2,
     Status.PASSED: 0.5,
 }
-"""How near the best attempt so far is to a right one; only differences between turns matter."""
+"""Progress of each status; only differences between turns matter."""
 
 EVERYTHING = frozenset(rewards.PARTS)
 

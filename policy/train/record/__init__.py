@@ -1,4 +1,4 @@
-"""From stored attempts to training samples, and what each turn was worth.
+"""Reads stored attempts as training samples and computes each turn's reward.
 
-`rewards.py` holds the pure functions from a verdict to a number.
+`trajectories.py` reads, `rewards.py` holds the pure functions from a verdict to a number.
 """

@@ -1,7 +1,7 @@
-"""How new a candidate is: the structure of its kernels, without names and numbers, and how often it was seen.
+"""Measures novelty: how many earlier candidates have the same structure, names and numbers ignored.
 
-Two candidates of the same structure differ in names, constants and text of comments only: the same idea with other tile
-sizes. Not covered: whether two different structures compute alike.
+Candidates of equal structure differ only in names, constants and comments: one idea with other tile sizes. Not covered:
+different structures that compute alike.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from triton_agent.tools.candidate.screen import SOURCE_LIMIT_BYTES
 
 
 def structure(source: str) -> str:
-    """A short hash of the file's structure; empty for what is not Python."""
+    """Return a short hash of the file's structure; empty if it is not Python."""
     if len(source) > SOURCE_LIMIT_BYTES:
         return ""
     try:
@@ -27,7 +27,7 @@ def structure(source: str) -> str:
 
 
 class _Anonymous(ast.NodeTransformer):
-    """Takes away what a rewording would change; attributes (`tl.dot`, `x.sum`) are what an idea is made of."""
+    """Removes names and constants; attributes (`tl.dot`, `x.sum`) stay, since they carry the idea."""
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         return ast.Name(id="_", ctx=node.ctx)
@@ -60,7 +60,7 @@ class _Anonymous(ast.NodeTransformer):
 
 
 def earlier_alike(sources: Iterable[str | None]) -> list[int | None]:
-    """For each, in the order they were made, how many before it had its structure; None where there is none."""
+    """Count for each source, in order, the earlier ones of equal structure; None without one."""
     seen: Counter[str] = Counter()
     counts: list[int | None] = []
     for source in sources:

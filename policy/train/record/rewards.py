@@ -1,9 +1,9 @@
-"""What an evaluation is worth, in named parts: pure functions from a verdict and a few facts beside it to a number.
+"""Rewards in named parts: pure functions from a verdict and a few facts to a number.
 
-A reward is the sum of what its parts paid; every part stays on the record. Which parts a recipe pays, and how much, is
-in `recipes.py`; how rewards of many turns become advantages, in `credit.py`.
+A reward is the sum of its parts, and every part is recorded. Which parts a recipe pays, and how much, is in
+`recipes.py`; how rewards become advantages is in `credit.py`.
 
-What could not be measured is None and never 0: a turn without a verdict has no reward at all, and a speed that nobody
+A part that could not be measured is None, never 0: a turn without a verdict has no reward, and a speed that was not
 timed is an unknown part of a known whole.
 """
 
@@ -21,51 +21,50 @@ from triton_agent.tools.results import Evaluation, Interval, Status
 FORMAT, RULE, CORRECT, SPEED, SHARE = "format", "rule", "correct", "speed", "share"
 MILESTONE, OVERLONG, NOVELTY, REASONING, HACK = "milestone", "overlong", "novelty", "reasoning", "hack"
 PARTS = (FORMAT, RULE, CORRECT, SPEED, SHARE, MILESTONE, OVERLONG, NOVELTY, REASONING, HACK)
-"""Names of the parts, as they stand on a record."""
+"""Names of the parts, as recorded."""
 
 MILESTONE_MARGIN = 1.05
-"""A milestone is reached at 5% faster than the opponent, with confidence."""
+"""A milestone is reached at 5% faster than the baseline, with confidence."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a reward may depend on beside the verdict. None where nobody looked."""
+    """Facts beside the verdict that a reward may depend on; None if unknown."""
 
     source: str = ""
-    """The candidate's text."""
     problem_sound: bool | None = None
-    """True if the problem passed `check-problem`."""
+    """The problem passed `check-problem`."""
     kernel_share: float | None = None
-    """Share of device time that was spent in the candidate's own kernels."""
+    """Share of device time in the candidate's own kernels."""
     tokens: int = 0
-    """Length of the answer."""
+    """Tokens of the answer."""
     token_limit: int | None = None
-    """How long it might have been."""
+    """Most tokens the answer could have had."""
     earlier_alike: int | None = None
     """Earlier candidates of the same structure."""
     log_likelihood_with_plan: float | None = None
-    """Of a right answer given the plan, per token."""
+    """Log-likelihood of a right answer given the plan, per token."""
     log_likelihood_without_plan: float | None = None
 
     def __post_init__(self) -> None:
         if self.kernel_share is not None and not 0.0 <= self.kernel_share <= 1.0:
-            raise ValueError(f"a share of {self.kernel_share} is none")
+            raise ValueError(f"a share has to be from 0 to 1, not {self.kernel_share}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reward:
-    """What a turn was paid, part by part."""
+    """The reward of a turn, part by part."""
 
     recipe: str
     total: float | None
-    """Sum of the parts that were measured; None where there is no verdict."""
+    """Sum of the measured parts; None without a verdict."""
     parts: Mapping[str, float | None]
-    """What each part paid; None where it could not be measured. A part that cannot apply is not there."""
+    """Value of each part; None if it could not be measured. Parts that do not apply are absent."""
     hack: bool = False
     """The candidate cheated."""
     passed: bool = False
     why: str = ""
-    """Why nothing was paid, or nothing measured; empty for ordinary rewards."""
+    """Why nothing was paid or measured; empty for ordinary rewards."""
 
     def __post_init__(self) -> None:
         if not set(self.parts) <= set(PARTS):
@@ -84,7 +83,7 @@ class Reward:
         return cls(recipe=recipe, total=None, parts={}, why=why)
 
     def stream(self, names: frozenset[str]) -> float | None:
-        """What those parts paid together: the reward of the tokens that answer for them. A hack is charged to all."""
+        """Return the sum of these parts: the reward of the tokens credited with them. A hack counts for all."""
         if self.total is None:
             return None
         return _sum({name: paid for name, paid in self.parts.items() if name in names or name == HACK})
@@ -98,12 +97,12 @@ def _sum(parts: Mapping[str, float | None]) -> float:
 
 
 def answered(evaluation: Evaluation) -> bool:
-    """Return whether the text held a kernel file at all."""
+    """Return True if the answer held a kernel file."""
     return evaluation.status is not Status.NO_ANSWER
 
 
 def launches_triton(evaluation: Evaluation, source: str) -> bool:
-    """Return whether own Triton kernels do the work, as far as the candidate came; by behaviour before the text."""
+    """Return True if the candidate's own Triton kernels do the work, as far as it got; behaviour counts before text."""
     if evaluation.status is Status.PASSED:
         return True
     if evaluation.status in (Status.NO_ANSWER, Status.NOT_TRITON):
@@ -114,7 +113,7 @@ def launches_triton(evaluation: Evaluation, source: str) -> bool:
 
 
 def contains_triton(source: str) -> bool:
-    """Return whether the text defines a `triton.jit` function and launches one of that name."""
+    """Return True if the text defines a `triton.jit` function and launches one of that name."""
     if len(source) > SOURCE_LIMIT_BYTES:
         return False
     try:
@@ -130,7 +129,7 @@ def _is_jit(function: ast.FunctionDef) -> bool:
 
 
 def _launched_name(call: ast.Call) -> str | None:
-    """`kernel` in `kernel[grid](...)`."""
+    """Return `kernel` for `kernel[grid](...)`."""
     callee = call.func
     if isinstance(callee, ast.Subscript) and isinstance(callee.value, ast.Name):
         return callee.value.id
@@ -141,20 +140,22 @@ def _launched_name(call: ast.Call) -> str | None:
 
 
 def speedup_over(evaluation: Evaluation, opponent: str) -> Interval | None:
-    """Device-time speed-up over `eager` or `compile`, over the strongest of several; None where it was not timed."""
+    """Return the device-time speed-up over `eager` or `compile`, the smallest over several baselines; None if it was
+    not timed.
+    """
     found = [timing.speedup for timing in evaluation.against(opponent, "device")]
     return min(found, key=lambda speedup: speedup.low, default=None)
 
 
 def linear_speed(speedup: Interval | None, *, most: float = math.inf) -> float | None:
-    """The speed-up itself, clipped; from the interval's lower bound, for more is not supported."""
+    """Return the clipped speed-up by the interval's lower bound, since no more is supported."""
     return None if speedup is None else min(max(speedup.low, 0.0), most)
 
 
 def log_speed(speedup: Interval | None, *, least: float, most: float) -> float | None:
-    """Doublings, clipped. A gain is paid from the interval's lower bound, a loss charged from its upper one.
+    """Return the clipped doublings: a gain by the interval's lower bound, a loss by its upper one.
 
-    An interval on both sides of 1 says nothing, and pays nothing: noise cannot be earned.
+    An interval on both sides of 1 pays nothing, so noise cannot be earned.
     """
     if speedup is None:
         return None
@@ -165,7 +166,7 @@ def log_speed(speedup: Interval | None, *, least: float, most: float) -> float |
 
 
 def ahead(speedup: Interval | None) -> bool | None:
-    """Return whether the milestone over one opponent is reached, with confidence."""
+    """Return True if the speed-up surely exceeds the milestone."""
     return None if speedup is None else speedup.low > MILESTONE_MARGIN
 
 
@@ -173,7 +174,7 @@ def ahead(speedup: Interval | None) -> bool | None:
 
 
 def overlong(tokens: int, limit: int | None, *, buffer_share: float = 0.2) -> float:
-    """0 up to the buffer before the limit, falling in a straight line to -1 at the limit."""
+    """Return 0 up to a buffer before the limit, then fall linearly to -1 at the limit."""
     if not limit:
         return 0.0
     buffer = buffer_share * limit
@@ -181,10 +182,10 @@ def overlong(tokens: int, limit: int | None, *, buffer_share: float = 0.2) -> fl
 
 
 def novelty(earlier_alike: int) -> float:
-    """1 for the first candidate of its structure, falling with the root of how many there were."""
+    """Return 1 for the first candidate of its structure, falling with the square root of their number."""
     return 1.0 / math.sqrt(earlier_alike + 1)
 
 
 def reasoning_worth(with_plan: float, without_plan: float) -> float:
-    """What a plan adds to the log-likelihood of a right answer, in -1 to 1."""
+    """Return what a plan adds to the log-likelihood of a right answer, from -1 to 1."""
     return math.tanh(with_plan - without_plan)

@@ -1,7 +1,7 @@
-"""From stored attempts to training samples: tokens, who chose them and what for, and what the turn was paid.
+"""Reads stored attempts as training samples: tokens, their roles, and the turn's reward.
 
-Works on the records of `memory/records.py` alone; where they come from (a store, an import, a test) does not matter.
-What cannot be trained on is counted with its reason, never dropped in silence.
+Uses only the records of `memory/records.py`, wherever they come from (a store, an import, a test). Attempts that cannot
+be trained on are counted by reason.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from triton_agent.policy.train.record.rewards import Facts
 from triton_agent.tools.results import Evaluation
 
 Decode = Callable[[Sequence[int]], str]
-"""A tokenizer's way back to text, special tokens included."""
+"""Decodes tokens to text, special tokens included."""
 Encode = Callable[[Sequence[Message]], Sequence[int]]
-"""Messages as the prompt that asks for the next answer."""
+"""Encodes messages as the prompt for the next answer."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """One turn, ready to be trained on."""
+class TrainingSample:
+    """One turn to train on."""
 
     turn: Turn
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
     roles: tuple[TokenRole, ...]
     log_probabilities: tuple[float, ...] | None
-    """As they were when the tokens were sampled; None where nobody kept them."""
+    """Log-probabilities at sampling; None if they were not kept."""
     policy_version: str = ""
     kernel_share: float | None = None
 
@@ -46,38 +46,38 @@ class Sample:
 
     @property
     def chosen(self) -> tuple[bool, ...]:
-        """Which tokens the policy chose itself."""
+        """True for tokens that the policy chose itself."""
         return tuple(role is not TokenRole.FEEDBACK for role in self.roles)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Collection:
-    """What was found to train on."""
+    """Samples, and counts of attempts left out."""
 
-    samples: tuple[Sample, ...]
+    samples: tuple[TrainingSample, ...]
     left_out: Mapping[str, int]
     """Attempts that cannot be trained on, by reason."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Knowledge:
-    """What is known beside the records."""
+    """Facts beside the records."""
 
     decode: Decode | None = None
-    """Without it plan and code tokens cannot be told apart, and all count as code."""
+    """Without it, plan and code cannot be told apart, and all tokens count as code."""
     encode: Encode | None = None
-    """For attempts that kept their messages but no prompt tokens."""
+    """Used for attempts with messages but without prompt tokens."""
     sound: Mapping[str, bool] = dataclasses.field(default_factory=dict)
-    """What `check-problem` said, by the problem's digest."""
+    """Result of `check-problem` by the problem's digest."""
     plan_gains: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
-    """Log-likelihood of a right answer with the attempt's plan and without, by the attempt's key."""
+    """Log-likelihood of a right answer with and without the attempt's plan, by the attempt's key."""
     token_limit: int | None = None
 
 
 def collect(
     records: Iterable[tuple[Attempt, Sequence[Grading]]], recipe: Recipe, knowledge: Knowledge | None = None
 ) -> Collection:
-    """Samples of all attempts that have tokens, graded by the recipe, in the order they were made."""
+    """Collect samples of all attempts that have tokens, graded by the recipe, in the order of creation."""
     knowledge = knowledge or Knowledge()
     left_out: Counter[str] = Counter()
     usable: list[tuple[Attempt, Evaluation | None, tuple[int, ...]]] = []
@@ -98,19 +98,19 @@ def collect(
 
 
 def latest_evaluation(gradings: Sequence[Grading]) -> Evaluation | None:
-    """By whatever grader was the last to reach a verdict; None where none did."""
+    """Return the newest evaluation by any grader; None without one."""
     reached = [grading for grading in gradings if grading.evaluation is not None]
     return max(reached, key=lambda grading: grading.graded_at).evaluation if reached else None
 
 
 def kernel_share(evaluation: Evaluation | None) -> float | None:
-    """Of device time, in the candidate's own kernels; None where nobody profiled it."""
+    """Return the share of device time in the candidate's own kernels; None if it was not profiled."""
     profile = evaluation.diagnosis.profile if evaluation and evaluation.diagnosis else None
     return min(profile.own_share, 1.0) if profile else None
 
 
 def group_of(attempt: Attempt) -> str:
-    """Attempts that were judged in the same way: the same problem, on the same kind of device, by the same rules."""
+    """Name the group of an attempt: same problem, kind of device and rules."""
     problem, rules = attempt.observation.problem, attempt.observation.rules
     return f"{problem.digest}|{problem.device}|{rules.allow_library}|{rules.precision}|{rules.target}"
 
@@ -123,7 +123,7 @@ def _prompt_ids(attempt: Attempt, encode: Encode | None) -> tuple[int, ...]:
 
 
 def _alike(attempts: Sequence[Attempt]) -> list[int | None]:
-    """For each attempt, the earlier ones of its group with the same structure."""
+    """Count for each attempt the earlier ones of its group with equal structure."""
     places: dict[str, list[int]] = defaultdict(list)
     for place, attempt in enumerate(attempts):
         places[group_of(attempt)].append(place)
@@ -141,7 +141,7 @@ def _sample(
     earlier_alike: int | None,
     recipe: Recipe,
     knowledge: Knowledge,
-) -> Sample:
+) -> TrainingSample:
     completion = attempt.completion
     tokens = completion.token_ids or ()
     with_plan, without_plan = knowledge.plan_gains.get(attempt.key, (None, None))
@@ -165,7 +165,7 @@ def _sample(
         potential=recipe.potentials.get(evaluation.status, 0.0) if evaluation else 0.0,
         has_plan=TokenRole.PLAN in roles,
     )
-    return Sample(
+    return TrainingSample(
         turn=turn,
         prompt_ids=prompt,
         token_ids=tokens,
@@ -182,9 +182,9 @@ def token_roles(
     source: str | None,
     decode: Decode | None,
 ) -> tuple[TokenRole, ...]:
-    """Code from where the source begins, the plan before it; feedback where the policy did not choose.
+    """Label tokens: code from where the source begins, plan before it, feedback where the policy did not choose.
 
-    An answer without code is all plan; without a way to decode, all is code.
+    An answer without code is all plan; without a decoder, all is code.
     """
     begin = _code_begins(tokens, source, decode)
     chosen = mask if mask is not None else [True] * len(tokens)
@@ -195,14 +195,14 @@ def token_roles(
 
 
 def _code_begins(tokens: Sequence[int], source: str | None, decode: Decode | None) -> int:
-    """The first token that holds part of the source."""
+    """Return the first token that holds part of the source."""
     if decode is None:
         return 0
     if not source or not source.strip():
         return len(tokens)
     said = decode(tokens)
     at = said.rfind(source.strip())
-    if at < 0:  # the candidate's text was tidied up: go by the last fence before the class that must be in it
+    if at < 0:  # the source was reformatted: use the last fence before the class
         model = said.rfind("class ModelNew")
         at = said.rfind("```", 0, model) if model >= 0 else -1
     if at < 0:

@@ -1,4 +1,4 @@
-"""The trainings themselves, on TRL's trainers: fine-tuning, GRPO, checkpoints, warning signs.
+"""Runs training with TRL's trainers: fine-tuning, GRPO, checkpoints, stopping.
 
-`session.py` runs one GRPO training from start to end.
+`session.py` runs one GRPO training from start to end. Needs the extra `train`.
 """

@@ -1,7 +1,7 @@
-"""Which checkpoints are whole, which is the best, and when a run stops by itself: callbacks of the trainers.
+"""Callbacks of the trainers: mark complete checkpoints, keep the best weights, stop on collapse.
 
-The libraries write a checkpoint file by file; a run killed meanwhile leaves half of one, which looks newest. So a mark
-is set last, and only what bears it is gone on from.
+The libraries write a checkpoint file by file; a run killed meanwhile leaves a partial one that looks newest. So a mark
+is written last, and only marked checkpoints are used for resuming.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def _number(folder: Path) -> int:
 
 
 def whole_checkpoints(output: Path) -> list[Path]:
-    """Oldest first."""
+    """Return complete checkpoints, oldest first."""
     return sorted((mark.parent for mark in output.glob(f"checkpoint-*/{MARK}")), key=_number)
 
 
 def last_whole_checkpoint(output: Path) -> Path | None:
-    """What to go on from; half-written ones are removed on the way."""
+    """Return the newest complete checkpoint and remove partial ones."""
     for folder in output.glob("checkpoint-*"):
         if folder.is_dir() and not (folder / MARK).exists():
             shutil.rmtree(folder)
@@ -39,7 +39,7 @@ def last_whole_checkpoint(output: Path) -> Path | None:
 
 
 class MarkWhole(TrainerCallback):
-    """Marks each checkpoint once all of it is written."""
+    """Marks each checkpoint once it is complete."""
 
     def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         if state.is_world_process_zero:
@@ -47,7 +47,7 @@ class MarkWhole(TrainerCallback):
 
 
 class KeepBest(TrainerCallback):
-    """Writes the weights to `best` whenever a figure is better than ever before."""
+    """Saves the weights to `best` whenever a figure reaches a new maximum."""
 
     def __init__(self, figure: str, save: Callable[[Path], None]) -> None:
         self.figure = figure
@@ -64,7 +64,7 @@ class KeepBest(TrainerCallback):
 
 
 class StopOnCollapse(TrainerCallback):
-    """Ends the run when the signs say so; `reason` then tells why."""
+    """Stops the run on signs of collapse and keeps the reason."""
 
     def __init__(self, alarms: Alarms) -> None:
         self.alarms = alarms
@@ -78,8 +78,8 @@ class StopOnCollapse(TrainerCallback):
             control.should_training_stop = True
 
 
-class Watch(TrainerCallback):
-    """Hands every logged entry to whoever shows it."""
+class LogDisplay(TrainerCallback):
+    """Passes every logged entry to a display."""
 
     def __init__(self, show: Callable[[int, Mapping[str, Any]], None]) -> None:
         self.show = show

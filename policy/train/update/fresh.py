@@ -1,7 +1,7 @@
-"""A fresh small policy for those without weights: a current decoder, a tokenizer trained on the data at hand.
+"""Makes a new small policy: a current decoder, and a tokenizer trained on given texts.
 
-It knows nothing, and learns the format and the kernels it is shown. Not a substitute for a pretrained model; a way to
-run, test and understand every step of training on any machine.
+Its weights are random; it learns only the format and the kernels it is shown. It is no substitute for a pretrained
+model, but lets one run, test and understand every step of training on any machine.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ CHAT_TEMPLATE = (
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
-"""ChatML; what the assistant says is marked, so that fine-tuning can take the loss there only."""
+"""ChatML; the assistant's text is marked, so that fine-tuning can restrict the loss to it."""
 HEAD_SIZE = 64
-"""Of an attention head; engines that serve models refuse smaller ones."""
+"""Size of an attention head; serving engines refuse smaller ones."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How large a fresh policy is."""
+    """The size of a new policy."""
 
     layers: int
     width: int
@@ -43,11 +43,11 @@ SIZES = {
     "tiny": Size(layers=2, width=64, heads=2, key_value_heads=1, vocabulary=1024, context=2048),
     "small": Size(layers=8, width=512, heads=8, key_value_heads=4, vocabulary=8192, context=8192),
 }
-"""`tiny` trains in seconds on two cores and is for tests; `small` writes code-like text after an hour on a GPU."""
+"""`tiny` trains in seconds on two cores, for tests; `small` writes code-like text after an hour on a GPU."""
 
 
 def make_policy(size: str, texts: Iterable[str], folder: Path, *, seed: int = 0, across_words: bool = False) -> int:
-    """Write model and tokenizer into the folder, in the common format; returns the number of parameters."""
+    """Write model and tokenizer into a folder in the common format; return the number of parameters."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -80,9 +80,9 @@ def make_policy(size: str, texts: Iterable[str], folder: Path, *, seed: int = 0,
 
 
 def make_tokenizer(texts: Iterable[str], size: Size, *, across_words: bool = False) -> Any:
-    """Byte-level BPE: any text can be written, and text like the given takes few tokens.
+    """Train a byte-level BPE tokenizer: any text can be encoded, and text like the given takes few tokens.
 
-    With `across_words` a token may span words and lines; where texts are few and much alike, whole passages become one.
+    With `across_words` a token may span words and lines; with few similar texts, whole passages become one token.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
@@ -110,7 +110,7 @@ def make_tokenizer(texts: Iterable[str], size: Size, *, across_words: bool = Fal
 
 
 def _required(texts: Iterable[str]) -> Iterator[str]:
-    """The texts; none at all is a mistake of the request."""
+    """Yield the texts; raise UsageError if there are none."""
     found = False
     for text in texts:
         found = True
@@ -120,5 +120,5 @@ def _required(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _rounded_up(count: int, step: int = 64) -> int:
-    """Matrices of a round size are faster."""
+    """Round up to a multiple of `step`, since matrices of such sizes are faster."""
     return count + -count % step

@@ -1,10 +1,10 @@
 """GRPO on logged turns with TRL's trainer: its loss, optimiser, checkpoints and launchers; our data and advantages.
 
-Nothing is generated here. The trainer is handed what was stored: token ids, log-probabilities, masks, and an advantage
-for every token. `grpo_minimal.py` is the same in one readable file, and its loss is the same number.
+Nothing is generated here. The trainer gets what was stored: token ids, log-probabilities, masks, and an advantage for
+every token. `grpo_minimal.py` is the same in one readable file, and its loss is the same number.
 
-Order and batches are functions of seed and epoch alone, and everything a step needs is in the rows or the weights. That
-is why a run that was killed goes on as if nothing had happened.
+Order and batches depend on seed and epoch alone, and a step needs only the rows and the weights. So a killed run
+resumes exactly.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from transformers import TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from triton_agent.policy.train.prepare.off_policy import DRIFT_AT_MOST, WEIGHT_CAP
-from triton_agent.policy.train.prepare.prepared import Row
+from triton_agent.policy.train.prepare.prepared import TrainingRow
 from triton_agent.policy.train.prepare.recipes import Recipe
 from triton_agent.policy.train.settings import TrainingSettings
 
 LOSSES = {"token": "dapo", "sequence": "grpo", "constant": "dr_grpo"}
-"""Our words for how a loss is averaged, and TRL's."""
+"""TRL's names for our ways to average a loss."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GRPOSettings(TrainingSettings):
-    """How to train. What to train on is in the rows, how to clip and average in the recipe."""
+    """Settings of GRPO. The rows hold the data; the recipe says how to clip and average."""
 
     learning_rate: float = 1e-6
     epochs: float = 1.0
@@ -40,14 +40,14 @@ class GRPOSettings(TrainingSettings):
     """Clip against the policy before the step instead of the one that sampled, and weight by importance."""
     weight_cap: float = WEIGHT_CAP
     drift_at_most: float = DRIFT_AT_MOST
-    """How much less likely, in nats a token, a bad answer is made than it was when sampled; for `proximal`."""
+    """How much less likely a bad answer may become than at sampling, in nats a token; for `proximal`."""
     temperature: float = 1.0
     gradient_norm: float = 1.0
     evaluate_every: int = 0
-    """Steps; 0 for never."""
+    """Steps between evaluations; 0 for none."""
 
     def config(self, recipe: Recipe, longest: int) -> GRPOConfig:
-        """In TRL's words. It asks for groups and lengths that only matter where it generates."""
+        """Return TRL's configuration. It requires groups and lengths that only matter for generation."""
         processes = GRPOConfig(output_dir=str(self.output), report_to=[], use_cpu=self.cpu, bf16=False).world_size
         return GRPOConfig(
             **self.arguments(self.evaluate_every),
@@ -65,9 +65,9 @@ class GRPOSettings(TrainingSettings):
 
 
 class EpochOrder(Sampler[int]):
-    """A new order every epoch, from seed and epoch alone. What is missing to a full batch begins the epoch anew.
+    """Yields a new order every epoch, by seed and epoch alone; the last batch is filled from the epoch's beginning.
 
-    Each batch is named as often as it has slices, since the trainer asks for it once per slice.
+    Each batch is repeated for each of its slices, since the trainer asks for it once per slice.
     """
 
     def __init__(self, rows: int, batch: int, slices: int, seed: int) -> None:
@@ -93,7 +93,7 @@ class LoggedTrainer(GRPOTrainer):
 
     def __init__(
         self,
-        rows: Sequence[Row],
+        rows: Sequence[TrainingRow],
         *,
         settings: GRPOSettings,
         recipe: Recipe,
@@ -126,7 +126,7 @@ class LoggedTrainer(GRPOTrainer):
         )
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Tensor]:
-        """TRL would sample and judge here; we hand over what was sampled and judged before."""
+        """Return stored samples and rewards where TRL would sample and judge."""
         rows = [self.rows[item["row"]] for item in inputs]
         batch = tensors_of(rows, self.pad_token_id_of_model, self.accelerator.device)
         chosen = batch["completion_mask"] * batch["tool_mask"]
@@ -148,12 +148,12 @@ class LoggedTrainer(GRPOTrainer):
 
     @property
     def pad_token_id_of_model(self) -> int:
-        """Padding is masked; any token will do where there is none for it."""
+        """Padding is masked, so any token will do if the tokenizer has none for it."""
         return int(self._tokenizer.pad_token_id or 0)
 
     @torch.no_grad()
     def log_probabilities(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Of the completion's tokens under the weights as they are."""
+        """Return the log-probabilities of the completion's tokens under the current weights."""
         ids = torch.cat([batch["prompt_ids"], batch["completion_ids"]], 1)
         present = torch.cat([batch["prompt_mask"], batch["completion_mask"]], 1)
         width = batch["completion_ids"].shape[1]
@@ -165,8 +165,8 @@ class LoggedTrainer(GRPOTrainer):
     def _note(self, name: str, value: Tensor) -> None:
         self._metrics["train"][name].append(float(self.accelerator.gather(value.float()).mean()))
 
-    def _note_rewards(self, rows: Sequence[Row]) -> None:
-        """What the turns of this step were paid, part by part."""
+    def _note_rewards(self, rows: Sequence[TrainingRow]) -> None:
+        """Log the rewards of this step, part by part."""
         device = self.accelerator.device
         self._note("reward", torch.tensor([row.reward for row in rows], device=device).mean())
         for name in sorted({name for row in self.rows for name in row.parts}):
@@ -175,7 +175,7 @@ class LoggedTrainer(GRPOTrainer):
                 self._note(f"reward/{name}", torch.tensor(paid or [0.0], device=device).mean())
 
     def evaluate(self, *args: Any, **keywords: Any) -> dict[str, float]:
-        """The figures of our own evaluator; there is no held-out loss that would mean anything."""
+        """Return the figures of our own evaluator; a held-out loss would mean nothing here."""
         if self.evaluator is None:
             return {}
         self.model.eval()
@@ -187,12 +187,12 @@ class LoggedTrainer(GRPOTrainer):
 
 
 def _rewarded_before(**columns: Any) -> list[float]:
-    """TRL insists on a function that rewards; with logged turns it is never asked."""
+    """TRL requires a reward function; with logged turns it is never called."""
     raise RuntimeError("a logged turn has its reward already")
 
 
-def tensors_of(rows: Sequence[Row], padding: int, device: Any) -> dict[str, Tensor]:
-    """Prompts padded on the left, completions on the right, by the names that the trainer knows them by."""
+def tensors_of(rows: Sequence[TrainingRow], padding: int, device: Any) -> dict[str, Tensor]:
+    """Pad prompts on the left and completions on the right, under the trainer's names."""
 
     def pad(values: Sequence[Sequence[Any]], filler: Any, kind: torch.dtype, *, left: bool = False) -> Tensor:
         width = max(map(len, values))

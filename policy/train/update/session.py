@@ -1,8 +1,8 @@
-"""One GRPO training from start to end: rows written down, model loaded, trainer run, weights saved; or gone on with.
+"""One GRPO training from start to end: write the rows, load the model, run the trainer, save the weights; or resume.
 
-output/rows.jsonl      what is trained on, fixed at the start
-output/checkpoint-N    to go on from; `whole` in it says that it is complete
-output/best            the weights with the best held-out figure, where one is asked for
+output/rows.jsonl      the rows, fixed at the start
+output/checkpoint-N    to resume from; the file `whole` in it says that it is complete
+output/best            the weights with the best held-out figure, if one is named
 output/final           the weights at the end
 """
 
@@ -19,9 +19,9 @@ import transformers
 from accelerate import PartialState
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 
-from triton_agent.policy.train.prepare.prepared import Prepared, Rescore, Row
+from triton_agent.policy.train.prepare.prepared import Prepared, Rescore, TrainingRow
 from triton_agent.policy.train.prepare.recipes import Recipe
-from triton_agent.policy.train.record.trajectories import Sample
+from triton_agent.policy.train.record.trajectories import TrainingSample
 from triton_agent.policy.train.update.checkpoints import KeepBest, MarkWhole, StopOnCollapse, last_whole_checkpoint
 from triton_agent.policy.train.update.grpo import GRPOSettings, LoggedTrainer, tensors_of
 from triton_agent.policy.train.update.signals import Alarms
@@ -33,7 +33,7 @@ FINAL = "final"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Adapter:
-    """Train a few low-rank matrices beside the weights instead of the weights."""
+    """Train LoRA matrices beside the weights instead of the weights."""
 
     rank: int = 16
     alpha: int = 32
@@ -41,18 +41,18 @@ class Adapter:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """How a training ended."""
+class TrainingResult:
+    """The result of a training."""
 
     steps: int
     stopped: str
-    """Why it ended before its time; empty where it did not."""
+    """Why it was stopped early; empty otherwise."""
     weights: Path
     history: tuple[Mapping[str, Any], ...]
 
 
 def load_tokenizer(model: str) -> Any:
-    """By folder or hub name."""
+    """Load a tokenizer by folder or hub name."""
     transformers.logging.set_verbosity_error()
     try:
         return AutoTokenizer.from_pretrained(model, padding_side="left")
@@ -69,7 +69,7 @@ def _not_loaded(model: str, error: Exception) -> UsageError:
 
 
 def load(model: str, *, bf16: bool = False, cpu: bool = False) -> tuple[Any, Any]:
-    """Model and tokenizer by folder or hub name. In float32 unless asked: small steps vanish in fewer bits."""
+    """Load model and tokenizer by folder or hub name. In float32 by default: small steps vanish in fewer bits."""
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     datasets.disable_progress_bars()
@@ -96,8 +96,8 @@ def train_grpo(
     evaluator: Callable[[Any], Mapping[str, float]] | None = None,
     best_by: str = "",
     callbacks: Sequence[TrainerCallback] = (),
-) -> Outcome:
-    """Train, or go on; `prepared` may be None only for going on."""
+) -> TrainingResult:
+    """Train, or resume; `prepared` may be None only when resuming."""
     rows = _rows(prepared, settings, resume)
     loaded, tokenizer = load(model, bf16=settings.bf16 and adapter is not None)
     stop = StopOnCollapse(alarms or Alarms())
@@ -118,7 +118,7 @@ def train_grpo(
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     weights = settings.output / FINAL
     trainer.save_model(str(weights))
-    return Outcome(
+    return TrainingResult(
         steps=trainer.state.global_step,
         stopped=stop.reason,
         weights=weights,
@@ -126,8 +126,8 @@ def train_grpo(
     )
 
 
-def _rows(prepared: Prepared | None, settings: GRPOSettings, resume: bool) -> tuple[Row, ...]:
-    """The first process writes them down, and every process reads them: all train on the same."""
+def _rows(prepared: Prepared | None, settings: GRPOSettings, resume: bool) -> tuple[TrainingRow, ...]:
+    """Write the rows in the first process and read them in all, so that all train on the same."""
     processes = PartialState(cpu=settings.cpu)
     path = settings.output / ROWS
     if processes.is_main_process:
@@ -141,13 +141,13 @@ def _rows(prepared: Prepared | None, settings: GRPOSettings, resume: bool) -> tu
 
 def _require_begun(path: Path) -> None:
     if not path.exists():
-        raise UsageError(f"{path.parent} holds no training to go on with", remedy="leave out --resume to begin one")
+        raise UsageError(f"{path.parent} holds no training to continue", remedy="leave out --resume to begin one")
 
 
 def _begin(prepared: Prepared | None, path: Path) -> None:
     if path.exists():
         raise UsageError(
-            f"{path.parent} holds a training already", remedy="add --resume to go on, or name another folder"
+            f"{path.parent} holds a training already", remedy="add --resume to continue, or name another folder"
         )
     if prepared is None or not prepared.rows:
         reasons = ", ".join(f"{count} {why}" for why, count in (prepared.left_out if prepared else {}).items())
@@ -166,10 +166,10 @@ def peft_config(adapter: Adapter | None) -> Any:
 
 
 def rescorer(model: Any, *, temperature: float = 1.0, batch_size: int = 8) -> Rescore:
-    """Log-probabilities of stored tokens under a model as it is."""
+    """Return a function that computes log-probabilities of stored tokens under the current model."""
 
     @torch.no_grad()
-    def rescore(samples: Sequence[Sample]) -> list[list[float]]:
+    def rescore(samples: Sequence[TrainingSample]) -> list[list[float]]:
         found: list[list[float]] = []
         for start in range(0, len(samples), batch_size):
             part = samples[start : start + batch_size]
@@ -180,7 +180,7 @@ def rescorer(model: Any, *, temperature: float = 1.0, batch_size: int = 8) -> Re
     return rescore
 
 
-def _scores(model: Any, samples: Sequence[Sample], temperature: float) -> list[list[float]]:
+def _scores(model: Any, samples: Sequence[TrainingSample], temperature: float) -> list[list[float]]:
     from triton_agent.policy.train.grpo_minimal import log_probabilities_of
 
     batch = tensors_of([_bare_row(sample) for sample in samples], 0, model.device)
@@ -190,10 +190,10 @@ def _scores(model: Any, samples: Sequence[Sample], temperature: float) -> list[l
     return scores
 
 
-def _bare_row(sample: Sample) -> Row:
-    """Tokens without worth, for scoring."""
+def _bare_row(sample: TrainingSample) -> TrainingRow:
+    """Make a row with zero advantages, for scoring."""
     nothing = (0.0,) * len(sample.token_ids)
-    return Row(
+    return TrainingRow(
         key=sample.turn.key,
         prompt_ids=sample.prompt_ids,
         token_ids=sample.token_ids,

@@ -1,7 +1,7 @@
-"""Supervised fine-tuning on conversations that ended well, with TRL's trainer.
+"""Supervised fine-tuning on conversations with good endings, with TRL's trainer.
 
-The loss is on the last answer alone: what was asked is no example to imitate. Rows are those that `runs export` writes,
-`messages` or `prompt` and `completion`, from files or straight from records.
+The loss is on the last answer alone: earlier messages are no examples to imitate. Rows are those of `runs export`, with
+`messages` or with `prompt` and `completion`, from files or straight from records.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trl import SFTConfig, SFTTrainer
 
 from triton_agent.policy.train.settings import TrainingSettings
 from triton_agent.policy.train.update.checkpoints import MarkWhole, last_whole_checkpoint
-from triton_agent.policy.train.update.session import FINAL, Adapter, Outcome, load, peft_config
+from triton_agent.policy.train.update.session import FINAL, Adapter, TrainingResult, load, peft_config
 from triton_agent.tools.errors import UsageError
 
 Row = dict[str, list[dict[str, str]]]
@@ -27,16 +27,14 @@ Row = dict[str, list[dict[str, str]]]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SFTSettings(TrainingSettings):
-    """How to fine-tune."""
-
     learning_rate: float = 1e-5
     epochs: float = 3.0
     keep: int = 5
     tokens_at_most: int = 8192
     packing: bool = False
-    """Several examples in one row, so that little is padding."""
+    """Put several examples in one row to reduce padding."""
     held_out: float = 0.0
-    """Share of the examples that are not trained on; their loss is measured at every save."""
+    """Share of examples that are held out; their loss is measured at every save."""
 
     def config(self, held_out: bool) -> SFTConfig:
         return SFTConfig(
@@ -57,8 +55,8 @@ def train_sft(
     adapter: Adapter | None = None,
     resume: bool = False,
     callbacks: Sequence[TrainerCallback] = (),
-) -> Outcome:
-    """Train on the rows; with `resume`, go on from the last whole checkpoint on the same rows."""
+) -> TrainingResult:
+    """Train on the rows; with `resume`, continue from the last complete checkpoint on the same rows."""
     found = sorted((conversation(row) for row in rows), key=lambda row: json.dumps(row, sort_keys=True))
     if not found:
         raise UsageError("there is nothing to train on")
@@ -79,7 +77,7 @@ def train_sft(
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     weights = settings.output / FINAL
     trainer.save_model(str(weights))
-    return Outcome(
+    return TrainingResult(
         steps=trainer.state.global_step, stopped="", weights=weights, history=tuple(trainer.state.log_history)
     )
 
@@ -87,14 +85,14 @@ def train_sft(
 def _checkpoint(output: Path, resume: bool) -> Path | None:
     begun = output.exists() and any(output.iterdir())
     if begun and not resume:
-        raise UsageError(f"{output} is not empty", remedy="add --resume to go on, or name another folder")
+        raise UsageError(f"{output} is not empty", remedy="add --resume to continue, or name another folder")
     if resume and not begun:
-        raise UsageError(f"{output} holds no training to go on with", remedy="leave out --resume to begin one")
+        raise UsageError(f"{output} holds no training to continue", remedy="leave out --resume to begin one")
     return last_whole_checkpoint(output) if resume else None
 
 
 def conversation(row: Mapping[str, Any]) -> Row:
-    """What was said before the last answer, and that answer."""
+    """Split a row into the conversation before the last answer, and that answer."""
     messages = row.get("messages")
     if messages is not None:
         messages = list(messages)
@@ -104,14 +102,14 @@ def conversation(row: Mapping[str, Any]) -> Row:
     plain = [[{"role": m["role"], "content": m["content"]} for m in part] for part in (prompt, completion)]
     if not plain[0] or [message["role"] for message in plain[1]] != ["assistant"]:
         raise UsageError(
-            "a row is no conversation that ends with one answer",
+            "a row has to be a conversation that ends with one answer",
             remedy='a row has "messages", the last the assistant\'s, or "prompt" and "completion"',
         )
     return {"prompt": plain[0], "completion": plain[1]}
 
 
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Of a file of JSON lines, or a Parquet file."""
+    """Read the rows of a JSON-lines or Parquet file."""
     if path.suffix == ".parquet":
         yield from Dataset.from_parquet(str(path))
         return

@@ -1,6 +1,6 @@
-"""Signs that a training run is falling apart, read off what it logs: entropy, invalid answers, hacks.
+"""Detects signs of collapse in the log of a training run: entropy, invalid answers, hacks.
 
-Pure: a history goes in, a reason to stop comes out, or none.
+Pure functions from a history to a reason to stop.
 """
 
 from __future__ import annotations
@@ -9,27 +9,26 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 ENTROPY, INVALID, HACKED = "entropy", "eval_invalid", "eval_hack"
-"""Names under which the figures are logged."""
+"""Names of the logged figures."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Alarms:
-    """When to stop. None leaves a sign out."""
+    """Thresholds for stopping; None disables one."""
 
     entropy_below: float | None = 0.02
-    """Nats a token; a policy this sure of itself no longer explores, and its groups have no variance left."""
+    """Nats a token; below it the policy no longer explores, and its groups have no variance left."""
     entropy_above: float | None = None
-    """Nats a token; a policy that babbles. The usual one depends on the model, so none is set."""
+    """Nats a token; above it the policy writes noise. The usual value depends on the model, so none is set."""
     invalid_above: float | None = 0.95
-    """Share of evaluated answers that hold no Triton at all."""
+    """Share of evaluated answers without any Triton."""
     hack_above: float | None = 0.5
-    """Share of evaluated answers that cheat."""
     patience: int = 3
-    """So many readings in a row: one bad batch is no collapse."""
+    """Number of readings in a row: one bad batch is no collapse."""
 
 
 def collapse(history: Sequence[Mapping[str, float]], alarms: Alarms) -> str:
-    """Why the run should stop; empty while it should not. Each entry is what was logged at one step."""
+    """Return why the run should stop; empty otherwise. Each entry is what was logged at one step."""
     checks = (
         (ENTROPY, alarms.entropy_below, -1, "entropy below"),
         (ENTROPY, alarms.entropy_above, 1, "entropy above"),

@@ -1,8 +1,9 @@
-"""Which checkpoint of a fine-tuning to start reinforcement learning from: by entropy, among those that are good enough.
+"""Chooses the fine-tuning checkpoint to start reinforcement learning from: by entropy, among those that are good
+enough.
 
-A checkpoint that imitates best is often one that has stopped to explore; what it never tries it cannot learn. So of the
-checkpoints whose loss on held-out answers is near the best, the one with the most entropy is taken. Without that bound
-an untrained model would win.
+The checkpoint that imitates best has often stopped exploring, and what it never tries it cannot learn. So among
+checkpoints whose held-out loss is near the best, the one with the highest entropy is taken. Without that bound an
+untrained model would win.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 LOSS_SLACK = 0.1
-"""Nats a token that a loss may be above the best."""
+"""How far a loss may be above the best, in nats a token."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """What was measured of one."""
+    """The measurements of a checkpoint."""
 
     folder: Path
     entropy: float
@@ -28,7 +29,7 @@ class Checkpoint:
 
 
 def choose(found: Sequence[Checkpoint], slack: float = LOSS_SLACK) -> Checkpoint:
-    """The most undecided of those that are nearly as good as the best."""
+    """Return the checkpoint of highest entropy among those nearly as good as the best."""
     if not found:
         raise ValueError("there is no checkpoint to choose from")
     best = min(checkpoint.loss for checkpoint in found)
@@ -37,7 +38,7 @@ def choose(found: Sequence[Checkpoint], slack: float = LOSS_SLACK) -> Checkpoint
 
 
 def measure(folder: Path, conversations: Sequence[tuple[Sequence[int], Sequence[int]]], *, cpu: bool) -> Checkpoint:
-    """Entropy and loss on pairs of prompt and answer, as token ids."""
+    """Measure entropy and loss on pairs of prompt and answer, as token ids."""
     import torch
 
     from triton_agent.policy.train.update.session import load

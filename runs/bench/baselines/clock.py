@@ -1,7 +1,7 @@
-"""One problem's original and its baselines on a GPU: compiled, then timed in turns with the reference as written.
+"""One problem's reference and its baselines on a GPU: compiled, then timed in turns with the reference as written.
 
 The same clock, input sets and cold caches as for candidates. What TF32 may do is switched outside of what is timed, so
-both sides of a pair call the same module. Runs in a child of `baseline_process.py`.
+both sides of a pair call the same module. Runs in a child of `process.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import torch
 
 from triton_agent.runs.bench.rows import Against, BaselineTime, Kind
 from triton_agent.tools.checker.prepare import TIMING_SETS
-from triton_agent.tools.machine.hardware import uuid_of
 from triton_agent.tools.machine.lease import Mode, lease
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.race.baselines import compiled, keep_what_is_compiled
@@ -22,7 +21,7 @@ from triton_agent.tools.race.disturbances import GpuWatch, undisturbed
 from triton_agent.tools.race.intervals import median_interval
 from triton_agent.tools.race.pairing import PairingSettings
 from triton_agent.tools.race.samples import milliseconds
-from triton_agent.tools.reference.input_tensors import map_tensors
+from triton_agent.tools.reference.input_tensors import map_tensors, tensors_in
 from triton_agent.tools.reference.reference import load
 from triton_agent.tools.results import Interval, to_json
 from triton_agent.tools.truth.distributions import DISTRIBUTIONS, draw, randomise
@@ -33,6 +32,8 @@ PAIRS = 24
 LIMIT_S = 10.0
 """For one baseline: a slow problem gets fewer pairs."""
 SEED = 0
+LARGE_SET_BYTES = 1 << 30
+"""A larger set of inputs is the only one: no cache keeps that much from one call to the next."""
 ONE = Interval(median=1.0, low=1.0, high=1.0)
 
 Switches = tuple[bool, bool]
@@ -42,22 +43,27 @@ Switches = tuple[bool, bool]
 class Contest:
     """The reference and its compiled self, ready to be timed."""
 
-    def __init__(self, spec: ProblemSpec) -> None:
+    def __init__(self, spec: ProblemSpec, gpu: str, *, without_compile: str = "") -> None:
+        """`gpu`: its UUID. `without_compile`: why torch.compile is left out."""
         keep_what_is_compiled()
         self.spec = spec
         self.notes: list[str] = []
-        self._gpu = uuid_of(0)
+        self._gpu = gpu
         with lease(self._gpu, what=f"triton-agent: compiling {spec.name}", mode=Mode.SHARED):
             self._reference = load(spec)
             self._as_written: Switches = (
                 torch.backends.cuda.matmul.allow_tf32,
                 torch.backends.cudnn.allow_tf32,
             )
-            self._sets = [self._inputs(SEED + number) for number in range(TIMING_SETS)]
+            self._sets = [self._inputs(SEED)]
+            large = sum(tensor.nbytes for tensor in tensors_in(self._sets)) > LARGE_SET_BYTES
+            self._sets += [self._inputs(SEED + number) for number in range(1, 1 if large else TIMING_SETS)]
             self._original = self._model()
-            with self._reference.running("forward"):
-                self._compiled, trouble = compiled("compile", self._model(), self._sets[0], _call)
-            self.notes += [trouble] if trouble else []
+            self._compiled: Any = None
+            if not without_compile:
+                with self._reference.running("forward"):
+                    self._compiled, without_compile = compiled("compile", self._model(), self._sets[0], _call)
+            self.notes += [without_compile] if without_compile else []
             torch.cuda.synchronize()
 
     def measure(self) -> dict[str, Any]:

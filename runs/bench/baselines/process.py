@@ -1,130 +1,133 @@
-"""The process that measures baselines: `python -m triton_agent.runs.bench.baselines.process`, asked in JSON on stdin.
+"""The process that works on references: `python -m triton_agent.runs.bench.baselines.process`, asked in JSON on stdin.
 
-It is told of problems, and of how many may compile at once. It imports torch once, makes no CUDA context itself, and
-forks a child for each problem. A batch of children compile side by side; once all of them are ready and still, each in
-turn has the GPU to itself and measures. What one found is a line of JSON on stdout. The problem's code runs unconfined,
-as a reference trusted by its user.
+A line is a question, and a line on stdout its answer:
+
+    {"size": PROBLEM, "capacity_bytes": N}              how much memory its reference needs (`memory.py`)
+    {"measure": PROBLEM, "limit_s": S}                  its baselines on the first GPU that is seen (`clock.py`)
+
+It imports torch once, makes no CUDA context itself, and forks a child for each piece of work. torch.compile gets a
+child that stands still while anybody wants the GPU alone; what it makes is in torch's cache, where the child that
+measures finds it. The problem's code runs unconfined, as a reference trusted by its user.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import json
 import os
+import select
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from triton_agent.tools.problem.problem import ProblemSpec
-from triton_agent.tools.processes.wire import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
 from triton_agent.tools.processes.zygote import QUIET
 from triton_agent.tools.sandbox import privileges
 
-COMPILING_S = 300.0
-MEASURING_S = 120.0
-"""Limits for a batch and for one problem of it; waiting for others' leases of the GPU counts."""
-BATCH_AT_MOST = 16
-"""Each has a CUDA context and the problem's tensors on the card."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Child:
-    """A process with one problem."""
-
-    index: int
-    channel: Channel
-    pid: int
+SIZING_S = 60.0
+MEASURING_S = 300.0
+"""Limits of the children; waiting for others' leases of the GPU counts."""
+COMPILED = ("compile",)
 
 
 def main() -> None:
-    """All batches."""
+    """Answer until stdin ends."""
+    privileges.die_with_parent()
     os.environ.update(QUIET)
-    asked = json.load(sys.stdin)
-    specs = [ProblemSpec.from_json(data) for data in asked["problems"]]
     import torch  # noqa: F401 - paid once, before the forks
 
-    size = min(BATCH_AT_MOST, asked["at_once"])
-    for first in range(0, len(specs), size):
-        batch = range(first, min(first + size, len(specs)))
-        for index, result in _measured(specs, batch):
-            print(json.dumps({"problem": index, "result": result}, allow_nan=False), flush=True)
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        answer = _size(asked) if "size" in asked else _measure(asked)
+        print(json.dumps(answer, allow_nan=False), flush=True)
 
 
-def _measured(specs: Sequence[ProblemSpec], batch: Sequence[int]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The results of a batch, as they come."""
-    children = [_fork(index, specs[index]) for index in batch]
-    deadline = time.monotonic() + COMPILING_S
-    prepared = {child.index: _answer(child, max(0.1, deadline - time.monotonic())) for child in children}
-    for child in children:
-        answer = prepared[child.index]
-        if "ready" in answer:
-            answer = _answer(child, MEASURING_S, go=True)
-        yield child.index, answer
-        _end(child)
+def _size(asked: dict[str, Any]) -> dict[str, Any]:
+    def work() -> dict[str, Any]:
+        from triton_agent.runs.bench.baselines.memory import sized
+
+        return sized(ProblemSpec.from_json(asked["size"]), asked["capacity_bytes"])
+
+    return in_child(work, SIZING_S)
 
 
-def _answer(child: Child, limit_s: float, *, go: bool = False) -> dict[str, Any]:
-    """What the child says next; one that says nothing ends here."""
-    try:
-        if go:
-            child.channel.send({"go": True})
-        message, _ = child.channel.receive(limit_s)
-        return message
-    except ChannelTimeout:
-        failure = f"it took longer than {limit_s:.0f} s"
-    except (ChannelClosed, ChannelGarbled) as error:
-        failure = f"its process ended ({error})"
-    _kill(child)
-    return {"times": [], "failure": failure}
+def _measure(asked: dict[str, Any]) -> dict[str, Any]:
+    """Compile beside others, then time with the GPU alone."""
+    from triton_agent.tools.machine.lease import Mode, awaited, lease
+    from triton_agent.tools.processes.torch_switches import DEFAULT
+    from triton_agent.tools.race.compiled_beforehand import CompiledBeforehand
+
+    spec, limit_s = ProblemSpec.from_json(asked["measure"]), asked["limit_s"]
+    found = in_child(_gpu, SIZING_S)
+    if "gpu" not in found:
+        return {"times": [], **found}
+    gpu = found["gpu"]
+    compiling = CompiledBeforehand(spec, COMPILED, DEFAULT, train=False, limit_s=limit_s)
+    shared = functools.partial(lease, gpu, what=f"triton-agent: compiling {spec.name}", mode=Mode.SHARED)
+    compiling.share(shared, functools.partial(awaited, gpu))
+    in_time = compiling.wait(lambda: None)
+    too_long = "" if in_time else f"baseline compile was not measured: torch.compile took longer than {limit_s:g} s"
+
+    def work() -> dict[str, Any]:
+        from triton_agent.runs.bench.baselines.clock import Contest
+
+        return Contest(spec, gpu, without_compile=too_long).measure()
+
+    return {"times": [], "failure": "", **in_child(work, MEASURING_S)}
 
 
-def _kill(child: Child) -> None:
-    """It stays a zombie until it is waited for, so the number is still its own."""
-    os.kill(child.pid, signal.SIGKILL)
+def _gpu() -> dict[str, Any]:
+    """The key of the GPU's lease, by which checkers know it as well."""
+    from triton_agent.tools.machine.hardware import uuid_of
+
+    return {"gpu": uuid_of(0)}
 
 
-def _end(child: Child) -> None:
-    _kill(child)
-    os.waitpid(child.pid, 0)
-    child.channel.close()
-
-
-def _fork(index: int, spec: ProblemSpec) -> Child:
-    ours, theirs = Channel.pair()
+def in_child(work: Callable[[], dict[str, Any]], limit_s: float) -> dict[str, Any]:
+    """What `work` returns in a forked child; `failure` says why it returned nothing in time."""
+    reading, writing = os.pipe()
     parent = os.getpid()
     sys.stdout.flush()
     pid = os.fork()
-    if pid:
-        theirs.let_go()
-        return Child(index=index, channel=ours, pid=pid)
-    privileges.die_with_parent()
-    if os.getppid() == parent:
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what the problem's code prints is no result
-        _serve(theirs, spec)
-    os._exit(0)
-
-
-def _serve(channel: Channel, spec: ProblemSpec) -> None:
-    """In the child: get ready, wait for the word, measure."""
-    from triton_agent.runs.bench.baselines.clock import Contest
-
+    if pid == 0:
+        try:
+            privileges.die_with_parent()
+            if os.getppid() == parent:
+                os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what the problem's code prints is no answer
+                with open(writing, "w", encoding="utf-8") as pipe:
+                    pipe.write(json.dumps(_answer(work), allow_nan=False))
+        finally:
+            os._exit(0)
+    os.close(writing)
     try:
-        contest = Contest(spec)
-        channel.send({"ready": True})
-        channel.receive()
-        answer = contest.measure()
-    except ChannelClosed:
-        return
+        with open(reading, "rb", buffering=0) as pipe:
+            text, deadline_s = b"", time.monotonic() + limit_s
+            while select.select([pipe], [], [], max(0.0, deadline_s - time.monotonic()))[0]:
+                piece = pipe.read(1 << 16)
+                if not piece:
+                    break
+                text += piece
+            else:
+                return {"failure": f"it took longer than {limit_s:.0f} s"}
+        answer: dict[str, Any] = json.loads(text) if text else {"failure": "its process ended without an answer"}
+        return answer
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _answer(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    try:
+        return work()
     except BaseException as error:
         traceback.print_exc()
         sys.stderr.flush()
         first = (str(error).strip().splitlines() or [""])[0]
-        answer = {"times": [], "failure": f"{type(error).__name__}: {first}"[:300]}
-    channel.send(answer)
-    channel.receive()  # until the parent has read it and ends this
+        return {"failure": f"{type(error).__name__}: {first}"[:300]}
 
 
 if __name__ == "__main__":

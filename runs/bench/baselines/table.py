@@ -6,25 +6,30 @@ what was measured before an interruption is in it.
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import json as json_text
-from collections.abc import Iterator, Mapping
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
 
-from triton_agent.runs.bench.baselines.cards import Baselines
-from triton_agent.runs.bench.baselines.measuring import measured
+from triton_agent.runs.bench.baselines.found import Baselines
+from triton_agent.runs.bench.baselines.references import References, ReferenceSettings
 from triton_agent.runs.bench.places import here
 from triton_agent.runs.bench.problems import Selection, Task
 from triton_agent.runs.bench.rows import Against, Kind, Where
 from triton_agent.runs.cli import console, exit_codes
-from triton_agent.runs.cli.devices import choose
+from triton_agent.runs.cli.devices import Chosen, choose
 from triton_agent.tools.errors import UsageError
 from triton_agent.tools.results import to_json
 from triton_agent.tools.versions import require_supported
 
+AT_ONCE, CORES_FOR_ONE = 4, 3
+"""Baselines side by side on a card at most, and processors that each needs: torch.compile keeps several busy."""
 PARTS = ("ms", "ms_low", "ms_high", "over_eager", "over_eager_low", "over_eager_high")
 COLUMNS = (
     *("measured_at", "commit", "gpu", "driver", "python", "torch", "triton"),
@@ -34,32 +39,53 @@ COLUMNS = (
 )
 
 
-def run(selection: Selection, *, device: str, out: str | None, again: bool, json: bool) -> int:
+def run(selection: Selection, *, device: str, out: str | None, again: bool, compile_limit_s: float, json: bool) -> int:
     """Measure what is not known yet, and tell."""
     require_supported()
     chosen = choose(device)
     where = here(chosen)
     if not where.gpu:
         raise UsageError("baselines need a GPU, and none was found", remedy="see `triton-agent doctor`")
-    tasks = {task.spec(Path()).digest: task for task in selection.tasks}  # of the suite: nothing is written
-    specs = [task.spec(Path()) for task in tasks.values()]
+    found = asyncio.run(_measured(selection, chosen, where, out, again, compile_limit_s))
+    for line in _told(selection.tasks, found) if json else ():
+        print(line, flush=True)
+    if not json:
+        _show(selection.tasks, found, out)
+    failed = any(task.label not in found or found[task.label].failure for task in selection.tasks)
+    return exit_codes.NOT_MEASURED if failed else exit_codes.GOOD
 
-    def keep(found: Mapping[str, Baselines]) -> None:
-        if out:
-            known = [(task, digest) for digest, task in tasks.items() if digest in found]
-            _write(Path(out), [cells(task, digest, found[digest], where) for task, digest in known])
+
+async def _measured(
+    selection: Selection, chosen: Chosen, where: Where, out: str | None, again: bool, compile_limit_s: float
+) -> Mapping[str, Baselines]:
+    """By label; the file is written after each problem."""
 
     def say(text: str) -> None:
         console.progress().print(text, markup=False)
 
-    found = measured(specs, chosen, say, again=again, on_each=keep)
-    keep(found)
-    for line in _told(tasks, found) if json else ():
-        print(line, flush=True)
-    if not json:
-        _show(tasks, found, out)
-    failed = any(digest not in found or found[digest].failure for digest in tasks)
-    return exit_codes.NOT_MEASURED if failed else exit_codes.GOOD
+    def keep(task: Task, result: Baselines) -> None:
+        known = references.found
+        device = [item for item in result.times if item.kind is Kind.DEVICE]
+        short = ", ".join(f"{item.against} {item.ms.median:.4f} ms" for item in device) or result.failure[:100]
+        say(f"[{len(known)}/{len(selection.tasks)}] {task.label:40} {short}")
+        if out:
+            there = [item for item in selection.tasks if item.label in known]
+            _write(Path(out), [cells(item, item.spec(Path()).digest, known[item.label], where) for item in there])
+
+    with tempfile.TemporaryDirectory(prefix="triton-agent-baselines-") as folder:
+        cores = len(os.sched_getaffinity(0)) // max(1, len(chosen.uuids))
+        settings = ReferenceSettings(
+            workspace=Path(folder),
+            compile_limit_s=compile_limit_s,
+            at_once=max(1, min(AT_ONCE, cores // CORES_FOR_ONE)),
+            again=again,
+        )
+        references = References(chosen, settings, say)
+        try:
+            await references.measure(selection.tasks, keep)
+        finally:
+            await references.close()
+    return references.found
 
 
 def cells(task: Task, digest: str, result: Baselines, where: Where) -> dict[str, Any]:
@@ -90,19 +116,19 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> None:
         writer.writerows(rows)
 
 
-def _told(tasks: Mapping[str, Task], found: Mapping[str, Baselines]) -> Iterator[str]:
-    for digest, task in tasks.items():
-        if digest in found:
-            yield json_text.dumps({"problem": task.label, **to_json(found[digest])}, allow_nan=False)
+def _told(tasks: Sequence[Task], found: Mapping[str, Baselines]) -> Iterator[str]:
+    for task in tasks:
+        if task.label in found:
+            yield json_text.dumps({"problem": task.label, **to_json(found[task.label])}, allow_nan=False)
 
 
-def _show(tasks: Mapping[str, Task], found: Mapping[str, Baselines], out: str | None) -> None:
+def _show(tasks: Sequence[Task], found: Mapping[str, Baselines], out: str | None) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("problem")
     for heading in ("eager ms", "latency ms", "eager TF32", "torch.compile"):
         table.add_column(heading, justify="right")
-    for digest, task in tasks.items():
-        times = {(item.against, item.kind): item for item in found[digest].times} if digest in found else {}
+    for task in tasks:
+        times = {(item.against, item.kind): item for item in found[task.label].times} if task.label in found else {}
         eager = [times.get((Against.EAGER, kind)) for kind in Kind]
         others = [times.get((against, Kind.DEVICE)) for against in (Against.EAGER_TF32, Against.COMPILE)]
         table.add_row(
@@ -112,8 +138,9 @@ def _show(tasks: Mapping[str, Task], found: Mapping[str, Baselines], out: str | 
         )
     screen = console.results()
     screen.print(table)
-    for digest, task in tasks.items():
-        for note in filter(None, (found[digest].failure, *found[digest].notes) if digest in found else ("lost",)):
+    for task in tasks:
+        known = found.get(task.label)
+        for note in filter(None, (known.failure, *known.notes) if known else ("not measured",)):
             screen.print(f"{task.label}: {note}", markup=False)
     if out:
         screen.print(f"written to {out}", markup=False)

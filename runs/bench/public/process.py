@@ -23,6 +23,7 @@ from typing import Any
 
 from triton_agent.tools.machine.lease import Mode, lease
 from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.processes.codec import decode
 from triton_agent.tools.processes.wire import Channel, ChannelClosed, ChannelGarbled, ChannelTimeout
 from triton_agent.tools.processes.zygote import MODES, QUIET
 from triton_agent.tools.sandbox import privileges, sandbox
@@ -115,7 +116,7 @@ def _serve(channel: Channel, job: dict[str, Any], device: str) -> None:
     for descriptor in (1, 2):
         os.dup2(log, descriptor)
     os.chdir(job["confinement"]["scratch"])
-    sandbox.enter(sandbox.confinement_from_json(job["confinement"]))
+    sandbox.enter(decode(sandbox.Confinement, job["confinement"]))
     answer: dict[str, Any] = {"correct": False, "correct_at_first": False, "kernel_ms": None, "original_ms": None}
     try:
         answer |= _judge(ProblemSpec.from_json(job["spec"]), job["source"], device)

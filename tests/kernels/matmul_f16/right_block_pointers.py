@@ -1,4 +1,7 @@
-"""Tiles through block pointers, the sum in float32."""
+"""Tiles through block pointers, the sum in float32.
+
+needs: triton.language.make_block_ptr
+"""
 
 import torch
 import torch.nn as nn

@@ -1,6 +1,7 @@
 """An inner block of eight, too small for the matrix unit.
 
 expect: compile_error
+needs: triton.language.make_block_ptr
 """
 
 import torch

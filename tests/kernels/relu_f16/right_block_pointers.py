@@ -1,4 +1,7 @@
-"""The flattened tensor through block pointers, which check the boundary themselves."""
+"""The flattened tensor through block pointers, which check the boundary themselves.
+
+needs: triton.language.make_block_ptr
+"""
 
 import torch
 import torch.nn as nn

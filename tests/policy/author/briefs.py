@@ -15,8 +15,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from triton_agent.policy.author.brief import Brief
 from triton_agent.tools.errors import ProblemError
 from triton_agent.tools.graph.call import structure_of
-from triton_agent.tools.graph.graph import extract
+from triton_agent.tools.graph.fingerprint import fingerprint
 from triton_agent.tools.graph.module_attributes import numbers_of, tensors_of
+from triton_agent.tools.graph.recorder import extract
 from triton_agent.tools.problem import source as problem_source
 from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
 from triton_agent.tools.reference.footprint import INTERPRETER
@@ -103,7 +104,7 @@ def _quiet() -> Iterator[None]:
 
 def _brief(spec: ProblemSpec, calls: list[_Call], *, device: str, allow_library: bool) -> Brief:
     graphs, train_graphs = [call.graph for call in calls], [call.train_graph for call in calls]
-    alike = all(a.fingerprint() == b.fingerprint() for a, b in zip(graphs, train_graphs))
+    alike = all(fingerprint(a) == fingerprint(b) for a, b in zip(graphs, train_graphs))
     return Brief(
         source=Path(spec.path).read_text(),
         class_name=spec.class_name or "Model",

@@ -16,10 +16,11 @@ from triton_agent.policy.author.emit.kernel_text import KernelText
 from triton_agent.policy.author.emit.line_breaking import LIMIT
 from triton_agent.policy.author.plan.choice import Choice
 from triton_agent.policy.author.writer import write
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Evaluation
+from triton_agent.tools.settings import EvaluatorSettings
 
 _PLAIN = """
 ROWS, COLUMNS = 24, 72

@@ -11,8 +11,9 @@ from tests.policy.author.test_author import check_passes
 
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.writer import write
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.settings import EvaluatorSettings
 
 ROTARY = """
 BATCH, STEPS, HEADS, WIDTH = 2, 6, 3, 8

@@ -14,9 +14,11 @@ from triton_agent.policy.author.brief import Brief
 from triton_agent.policy.author.decisions import Feedback, neighbours
 from triton_agent.policy.author.plan.choice import Choice
 from triton_agent.policy.author.writer import BY_CHOICE, NO_KERNEL, write
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
+from triton_agent.tools.graph.fingerprint import fingerprint
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.settings import EvaluatorSettings
 
 TWO_KERNELS = """
 ROWS, WIDTH = 6, 40
@@ -46,7 +48,7 @@ def observation(spec: ProblemSpec, brief: Brief, tried: tuple[Tried, ...] = ()) 
         name=spec.name,
         spec=spec.to_json(),
         source=brief.source,
-        fingerprint=brief.graphs[0].fingerprint(),
+        fingerprint=fingerprint(brief.graphs[0]),
         graphs=tuple(graph.to_json() for graph in brief.graphs),
         device="cpu",
     )

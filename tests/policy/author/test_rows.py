@@ -11,7 +11,7 @@ from tests.policy.author.briefs import brief_of, full_size_brief, problem
 from tests.policy.author.test_author import check_passes, evaluated
 
 from triton_agent.policy.author.decisions import first_choice
-from triton_agent.policy.author.plan import kernel_plan, partition
+from triton_agent.policy.author.plan import attempt, kernel_plan, partition
 from triton_agent.policy.author.plan.choice import Choice, Tiles
 from triton_agent.policy.author.writer import drafts_of, write
 from triton_agent.tools.processes.zygotes import Nursery
@@ -172,7 +172,7 @@ def test_steps_written_out_become_one_kernel_without_planning_it_anew_for_each(
 ) -> None:
     planned: list[int] = []
 
-    class Counted(kernel_plan.Attempt):
+    class Counted(attempt.Attempt):
         def kernel(self) -> kernel_plan.Kernel:
             planned.append(len(self.roots))
             return super().kernel()

@@ -20,6 +20,7 @@ from triton_agent.policy.author.brief import Brief, Hardware
 from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.writer import write
 from triton_agent.policy.builtin import Builtin
+from triton_agent.tools.graph.fingerprint import fingerprint
 from triton_agent.tools.machine.hardware import CardFacts
 from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.processes.zygote import MODES
@@ -116,7 +117,7 @@ def test_a_file_is_written_for_the_card_it_will_run_on_not_for_another_target() 
             name=spec.name,
             spec=spec.to_json(),
             source=brief.source,
-            fingerprint=brief.graphs[0].fingerprint(),
+            fingerprint=fingerprint(brief.graphs[0]),
             graphs=tuple(graph.to_json() for graph in brief.graphs),
             device="a card",
             card=card,

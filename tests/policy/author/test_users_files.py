@@ -13,9 +13,10 @@ from triton_agent.policy.author.decisions import first_choice
 from triton_agent.policy.author.emit.constructor import ModelText
 from triton_agent.policy.author.plan.choice import Choice
 from triton_agent.policy.author.writer import write
-from triton_agent.tools.evaluate.evaluator import Evaluator, EvaluatorSettings
+from triton_agent.tools.evaluate.evaluator import Evaluator
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.processes.zygotes import Nursery
+from triton_agent.tools.settings import EvaluatorSettings
 
 INPUT = """
 BATCH = 4

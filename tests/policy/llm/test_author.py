@@ -12,7 +12,7 @@ from tests.policy.llm.asking import render, seen
 
 from triton_agent.memory.observation import BudgetLeft
 from triton_agent.policy.llm.author import LanguageAuthor
-from triton_agent.policy.llm.engine import EngineError, Question, Sampled, Sampling, Trouble
+from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Sampling, Trouble
 from triton_agent.policy.protocol import Policy
 
 DOWN = Sampled(text="", trouble=Trouble(what="down"))
@@ -23,15 +23,15 @@ class Heard:
 
     name, version = "heard:model", "7"
 
-    def __init__(self, answer: Callable[[Question], list[Sampled]], context_tokens: int = 2000) -> None:
+    def __init__(self, answer: Callable[[ModelQuestion], list[Sampled]], context_tokens: int = 2000) -> None:
         self._answer = answer
         self.context_tokens = context_tokens
-        self.batches: list[list[Question]] = []
+        self.batches: list[list[ModelQuestion]] = []
 
     def count(self, text: str) -> int:
         return len(text.split())
 
-    async def answer(self, questions: Sequence[Question]) -> list[list[Sampled]]:
+    async def answer(self, questions: Sequence[ModelQuestion]) -> list[list[Sampled]]:
         self.batches.append(list(questions))
         return [self._answer(question) for question in questions]
 
@@ -43,7 +43,7 @@ def said(text: str, **more: Any) -> Sampled:
     return Sampled(text=text, **more)
 
 
-def words(question: Question) -> int:
+def words(question: ModelQuestion) -> int:
     return sum(len(message.content.split()) for message in question.messages)
 
 
@@ -79,7 +79,7 @@ def test_question_and_answer_fit_into_the_context_together(context: int, answer:
 
 
 def test_only_the_questions_that_were_too_long_are_asked_again() -> None:
-    def answer(question: Question) -> list[Sampled]:
+    def answer(question: ModelQuestion) -> list[Sampled]:
         too_long = question.sampling.seed == long_seed and words(question) > 800
         return [Sampled(text="", trouble=Trouble(what="too long", too_long=True)) if too_long else said("x")]
 

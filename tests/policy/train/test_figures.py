@@ -10,7 +10,7 @@ import pytest
 from tests.policy.train.evaluations import KERNEL, failed, timing
 from tests.verdicts import passed
 
-from triton_agent.policy.train.evaluate.figures import Judged, figures, gain, interval, scores
+from triton_agent.policy.train.evaluate.figures import JudgedAnswer, figures, gain, interval, scores
 from triton_agent.policy.train.prepare.recipes import RECIPES
 from triton_agent.policy.train.update.signals import Alarms, collapse
 from triton_agent.policy.train.update.start import Checkpoint, choose
@@ -19,8 +19,8 @@ from triton_agent.tools.results import Evaluation, Finding
 RECIPE = RECIPES["default"]
 
 
-def judged(problem: str, *verdicts: Evaluation | None) -> list[Judged]:
-    return [Judged(problem=problem, source=KERNEL, evaluation=verdict) for verdict in verdicts]
+def judged(problem: str, *verdicts: Evaluation | None) -> list[JudgedAnswer]:
+    return [JudgedAnswer(problem=problem, source=KERNEL, evaluation=verdict) for verdict in verdicts]
 
 
 def test_problems_count_alike_however_many_answers_each_got() -> None:

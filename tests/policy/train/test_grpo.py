@@ -19,10 +19,10 @@ from tests.policy.train.logged import log_runs
 
 from triton_agent.policy.train.extra import missing_modules, require_training
 from triton_agent.policy.train.prepare.credit import Turn, assign
-from triton_agent.policy.train.prepare.prepared import Limits, Prepared, Row, prepare
+from triton_agent.policy.train.prepare.prepared import Prepared, TrainingLimits, TrainingRow, prepare
 from triton_agent.policy.train.prepare.recipes import RECIPES, Recipe
 from triton_agent.policy.train.record.rewards import Reward
-from triton_agent.policy.train.record.trajectories import Sample, collect
+from triton_agent.policy.train.record.trajectories import TrainingSample, collect
 from triton_agent.tools.errors import UsageError
 
 pytestmark = pytest.mark.skipif(bool(missing_modules()), reason=f"training needs {', '.join(missing_modules())}")
@@ -43,14 +43,14 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def samples(tiny: Path) -> Sequence[Sample]:
+def samples(tiny: Path) -> Sequence[TrainingSample]:
     from triton_agent.policy.train.update.session import load
 
     model, _ = load(str(tiny))
     return collect(log_runs(model.eval()), RECIPE).samples
 
 
-def trainer(tiny: Path, rows: Sequence[Row], output: Path, recipe: Recipe = RECIPE, **settings: Any) -> Any:
+def trainer(tiny: Path, rows: Sequence[TrainingRow], output: Path, recipe: Recipe = RECIPE, **settings: Any) -> Any:
     from triton_agent.policy.train.update.grpo import GRPOSettings, LoggedTrainer
     from triton_agent.policy.train.update.session import load
 
@@ -59,7 +59,7 @@ def trainer(tiny: Path, rows: Sequence[Row], output: Path, recipe: Recipe = RECI
     return LoggedTrainer(rows, settings=chosen, recipe=recipe, model=model, tokenizer=tokenizer)
 
 
-def logged_turns(samples: Sequence[Sample]) -> list[Any]:
+def logged_turns(samples: Sequence[TrainingSample]) -> list[Any]:
     from triton_agent.policy.train.grpo_minimal import LoggedTurn
 
     return [
@@ -128,7 +128,7 @@ def test_the_readable_advantages_are_those_of_the_recipe(seed: int) -> None:
 
 @pytest.mark.parametrize("proximal", [False, True])
 def test_the_trainers_loss_is_the_readable_loss(
-    tiny: Path, samples: Sequence[Sample], tmp_path: Path, proximal: bool
+    tiny: Path, samples: Sequence[TrainingSample], tmp_path: Path, proximal: bool
 ) -> None:
     from triton_agent.policy.train import grpo_minimal
     from triton_agent.policy.train.update.session import load
@@ -186,8 +186,8 @@ def next_token_log_probabilities(model: Any) -> list[float]:
     return found
 
 
-def one_token_row(token: int, passed: bool, log_probability: float) -> Row:
-    return Row(
+def one_token_row(token: int, passed: bool, log_probability: float) -> TrainingRow:
+    return TrainingRow(
         key="",
         prompt_ids=PROMPT,
         token_ids=(token,),
@@ -201,7 +201,7 @@ def one_token_row(token: int, passed: bool, log_probability: float) -> Row:
     )
 
 
-def test_the_ratios_leave_the_band_so_that_clipping_is_tested(samples: Sequence[Sample], tiny: Path) -> None:
+def test_the_ratios_leave_the_band_so_that_clipping_is_tested(samples: Sequence[TrainingSample], tiny: Path) -> None:
     from triton_agent.policy.train.update.session import load, rescorer
 
     model, _ = load(str(tiny))
@@ -212,7 +212,7 @@ def test_the_ratios_leave_the_band_so_that_clipping_is_tested(samples: Sequence[
 
 
 def test_stored_log_probabilities_are_what_the_trainer_computes(
-    tiny: Path, samples: Sequence[Sample], tmp_path: Path
+    tiny: Path, samples: Sequence[TrainingSample], tmp_path: Path
 ) -> None:
     rows = prepare(samples, RECIPE).rows
     full = trainer(tiny, rows, tmp_path)
@@ -222,7 +222,7 @@ def test_stored_log_probabilities_are_what_the_trainer_computes(
 
 
 def test_rejection_by_ratio_keeps_fresh_data_and_drops_what_a_moved_policy_finds_strange(
-    tiny: Path, samples: Sequence[Sample]
+    tiny: Path, samples: Sequence[TrainingSample]
 ) -> None:
     from triton_agent.policy.train.update.session import load, rescorer
 
@@ -235,19 +235,19 @@ def test_rejection_by_ratio_keeps_fresh_data_and_drops_what_a_moved_policy_finds
     assert moved.left_out["not as likely as when it was sampled"] > len(fresh.rows) / 2
 
 
-def test_rows_read_back_to_the_last_bit(samples: Sequence[Sample], tmp_path: Path) -> None:
+def test_rows_read_back_to_the_last_bit(samples: Sequence[TrainingSample], tmp_path: Path) -> None:
     prepared = prepare(samples, RECIPE)
     prepared.save(tmp_path / "rows.jsonl")
     assert Prepared.load(tmp_path / "rows.jsonl") == prepared
 
 
-def test_stale_and_long_turns_are_left_out_and_still_count_as_rivals(samples: Sequence[Sample]) -> None:
+def test_stale_and_long_turns_are_left_out_and_still_count_as_rivals(samples: Sequence[TrainingSample]) -> None:
     half = [dataclasses.replace(s, policy_version="old" if i % 2 else "new") for i, s in enumerate(samples)]
     everything = {row.key: row for row in prepare(half, RECIPE).rows}
-    fresh = prepare(half, RECIPE, Limits(current_version="new", stale_at_most=0))
+    fresh = prepare(half, RECIPE, TrainingLimits(current_version="new", stale_at_most=0))
     assert fresh.left_out["too stale"] == len(everything) - len(fresh.rows) > 0
     assert all(everything[row.key] == row for row in fresh.rows)
-    assert prepare(samples, RECIPE, Limits(tokens_at_most=3)).rows == ()
+    assert prepare(samples, RECIPE, TrainingLimits(tokens_at_most=3)).rows == ()
 
 
 def test_every_row_is_visited_each_epoch_in_an_order_of_its_own() -> None:
@@ -263,7 +263,9 @@ def test_every_row_is_visited_each_epoch_in_an_order_of_its_own() -> None:
     assert list(order) == first
 
 
-def test_an_adapter_trains_and_leaves_the_weights_alone(tiny: Path, samples: Sequence[Sample], tmp_path: Path) -> None:
+def test_an_adapter_trains_and_leaves_the_weights_alone(
+    tiny: Path, samples: Sequence[TrainingSample], tmp_path: Path
+) -> None:
     from triton_agent.policy.train.update.grpo import GRPOSettings
     from triton_agent.policy.train.update.session import Adapter, train_grpo
 
@@ -276,13 +278,13 @@ def test_an_adapter_trains_and_leaves_the_weights_alone(tiny: Path, samples: Seq
 
 
 def test_training_is_begun_once_and_gone_on_with_only_where_there_is_one(
-    tiny: Path, samples: Sequence[Sample], tmp_path: Path
+    tiny: Path, samples: Sequence[TrainingSample], tmp_path: Path
 ) -> None:
     from triton_agent.policy.train.update.grpo import GRPOSettings
     from triton_agent.policy.train.update.session import train_grpo
 
     settings = GRPOSettings(output=tmp_path / "x", cpu=True)
-    with pytest.raises(UsageError, match="no training to go on"):
+    with pytest.raises(UsageError, match="no training to continue"):
         train_grpo(str(tiny), None, RECIPE, settings, resume=True)
     with pytest.raises(UsageError, match="nothing to train on: 3 not measured"):
         train_grpo(
@@ -319,7 +321,7 @@ def start(tiny: Path, rows: Path, output: Path, resume: str = "no") -> subproces
 
 @pytest.mark.slow
 def test_a_killed_training_goes_on_as_if_nothing_had_happened(
-    tiny: Path, samples: Sequence[Sample], tmp_path: Path
+    tiny: Path, samples: Sequence[TrainingSample], tmp_path: Path
 ) -> None:
     from safetensors.torch import load_file
 

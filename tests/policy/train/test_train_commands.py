@@ -33,7 +33,7 @@ def test_a_missing_extra_is_told_with_what_to_install(monkeypatch: pytest.Monkey
 
 def test_help_needs_nothing_heavy() -> None:
     look = (
-        "import sys; from triton_agent.runs import train_commands;"
+        "import sys; from triton_agent.runs.train import commands;"
         "print(sorted({'torch', 'transformers', 'trl', 'sqlalchemy'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True).stdout.strip() == "[]"
@@ -48,11 +48,11 @@ def test_a_filter_that_means_nothing_is_refused(text: str) -> None:
 
 
 def test_a_filter_is_read_word_by_word() -> None:
-    from triton_agent.runs.cli.selection import Selection
+    from triton_agent.runs.cli.selection import RunSelection
     from triton_agent.runs.train.data import parse_filter
 
-    assert parse_filter("all") == Selection()
-    assert parse_filter("last, problem=softmax,since=7d") == Selection(ids=("last",), problem="softmax", since="7d")
+    assert parse_filter("all") == RunSelection()
+    assert parse_filter("last, problem=softmax,since=7d") == RunSelection(ids=("last",), problem="softmax", since="7d")
 
 
 @needs_training

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from triton_agent.policy.train.evaluate import trial
-from triton_agent.policy.train.evaluate.sampling import Sampled
-from triton_agent.policy.train.evaluate.trial import Bench, Task, TrialSettings
+from triton_agent.policy.train.evaluate.sampling import SampledTokens
+from triton_agent.policy.train.evaluate.trial import Trial, TrialSettings, TrialTask
 from triton_agent.tools.results import Evaluation, Finding, Status
 
 
@@ -25,7 +25,7 @@ class _Tokenizer:
 def test_an_answer_without_a_file_is_no_answer_and_is_not_judged(
     finished: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer = Sampled(token_ids=(1, 2), log_probabilities=(0.0, 0.0), finished=finished)
+    answer = SampledTokens(token_ids=(1, 2), log_probabilities=(0.0, 0.0), finished=finished)
     monkeypatch.setattr(trial, "sample", lambda model, prompts, **options: [answer for _ in prompts])
 
     def judge(problem: str, source: str) -> Evaluation:
@@ -33,7 +33,7 @@ def test_an_answer_without_a_file_is_no_answer_and_is_not_judged(
 
     settings = TrialSettings(answers=1)
     model: Any = None
-    (judged,) = Bench([Task(problem="digest", prompt_ids=(1,))], judge, _Tokenizer(), settings).ask(model)
+    (judged,) = Trial([TrialTask(problem="digest", prompt_ids=(1,))], judge, _Tokenizer(), settings).ask(model)
     assert judged.source == "" and judged.evaluation is not None
     assert (judged.evaluation.status, judged.evaluation.finding) == (Status.NO_ANSWER, Finding.NO_MODEL)
     assert judged.evaluation.problem == "digest"

@@ -2,60 +2,324 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
-import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
+from tests.runs.bench.test_journal import row
 
-from triton_agent.runs.bench.baselines import cards as baseline_cards
-from triton_agent.runs.bench.baselines.cards import Baselines, measure
+from triton_agent.runs.bench.baselines import process, references, worker
+from triton_agent.runs.bench.baselines.found import Baselines, with_baselines
+from triton_agent.runs.bench.baselines.memory import fitted, sized
+from triton_agent.runs.bench.baselines.process import in_child
+from triton_agent.runs.bench.baselines.references import References, ReferenceSettings
 from triton_agent.runs.bench.baselines.table import COLUMNS, cells
-from triton_agent.runs.bench.problems import of_suite
+from triton_agent.runs.bench.baselines.worker import Worker
+from triton_agent.runs.bench.problems import Task, of_suite
 from triton_agent.runs.bench.rows import Against, BaselineTime, Kind, Where
+from triton_agent.runs.cli.devices import Chosen
 from triton_agent.tools.errors import InstrumentError
-from triton_agent.tools.machine.hardware import gpus
+from triton_agent.tools.machine.card_memory import KEPT_FREE_BYTES, reservations
+from triton_agent.tools.machine.hardware import Gpu, gpus
+from triton_agent.tools.problem.problem import parse_problem
 from triton_agent.tools.results import Interval
 
 NAMES = ("offset_rms_norm", "tanh_sigmoid_gate")
+GIB = 1 << 30
+ONE = Interval(median=1.0, low=1.0, high=1.0)
+EAGER = BaselineTime(against=Against.EAGER, kind=Kind.DEVICE, ms=ONE, over_eager=ONE)
 
 
-@pytest.mark.skipif(bool(gpus()), reason="there is a GPU")
-def test_children_that_fail_are_told_one_by_one() -> None:
-    specs = [task.spec(Path()).to_json() for task in of_suite(quick=False, names=NAMES).tasks]
-    done = subprocess.run(
-        [sys.executable, "-m", "triton_agent.runs.bench.baselines.process"],
-        input=json.dumps({"problems": specs, "at_once": 2}),
-        capture_output=True,
-        text=True,
-        timeout=200,
+def tasks() -> tuple[Task, ...]:
+    return of_suite(quick=False, names=NAMES).tasks
+
+
+def card(uuid: str, memory_bytes: int | None = 141 * GIB) -> Gpu:
+    return Gpu(
+        name="a card",
+        uuid=uuid,
+        compute_capability=None,
+        memory_bytes=memory_bytes,
+        sm_count=None,
+        l2_bytes=None,
+        driver=None,
+        max_sm_clock_mhz=None,
+        max_memory_clock_mhz=None,
     )
-    assert done.returncode == 0, done.stderr
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    results = {line["problem"]: line["result"] for line in told if "problem" in line}
-    assert set(results) == {0, 1}
-    assert all(result["times"] == [] and "CUDA" in result["failure"] for result in results.values())
+
+
+def chosen(*uuids: str, memory_bytes: int | None = 141 * GIB) -> Chosen:
+    return Chosen(device="cuda", cards="all", gpus=tuple(card(uuid, memory_bytes) for uuid in uuids))
+
+
+class Stand:
+    """In place of a worker: what it is asked, and a made-up answer."""
+
+    asked: ClassVar[list[tuple[str, str]]] = []
+    answer: ClassVar[dict[str, Any]] = {}
+    seconds: ClassVar[float] = 0.0
+
+    def __init__(self, card: str) -> None:
+        self.card = card
+
+    async def ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        if "size" in question:
+            return {"peak_bytes": 20 * GIB}
+        Stand.asked.append((self.card, Path(question["measure"]["path"]).stem))
+        await asyncio.sleep(Stand.seconds)
+        return dict(Stand.answer)
+
+    async def close(self) -> None:
+        return
+
+
+@pytest.fixture
+def stand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> type[Stand]:
+    monkeypatch.setattr(references, "Worker", Stand)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(Stand, "asked", [])
+    monkeypatch.setattr(Stand, "seconds", 0.0)
+    monkeypatch.setattr(Stand, "answer", {"times": [], "failure": "no GPU"})
+    return Stand
+
+
+def looked_at(tmp_path: Path, cards: Chosen, **said: Any) -> References:
+    return References(cards, ReferenceSettings(workspace=tmp_path, leases=tmp_path / "leases", **said), print)
+
+
+def measured(found: References, on_found: Callable[[Task, Baselines], None] = lambda task, result: None) -> None:
+    async def whole() -> None:
+        try:
+            await found.measure(tasks(), on_found)
+        finally:
+            await found.close()
+
+    asyncio.run(whole())
+
+
+# -- the process and its children --------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(bool(gpus()), reason="there is a GPU")
-def test_several_cards_share_the_problems_and_each_is_told_once() -> None:
-    specs = [task.spec(Path()) for task in of_suite(quick=False, names=NAMES).tasks]
-    said: list[str] = []
-    found = list(measure(specs, ["GPU-0", "GPU-1"], said.append))
-    assert {(spec.name, card) for spec, card, _ in found} == {(specs[0].name, "GPU-0"), (specs[1].name, "GPU-1")}
-    assert all(not result.times and "CUDA" in result.failure for _, _, result in found)
-    assert [text.split("]")[0] for text in said] == ["[1/2", "[2/2"]
+def test_without_a_gpu_every_problem_is_told_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    found = looked_at(tmp_path, chosen("GPU-0", memory_bytes=None))
+    measured(found)
+    assert set(found.found) == {task.label for task in tasks()}
+    assert all(not result.times and "CUDA" in result.failure for result in found.found.values())
 
 
-def test_what_a_card_leaves_undone_another_measures_until_none_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The processes end at once, since there is no such module."""
-    monkeypatch.setattr(baseline_cards, "PROCESS", "triton_agent.no_such_module")
-    specs = [task.spec(Path()) for task in of_suite(quick=False, names=NAMES).tasks]
+def test_a_process_that_does_not_begin_is_an_instruments_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "PROCESS", "triton_agent.no_such_module")
+
+    async def asked() -> None:
+        one = Worker("")
+        try:
+            await one.ask({"size": {}})
+        finally:
+            await one.close()
+
     with pytest.raises(InstrumentError, match="no_such_module"):
-        list(measure(specs, ["GPU-0", "GPU-1"], [].append))
+        asyncio.run(asked())
+
+
+def test_a_child_is_ended_at_its_limit_and_its_death_is_told() -> None:
+    began = time.monotonic()
+    assert in_child(lambda: time.sleep(600) or {}, 0.2) == {"failure": "it took longer than 0 s"}
+    assert time.monotonic() - began < 300
+    assert in_child(lambda: os._exit(3), 60.0) == {"failure": "its process ended without an answer"}
+    assert in_child(lambda: {"peak_bytes": 1}, 60.0) == {"peak_bytes": 1}
+    assert in_child(lambda: {}["no"], 60.0)["failure"].startswith("KeyError")
+
+
+def test_the_limit_of_the_compiler_is_the_one_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compiler that takes too long is a missing baseline with its reason; the others are measured."""
+    seen: dict[str, Any] = {}
+
+    class Slow:
+        def __init__(self, *args: Any, limit_s: float, **kwargs: Any) -> None:
+            seen["limit_s"] = limit_s
+
+        def share(self, *args: Any) -> None:
+            return
+
+        def wait(self, tell: Callable[[], None]) -> bool:
+            return False
+
+    def in_this_process(work: Callable[[], dict[str, Any]], limit_s: float) -> dict[str, Any]:
+        return work()
+
+    class Contest:
+        def __init__(self, spec: Any, gpu: str, *, without_compile: str = "") -> None:
+            self.notes = [without_compile]
+
+        def measure(self) -> dict[str, Any]:
+            return {"times": [], "notes": self.notes, "failure": ""}
+
+    from triton_agent.runs.bench.baselines import clock
+    from triton_agent.tools.race import compiled_beforehand
+
+    monkeypatch.setattr(compiled_beforehand, "CompiledBeforehand", Slow)
+    monkeypatch.setattr(clock, "Contest", Contest)
+    monkeypatch.setattr(process, "in_child", in_this_process)
+    monkeypatch.setattr(process, "_gpu", lambda: {"gpu": "GPU-0"})
+    answer = process._measure({"measure": tasks()[0].spec(Path()).to_json(), "limit_s": 7.0})
+    assert seen == {"limit_s": 7.0}
+    assert answer["notes"] == ["baseline compile was not measured: torch.compile took longer than 7 s"]
+
+
+# -- beside the verdicts -----------------------------------------------------------------------------------------------
+
+
+def test_cards_share_the_problems_and_each_is_asked_once(stand: type[Stand], tmp_path: Path) -> None:
+    stand.seconds = 0.05
+    found = looked_at(tmp_path, chosen("GPU-0", "GPU-1"))
+    measured(found)
+    assert sorted(name for _, name in stand.asked) == sorted(NAMES)
+    assert {uuid for uuid, _ in stand.asked} == {"GPU-0", "GPU-1"}
+
+
+def test_baselines_of_a_problem_that_is_judged_wait_until_it_is_finished(stand: type[Stand], tmp_path: Path) -> None:
+    first, second = (task.label for task in tasks())
+
+    async def whole() -> list[str]:
+        found, order = looked_at(tmp_path, chosen("GPU-0")), []
+        began, other_measured = asyncio.Event(), asyncio.Event()
+
+        def came(task: Task, result: Baselines) -> None:
+            order.append(task.label)
+            other_measured.set()
+
+        async def judge() -> None:
+            async with found.judged(first):
+                began.set()
+                await other_measured.wait()
+                order.append("judged")
+
+        judging = asyncio.create_task(judge())
+        await began.wait()
+        await found.measure(tasks(), came)
+        await judging
+        await found.close()
+        return order
+
+    assert asyncio.run(whole()) == [second, "judged", first]
+
+
+def test_what_was_measured_is_known_the_next_time_unless_it_is_asked_for_again(
+    stand: type[Stand], tmp_path: Path
+) -> None:
+    from triton_agent.tools.results import to_json
+
+    compiled = BaselineTime(against=Against.COMPILE, kind=Kind.DEVICE, ms=ONE, over_eager=ONE)
+    stand.answer = {"times": to_json([EAGER, compiled]), "failure": ""}
+    for again, count in ((False, 2), (False, 2), (True, 4)):
+        measured(looked_at(tmp_path, chosen("GPU-0"), again=again))
+        assert len(stand.asked) == count
+
+
+def test_a_compiler_that_took_too_long_is_asked_again_only_with_more_time(stand: type[Stand], tmp_path: Path) -> None:
+    from triton_agent.tools.results import to_json
+
+    stand.answer = {"times": to_json([EAGER]), "notes": ["torch.compile took longer than 60 s"], "failure": ""}
+    for limit_s, count in ((60.0, 2), (30.0, 2), (120.0, 4)):
+        measured(looked_at(tmp_path, chosen("GPU-0"), compile_limit_s=limit_s))
+        assert len(stand.asked) == count
+
+
+def test_what_does_not_fit_beside_another_waits_for_it(stand: type[Stand], tmp_path: Path) -> None:
+    """Two verdicts of 56 GiB each fit on a card, a third waits."""
+    held: list[int] = []
+
+    async def whole() -> None:
+        found = looked_at(tmp_path, chosen("GPU-0"))
+        problem = await found.of(tasks()[0])
+        assert problem.verdict_bytes == 56 * GIB and found.capacity_bytes == 141 * GIB - KEPT_FREE_BYTES
+
+        gate = asyncio.Event()
+
+        async def judge() -> None:
+            async with found.admitted("GPU-0", problem.verdict_bytes, "a test"):
+                held.append(len(reservations("GPU-0", tmp_path / "leases")))
+                await gate.wait()
+
+        judging = [asyncio.create_task(judge()) for _ in range(3)]
+        while len(held) < 2:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(3 * references.POLL_S)
+        assert len(held) == 2
+        gate.set()
+        await asyncio.gather(*judging)
+
+    asyncio.run(whole())
+    assert held[:2] == [1, 2] and len(held) == 3
+
+
+def test_reasons_for_missing_baselines_stand_in_the_row() -> None:
+    found = Baselines(times=(EAGER,), notes=("baseline compile was not measured: it took too long",), limit_s=60.0)
+    made = with_baselines(row("a/x"), found)
+    assert made.baselines == (EAGER,) and found.notes[0] in made.notes
+    assert with_baselines(made, found) == made
+    lost = with_baselines(row("a/x"), Baselines(times=(), failure="it took longer than 300 s"))
+    assert lost.notes[-1] == "its baselines were not measured: it took longer than 300 s"
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+WIDE = """
+import torch
+BATCH = 64
+ROWS = 4096
+WIDTH = 8192
+class Model(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(width))
+    def forward(self, x):
+        return x * self.weight
+def get_inputs():
+    return [torch.randn(BATCH, ROWS, WIDTH)]
+def get_init_inputs():
+    return [WIDTH]
+"""
+
+
+def test_a_reference_that_does_not_fit_is_scaled_down_batch_first_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "wide.py"
+    path.write_text(WIDE)
+    spec = parse_problem(str(path))
+    told = in_child(lambda: sized(spec, 20 * GIB), 120.0)
+    assert told["sentence"] == "scaled down to fit the card: BATCH 64 -> 32"
+    problem = fitted(spec, told, 20 * GIB, tmp_path / "scaled")
+    assert "BATCH = 32" in Path(problem.spec.path).read_text() and problem.spec.digest != spec.digest
+    assert problem.verdict_bytes == 20 * GIB
+
+
+def test_a_reference_that_fits_stays_as_it_is_and_its_needs_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "wide.py"
+    path.write_text(WIDE)
+    spec = parse_problem(str(path))
+    told = in_child(lambda: sized(spec, 139 * GIB), 120.0)
+    peak = 2 * 8 * GIB + 4 * 8192
+    assert told == {"peak_bytes": peak}
+    problem = fitted(spec, told, 139 * GIB, tmp_path)
+    assert problem.spec is spec and problem.verdict_bytes == int(2.5 * peak) + 6 * GIB
+
+
+def test_half_a_card_is_reserved_for_what_cannot_be_predicted(tmp_path: Path) -> None:
+    spec = tasks()[0].spec(tmp_path)
+    problem = fitted(spec, {"failure": "it branches on values"}, 100 * GIB, tmp_path)
+    assert (problem.verdict_bytes, problem.baseline_bytes, problem.sentence) == (50 * GIB, 50 * GIB, "")
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
 
 
 def test_line_of_a_problem_names_baseline_kind_and_interval() -> None:

@@ -11,11 +11,11 @@ from tests.memory import samples
 from triton_agent.policy.episode import Graded
 from triton_agent.runs.bench.outcomes import sample_of
 from triton_agent.runs.bench.rows import Against, Kind, Sample
-from triton_agent.tools.evaluate.evaluator import EvaluatorSettings
 from triton_agent.tools.kernel_profile import Roofline
 from triton_agent.tools.processes.torch_switches import Conditions
 from triton_agent.tools.race.baseline_names import EAGER_TF32
 from triton_agent.tools.results import DECISIONS, Evaluation, Finding, Status, Timing
+from triton_agent.tools.settings import EvaluatorSettings
 
 
 def graded(turn: int, verdict: str, speedup: float | None = None) -> Graded:

@@ -20,16 +20,23 @@ import pytest
 from tests.runs.commands import call
 
 from triton_agent.memory.store import Store
+from triton_agent.runs.bench import command as bench_command
+from triton_agent.runs.bench.baselines import references
+from triton_agent.runs.bench.baselines.found import Baselines
+from triton_agent.runs.bench.baselines.references import References, ReferenceSettings
 from triton_agent.runs.bench.command import STORE, BenchRequest, run
+from triton_agent.runs.bench.journal import Journal
 from triton_agent.runs.bench.problems import Selection, of_clone
 from triton_agent.runs.bench.public.layouts import Benchmark
-from triton_agent.runs.bench.rows import FILE, ProblemRow, Record, read_record
+from triton_agent.runs.bench.rows import FILE, Against, BaselineTime, Kind, ProblemRow, Record, read_record
 from triton_agent.runs.bench.runner import side_by_side
+from triton_agent.runs.bench.settings import BenchSettings
 from triton_agent.runs.cli import exit_codes
+from triton_agent.runs.cli.devices import Chosen
 from triton_agent.tools.errors import InstrumentError, UsageError
-from triton_agent.tools.machine.hardware import gpus
+from triton_agent.tools.machine.hardware import Gpu, gpus
 from triton_agent.tools.processes.zygotes import Nursery
-from triton_agent.tools.results import Finding, Status
+from triton_agent.tools.results import Finding, Interval, Status
 
 HERE = Path(__file__).parent
 LAYOUTS = HERE.parent / "layouts"
@@ -37,6 +44,18 @@ KERNELBENCH, TRITONBENCH = LAYOUTS / "kernelbench", LAYOUTS / "tritonbench"
 KERNELS, OPERATORS = HERE / "kernels", HERE / "operators"
 LINEAR = HERE.parents[1] / "kernels" / "linear_relu_f32"
 FEW = ("level1/2_bent_line", "level1/3_product_of_three", "level1/4_columns_by_length")
+
+NO_CARD = Gpu(
+    name="a card",
+    uuid="GPU-0",
+    compute_capability=None,
+    memory_bytes=None,
+    sm_count=None,
+    l2_bytes=None,
+    driver=None,
+    max_sm_clock_mhz=None,
+    max_memory_clock_mhz=None,
+)
 
 Ran = Callable[..., tuple[int, Record]]
 
@@ -274,6 +293,45 @@ def test_two_places_side_by_side_give_the_same_table(ran: Ran, whole: Path, nurs
     assert code == exit_codes.GOOD and not record.missing
     assert (tmp_path / FILE).read_text().count('"kind":"row"') == len(FEW)
     assert table(tmp_path) == table(whole)
+
+
+def test_baselines_come_into_rows_that_were_there_before_and_are_asked_for_once(
+    ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that cannot be had as well: the reason is in the row, and in the record for when it goes on."""
+    asked: list[str] = []
+
+    class Failing:
+        def __init__(self, card: str) -> None:
+            self.card = card
+
+        async def ask(self, question: dict[str, Any]) -> dict[str, Any]:
+            asked.append(Path(question["measure"]["path"]).stem)
+            return {"times": [], "failure": "torch.compile does not finish"}
+
+        async def close(self) -> None:
+            return
+
+    def with_a_card(journal: Journal, settings: BenchSettings, *rest: Any, again: bool) -> References:
+        how = ReferenceSettings(workspace=tmp_path / "problems", again=again, leases=tmp_path / "leases")
+        return References(Chosen(device="cuda", gpus=(NO_CARD,)), how, print)
+
+    monkeypatch.setattr(references, "Worker", Failing)
+    monkeypatch.setattr(bench_command, "_references", with_a_card)
+    for number, again in ((1, False), (1, False), (2, True)):
+        _, record = ran(few(), tmp_path / "out", baselines_again=again)
+        assert len(asked) == number * len(FEW)
+    reason = "its baselines were not measured: torch.compile does not finish"
+    assert len(record.rows) == len(FEW)
+    assert all(reason in row.notes and row.measured and row.samples for row in record.rows)
+
+
+def test_without_a_compiled_baseline_the_checker_is_not_asked_for_one(tmp_path: Path) -> None:
+    one = Interval(median=1.0, low=1.0, high=1.0)
+    eager = BaselineTime(against=Against.EAGER, kind=Kind.DEVICE, ms=one, over_eager=one)
+    found = Baselines(times=(eager,), notes=("torch.compile took longer than 60 s",), limit_s=60.0)
+    assert found.not_compiled and found.settles(60.0) and not found.settles(61.0)
+    assert not Baselines(times=()).not_compiled
 
 
 def test_what_fails_in_one_place_is_measured_in_another(

@@ -483,7 +483,7 @@ def test_what_no_reference_returns_is_foreign(found: dict[str, Traced]) -> None:
 
 
 def test_a_file_without_a_module_class_has_no_model(found: dict[str, Traced]) -> None:
-    assert found["no model"].reply == {"no_model": True}
+    assert found["no model"].reply == {"is": "Loaded", "has_model": False}
 
 
 def test_a_kernel_outside_tritons_language_is_told_as_one(found: dict[str, Traced]) -> None:

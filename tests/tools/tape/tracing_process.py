@@ -51,9 +51,8 @@ class Traced:
 
     @property
     def raised(self) -> dict[str, Any]:
-        assert "raised" in self.reply, self.reply
-        found: dict[str, Any] = self.reply["raised"]
-        return found
+        assert self.reply["is"] == "Raised", self.reply
+        return self.reply
 
     @property
     def ending(self) -> str:
@@ -137,7 +136,10 @@ def _trace(request: dict[str, Any], answer: Path) -> None:
     """In a fork: write the reply, end."""
     from triton_agent.tools.compile.targets import TARGETS
     from triton_agent.tools.machine.card_facts import facts_of_target
+    from triton_agent.tools.processes.codec import to_plain
     from triton_agent.tools.processes.payloads import pack
+    from triton_agent.tools.processes.protocol import Load, Loaded, Trace
+    from triton_agent.tools.processes.torch_switches import Conditions
     from triton_agent.tools.tape import tracer
     from triton_agent.tools.tape.outline import outline
 
@@ -146,15 +148,15 @@ def _trace(request: dict[str, Any], answer: Path) -> None:
         scratch.mkdir()
         made = tracer.Tracer(str(scratch), facts_of_target(TARGETS[request.get("target", TARGET)]))
         init, call = map(outline, _arguments(request))
-        load = {"op": "load", "source": request["source"], "conditions": request.get("conditions", {})}
-        trace = {"op": "trace", "seed": 7, "train": request.get("train", False), "given": request.get("given", [])}
+        load = Load(source=request["source"], conditions=Conditions(**request.get("conditions", {})))
+        trace = Trace(seed=7, train=request.get("train", False), given=tuple(request.get("given", ())))
         try:
-            reply = made.handle(load, [])
-            if "ok" in reply:
+            reply: object = made.handle(load, [])
+            if reply == Loaded(has_model=True):
                 reply = made.handle(trace, [pack(init), pack(call)])
         except tracer.CandidateRaised as error:
-            reply = {"raised": error.report}
-        answer.write_text(json.dumps(reply))
+            reply = error.report
+        answer.write_text(json.dumps(to_plain(reply)))
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:

@@ -13,18 +13,18 @@ import pytest
 from tests.policy.llm.engines.real_engines import BFLOAT16, assert_exact, require_transformers, second_opinion
 
 from triton_agent.memory.records import Message
-from triton_agent.policy.llm.engine import EngineError, Question, Sampled, Sampling
+from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Sampling
 from triton_agent.tools.errors import UsageError
 
 SHORT, LONG = "Write.", "def kernel(x):\n    return x\n" * 30
 
 
-def question(text: str, n: int = 1, **changes: Any) -> Question:
+def question(text: str, n: int = 1, **changes: Any) -> ModelQuestion:
     sampling = Sampling(**{"temperature": 1.0, "max_tokens": 16, "seed": 1} | changes)
-    return Question(messages=(Message(role="user", content=text),), n=n, sampling=sampling)
+    return ModelQuestion(messages=(Message(role="user", content=text),), n=n, sampling=sampling)
 
 
-def ask(engine: Any, *questions: Question) -> list[list[Sampled]]:
+def ask(engine: Any, *questions: ModelQuestion) -> list[list[Sampled]]:
     return asyncio.run(engine.answer(questions))
 
 
@@ -152,7 +152,7 @@ def test_a_form_that_knows_no_system_role_gets_its_words_before_the_users(copy: 
     )
     engine = engine_of(copy)
     said = (Message(role="system", content="Be brief."), Message(role="user", content="Write."))
-    (answer,) = ask(engine, Question(messages=said, sampling=Sampling(max_tokens=2)))[0]
+    (answer,) = ask(engine, ModelQuestion(messages=said, sampling=Sampling(max_tokens=2)))[0]
     assert engine._tokens().decode(answer.prompt_ids) == "<user>Be brief.\n\nWrite."
 
 

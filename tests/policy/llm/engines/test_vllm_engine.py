@@ -19,7 +19,7 @@ import pytest
 from tests.policy.llm.engines.real_engines import BFLOAT16, assert_exact, second_opinion, vllm_python
 
 from triton_agent.memory.records import Message
-from triton_agent.policy.llm.engine import EngineError, Question, Sampled, Sampling
+from triton_agent.policy.llm.engine import EngineError, ModelQuestion, Sampled, Sampling
 from triton_agent.policy.llm.engines.vllm_engine import VllmEngine, VllmSettings
 from triton_agent.policy.llm.prompting.answer_pattern import ANSWER_PATTERN
 from triton_agent.tools.errors import UsageError
@@ -31,16 +31,16 @@ TIE = 1e-5
 KERNEL = "def kernel(x, y, n):\n    for i in range(n):\n        y[i] = x[i] + x[i]\n    return y\n" * 8
 
 
-def question(text: str, n: int = 1, **changes: Any) -> Question:
+def question(text: str, n: int = 1, **changes: Any) -> ModelQuestion:
     sampling = Sampling(**{"temperature": 1.0, "max_tokens": 24, "seed": 1} | changes)
-    return Question(messages=(Message(role="user", content=text),), n=n, sampling=sampling)
+    return ModelQuestion(messages=(Message(role="user", content=text),), n=n, sampling=sampling)
 
 
 def settings(**changes: Any) -> VllmSettings:
     return VllmSettings(**{"python": vllm_python(), "dtype": "float32", "eager": True, "cpu_cache_gb": 1} | changes)
 
 
-def ask(engine: VllmEngine, *questions: Question) -> list[list[Sampled]]:
+def ask(engine: VllmEngine, *questions: ModelQuestion) -> list[list[Sampled]]:
     return asyncio.run(engine.answer(questions))
 
 

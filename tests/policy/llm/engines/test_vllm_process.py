@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from triton_agent.memory.records import Message
-from triton_agent.policy.llm.engine import EngineError, Question
+from triton_agent.policy.llm.engine import EngineError, ModelQuestion
 from triton_agent.policy.llm.engines.interpreters import VARIABLE, find_interpreter
-from triton_agent.policy.llm.engines.lookup import Lookup
+from triton_agent.policy.llm.engines.lookup import ModelLookup
 from triton_agent.policy.llm.engines.vllm_engine import VllmEngine, VllmSettings
 from triton_agent.policy.llm.engines.vllm_process import VllmProcess, condensed
 from triton_agent.tools.errors import UsageError
 
-ASKED = Question(messages=(Message(role="user", content="Write."),))
+ASKED = ModelQuestion(messages=(Message(role="user", content="Write."),))
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def _runs(pid: int) -> bool:
 def test_a_tokenizer_that_does_not_load_is_named_wherever_tokens_are_counted(tmp_path: Path) -> None:
     """In this process, or in one beside it, whether or not the library is there."""
     (tmp_path / "tokenizer.json").write_text("{}")
-    lookup = Lookup(str(tmp_path), sys.executable, {"PATH": os.environ["PATH"]})
+    lookup = ModelLookup(str(tmp_path), sys.executable, {"PATH": os.environ["PATH"]})
     with pytest.raises(EngineError, match="its tokenizer does not work"):
         lookup.count("words")
     lookup.close()

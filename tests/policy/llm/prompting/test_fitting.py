@@ -7,14 +7,14 @@ import pickle
 import pytest
 
 from triton_agent.policy.llm.prompting.counting import RememberedCount
-from triton_agent.policy.llm.prompting.fitting import JOINT_TOKENS, Fitted, Form, Part, PromptTooLong, fit
+from triton_agent.policy.llm.prompting.fitting import JOINT_TOKENS, Fitted, PartForm, PromptPart, PromptTooLong, fit
 from triton_agent.tools.errors import UsageError
 
 
-def part(name: str, *lengths: tuple[int, int], needed: bool = False) -> Part:
+def part(name: str, *lengths: tuple[int, int], needed: bool = False) -> PromptPart:
     """Forms as (rank, length)."""
-    forms = tuple(Form(rank=rank, write=lambda length=length: name * length) for rank, length in lengths)
-    return Part(name=name, forms=forms, needed=needed)
+    forms = tuple(PartForm(rank=rank, write=lambda length=length: name * length) for rank, length in lengths)
+    return PromptPart(name=name, forms=forms, needed=needed)
 
 
 PARTS = (part("a", (0, 5), (30, 50), needed=True), part("b", (10, 10), (40, 100)), part("c", (20, 20)))
@@ -50,7 +50,7 @@ def test_no_budget_is_ever_exceeded() -> None:
 
 
 def test_less_than_the_shortest_is_refused_with_a_remedy() -> None:
-    with pytest.raises(PromptTooLong, match="takes 9 tokens, and 8 are allowed") as caught:
+    with pytest.raises(PromptTooLong, match="takes 9 tokens, more than the 8 allowed") as caught:
         fit(PARTS, 8, len)
     assert isinstance(caught.value, UsageError)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)

@@ -14,9 +14,9 @@ import pytest
 from tests.policy.llm.prompting import renew_golden, shown
 from tests.policy.llm.prompting.test_quoting import FENCE_BREAKERS, MARKS
 
-from triton_agent.memory.exchange.trl import Judged, LeftOut, Shape, Which, sft_rows
+from triton_agent.memory.exchange.trl import JudgedAttempt, Shape, SkipCounts, Which, sft_rows
 from triton_agent.memory.observation import BudgetLeft, Lesson, Observation, ProblemView, Role, Rules
-from triton_agent.memory.records import Completion, Machine
+from triton_agent.memory.records import Completion, GradingMachine
 from triton_agent.policy.episode import Graded, grade, make_attempt, observe
 from triton_agent.policy.fences import blocks
 from triton_agent.policy.llm.prompting.fitting import PromptTooLong
@@ -121,7 +121,7 @@ def test_a_complaint_about_an_answer_reaches_the_next_prompt() -> None:
         text="```python\nclass ModelNew(nn.Module):\n    def forward(", policy="x", finish_reason="length"
     )
     attempt = make_attempt("run", first, said, index=0, parent=None)
-    grading = asyncio.run(grade(attempt, _nobody(), Machine()))
+    grading = asyncio.run(grade(attempt, _nobody(), GradingMachine()))
     history = [Graded(attempt=attempt, grading=grading)]
     for parent in (attempt.key, None):
         seen = observe(view, Rules(), history, BudgetLeft(turns=1), turn=1, attempts_before=1, seed=1, parent=parent)
@@ -162,7 +162,8 @@ def _real_tokenizers() -> dict[str, Callable[[str], int]]:
         texts, trainers.BpeTrainer(vocab_size=2000, initial_alphabet=alphabet, show_progress=False)
     )
     across.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=2000, show_progress=False))
-    unigram.train_from_iterator(texts, trainers.UnigramTrainer(vocab_size=800, show_progress=False))
+    unknown = {"unk_token": "<unk>", "special_tokens": ["<unk>"]}
+    unigram.train_from_iterator(texts, trainers.UnigramTrainer(vocab_size=800, show_progress=False, **unknown))
     made = {"merges in words": words, "merges across": across, "likeliest pieces": unigram}
     return {name: (lambda text, one=one: len(one.encode(text).ids)) for name, one in made.items()}  # type: ignore[misc]
 
@@ -352,8 +353,8 @@ def test_examples_to_imitate_are_shown_the_prompt_of_inference() -> None:
     passed = _evaluation()
 
     to_messages = as_messages(budget_tokens=50_000, count=len)
-    judged = [Judged(attempt=attempt, evaluation=passed)]
-    (row,) = sft_rows(judged, Which.PASSED, Shape.PROMPT_COMPLETION, LeftOut(), to_messages)
+    judged = [JudgedAttempt(attempt=attempt, evaluation=passed)]
+    (row,) = sft_rows(judged, Which.PASSED, Shape.PROMPT_COMPLETION, SkipCounts(), to_messages)
     seen = render(shown.repair(), budget_tokens=50_000, count=len)
     assert [message["content"] for message in row["prompt"]] == [one.content for one in seen.messages]
     (answer,) = row["completion"]

@@ -61,7 +61,7 @@ CASES = {
     "hangs for ever": endless(faults.hang, "no response within 0.5 s (after 3 tries)", patience=HASTY),
     "hangs after the headers": again(faults.hang_after_the_headers, patience=HASTY),
     "hangs in the middle": again(faults.hang_in_the_middle, patience=HASTY),
-    "hangs in the middle each time": endless(faults.hang_in_the_middle, "fell silent", patience=HASTY),
+    "hangs in the middle each time": endless(faults.hang_in_the_middle, "stopped sending", patience=HASTY),
     "thinks unheard": Case(
         does=(faults.think_unheard,), requests=1, patience=dataclasses.replace(PATIENT, between_bytes_s=0.01)
     ),
@@ -145,7 +145,7 @@ def test_each_fault_ends_in_its_outcome_and_the_run_goes_on(name: str, store: St
 def _loop(store: Store, policies: list, run: str | None = None, **changes) -> Loop:
     """A run of its own, or one taken up."""
     table = Table({kernel(number): passed(kernel(number), float(number)) for number in (1, 2)})
-    ledger = Ledger.take_up(store, run) if run else Ledger.begin(store, new_run(f"run-{uuid.uuid4().hex}"))
+    ledger = Ledger.resume(store, run) if run else Ledger.begin(store, new_run(f"run-{uuid.uuid4().hex}"))
     return Loop(ledger, policies, [table], LoopSettings(**{"rules": Rules(), "turns": 2, "parallel": 2} | changes))
 
 

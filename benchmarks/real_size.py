@@ -1,0 +1,159 @@
+"""The suite's part `large` on a GPU: time to the first row, time for all, memory, and what kills leave behind.
+
+Runs `triton-agent bench suite --part large` with the built-in author. With --kills the run is killed at random moments
+and goes on with --resume; no problem may then have two rows that differ in their verdicts, but for the one that was
+under way. Baselines that come later are written into a row once more, which counts as the same row. Appends one row to
+benchmarks/results/real_size.csv; exit code 1 if a bar is missed.
+
+    python benchmarks/real_size.py --device cuda --out bench-large
+    python benchmarks/real_size.py --device cuda:all --kills 5 --out bench-large-killed
+    python benchmarks/real_size.py --device cuda --problem scans --out bench-scans     # a family only
+
+Bars (issue 21): the first row within 60 s; on one card 25 minutes for all, on four 8; no row "not measured" or
+"unusable"; no call of a kernel takes more than 2.5 times the memory of one of the reference's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from triton_agent.runs.bench.rows import FILE, ProblemRow, Record, read_record
+
+FIRST_ROW_S, ALL_S, MEMORY_TIMES = 60.0, 1500.0, 2.5
+POLL_S = 0.25
+
+
+def main() -> int:
+    options = _options()
+    import rows
+
+    shared = rows.provenance()
+    folder = Path(options.out)
+    began = time.monotonic()
+    first_row_s, kills = None, 0
+    moments = sorted(random.Random(options.seed).uniform(30.0, options.span_s) for _ in range(options.kills))
+    while True:
+        process = subprocess.Popen(_command(options, folder, resumed=kills > 0), start_new_session=True)
+        while process.poll() is None:
+            time.sleep(POLL_S)
+            if first_row_s is None and _lines(folder) > 1:
+                first_row_s = time.monotonic() - began
+            if moments and time.monotonic() - began > moments[0]:
+                moments.pop(0)
+                kills += 1
+                os.killpg(process.pid, signal.SIGKILL)
+        if process.returncode >= 0:
+            break
+    seconds = time.monotonic() - began
+    record = read_record(folder)
+    figures = figures_of(record, folder, seconds, first_row_s, kills)
+    rows.append(rows.RESULTS / "real_size.csv", shared, [{"device": options.device, **figures}])
+    for name, value in figures.items():
+        print(f"{name}: {value}")
+    missed = misses(figures, options.all_s)
+    for text in missed:
+        print(f"missed: {text}")
+    return 1 if missed else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda", help="cuda, cuda:1, cuda:all (default: cuda)")
+    parser.add_argument("--out", required=True, help="folder of the record")
+    parser.add_argument("--problem", action="append", default=[], help="only this family or problem; repeatable")
+    parser.add_argument("--at-once", type=int, default=1, help="problems side by side on each card (default: 1)")
+    parser.add_argument("--kills", type=int, default=0, help="kill the run so often, and go on (default: 0)")
+    parser.add_argument(
+        "--span-s", type=float, default=900.0, help="the kills fall into so many seconds (default: 900)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the moments of the kills (default: 0)")
+    parser.add_argument("--all-s", type=float, default=ALL_S, help=f"bar for the whole run (default: {ALL_S:g})")
+    return parser.parse_args()
+
+
+def _command(options: argparse.Namespace, folder: Path, *, resumed: bool) -> list[str]:
+    bench = [sys.executable, "-m", "triton_agent", "bench", "suite"]
+    if resumed:
+        return [*bench, "--resume", str(folder)]
+    chosen = [word for name in options.problem for word in ("--problem", name)]
+    how = ["--part", "large", "--device", options.device, "--turns", "1", "--at-once", str(options.at_once)]
+    return [*bench, *how, *chosen, "--out", str(folder)]
+
+
+def _lines(folder: Path) -> int:
+    """Lines of the record: its head, and a row for each problem."""
+    path = folder / FILE
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def figures_of(record: Record, folder: Path, seconds: float, first_row_s: float | None, kills: int) -> dict[str, Any]:
+    """One line of the results."""
+    samples = [sample for row in record.rows for sample in row.samples]
+    ratios = [sample.peak_memory_ratio for sample in samples if sample.peak_memory_ratio is not None]
+    compiled = sum(any(item.against == "compile" for item in row.baselines) for row in record.rows)
+    return {
+        "problems": len(record.head.labels),
+        "rows": len(record.rows),
+        "solved": sum(row.solved for row in record.rows),
+        "no_kernel": sum(not row.solved and row.measured and not row.unusable for row in record.rows),
+        "not_measured": sum(not row.measured for row in record.rows),
+        "unusable": sum(bool(row.unusable) for row in record.rows),
+        "first_row_s": "" if first_row_s is None else f"{first_row_s:.1f}",
+        "all_s": f"{seconds:.0f}",
+        "median_problem_s": f"{statistics.median(row.seconds for row in record.rows):.1f}" if record.rows else "",
+        "with_compile": compiled,
+        "scaled_down": sum(any(note.startswith("scaled down") for note in row.notes) for row in record.rows),
+        "most_memory_ratio": f"{max(ratios):.2f}" if ratios else "",
+        "kills": kills,
+        "judged_twice": judged_twice(folder),
+    }
+
+
+def judged_twice(folder: Path) -> int:
+    """Problems with more than one verdict in the file, whichever row counts."""
+    verdicts: dict[str, set[float]] = collections.defaultdict(set)
+    for row in _all_rows(folder):
+        if row.measured:
+            verdicts[row.label].add(row.seconds)
+    return sum(len(seconds) > 1 for seconds in verdicts.values())
+
+
+def _all_rows(folder: Path) -> list[ProblemRow]:
+    """Every row that was written, superseded ones included."""
+    head, *lines = (folder / FILE).read_text(encoding="utf-8").splitlines(keepends=True)
+    found = []
+    for line in lines:
+        one = folder / "one-row.jsonl"
+        one.write_text(head + line, encoding="utf-8")
+        found += read_record(one).rows
+        one.unlink()
+    return found
+
+
+def misses(figures: dict[str, Any], all_s: float) -> list[str]:
+    """Bars that were not reached, in words."""
+    bars = {
+        "a problem was not measured": figures["not_measured"] == 0,
+        "a problem was not usable": figures["unusable"] == 0,
+        "a problem has no row": figures["rows"] == figures["problems"],
+        f"the first row took longer than {FIRST_ROW_S:g} s": float(figures["first_row_s"] or "inf") <= FIRST_ROW_S,
+        f"all took longer than {all_s:g} s": float(figures["all_s"]) <= all_s,
+        f"a call took more than {MEMORY_TIMES:g} times the reference's memory": float(figures["most_memory_ratio"] or 0)
+        <= MEMORY_TIMES,
+        "a problem was judged again after a kill": figures["judged_twice"] == 0,
+    }
+    return [text for text, holds in bars.items() if not holds]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""What the methods of one file share: the model's text, names of kernels, kernels already written, constants.
+
+Kernels that differ in names only are written once: the layers of a stack, the steps of a loop.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+
+from triton_agent.policy.author.emit.arguments import Names
+from triton_agent.policy.author.emit.constructor import ModelText
+from triton_agent.policy.author.emit.kernel_text import KernelText
+from triton_agent.policy.author.ir.torch_calls import BY_TAPS
+from triton_agent.policy.author.plan.descriptors import HOST_FUNCTIONS
+
+_ASSIGNED = re.compile(r"^\s*(\w+)(?: [-+*]?)?= |^\s*for (\w+) in ", re.MULTILINE)
+_WORD = re.compile(r"(?<![\w.\"])[A-Za-z_]\w*")
+
+
+def anonymous(kernel: KernelText) -> tuple[str, ...]:
+    """What a kernel does, with its own names numbered in the order they are met."""
+    arguments = kernel.arguments
+    signature = [*arguments.matrices, *arguments.tensors, *arguments.sizes, *arguments.numbers, *kernel.blocks]
+    text = "\n".join(kernel.lines)
+    own = set(signature) | {name for pair in _ASSIGNED.findall(text) for name in pair if name}
+    numbers: dict[str, str] = {}
+
+    def numbered(match: re.Match[str]) -> str:
+        word = match.group()
+        return numbers.setdefault(word, f"name{len(numbers)}") if word in own else word
+
+    body = _WORD.sub(numbered, text)
+    order = tuple(numbers.get(name, name) for name in signature)
+    counts = (
+        len(arguments.matrices),
+        len(arguments.tensors),
+        len(arguments.sizes),
+        len(arguments.numbers),
+        len(kernel.blocks),
+    )
+    return (body, *order, *map(str, counts), *kernel.functions)
+
+
+class WrittenKernels:
+    """The kernels of a file so far."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, ...], KernelText] = {}
+
+    def state(self) -> dict[tuple[str, ...], KernelText]:
+        return dict(self._known)
+
+    def back_to(self, state: dict[tuple[str, ...], KernelText]) -> None:
+        """As it was before what was written since came to nothing."""
+        self._known = dict(state)
+
+    def once(self, kernel: KernelText) -> KernelText:
+        """The kernel as it is, or as one more launch of an equal one; only blocks may be passed differently."""
+        first = self._known.setdefault(anonymous(kernel), kernel)
+        if first is kernel:
+            return kernel
+        blocks = {name: kernel.blocks[own] for name, own in zip(first.blocks, kernel.blocks)}
+        return dataclasses.replace(kernel, name=first.name, lines=first.lines, blocks=blocks, repeats=True)
+
+
+class Constants:
+    """Tensors of a few known numbers, by what makes them; those of all methods together."""
+
+    def __init__(self, source: str) -> None:
+        """`source`: the reference's text, whose names stay free."""
+        self._source = source
+        self.made: dict[str, str] = {}
+        """Text that makes one -> the attribute that holds it."""
+
+    def name_of(self, made: str) -> str:
+        if made not in self.made:
+            names = (f"constant{i or ''}" for i in itertools.count())
+            self.made[made] = next(n for n in names if n not in self.made.values() and f".{n}" not in self._source)
+        return self.made[made]
+
+    def statements(self) -> list[str]:
+        return [f"self.register_buffer({n!r}, {made}, persistent=False)" for made, n in self.made.items()]
+
+
+LAID_OUT = "laid_out_weights"
+LAYING_OUT = (
+    f"def {BY_TAPS}(module, name, weight, tf32=False):",
+    '    """Return a convolution\'s weight as [out, *taps, in]; it is laid out again when the parameter changes."""',
+    "    made_of = (weight.data_ptr(), weight._version, weight.device, weight.dtype)",
+    f"    known = module.{LAID_OUT}.get(name)",
+    "    if known is None or known[0] != made_of:",
+    "        made = weight.detach().permute(0, *range(2, weight.dim()), 1).contiguous()",
+    "        if tf32:  # to the nearest: the matrix unit cuts off what is left",
+    "            nearest = ((made.view(torch.int32) + 4096) & -8192).view(torch.float32)",
+    "            made = torch.where(made.abs() < 3e38, nearest, made)",
+    f"        known = module.{LAID_OUT}[name] = (made_of, made)",
+    "    return known[1]",
+)
+"""What a file defines on the host where convolutions read weights in another order than torch keeps them."""
+
+
+class FileParts:
+    """One file while it is being written."""
+
+    def __init__(self, model: ModelText, source: str) -> None:
+        """`source`: the reference's text."""
+        self.model = model
+        self.names = Names({"ModelNew", "nn", BY_TAPS, *HOST_FUNCTIONS})
+        """Of kernels."""
+        self.kernels = WrittenKernels()
+        self.constants = Constants(source)
+        self.lays_out = False
+        """True if a method lays out weights once for all calls."""
+
+    def statements(self) -> list[str]:
+        """Return what the constructor has to do beside what the reference's does."""
+        return [*self.constants.statements(), *([f"self.{LAID_OUT} = {{}}"] if self.lays_out else [])]
+
+    def state(self) -> tuple[frozenset[str], dict[tuple[str, ...], KernelText]]:
+        return self.names.state(), self.kernels.state()
+
+    def back_to(self, state: tuple[frozenset[str], dict[tuple[str, ...], KernelText]]) -> None:
+        """Forget the names and kernels of an attempt that failed."""
+        names, kernels = state
+        self.names.back_to(names)
+        self.kernels.back_to(kernels)

@@ -1,0 +1,485 @@
+"""How the plan of one kernel is made, going back from what it stores to what it loads.
+
+An attempt may find that an axis has to be cut in two (`AxisMustSplit`), that a value has to be stored by another
+kernel first (`MustStore`), or that there is no way (`BeyondAuthor`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from triton_agent.policy.author.brief import BeyondAuthor
+from triton_agent.policy.author.drafting import Drafting
+from triton_agent.policy.author.ir.program import DTYPES, HALF, ITEM_BYTES, VIEWS, Value, register_dtype
+from triton_agent.policy.author.ir.sizes import Shape, Size, constant, contiguous_strides, product
+from triton_agent.policy.author.plan.indexing import (
+    Axis,
+    AxisTable,
+    Index,
+    Indices,
+    Lookup,
+    fixed,
+    flat,
+    is_count_up,
+    linear,
+    of,
+    plain_axes,
+    regrouped,
+)
+from triton_agent.policy.author.plan.joined_sums import with_sums_joined
+from triton_agent.policy.author.plan.kernel_graph import Guard, KernelGraph, MustStore, Node
+from triton_agent.policy.author.plan.kernel_plan import Kernel, Root, Stuck
+from triton_agent.policy.author.plan.storage import Storage
+
+LONG_ROW = 16384
+"""Elements beyond which a row does not fit into the registers of one program."""
+WORTH_CUTTING = 1 << 17
+"""Elements below which a kernel for each reduction takes longer than one for all."""
+_DIMENSION, _REDUCED, _INNER, _SIDE = "d", "r", "k", "s"
+FEW_ROWS = 16
+"""Rows of a product's left operand that are one tile of the smallest: with functions of its elements on the way, it is
+computed anew by every program, which takes less than to write and read it."""
+SLIGHT = 64
+"""The longest inner dimension of a product that takes one step."""
+
+
+class Attempt:
+    """One try at a kernel with these roots; it may find that an axis has to be split or a value stored first."""
+
+    def __init__(self, drafting: Drafting, storage: Storage, roots: list[str], table: AxisTable) -> None:
+        self.storage = storage
+        self.program, self.joined = drafting.program, drafting.choice.joined
+        self.processors = drafting.brief.hardware.processors
+        self.width = self.program.width
+        self.roots = roots
+        self.table = table
+        self.cone = storage.cone(roots)
+        self.first = self.program.values[roots[0]]
+        shape = self.program.values[self.first.inputs[1]].shape if self._is_scatter() else self.first.shape
+        self.at: Indices = tuple(table.index(f"{_DIMENSION}{i}", size) for i, size in enumerate(shape))
+        self.kept: list[Axis] = []
+        self.along = fixed(constant(0, self.width))
+        """Position along the reduced axes."""
+        self.length: Size = constant(1, self.width)
+        self.alone = False
+        """True if the kernel may hold one reduction only."""
+        self.anchor = self.left = ""
+        self.across: set[bool] = set()
+        """True if what the reductions so far run over lies contiguously along the kept axes, or along the reduced."""
+        self._scans: dict[Node, str] = {}
+        self._known_directions: dict[KernelGraph, dict[int, frozenset[bool]]] = {}
+
+    def kernel(self) -> Kernel:
+        for root in self.roots:
+            if self.program.values[root].dtype not in DTYPES:
+                raise Stuck(root, f"no kernels for {self.program.values[root].dtype}")
+        if self._is_scatter():
+            return self._scatter()
+        anchors = self._anchors()
+        if not anchors:
+            self.kept = self.table.axes(_DIMENSION)
+            return self._finish("points", self._nothing_expensive)
+        anchor = self._heaviest([value for value, _ in anchors])
+        places = {at for value, at in anchors if value.name == anchor.name}
+        if len(places) > 1 and not self._are_twins(anchor, places):
+            raise self._store(anchor)
+        plan: dict[str, Callable[[Value, Indices], Kernel]] = {
+            "reduce": self._rows,
+            "scan": self._scan,
+            "dot": self._product,
+        }
+        if anchor.operation not in plan:
+            raise Stuck(anchor.name, f"no kernel for {anchor.operation}")
+        # Of two tiles side by side, the one that begins where the product does.
+        return plan[anchor.operation](anchor, min(places, key=lambda at: bool(at) and plain_axes(at[-1]) is None))
+
+    def _heaviest(self, values: list[Value]) -> Value:
+        """What a kernel is made around: the last one, or the product that the last one goes into the sums of."""
+        by_order = sorted(values, key=lambda value: self.storage.order[value.name], reverse=True)
+        last = by_order[0]
+        return next((value for value in by_order if self._is_beside(last, value)), last)
+
+    def _is_beside(self, value: Value, anchor: Value) -> bool:
+        """Return whether it is a slight product where the other has its results, too."""
+        both = anchor.operation == "dot" and anchor.dtype == value.dtype and anchor.shape == value.shape
+        return self.joined and both and self._is_slight(value) and not self._is_slight(anchor)
+
+    def _is_slight(self, value: Value) -> bool:
+        """Return whether its operands are so narrow that the product takes one step."""
+        if value.operation != "dot" or value.dtype not in HALF:
+            return False
+        return max(self.program.values[value.inputs[0]].shape[-1]) <= SLIGHT
+
+    def _are_twins(self, anchor: Value, places: set[Indices]) -> bool:
+        """Return whether they are two tiles of one product, side by side: the halves of a gated layer's projection."""
+        if not self.joined or anchor.operation != "dot" or anchor.dtype not in HALF or len(places) != 2:
+            return False
+        first, second = places
+        return first[:-1] == second[:-1]
+
+    def _anchors(self) -> list[tuple[Value, Indices]]:
+        """Expensive values that the first root meets first on the way back."""
+        found: list[tuple[Value, Indices]] = []
+
+        def note(graph: KernelGraph, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+            if guards:
+                raise self._store(value)
+            found.append((value, at))
+            return graph.add(Node(kind="number", dtype=register_dtype(value.dtype), hint=value.name))
+
+        stored = self.storage.stored - set(self.roots)
+        KernelGraph(self.program, stored, note).node_of(self.first.name, self.at, own=True)
+        return found
+
+    def _store(self, value: Value) -> MustStore:
+        """What to store so that this expensive value is there."""
+        name = self.storage.last_of_chain(value.name)
+        if name in self.roots or name in self.storage.stored:
+            # That is where it meets another one: what follows until then is done before.
+            name = self.storage.last_of_chain(value.name, before_stored=True)
+        return MustStore(name)
+
+    def _nothing_expensive(self, graph: KernelGraph, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        raise self._store(value)
+
+    # -- elements added up at their places --------------------------------------------------------------------------
+
+    def _is_scatter(self) -> bool:
+        return self.first.operation == "scatter"
+
+    def _scatter(self) -> Kernel:
+        """Runs over what is added, not over the result."""
+        (index, source), dim = self.first.inputs[:2], self.first.detail
+        self.kept = self.table.axes(_DIMENSION)
+        graph = KernelGraph(self.program, self.storage.stored - set(self.roots), self._nothing_expensive)
+        rank = len(self.program.values[index].shape)
+        node = graph.node_of(source, self.at)
+        place = graph.node_of(index, self.at if rank == len(self.at) else self.at[dim : dim + rank])
+        others = {axis for i, one in enumerate(self.at) if i != dim for axis in one.axes()}
+        if self._along(graph, place) | others != set(self.kept):
+            # An address that is the same for several elements would be added to once only.
+            raise Stuck(self.first.name, "one place for several elements, known beforehand")
+        at = (*self.at[:dim], of(Lookup(place, self.first.shape[dim])), *self.at[dim + 1 :])
+        place_of = flat(at, self.first.shape, self.width)
+        root = Root(value=self.first.name, node=node, index=place_of, adds=True, how=self.first.function)
+        return Kernel(
+            kind="points",
+            roots=(root,),
+            nodes=tuple(graph.nodes),
+            kept=tuple(self.kept),
+            covers=frozenset({*graph.met, self.first.name}),
+        )
+
+    def _along(self, graph: KernelGraph, node: int) -> set[Axis]:
+        """The axes along which a node varies."""
+        found: set[Axis] = set()
+        waiting, seen = [node], set[int]()
+        while waiting:
+            current = waiting.pop()
+            if current not in seen:
+                seen.add(current)
+                waiting.extend(graph.nodes[current].inputs)
+                found = found.union(*(index.axes() for index in graph.nodes[current].indices()))
+        return found
+
+    # -- rows ------------------------------------------------------------------------------------------------------
+
+    def _rows(self, anchor: Value, at: Indices) -> Kernel:
+        kept = plain_axes(flat(at, anchor.shape, self.width))
+        if kept is None:
+            raise self._store(anchor)
+        own = self.table.axes(_DIMENSION)
+        rest = [axis for axis in own if axis not in kept]
+        sizes = self._reduced_sizes(anchor)
+        self.length = product(sizes, self.width)
+        if rest and product((axis.size for axis in rest), self.width) != self.length:
+            raise self._store(anchor)
+        if rest:
+            self.along = self._count_up(rest)
+        else:
+            parts = [self.table.index(f"{_REDUCED}{i}", size) for i, size in enumerate(sizes)]
+            self.along = flat(parts, sizes, self.width)
+        self.kept = [axis for axis in own if axis in kept]
+        self.alone = self._too_few_rows()
+        if self.alone and rest:
+            raise self._store(anchor)
+        self.anchor = anchor.name
+        return self._finish("rows", self._in_row)
+
+    def _too_few_rows(self) -> bool:
+        """Long rows, and few for the GPU's processors: each reduction is better off cut into parts."""
+        rows = product((axis.size for axis in self.kept), self.width)[0]
+        few = 2 * rows <= self.processors
+        return few and self.length[0] > LONG_ROW and rows * self.length[0] >= WORTH_CUTTING
+
+    def _scan(self, anchor: Value, at: Indices) -> Kernel:
+        dim = anchor.detail
+        along = is_count_up(at[dim])
+        others = tuple(index for i, index in enumerate(at) if i != dim)
+        shape = tuple(size for i, size in enumerate(anchor.shape) if i != dim)
+        kept = plain_axes(flat(others, shape, self.width))
+        own = self.table.axes(_DIMENSION)
+        if along is None or kept is None or set(own) != {*along, *kept}:
+            raise self._store(anchor)
+        if product((axis.size for axis in along), self.width) != anchor.shape[dim]:
+            raise self._store(anchor)  # only the first of them are asked for
+        self.length, self.along = anchor.shape[dim], at[dim]
+        self.kept = [axis for axis in own if axis in kept]
+        return self._finish("rows", self._in_row)
+
+    def _in_row(self, graph: KernelGraph, value: Value, at: Indices, guards: tuple[Guard, ...]) -> int:
+        """A reduction or scan that runs along the kernel's own rows is taken in."""
+        source = value.inputs[0]
+        if self.alone and value.name != self.anchor and value.name not in self.roots:
+            raise self._store(value)
+        if guards or value.operation not in ("reduce", "scan") or self.storage.leaks(value.name, self.cone):
+            raise self._store(value)
+        if value.operation == "scan":
+            others = tuple(index for i, index in enumerate(at) if i != value.detail)
+            shape = tuple(size for i, size in enumerate(value.shape) if i != value.detail)
+            whole = value.shape[value.detail] == self.length
+            if not whole or at[value.detail] != self.along or not self._is_kept(flat(others, shape, self.width)):
+                raise self._store(value)
+            inner = graph.node_of(source, at)
+        else:
+            sizes = self._reduced_sizes(value)
+            if product(sizes, self.width) != self.length or not self._is_kept(flat(at, value.shape, self.width)):
+                raise self._store(value)
+            inner = graph.node_of(source, self._with_reduced(value, at, sizes))
+            self._require_same_direction(graph, value, inner)
+            self._require_no_long_scan(graph, inner)
+        node = Node(
+            kind=value.operation,
+            function=value.function,
+            arguments=(inner,),
+            index=self.along if value.function.startswith("arg") else None,
+            dtype=register_dtype(value.dtype),
+            hint=value.hint,
+        )
+        if value.operation == "scan":
+            self._scans[node] = value.name
+        return graph.add(node)
+
+    def _require_same_direction(self, graph: KernelGraph, value: Value, inner: int) -> None:
+        """Rows of a square matrix and its columns are as many and as long, but lie in memory otherwise."""
+        found = self._directions(graph, inner)
+        if self.across and found and not found & self.across:
+            raise self._store(value)
+        self.across |= found
+
+    def _require_no_long_scan(self, graph: KernelGraph, node: int) -> None:
+        """A row that is walked through in steps has no running total to reduce before the last of them."""
+        if max(self.length) <= LONG_ROW:
+            return
+        waiting = [node]
+        while waiting:
+            found = graph.nodes[waiting.pop()]
+            if found.kind == "scan":
+                raise MustStore(self._scans[found])
+            waiting.extend(found.inputs)
+
+    def _directions(self, graph: KernelGraph, node: int) -> frozenset[bool]:
+        """Whether what a node is made of, up to reductions, lies contiguously along the kept axes, or along others."""
+        known = self._known_directions.setdefault(graph, {})
+        waiting = [node]
+        while waiting:
+            current = waiting[-1]
+            found = graph.nodes[current]
+            inputs = () if found.kind == "reduce" else found.inputs
+            missing = [other for other in inputs if other not in known]
+            waiting += missing
+            if not missing:
+                known[current] = self._direction(found).union(*(known[other] for other in inputs))
+                waiting.pop()
+        return known[node]
+
+    def _direction(self, node: Node) -> frozenset[bool]:
+        one, kept = constant(1, self.width), set(self.kept)
+        axes = node.index.axes() if node.kind == "load" and node.index is not None else set()
+        if node.index is None or not axes & kept or not axes - kept:
+            return frozenset()
+        return frozenset(axis in kept for axis in axes if node.index.coefficient(axis) == one)
+
+    def _is_kept(self, index: Index) -> bool:
+        axes = plain_axes(index)
+        return axes is not None and set(axes) == set(self.kept)
+
+    def _with_reduced(self, value: Value, at: Indices, sizes: Shape) -> Indices:
+        along = iter(regrouped((self.along,), (self.length,), sizes, self.width))
+        kept = iter(at)
+        rank = len(self.program.values[value.inputs[0]].shape)
+        return tuple(next(along) if dim in value.detail else next(kept) for dim in range(rank))
+
+    def _reduced_sizes(self, value: Value) -> Shape:
+        shape = self.program.values[value.inputs[0]].shape
+        return tuple(shape[dim] for dim in value.detail)
+
+    def _count_up(self, axes: list[Axis]) -> Index:
+        strides = contiguous_strides(tuple(axis.size for axis in axes), self.width)
+        return linear([of(axis) for axis in axes], strides, self.width)
+
+    # -- products --------------------------------------------------------------------------------------------------
+
+    def _product(self, anchor: Value, at: Indices) -> Kernel:
+        batch = plain_axes(flat(at[:-2], anchor.shape[:-2], self.width))
+        rows, columns = plain_axes(at[-2]), plain_axes(at[-1])
+        own = self.table.axes(_DIMENSION)
+        if (
+            batch is None
+            or rows is None
+            or columns is None
+            or sorted(own, key=str) != sorted([*batch, *rows, *columns], key=str)
+        ):
+            raise self._store(anchor)
+        if self.storage.leaks(anchor.name, self.cone):
+            raise self._store(anchor)
+        self.left = anchor.inputs[0]
+        for name in anchor.inputs:
+            self._require_plain(name)
+        inner = self.table.index(_INNER, self.program.values[anchor.inputs[0]].shape[-1])
+        self.kept = own
+        sides: list[Value] = []
+
+        def take_in(graph: KernelGraph, value: Value, place: Indices, guards: tuple[Guard, ...]) -> int:
+            beside = value.name != anchor.name and self._goes_into(value, anchor)
+            if guards or not (value.name == anchor.name or beside or self._is_twin(value, anchor)):
+                raise self._store(value)
+            along = inner
+            if beside:
+                sides.append(value)
+                along = self.table.index(_SIDE, self.program.values[value.inputs[0]].shape[-1])
+            left = graph.node_of(value.inputs[0], (*place[:-1], along))
+            right = graph.node_of(value.inputs[1], (*place[:-2], along, place[-1]))
+            made = Node(kind="dot", function=value.dtype, arguments=(left, right), dtype="float32", hint="total")
+            others = [node for node in graph.nodes if node.kind == "dot" and node != made]
+            if len(others) > 1 or (not sides and any(node.arguments[0] != left for node in others)):
+                raise self._store(value)
+            return graph.add(made)
+
+        kernel = self._finish("product", take_in)
+        kernel = dataclasses.replace(kernel, batch=tuple(batch), rows=tuple(rows), columns=tuple(columns))
+        if not sides:
+            return kernel
+        joined = with_sums_joined(dataclasses.replace(kernel, side=tuple(self.table.axes(_SIDE))))
+        if joined is None:
+            raise self._store(sides[0])
+        return joined
+
+    def _goes_into(self, value: Value, anchor: Value) -> bool:
+        """Return whether it is a slight product with results where the anchor has its own: the detour of an adapter."""
+        if not self._is_beside(value, anchor):
+            return False
+        for name in value.inputs:
+            self._require_plain(name)
+        return not self.storage.leaks(value.name, self.cone)
+
+    def _is_twin(self, value: Value, anchor: Value) -> bool:
+        """Return whether both multiply the same rows, so that a tile of those is loaded once for a tile of each."""
+        alike = value.operation == "dot" and value.shape == anchor.shape and value.inputs[0] == anchor.inputs[0]
+        if (
+            not self.joined
+            or not alike
+            or not value.dtype == anchor.dtype in HALF
+            or self.storage.leaks(value.name, self.cone)
+        ):
+            return False
+        self._require_plain(value.inputs[1])
+        return True
+
+    def _require_plain(self, name: str) -> None:
+        """An operand of a product is read again for every tile: what it takes to compute it is better done once."""
+        if self._has_few_rows(name) and self._is_of_elements(name):
+            return
+        value = self.program.values[name]
+        narrow: str | None = None
+        while value.operation in (*VIEWS, "window", "pad") or (value.operation == "point" and value.function == "cast"):
+            if value.name in self.storage.stored:
+                return
+            source = self.program.values[value.inputs[0]]
+            if value.operation in ("window", "pad", "expand"):  # stored so it would be larger
+                narrow = None
+            elif value.operation == "point" and self._narrows_for_all(value, source):
+                narrow = value.name
+            value = source
+        if value.operation not in ("source", "torch") and value.name not in self.storage.stored:
+            raise MustStore(narrow or value.name)
+
+    def _narrows_for_all(self, cast: Value, source: Value) -> bool:
+        """Return whether nobody takes more than this of a value: then it is better stored so."""
+        stored, inside = (ITEM_BYTES[self.program.stored_dtype(value.name)] for value in (cast, source))
+        return stored < inside and self.program.users()[source.name] == [cast.name]
+
+    def _has_few_rows(self, name: str) -> bool:
+        """Return whether one row of tiles has all of it, and what takes time is to read the other operand."""
+        value = self.program.values[name]
+        few = max(product(value.shape[:-1], self.width)) <= FEW_ROWS
+        return self.joined and name == self.left and few
+
+    def _is_of_elements(self, name: str) -> bool:
+        """Return whether it is computed element by element from what lies in memory."""
+        value = self.program.values[name]
+        if value.operation in ("source", "torch", "full") or name in self.storage.stored:
+            return True
+        return value.operation in ("point", *VIEWS) and all(self._is_of_elements(other) for other in value.inputs)
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def _finish(self, kind: str, expensive: Callable[[KernelGraph, Value, Indices, tuple[Guard, ...]], int]) -> Kernel:
+        stored = self.storage.stored - set(self.roots)
+        graph = KernelGraph(self.program, stored, expensive)
+        roots = [self._root(graph, name) for name in self.roots]
+        for name in self._could_take_over(graph):
+            wider = KernelGraph(self.program, stored - {name}, expensive)
+            cone, self.cone = self.cone, self.storage.cone([*self.roots, name])
+            try:
+                tried = [*(self._root(wider, root.value) for root in roots), self._root(wider, name)]
+            except (MustStore, BeyondAuthor):
+                self.cone = cone
+                continue
+            graph, roots, stored = wider, tried, stored - {name}
+            self.roots = [*self.roots, name]
+        reduced = [axis for axis in self.table.axes(_DIMENSION, _REDUCED, _INNER) if axis not in self.kept]
+        return Kernel(
+            kind=kind,
+            roots=tuple(roots),
+            nodes=tuple(graph.nodes),
+            kept=tuple(self.kept),
+            reduced=tuple(reduced),
+            covers=frozenset(graph.met),
+        )
+
+    def _root(self, graph: KernelGraph, name: str) -> Root:
+        value = self.program.values[name]
+        at = self._place(value)
+        node = graph.node_of(name, at, own=True)
+        strides = self.program.strides.get(name)
+        index = flat(at, value.shape, self.width) if strides is None else linear(at, strides, self.width)
+        return Root(value=name, node=node, index=index)
+
+    def _place(self, value: Value) -> Indices:
+        """Where a further root's elements are computed: all axes, or the kept ones."""
+        if value.shape == self.first.shape:
+            return self.at
+        elements = product(value.shape, self.width)
+        if elements == product(self.first.shape, self.width):
+            return regrouped(self.at, self.first.shape, value.shape, self.width)
+        if elements == product((axis.size for axis in self.kept), self.width):
+            return regrouped((self._count_up(self.kept),), (elements,), value.shape, self.width)
+        raise BeyondAuthor("roots of different sizes")
+
+    def _could_take_over(self, graph: KernelGraph) -> list[str]:
+        """Values that it would read back element by element, and could as well compute and store itself."""
+        places: dict[str, list[Index]] = {}
+        for node in graph.nodes:
+            if node.kind == "load" and node.index is not None:
+                places.setdefault(node.tensor, []).append(node.index)
+        whole = self.at and flat(self.at, self.first.shape, self.width)
+        found = []
+        for name, indices in places.items():
+            if name not in self.storage.stored or not self.storage.pending(name) or indices != [whole]:
+                continue
+            others = (other for other in places if other != name)
+            if not any(name in self.storage.ancestors(other) for other in others):
+                found.append(name)
+        return sorted(found, key=self.storage.order.__getitem__, reverse=True)

@@ -1,0 +1,99 @@
+"""Which values a partition stores so far, and what that means for those around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from triton_agent.policy.author.ir.program import EXPENSIVE, VIEWS, Program
+
+
+class Storage:
+    """The stored values of one program; `partition.py` adds to them until every kernel has a plan."""
+
+    def __init__(self, program: Program, wanted: Iterable[str]) -> None:
+        self.program = program
+        self.stored = set(wanted)
+        self.made: set[str] = set()
+        """Those that a planned kernel stores."""
+        self.order = {name: i for i, name in enumerate(program.values)}
+        live = program.needed()
+        self._users = {name: [user for user in users if user in live] for name, users in program.users().items()}
+        self._below: dict[str, frozenset[str]] = {}
+
+    def pending(self, name: str) -> bool:
+        return name in self.stored and name not in self.made
+
+    def ancestors(self, name: str) -> frozenset[str]:
+        """The value itself and all it is made of."""
+        if name not in self._below:
+            found = {name}
+            waiting = [name]
+            while waiting:
+                for item in self.program.values[waiting.pop()].inputs:
+                    if item not in found:
+                        found.add(item)
+                        waiting.append(item)
+            self._below[name] = frozenset(found)
+        return self._below[name]
+
+    def cone(self, roots: Iterable[str]) -> set[str]:
+        """What a kernel with these roots computes."""
+        found: set[str] = set()
+        waiting = list(roots)
+        first = set(waiting)
+        while waiting:
+            name = waiting.pop()
+            value = self.program.values[name]
+            if name in found or value.operation in ("source", "torch") or (name in self.stored and name not in first):
+                continue
+            found.add(name)
+            waiting.extend(value.inputs)
+        return found
+
+    def leaks(self, name: str, cone: set[str]) -> bool:
+        """Return whether somebody outside of the cone needs this value, or what follows from it."""
+        waiting, seen = [name], set()
+        while waiting:
+            current = waiting.pop()
+            if current in self.stored:
+                continue
+            for user in self._users[current]:
+                if user not in cone:
+                    return True
+                if user not in seen:
+                    seen.add(user)
+                    waiting.append(user)
+        return False
+
+    def last_of_chain(self, name: str, *, before_stored: bool = False) -> str:
+        """The value to store where an expensive one has to be: after the single-element functions that follow it.
+
+        The chain ends where the value is needed in two places, where it grows, and before the next expensive one; if
+        asked for, also before it meets another one, and before a value that is stored anyway.
+        """
+        best, frontier = name, set(self._users[name])
+        while frontier and best not in self.stored:
+            user = min(frontier, key=self.order.__getitem__)
+            value = self.program.values[user]
+            if value.operation not in ("point", *VIEWS) or value.elements() > self.program.values[name].elements():
+                return best
+            if before_stored and (user in self.stored or self._meets_another(user, name)):
+                break
+            frontier.remove(user)
+            if not frontier and value.elements() == self.program.values[name].elements():
+                best = user
+            if user in self.stored:
+                return user if not frontier and user == best else best
+            frontier |= set(self._users[user])
+        return self._without_views(best, name)
+
+    def _meets_another(self, user: str, name: str) -> bool:
+        """Return whether something expensive that is not stored goes into `user` beside what `name` is made of."""
+        others = self.cone([user]) - self.ancestors(name)
+        return any(self.program.values[other].operation in EXPENSIVE for other in others)
+
+    def _without_views(self, name: str, floor: str) -> str:
+        """A view at the end of a chain is left to whoever reads it."""
+        while name != floor and name not in self.stored and self.program.values[name].operation in VIEWS:
+            name = self.program.values[name].inputs[0]
+        return name

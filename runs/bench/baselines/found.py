@@ -1,0 +1,94 @@
+"""What is known of a problem's baselines, and where that is kept between benchmarks.
+
+What was measured lies in the user's cache folder by problem, card, driver and versions: another run, or another policy,
+has it at once. A problem of which nothing was measured is not kept there; a benchmark's own record remembers it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import platformdirs
+
+from triton_agent.memory.sql.encoding import from_plain
+from triton_agent.runs.bench.rows import Against, BaselineTime, ProblemRow
+from triton_agent.tools.machine.hardware import Gpu
+from triton_agent.tools.problem.problem import ProblemSpec
+from triton_agent.tools.results import to_json
+from triton_agent.tools.versions import installed
+
+METHOD = 2
+"""Of measuring; raised whenever earlier figures would come out otherwise."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Baselines:
+    """Of one problem."""
+
+    times: tuple[BaselineTime, ...]
+    notes: tuple[str, ...] = ()
+    """Baselines that are missing, each with the reason."""
+    failure: str = ""
+    """Why nothing was measured."""
+    measured_at: str = ""
+    """Date and time, UTC."""
+    commit: str = ""
+    """Of this project."""
+    limit_s: float = 0.0
+    """Time that torch.compile was given."""
+
+    @property
+    def not_compiled(self) -> bool:
+        """True if torch.compile was tried and gave no baseline."""
+        return bool(self.times) and not any(item.against is Against.COMPILE for item in self.times)
+
+    def settles(self, limit_s: float) -> bool:
+        """Return whether another try, with this limit for torch.compile, has nothing to add."""
+        return not (self.failure or self.not_compiled) or limit_s <= self.limit_s
+
+
+def with_baselines(row: ProblemRow, found: Baselines | None) -> ProblemRow:
+    """The row with its baselines, and the reasons for those that are missing."""
+    if found is None:
+        return row
+    reason = f"its baselines were not measured: {found.failure}" if found.failure else ""
+    notes = dict.fromkeys((*row.notes, *filter(None, (reason,)), *found.notes))
+    return dataclasses.replace(row, baselines=found.times, notes=tuple(notes))
+
+
+def place_of(gpu: Gpu) -> str:
+    """What figures hold for."""
+    return " ".join(map(str, (gpu.uuid, gpu.driver, installed("torch"), installed("triton"), METHOD)))
+
+
+def cached(spec: ProblemSpec, places: Iterable[str]) -> Baselines | None:
+    """By the first of these cards that measured it."""
+    for place in places:
+        try:
+            return from_plain(Baselines, json.loads(_file(spec, place).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            continue
+    return None
+
+
+def cache(spec: ProblemSpec, place: str, result: Baselines) -> None:
+    """Whole or not at all; a cache that cannot be written to is none."""
+    path = _file(spec, place)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False) as file:
+            json.dump(to_json(result), file)
+        os.replace(file.name, path)
+    except OSError:
+        return
+
+
+def _file(spec: ProblemSpec, place: str) -> Path:
+    key = hashlib.sha256(f"{spec.digest} {place}".encode()).hexdigest()
+    return Path(platformdirs.user_cache_dir("triton-agent")) / "baselines" / f"{key}.json"

@@ -1,0 +1,116 @@
+"""Convolutions of every form: tap by tap with channels side by side, or channel by channel where there are few."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from tests.policy.author.briefs import brief_of, problem
+from tests.policy.author.test_author import check_passes
+
+from triton_agent.policy.author.decisions import first_choice
+from triton_agent.policy.author.writer import write
+from triton_agent.tools.processes.zygotes import Nursery
+
+LAYER = """
+BATCH = 2
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = {layer}
+
+    def forward(self, x):
+        return {around}
+
+
+def get_inputs():
+    return [torch.randn(BATCH, {shape}){options}]
+
+
+def get_init_inputs():
+    return []
+"""
+
+BLOCK = """
+BATCH, CHANNELS, SIZE = 2, 20, 6
+
+
+class Model(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.first = nn.Conv2d(channels, 2 * channels, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(2 * channels)
+        self.second = nn.Conv2d(2 * channels, channels, 3, padding=1)
+
+    def forward(self, x):
+        y = torch.relu(self.norm(self.first(x)))
+        return torch.relu(self.second(y) + x)
+
+
+def get_inputs():
+    return [torch.randn(BATCH, CHANNELS, SIZE, SIZE)]
+
+
+def get_init_inputs():
+    return [CHANNELS]
+"""
+
+FORMS = {
+    "padded": ("nn.Conv2d(20, 12, 3, padding=1)", "20, 7, 5"),
+    "strided_and_dilated": ("nn.Conv2d(17, 6, 3, stride=2, padding=2, dilation=2)", "17, 9, 8"),
+    "without_padding": ("nn.Conv2d(18, 5, (2, 3))", "18, 5, 6"),
+    "single_tap": ("nn.Conv2d(33, 7, 1)", "33, 5, 4"),
+    "grouped": ("nn.Conv2d(48, 9, 3, padding=1, groups=3)", "48, 4, 5"),
+    "few_channels": ("nn.Conv2d(3, 8, 3, stride=2, padding=1)", "3, 9, 9"),
+    "depthwise": ("nn.Conv2d(5, 5, 3, padding=1, groups=5)", "5, 6, 7"),
+    "transposed": ("nn.ConvTranspose2d(18, 6, 4, stride=2, padding=1)", "18, 3, 4"),
+    "one_dimension": ("nn.Conv1d(19, 7, 5, padding=4, dilation=2)", "19, 21"),
+    "three_dimensions": ("nn.Conv3d(16, 4, 3, padding=1)", "16, 3, 4, 3"),
+}
+
+
+def layer(name: str, around: str = "self.layer(x)", options: str = "") -> str:
+    made, shape = FORMS[name]
+    return LAYER.format(layer=made, shape=shape, around=around, options=options)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_form_passes(name: str, tmp_path: Path, nursery: Nursery) -> None:
+    check_passes(tmp_path, nursery, layer(name))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_passes(dtype: str, tmp_path: Path, nursery: Nursery) -> None:
+    text = layer("padded", options=f".to(torch.{dtype})").replace(
+        "= nn.Conv2d(20, 12, 3, padding=1)", f"= nn.Conv2d(20, 12, 3, padding=1).to(torch.{dtype})"
+    )
+    check_passes(tmp_path, nursery, text)
+
+
+def test_a_block_of_two_convolutions_with_a_shortcut_passes(tmp_path: Path, nursery: Nursery) -> None:
+    check_passes(tmp_path, nursery, BLOCK)
+
+
+def test_steps_go_tap_by_tap_through_channels_that_lie_side_by_side(tmp_path: Path) -> None:
+    source = write(brief := brief_of(problem(tmp_path, layer("padded"))), first_choice(brief)).source
+    assert "for step in range(0, 9 * blocks)" in source
+    assert 'weight_by_taps(self, "layer.weight", self.layer.weight)' in source
+    assert "k[None, :] * " not in source and "k[:, None] * " not in source, "elements of a step lie apart"
+
+
+def test_what_lies_between_two_convolutions_is_laid_out_by_the_first(tmp_path: Path) -> None:
+    """Only the block's input is copied; the first convolution stores what the second reads as that reads it."""
+    source = write(brief := brief_of(problem(tmp_path, BLOCK)), first_choice(brief)).source
+    assert source.count("@triton.jit") == 3
+    assert source.count("for step in range(") == 2
+
+
+def test_float32_is_multiplied_as_torch_does_on_a_gpu(tmp_path: Path) -> None:
+    """cuDNN computes convolutions of float32 in TF32 by default; other products of float32 stay exact."""
+    brief = dataclasses.replace(brief_of(problem(tmp_path, layer("padded"))), device="cuda")
+    assert 'input_precision="tf32")' in write(brief, first_choice(brief)).source
+    exact = dataclasses.replace(first_choice(brief), exact=True)
+    assert 'input_precision="ieee")' in write(brief, exact).source

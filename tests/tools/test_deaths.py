@@ -1,0 +1,104 @@
+"""Why a worker gave no answer: one table of what was seen, and what it means for the candidate."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from triton_agent.tools.processes.deaths import Ending, Exit, Sign, cause_of
+from triton_agent.tools.results import Finding
+
+KILLED = Exit(status=-signal.SIGKILL)
+"""By the driver, or with its zygote."""
+IN_CALL = Ending(sign=Sign.ENDED, doing="call", detail="end of stream")
+
+
+@pytest.mark.parametrize("sign", list(Sign))
+@pytest.mark.parametrize("exits", [(), (KILLED,), (Exit(status=1, out_of_memory=True),)])
+def test_what_happens_before_a_worker_is_ready_is_never_the_candidates_fault(
+    sign: Sign, exits: tuple[Exit, ...]
+) -> None:
+    cause = cause_of(Ending(sign=sign, detail="end of stream"), exits)
+    assert cause.finding is None
+    assert cause.message == "a candidate worker ended before it was ready (end of stream)"
+
+
+@pytest.mark.parametrize(
+    ("ending", "exits", "finding", "message"),
+    [
+        (
+            Ending(sign=Sign.SILENT, doing="trace", limit_s=20.4, detail="no answer in time"),
+            [],
+            Finding.TOO_SLOW,
+            "trace took longer than 20 s",
+        ),
+        (
+            Ending(sign=Sign.GARBLED, doing="trace", detail="not a length"),
+            [],
+            Finding.TAMPERED,
+            "the verdict channel was written to (not a length)",
+        ),
+        (IN_CALL, [], Finding.CRASHED, "the process ended during call, by signal SIGKILL, without a verdict"),
+        (IN_CALL, [KILLED], Finding.CRASHED, "the process ended during call, by signal SIGKILL, without a verdict"),
+        (
+            IN_CALL,
+            [KILLED, Exit(status=-signal.SIGSEGV)],
+            Finding.CRASHED,
+            "the process ended during call, by signal SIGSEGV, without a verdict",
+        ),
+        (
+            IN_CALL,
+            [Exit(status=-signal.SIGSYS)],
+            Finding.CRASHED,
+            "the process ended during call, by signal SIGSYS, without a verdict",
+        ),
+        (
+            IN_CALL,
+            [Exit(status=-40)],
+            Finding.CRASHED,
+            "the process ended during call, by signal 40, without a verdict",
+        ),
+        (
+            IN_CALL,
+            [Exit(status=3)],
+            Finding.CRASHED,
+            "the process ended during call, with exit status 3, without a verdict",
+        ),
+        (
+            IN_CALL,
+            [Exit(status=0)],
+            Finding.CRASHED,
+            "the process ended during call, with exit status 0, without a verdict",
+        ),
+        (
+            IN_CALL,
+            [Exit(status=None, last_words="1\n2\n3\n4\n5")],
+            Finding.CRASHED,
+            "the process ended during call, by signal SIGKILL, without a verdict\nits last words: 2\n3\n4\n5",
+        ),
+        (
+            IN_CALL,
+            [Exit(status=-signal.SIGXCPU)],
+            Finding.TOO_SLOW,
+            "the process ended during call: its processor time was used up",
+        ),
+        (
+            IN_CALL,
+            [Exit(status=-signal.SIGXCPU), Exit(status=-signal.SIGKILL, out_of_memory=True)],
+            Finding.MEMORY,
+            "the process ended during call: it used more memory than it may",
+        ),
+    ],
+)
+def test_why_a_worker_that_had_the_candidate_gave_no_answer(
+    ending: Ending, exits: list[Exit], finding: Finding, message: str
+) -> None:
+    cause = cause_of(ending, exits)
+    assert (cause.finding, cause.message) == (finding, message)
+
+
+@pytest.mark.parametrize("number", range(1, 65))
+def test_every_signal_has_words(number: int) -> None:
+    """A candidate may end itself by any of them; 34 to 64 have no names in Python, except the first and last."""
+    assert cause_of(IN_CALL, [Exit(status=-number)]).finding is not None

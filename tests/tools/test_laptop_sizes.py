@@ -1,0 +1,97 @@
+"""Modules of users with sizes too large for the interpreter are brought to sizes that it can do, if they allow it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from triton_agent.tools.problem.problem import ProblemSpec, parse_problem
+from triton_agent.tools.reference.footprint import INTERPRETER
+from triton_agent.tools.reference.peak_memory import predicted_peak
+from triton_agent.tools.reference.reference import load
+from triton_agent.tools.reference.scaling import FIXED_PARAMETERS_AT_MOST, scaled_for_interpreter
+
+OWN = """
+import torch
+from torch import nn
+
+class Wide(nn.Module):
+    def __init__(self, width=1024):
+        super().__init__()
+        self.up = nn.Linear(width, width)
+    def forward(self, x):
+        return torch.relu(self.up(x))
+
+class Conv(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 16, 3, padding=1)
+    def forward(self, x):
+        return torch.relu(self.conv(x))
+
+class Attention(nn.Module):
+    def __init__(self, width=256, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+    def forward(self, x):
+        batch, steps, width = x.shape
+        q, k, v = self.qkv(x).reshape(batch, steps, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(y.transpose(1, 2).reshape(batch, steps, width))
+
+class Kept(nn.Module):
+    def forward(self, x):
+        y = torch.exp(x)
+        z = y + 1
+        del y
+        return z * 2
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    path = tmp_path / "own.py"
+    path.write_text(OWN)
+    return path
+
+
+def problem(own: Path, name: str, shape: str, init: str | None = None) -> ProblemSpec:
+    return parse_problem(f"{own}:{name}", init=init, inputs=(f"f32[{shape}]",))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "kept"),
+    [("Wide", "4096,1024", "1024]"), ("Attention", "2,4096,256", "256]")],
+)
+def test_parameters_that_no_size_changes_stay_and_the_rest_is_scaled_down(
+    own: Path, name: str, shape: str, kept: str
+) -> None:
+    found, limits = scaled_for_interpreter(problem(own, name, shape), 0)
+    assert found is not None and "inputs 4096" in found.variant.constants
+    assert found.sentence.startswith(f"scaled down: f32[{shape}] -> f32[") and found.sentence.endswith(kept)
+    assert INTERPRETER.elements_at_most < limits.elements_at_most < INTERPRETER.elements_at_most + (1 << 21)
+
+
+@pytest.mark.parametrize(("name", "shape", "init"), [("Conv", "8,3,224,224", None), ("Wide", "64,4096", "4096")])
+def test_what_can_be_scaled_down_whole_keeps_the_interpreters_own_limits(
+    own: Path, name: str, shape: str, init: str | None
+) -> None:
+    found, limits = scaled_for_interpreter(problem(own, name, shape, init), 0)
+    assert found is not None and limits == INTERPRETER
+    assert ("in the constructor's arguments" in found.sentence) == (init is not None)
+
+
+def test_more_parameters_than_the_interpreter_can_do_are_not_tried(own: Path) -> None:
+    own.write_text(OWN.replace("width=1024", "width=8192"))
+    assert FIXED_PARAMETERS_AT_MOST < 8192**2
+    found, limits = scaled_for_interpreter(problem(own, "Wide", "4,8192"), 0)
+    assert found is None and limits == INTERPRETER
+
+
+def test_peak_counts_what_is_alive_at_one_time_and_takes_no_memory(own: Path) -> None:
+    size = 4 * 65536 * 65536
+    found = predicted_peak(load(problem(own, "Kept", "65536,65536")))
+    assert (found.input_bytes, found.parameter_bytes, found.peak_bytes) == (size, 0, 3 * size)

@@ -1,0 +1,58 @@
+"""Which of two candidates is the better one, where each was timed in a process of its own."""
+
+from __future__ import annotations
+
+import pytest
+from tests import verdicts
+
+from triton_agent.tools.ranking import Standing, standing
+from triton_agent.tools.results import KernelLaunch
+
+
+def timed(device: float, latency: float, launches: int = 1, *, spread: float = 0.01) -> Standing:
+    """Over the reference, in device time and in latency."""
+    figures = [(device, "device"), (latency, "latency")]
+    timings = [verdicts.timing(ratio, spread=spread, kind=kind) for ratio, kind in figures]
+    launched = KernelLaunch(kernel="k", launches=launches, programs=1, bytes_loaded=None, bytes_stored=None)
+    return standing(verdicts.passed(*timings, diagnosis=verdicts.diagnosis(launches=(launched,))))
+
+
+@pytest.mark.parametrize(
+    ("challenger", "incumbent", "wins"),
+    [
+        ((5.0, 2.6), (6.7, 2.4), False),  # a quieter process, and the slower kernel
+        ((6.7, 2.4), (5.0, 2.6), True),
+        ((5.0, 2.6), (5.0, 2.4), True),  # as fast on the GPU, and quicker to call
+        ((5.0, 2.4), (5.0, 2.4), False),
+        ((1.16, 0.42), (0.9, 0.7), True),  # as measured on a busy host, of four launches each
+        ((0.9, 0.7), (1.16, 0.42), False),
+        ((5.2, 1.5, 4), (5.0, 2.4, 1), False),  # a little less on the GPU for many launches more
+        ((5.0, 2.4, 1), (5.2, 1.5, 4), True),
+        ((6.7, 2.1, 2), (5.0, 2.4, 1), True),
+        ((5.3, 0.9), (5.0, 2.4), False),  # that much is no noise
+        ((1.5, 0.95), (1.2, 1.1), False),  # what gains goes before what does not
+        ((1.2, 1.1), (1.5, 0.95), True),
+    ],
+)
+def test_the_kernel_counts_before_the_quiet_of_its_process(
+    challenger: tuple[float, ...], incumbent: tuple[float, ...], wins: bool
+) -> None:
+    assert timed(*challenger).surpasses(timed(*incumbent)) is wins
+
+
+def test_two_do_not_surpass_one_another() -> None:
+    latencies = (0.9, 1.1, 1.5, 2.0, 2.2, 2.4, 2.9)
+    devices = (0.9, 1.2, 4.8, 5.0, 5.3, 6.7)
+    figures = [(device, latency, n) for device in devices for latency in latencies for n in (1, 3)]
+    for one in figures:
+        for other in figures:
+            assert not (timed(*one).surpasses(timed(*other)) and timed(*other).surpasses(timed(*one))), (one, other)
+
+
+def test_whether_it_gains_at_all_is_asked_of_the_lesser_figure() -> None:
+    assert not timed(6.7, 0.9).faster_than_reference
+    assert timed(6.7, 1.2).faster_than_reference
+
+
+def test_what_is_not_known_apart_changes_nothing() -> None:
+    assert not timed(5.3, 2.6, spread=0.2).surpasses(timed(5.0, 2.4, spread=0.2))

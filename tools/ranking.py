@@ -1,0 +1,203 @@
+"""Orders verdicts and finds the best: the one rule by which search, store, prompts and screens call an attempt the
+best.
+
+If a GPU has timed both candidates, time decides: device time and call latency, over the reference. Whether a candidate
+gains at all is read from the figure that gained less. Between two candidates device time tells more: each ran in a
+process of its own, and the latency of equal host code differs from process to process by more than its interval says.
+So a worse device time is made up for only by a latency that is better beyond that noise; but a candidate that gains
+goes before one that does not. With several sets of inputs the figure is that of a shipped file: the weighted mean over
+the sets, where sets at which a candidate is not surely faster count as unchanged, since the reference runs there.
+Without a GPU nothing is known about speed, and drafts are ordered by counts: operators left to torch, whose traffic
+nobody counts, then bytes moved over the fewest bytes, then launches. Timed and untimed candidates are never compared by
+their figures.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+from triton_agent.tools.evaluate.merged_sets import mean_of
+from triton_agent.tools.results import Evaluation, Interval, Status, Timing
+
+MARGIN = 0.02
+"""Smaller differences are not worth a change of the file."""
+LATENCY_NOISE = 0.15
+"""Share by which latencies of two processes differ without a reason of their own."""
+ALIKE_NOISE = 1.0
+"""The same if both launch as often: four launches by equal host code took 282 to 545 us on a busy host."""
+UNCHANGED = Interval(median=1.0, low=1.0, high=1.0)
+"""Speed-up where the reference runs."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class AtSet:
+    """Speed-up of a candidate at one of several sets of inputs."""
+
+    name: str
+    weight: float
+    speedup: Interval
+    """Speed-up over the reference, by the worse of device time and latency."""
+
+    @property
+    def faster(self) -> bool:
+        """True if it is surely faster by both figures: only there a shipped file runs it."""
+        return self.speedup.low > 1 + MARGIN
+
+
+@functools.total_ordering
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Standing:
+    """The rank of a verdict. `<` sorts; `surpasses` is the rule for replacing the best."""
+
+    passed: bool
+    speedup: Interval | None = None
+    """Speed-up over the reference, by the worse of device time and latency; None if it was not timed."""
+    device: Interval | None = None
+    """Speed-up in device time."""
+    latency: Interval | None = None
+    """Speed-up in the latency of a call."""
+    left_to_torch: int = 0
+    """Number of torch operators that did arithmetic beside the kernels."""
+    traffic_ratio: float | None = None
+    """Bytes moved over the fewest; None if they were not counted."""
+    launches: int = 0
+    sets: tuple[AtSet, ...] = ()
+    """Speed-ups by set of inputs, if there are several."""
+
+    def _order(self) -> tuple[float, ...]:
+        timed = self.speedup is not None
+        traffic = -self.traffic_ratio if self.traffic_ratio is not None else float("-inf")
+        gains = self.faster_than_reference
+        return (self.passed, timed, gains, self._speed(), -self.left_to_torch, traffic, -self.launches)
+
+    @property
+    def merit(self) -> float:
+        """The order of passed verdicts as one number, for an index: the sure speed-up or, untimed, traffic below zero.
+
+        It ignores whatever only `surpasses` can weigh, so it preselects and never decides.
+        """
+        if self.speedup is not None:
+            return max(self.speedup.low, 0.0)
+        return -min(self.traffic_ratio, 1e6) if self.traffic_ratio is not None and self.traffic_ratio >= 0 else -2e6
+
+    def _speed(self) -> float:
+        """Return the geometric mean of both figures, if there are both."""
+        if self.device is not None and self.latency is not None:
+            return math.sqrt(self.device.median * self.latency.median)
+        return self.speedup.median if self.speedup else 0.0
+
+    def __lt__(self, other: Standing) -> bool:
+        return self._order() < other._order()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Standing) and self._order() == other._order()
+
+    def __hash__(self) -> int:
+        return hash(self._order())
+
+    def surpasses(self, other: Standing | None) -> bool:
+        """Return True if it is better with confidence: by intervals apart by the margin, or by counts."""
+        if not self.passed:
+            return False
+        if other is None or not other.passed:
+            return True
+        if self.speedup is not None and other.speedup is not None:
+            return self._outruns(other, self.speedup, other.speedup)
+        if (self.speedup is None) != (other.speedup is None):
+            return self.speedup is not None
+        if self.left_to_torch != other.left_to_torch:
+            return self.left_to_torch < other.left_to_torch
+        return self._moves_less_than(other)
+
+    def _outruns(self, other: Standing, speedup: Interval, others: Interval) -> bool:
+        if self.device is None or self.latency is None or other.device is None or other.latency is None:
+            return _apart(speedup, others, MARGIN)
+        if self.faster_than_reference != other.faster_than_reference:
+            return self.faster_than_reference
+        noise = ALIKE_NOISE if self.launches == other.launches else LATENCY_NOISE
+        if _apart(self.device, other.device, MARGIN):
+            return not _apart(other.latency, self.latency, noise) or self._speed() > other._speed()
+        if _apart(other.device, self.device, 0.0):
+            return _apart(self.latency, other.latency, noise) and self._speed() > other._speed() * (1 + MARGIN)
+        return _apart(self.latency, other.latency, MARGIN)
+
+    def _moves_less_than(self, other: Standing) -> bool:
+        if self.traffic_ratio is None or other.traffic_ratio is None:
+            return self.launches < other.launches
+        if self.traffic_ratio < other.traffic_ratio * (1 - MARGIN):
+            return True
+        return self.traffic_ratio <= other.traffic_ratio and self.launches < other.launches
+
+    @property
+    def faster_than_reference(self) -> bool:
+        """True if it is surely faster in device time and in latency; with several sets of inputs, at one of them."""
+        if self.sets:
+            return self.passed and any(item.faster for item in self.sets)
+        return self.passed and self.speedup is not None and self.speedup.low > 1 + MARGIN
+
+    @property
+    def worst(self) -> AtSet | None:
+        """The set of inputs with the least gain; None without sets."""
+        return min(self.sets, key=lambda item: item.speedup.median, default=None)
+
+
+def standing(evaluation: Evaluation | None) -> Standing:
+    """Return the standing of a verdict; a missing one ranks below all others."""
+    if evaluation is None or evaluation.status is not Status.PASSED:
+        return Standing(passed=False)
+    sets = tuple(_at(name, timings) for name, timings in evaluation.by_set().items())
+    gains = [(item.weight, item.speedup if item.faster else UNCHANGED) for item in sets]
+    diagnosis = evaluation.diagnosis
+    return Standing(
+        passed=True,
+        speedup=mean_of(gains) if gains else _smaller(evaluation.timings),
+        device=None if gains else _speedup(evaluation, "device"),
+        latency=None if gains else _speedup(evaluation, "latency"),
+        sets=sets,
+        left_to_torch=len(diagnosis.torch_operators) if diagnosis else 0,
+        traffic_ratio=diagnosis.traffic_ratio if diagnosis else None,
+        launches=sum(item.launches for item in diagnosis.launches) if diagnosis else 0,
+    )
+
+
+class Ranked(Protocol):
+    """An item with a standing."""
+
+    @property
+    def standing(self) -> Standing: ...
+
+
+Item = TypeVar("Item", bound=Ranked)
+
+
+def best_of(items: Iterable[Item]) -> Item | None:
+    """Return the best: each item in turn replaces it if it surpasses it. None if nothing passed."""
+    best: Item | None = None
+    for item in items:
+        if item.standing.surpasses(best.standing if best else None):
+            best = item
+    return best
+
+
+def _at(name: str, timings: tuple[Timing, ...]) -> AtSet:
+    return AtSet(name=name, weight=timings[0].weight, speedup=_smaller(timings) or UNCHANGED)
+
+
+def _apart(better: Interval, worse: Interval, margin: float) -> bool:
+    """Return True if one interval lies above the other by the margin."""
+    return better.low > worse.high * (1 + margin)
+
+
+def _speedup(evaluation: Evaluation, kind: str) -> Interval | None:
+    timing = evaluation.timing("eager", kind)
+    return timing.speedup if timing is not None else None
+
+
+def _smaller(timings: tuple[Timing, ...]) -> Interval | None:
+    """Return the smaller of the speed-ups in device time and latency over the reference."""
+    against = [item.speedup for item in timings if item.opponent == "eager"]
+    return min(against, key=lambda item: item.low) if against else None

@@ -1,0 +1,81 @@
+"""How much memory one call of the reference takes, predicted on fake tensors before anything is allocated.
+
+Counts what torch's operators allocate and when it is freed again. Not covered: workspaces of libraries, fragmentation,
+and the context of the process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from triton_agent.tools.dispatch_modes import UncompiledMode
+from triton_agent.tools.reference.input_tensors import map_tensors, tensors_in
+from triton_agent.tools.reference.reference import Reference
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PeakMemory:
+    """Bytes of one call."""
+
+    input_bytes: int
+    parameter_bytes: int
+    peak_bytes: int
+    """At most at one time, inputs and parameters included."""
+
+
+class _LiveBytes(UncompiledMode):  # type: ignore[no-untyped-call]
+    """Records how many bytes of storage were alive at most."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._alive: dict[int, tuple[StorageWeakRef, int]] = {}
+        self.peak = 0
+
+    def see(self, tensor: torch.Tensor) -> None:
+        if tensor.layout is not torch.strided:
+            return
+        storage = tensor.untyped_storage()
+        self._alive[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())  # type: ignore[no-untyped-call]
+
+    def settle(self) -> None:
+        self._alive = {key: item for key, item in self._alive.items() if not item[0].expired()}  # type: ignore[no-untyped-call]
+        self.peak = max(self.peak, sum(size for _, size in self._alive.values()))
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in tensors_in(result):
+            self.see(tensor)
+        self.settle()
+        return result
+
+
+def predicted_peak(reference: Reference, seed: int = 0) -> PeakMemory:
+    """Call the reference on fake tensors. Raise `ProblemError` where it does not run on these."""
+    live = _LiveBytes()
+    with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True) as fake:
+        made = reference.make_inputs(seed)
+        model = reference.make_model(seed)
+        inputs = [map_tensors(value, lambda tensor: _faked(tensor, fake)) for value in made]
+        given = list(tensors_in(inputs))
+        kept = [*model.parameters(), *model.buffers()]
+        for tensor in (*given, *kept):
+            live.see(tensor)
+        live.settle()
+        with live:
+            outputs = reference.call(model, inputs)
+        del outputs
+    return PeakMemory(
+        input_bytes=sum(tensor.nbytes for tensor in given),
+        parameter_bytes=sum(tensor.nbytes for tensor in kept),
+        peak_bytes=live.peak,
+    )
+
+
+def _faked(tensor: torch.Tensor, fake: FakeTensorMode) -> torch.Tensor:
+    is_fake = isinstance(tensor, torch._subclasses.fake_tensor.FakeTensor)
+    return tensor if is_fake else fake.from_tensor(tensor)
