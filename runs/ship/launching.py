@@ -7,6 +7,7 @@ name (`tools/candidate/screen.py`).
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import torch
 import triton
@@ -20,11 +21,11 @@ class Launch:
     calls. Triton binds and examines the arguments in the first launch on a GPU; later ones call the compiled kernel.
     """
 
-    def __init__(self, kernel, grid, **constants):
+    def __init__(self, kernel: Any, grid: tuple[int, int, int], **constants: Any) -> None:
         self.kernel, self.grid, self.constants = kernel, grid, constants
-        self.compiled = {}
+        self.compiled: dict[int, Any] = {}
 
-    def __call__(self, *args):
+    def __call__(self, *args: Any) -> None:
         driver, hook = triton.runtime.driver, triton.knobs.runtime.launch_enter_hook
         if self.compiled and not getattr(hook, "calls", hook):
             device = driver.active.get_current_device()
@@ -40,12 +41,13 @@ class Launch:
             self.compiled[device] = compiled.run, compiled.function, compiled.packed_metadata, last
 
 
-def kept(prepare):
+def kept(prepare: Any) -> Any:
     """Keep what a function makes of parameters until one of them changes or the first of them is gone."""
-    known, constant = WeakIdKeyDictionary(), {}
+    known: Any = WeakIdKeyDictionary()
+    constant: dict[Any, Any] = {}
 
     @functools.wraps(prepare)
-    def prepared(device, *tensors):
+    def prepared(device: Any, *tensors: Any) -> Any:
         version = [device, *((tensor.data_ptr(), tensor._version) for tensor in tensors)]
         found = known.get(tensors[0]) if tensors else constant.get(device)
         if found is None or found[0] != version:
@@ -59,13 +61,13 @@ def kept(prepare):
     return prepared
 
 
-def with_strides(tensor, strides):
+def with_strides(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
     """Return the tensor with these strides, which a library may choose otherwise on another device."""
     if tensor.stride() == strides:
         return tensor
     return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
-def allocate(size, alignment, stream):
+def allocate(size: int, alignment: int, stream: Any) -> torch.Tensor:
     """Return memory that a kernel needs for its own descriptors."""
     return torch.empty(size, dtype=torch.int8, device="cuda")

@@ -55,6 +55,7 @@ FOR_ALL_MODULES = [torch.nn.modules.module._global_forward_hooks, torch.nn.modul
 READING = torch.Tensor.data_ptr, attrgetter("dtype"), torch.Tensor.size, torch.Tensor.stride
 NEEDS_GRADIENT = attrgetter("requires_grad")
 MUTABLE = (list, dict, set, torch.Tensor)
+JIT: Any = torch.jit
 measured: dict[int, bool] = {}
 
 
@@ -69,7 +70,7 @@ def _noted(value: Any) -> Any:
     """Return what shows later whether a value was changed."""
     if isinstance(value, torch.Tensor):
         return value, value._version
-    return value.copy() if isinstance(value, MUTABLE) else value
+    return value.copy() if isinstance(value, (list, dict, set)) else value
 
 
 def _made_of(model: Any) -> Any:
@@ -86,7 +87,8 @@ class Watch:
     """
 
     def __init__(self, model: Any, known: bool) -> None:
-        self.known, self.made, self.seen = known, _made_of(model) if known else {}, None
+        self.known, self.made = known, _made_of(model) if known else {}
+        self.seen: Any = None
 
     def __getstate__(self) -> Any:
         return {"known": self.known, "made": self.made, "seen": None}  # a copy of the model is examined itself
@@ -189,7 +191,7 @@ def _measured_on(index: int) -> bool:
 def _admitted(model: Any, args: Any) -> Any:
     """Return the plan of a call, the model's state and the call's tensors; None where the reference has to run."""
     found = plan_for(model.training, *args)
-    state = None if found is None or torch.jit.is_tracing() else model._watch.state(model)
+    state = None if found is None or JIT.is_tracing() else model._watch.state(model)
     if state is None or type(model) is not ModelNew:
         return None
     call, tensors = found
@@ -273,12 +275,10 @@ class ModelNew(OriginalModel):
     use_kernels = USE_KERNELS
     _watch: Any = None
 
-    @functools.wraps(OriginalModel.__init__)
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._watch = Watch(self, repr(_constructor(*args, **kwargs)) == repr(CONSTRUCTED))
 
-    @functools.wraps(OriginalModel.forward)
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         # Calls that need gradients run the reference; generated backward kernels would have their place here.
         if self.use_kernels == "never" or self._watch is None or not self._watch.known:
@@ -298,3 +298,7 @@ class ModelNew(OriginalModel):
             return super().forward(*args)
         call, state, tensors = found
         return call(state, *tensors)
+
+
+functools.update_wrapper(ModelNew.__init__, OriginalModel.__init__, updated=())  # for the reference's signature
+functools.update_wrapper(ModelNew.forward, OriginalModel.forward, updated=())

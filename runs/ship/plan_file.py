@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,18 @@ from triton_agent.tools.tape.tape import Descriptor, Launch, Named, Tape, decode
 LAUNCHING = Parts(Path(__file__).with_name("launching.py").read_text(encoding="utf-8"))
 """What plans are written with; a file has those definitions that it needs."""
 OWN_NAMES = (
-    *("torch", "nn", "functools", "TensorDescriptor", "WeakIdKeyDictionary", "STATE", "CALLS", "SMALLER", "plan_for"),
+    *(
+        "torch",
+        "nn",
+        "functools",
+        "Any",
+        "TensorDescriptor",
+        "WeakIdKeyDictionary",
+        "STATE",
+        "CALLS",
+        "SMALLER",
+        "plan_for",
+    ),
     *(*JUDGED, *LAUNCHING.bound()),
 )
 """Names of the module that no kernel may take."""
@@ -141,7 +152,7 @@ def file_of(data: Sequence[TapedModule]) -> str:
         others = enumerate(modules[1:], 2)
         smaller = [tuple_of([module.made_with(), f"STATE_{at}", f"plan_for_{at}"]) for at, module in others]
         tables.append("\n".join(["# at the sizes of the check", *lines(prefixed("SMALLER = ", tuple_of(smaller)), 0)]))
-    rows = [line for name, row in rows.items() for line in lines(Group(f'"{name}": (', row, "),"), 4)]
+    table = [line for name, row in rows.items() for line in lines(Group(f'"{name}": (', row, "),"), 4)]
     definitions = joined([part for part in parts.parts if not part.imports], {})
     launched = [line for text, name in launches.items() for line in f"{name} = {text}".split("\n")]
     body = "\n".join(line for function in functions for line in function)
@@ -153,7 +164,7 @@ def file_of(data: Sequence[TapedModule]) -> str:
         "\n".join(launched),
         *("\n".join(function) for function in functions),
         *tables,
-        "\n".join(["CALLS = {", "    # strides of the tensors that each plan takes, what it returns", *rows, "}"]),
+        "\n".join(["CALLS = {", "    # strides of the tensors that each plan takes, what it returns", *table, "}"]),
         judged(several=len(modules) > 1),
     ]
     head = '"""One plan for each known call, written by triton-agent from what the calls were seen to do."""'
@@ -195,9 +206,11 @@ def _conditions(form: Form) -> Iterator[str]:
         yield from _checks(f"args[{number}]", value, form.call.tensors)
 
 
-def _imports(modules: Sequence[Module], parts: Parts, text: str, helpers: Collection[str]) -> Iterator[str]:
-    if "kept" in helpers:
-        yield "import functools\n"
+def _imports(modules: Sequence[Module], parts: Parts, text: str, helpers: set[str]) -> Iterator[str]:
+    standard = ["import functools"] * ("kept" in helpers) + ["from typing import Any"] * bool(
+        helpers & {"kept", "Launch"}
+    )
+    yield from [*standard, ""] if standard else []
     yield from ("import torch", "import triton", "import triton.language as tl")
     for module in sorted(set(re.findall(r"\btl\.(extra(?:\.\w+)*)\.\w+", text))):
         yield f"import triton.language.{module}"
@@ -276,11 +289,11 @@ def _tables(module: Module, calls: Sequence[str], at: int) -> str:
     signature = call(f"def plan_for{suffix}", ["training", *absent])
     text = [*lines(Group(signature.opening, signature.items, "):"), 0)]
     text.append('    """Return the plan of a call and the tensors that it takes; None where there is no plan."""')
-    for checks, (tensors, by_mode) in found.items():
+    for conditions, (tensors, by_mode) in found.items():
         one = len(by_mode) == 2 and len(set(by_mode.values())) == 1
         for train, name in [*by_mode.items()][: 1 if one else None]:
             mode = [] if one else ["training" if train else "not training"]
-            text += _if([*mode, *checks], f"return {name}, {tensors}")
+            text += _if([*mode, *conditions], f"return {name}, {tensors}")
     return "\n".join([*state, "", "", *text, "    return None"])
 
 

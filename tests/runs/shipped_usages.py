@@ -3,8 +3,8 @@
     python shipped_usages.py SHIPPED PROBLEM MODE [DEVICE]
 
 A script for a process of its own, without a GPU with `TRITON_INTERPRET=1`; it needs torch and triton only. MODE is
-"never" (a draft as it is handed over), "always" (its kernels asked for) or "verified" (as if on the GPU that was measured
-on).
+"never" (a draft as it is handed over), "always" (its kernels asked for) or "verified" (as if on the GPU that was
+measured on).
 """
 
 from __future__ import annotations

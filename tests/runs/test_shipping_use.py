@@ -19,7 +19,6 @@ from triton_agent.tools.processes.zygotes import Nursery
 
 SCRIPT = Path(__file__).with_name("shipped_usages.py")
 FOLDER = "layer_norm_f16"
-ASKED_FOR = frozenset({"always"})
 VERIFIED = frozenset({"always", "verified"})
 
 USES: dict[str, frozenset[str]] = {
@@ -46,11 +45,11 @@ USES: dict[str, frozenset[str]] = {
     "memory that is not aligned": frozenset(),
     "captured in a CUDA graph": VERIFIED,
     "on a side stream": VERIFIED,
-    "torch.compile": ASKED_FOR,
-    "torch.compile, new weights": ASKED_FOR,
+    "torch.compile": VERIFIED,
+    "torch.compile, new weights": VERIFIED,
     "torch.compile, gradients": frozenset(),
-    "torch.compile, inductor": ASKED_FOR,
-    "torch.compile, not aligned": ASKED_FOR,
+    "torch.compile, inductor": VERIFIED,
+    "torch.compile, not aligned": VERIFIED,
     "torch.compile, hook on a part": frozenset(),
     "torch.compile, other shapes": frozenset(),
     "torch.export": frozenset(),
@@ -85,7 +84,7 @@ USES: dict[str, frozenset[str]] = {
     "DistributedDataParallel": VERIFIED,
 }
 """Every use, and in which settings of the switch its calls may run the kernels. Where they may not, the answer is the
-reference's to the last bit. torch.compile takes the kernels on a GPU only, or where they were asked for."""
+reference's to the last bit."""
 BEFORE_THE_CHANGE = frozenset(
     {
         *("attribute of a part changed", "part replaced", "hook on a part after a call", "parameter added to a part"),
