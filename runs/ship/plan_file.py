@@ -207,14 +207,13 @@ def _conditions(form: Form) -> Iterator[str]:
 
 
 def _imports(modules: Sequence[Module], parts: Parts, text: str, helpers: set[str]) -> Iterator[str]:
-    standard = ["import functools"] * ("kept" in helpers) + ["from typing import Any"] * bool(
-        helpers & {"kept", "Launch"}
-    )
-    yield from [*standard, ""] if standard else []
+    if "kept" in helpers:
+        yield "import functools"
+    if helpers:
+        yield "from typing import Any\n"
     yield from ("import torch", "import triton", "import triton.language as tl")
     for module in sorted(set(re.findall(r"\btl\.(extra(?:\.\w+)*)\.\w+", text))):
         yield f"import triton.language.{module}"
-    yield "from torch import nn"
     steps = [step for module in modules for form in module.forms for step in (*form.tape.prologue, *form.tape.steps)]
     choices = [choice for step in steps if isinstance(step, Launch) for choice in step.choices]
     values = [value for choice in choices for _, value in choice.arguments]
@@ -274,6 +273,8 @@ def _tables(module: Module, calls: Sequence[str], at: int) -> str:
     suffix = f"_{at + 1}" if at else ""
     rows = [line for t in module.state for line in lines(prefixed(f"{literal(t.name)}: ", _kind_and_form(t)), 4)]
     state = [f"STATE{suffix} = {{", *(row if row.endswith(("(", ",")) else f"{row}," for row in rows), "}"]
+    if not rows:
+        state = [f"STATE{suffix} = {{}}"]
     given = _given_names(module.forms, module)
     alike = len({len(form.call.values) for form in module.forms}) == 1
     found: dict[tuple[str, ...], tuple[str, dict[bool, str]]] = {}
