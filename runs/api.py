@@ -248,9 +248,8 @@ def _with_kernels(module: nn.Module, path: Path, left_out: Sequence[str]) -> nn.
     file = loading.load(path)
     with loading.untouched():
         made = loading.made_of(file.ModelNew, module, left_out)
-        runner: Any = made._runner
-        runner.made = file._made_of(made)  # with what was taken over, it is as it was made
-        runner.prepare(made)
+        watch: Any = made._watch
+        watch.made = file._made_of(made)  # with what was taken over, it is as it was made
     return made
 
 

@@ -6,7 +6,8 @@
 
 The kernels come with a plan for each verified call, written from the calls' tapes (`plan_file.py`); none of the
 candidate's other Python is in the file. Imports go to the top, and names that two parts would both use are changed. The
-guard, which all shipped files have in common, is `machinery.py`; the header is `evidence.py`.
+guard is `machinery.py`; it reads the constants and the function `plan_for`, which are generated. The header is
+`evidence.py`. For a verdict, the class in `judged.py` stands at the end of the file.
 """
 
 from __future__ import annotations
@@ -19,18 +20,17 @@ import re
 from pathlib import Path
 
 from triton_agent.runs.ship import evidence
-from triton_agent.runs.ship.facts import Call, CallForm, ShippedFacts, TensorForm
-from triton_agent.runs.ship.source.names import renamed
+from triton_agent.runs.ship.facts import CallForm, ShippedFacts
+from triton_agent.runs.ship.judged import JUDGED, judged
 from triton_agent.runs.ship.source.original import ORIGINAL, Original, take_out
-from triton_agent.runs.ship.source.source_parts import Import, Parts, import_block, is_docstring, is_script
+from triton_agent.runs.ship.source.source_parts import Import, Part, Parts, import_block, is_docstring, joined
 from triton_agent.tools.problem.problem import ProblemSpec
 from triton_agent.tools.results import Determinism
 
-KERNELS = "KernelModel"
-"""Name of the class with the plans in a shipped file."""
-MARKER = "# -- which call may run the kernels"
+MARKER = "# -- which calls run the kernels"
 """The line of `machinery.py` at which the copied part begins."""
-SWITCH = "ModelNew = KernelModel"
+SMALLER = "\nSMALLER = "
+"""Begins the table of plans at the sizes of the check, in files that have some."""
 COMPILERS = frozenset({"torch.compile", "torch.jit.script", "torch.jit.script_if_tracing", "torch.jit.ignore"})
 """Compilers that the reference may be written for, and that no judged file may reach."""
 
@@ -38,16 +38,19 @@ COMPILERS = frozenset({"torch.compile", "torch.jit.script", "torch.jit.script_if
 def ship(problem: ProblemSpec, plans: str, facts: ShippedFacts, *, draft: bool) -> str:
     """Return the text of `<name>_optimized.py`. A draft's kernels run only when asked for."""
     machinery = _machinery()
-    candidate, reserved = Parts(plans), reserved_names(problem)
-    changes = _changes(candidate, reserved)
-    taken = {changes.get(name, name): target for name, target in bound_names(candidate).items()}
+    written, reserved = Parts(plans), reserved_names(problem)
+    changes = _changes(written, reserved)
+    taken = {changes.get(name, name): target for name, target in bound_names(written).items()}
     original = take_out(problem, {**reserved, **taken})
     docstring = _docstring(problem, facts, original, draft=draft)
-    imports = _imports(candidate, changes, original, machinery)
+    imports = _imports(written, changes, original, machinery)
+    kernels, launching, calls, known = _plan_sections(written, changes)
     sections = [
-        "\n\n".join([docstring, imports, _titled("the kernels", _kernels(candidate, changes))]),
+        "\n\n".join([docstring, imports, _titled("the kernels", kernels)]),
+        _titled("launching them", launching),
+        _titled("the verified calls, step by step", calls),
         _titled("the reference", original.text),
-        _titled("what was verified", _constants(problem, plans, facts, original, draft=draft)),
+        _titled("what was verified", f"{_constants(problem, plans, facts, original, draft=draft)}\n{known}"),
         machinery.text[machinery.text.index(MARKER) :].strip("\n"),
     ]
     if original.class_name != "ModelNew":
@@ -70,7 +73,7 @@ def forced(text: str) -> str:
 
     It serves the calls that it was verified for and no others, so evaluate it with `as_given`.
     """
-    return f"{_uncompiled(text)}\n\n{SWITCH}\n" if is_shipped(text) else text
+    return f"{_uncompiled(text)}\n\n{judged(several=SMALLER in text)}" if is_shipped(text) else text
 
 
 def _uncompiled(text: str) -> str:
@@ -118,7 +121,8 @@ def _machinery() -> Parts:
 def reserved_names(problem: ProblemSpec) -> dict[str, str]:
     """Return names that neither plans nor original may take: builtins, the machinery's, the class's."""
     names = dict.fromkeys(dir(builtins), "") | bound_names(_machinery())
-    return names | dict.fromkeys((problem.class_name or "Model", KERNELS, ORIGINAL, "ModelNew"), "")
+    names |= dict.fromkeys(("STATE", "CALLS", "SMALLER", *JUDGED), "")
+    return names | dict.fromkeys((problem.class_name or "Model", ORIGINAL, "ModelNew"), "")
 
 
 def bound_names(parts: Parts) -> dict[str, str]:
@@ -127,16 +131,21 @@ def bound_names(parts: Parts) -> dict[str, str]:
     return names | {item.local: item.target for part in parts.parts for item in part.imports}
 
 
-def _changes(candidate: Parts, reserved: dict[str, str]) -> dict[str, str]:
-    """Return new names for those of the plans that are reserved."""
-    bound, changes = bound_names(candidate), {"ModelNew": KERNELS}
+def _changes(written: Parts, reserved: dict[str, str]) -> dict[str, str]:
+    """Return new names for those kernels that have reserved ones."""
+    bound, changes = bound_names(written), dict[str, str]()
     for name, target in bound.items():
-        if name in reserved and name != "ModelNew" and not (target and reserved[name] == target):
+        if name in reserved and not _is_of_the_plans(name) and not (target and reserved[name] == target):
             new = f"kernels_{name.lstrip('_')}"
             while new in bound or new in reserved:
                 new += "_"
             changes[name] = new
     return changes
+
+
+def _is_of_the_plans(name: str) -> bool:
+    """Return whether the guard and the judged class know this name of a file of plans."""
+    return name in JUDGED or bool(re.fullmatch(r"(STATE|plan_for)(_\d+)?|CALLS|SMALLER", name))
 
 
 # -- sections ----------------------------------------------------------------------------------------------------------
@@ -167,16 +176,23 @@ def _with_local(item: Import, changes: dict[str, str]) -> Import:
     return Import(local=local, module=item.module, name=item.name, renames=renames)
 
 
-def _kernels(candidate: Parts, changes: dict[str, str]) -> str:
-    dropped = [part for part in candidate.parts if part.imports or is_script(part)]
-    if candidate.parts and is_docstring(candidate.parts[0]):
-        dropped.append(candidate.parts[0])
-        words = ast.get_docstring(candidate.tree) or ""
-        about = "\n".join(f"# {line}".rstrip() for line in words.splitlines())
-    else:
-        about = ""
-    text = re.sub(r"\n{4,}", "\n\n\n", renamed(candidate.without(dropped), changes)).strip("\n")
-    return f"{about}\n\n\n{text}" if about else text
+def _plan_sections(written: Parts, changes: dict[str, str]) -> tuple[str, str, str, str]:
+    """Return the texts of the kernels, of what launches them, of the plans, and of the tables of calls."""
+    launching = ("Launch", "kept", "with_strides", "allocate")
+    sections: tuple[list[Part], ...] = ([], [], [], [])
+    for part in written.parts:
+        name = next(iter(part.binds), "")
+        if part.imports or is_docstring(part) or name in JUDGED:
+            continue
+        if name in launching:
+            sections[1].append(part)
+        elif _is_of_the_plans(name):
+            sections[3].append(part)
+        else:
+            is_plan = sections[1] or "Launch" in part.mentions
+            sections[2 if is_plan else 0].append(part)
+    kernels, helpers, calls, known = (joined(parts, changes) for parts in sections)
+    return kernels, helpers, calls, known
 
 
 def _constants(
@@ -184,11 +200,9 @@ def _constants(
 ) -> str:
     """Return the constants that the guard compares."""
     call, environment = facts.call, facts.evaluation.environment
-    calls = [item for item in call.calls if item.train in facts.modes]
     digest = hashlib.sha256(f"{problem.digest}{candidate_source}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
     gpu = "None" if draft or facts.gpu is None else f"({_quoted(facts.gpu.name)}, {facts.gpu.capability})"
-    compiles = not environment.autocast and any(item.results is not None for item in calls)
-    operator = f"{_slug(original.class_name)}_{digest}" if compiles else ""
+    operator = f"{_slug(original.class_name)}_{digest}"
     generic = "def _constructor(*args, **kwargs):\n    return args, kwargs"
     lines = [
         original.constructor or generic,
@@ -197,11 +211,6 @@ def _constants(
         f"USE_KERNELS = {_quoted('never' if draft else 'verified')}",
         f"CONSTRUCTED = {_construction(call)}",
         f"PARAMETERS = {_tuple([_quoted(name) for name in call.parameters])}",
-        *_mapping("STATE", [(name, _form(form)) for name, form in call.state]),
-        "CALLS = (",
-        "    # train mode; of each argument shape, dtype, strides; what comes out",
-        *(line for item in calls for line in _call_lines(item)),
-        ")",
         f"VERSIONS = ({_quoted(_minor(environment.torch))}, {_quoted(_minor(environment.triton))})",
         f"GPU = {gpu}",
         f"MATMUL_PRECISION = {_quoted('high' if environment.precision == 'tf32' else facts.matmul_precision)}",
@@ -217,36 +226,6 @@ def _construction(call: CallForm) -> str:
         return "None  # the constructor's arguments cannot be written down: no model is known again"
     given = [repr(value) for value in call.init] + [f"{name}={value!r}" for name, value in call.init_keywords.items()]
     return f"_constructor({', '.join(given)})"
-
-
-def _mapping(name: str, rows: list[tuple[str, str]]) -> list[str]:
-    if not rows:
-        return [f"{name} = {{}}"]
-    return [f"{name} = {{", *(f"    {_quoted(key)}: {value}," for key, value in rows), "}"]
-
-
-def _call_lines(call: Call) -> list[str]:
-    results = "None"
-    if call.results is not None:
-        nest = {"tensor": "torch.Tensor"}.get(call.nest, call.nest)
-        results = f"({nest}, {_tuple([_form(form) for form in call.results])})"
-    arguments = _tuple([_argument(value) for value in call.arguments])
-    return ["    (", f"        {call.train},", f"        {arguments},", f"        {results},", "    ),"]
-
-
-def _argument(value: object) -> str:
-    if isinstance(value, TensorForm):
-        return _form(value)
-    if isinstance(value, (list, tuple)):
-        return _tuple([type(value).__name__, *map(_argument, value)])
-    if isinstance(value, dict):
-        return _tuple(["dict", *(f"({key!r}, {_argument(item)})" for key, item in value.items())])
-    kind = "type(None)" if value is None else type(value).__name__
-    return f"({kind}, {value!r})"
-
-
-def _form(form: TensorForm) -> str:
-    return f"({form.shape!r}, torch.{form.dtype}, {form.strides!r})"
 
 
 def _tuple(items: list[str]) -> str:

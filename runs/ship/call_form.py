@@ -25,8 +25,6 @@ from triton_agent.tools.problem.problem import ProblemSpec
 PROCESS = "triton_agent.runs.ship.call_form"
 TIMEOUT_S = 300.0
 """As long as the evaluator waits for the reference."""
-SMALL_ELEMENTS = 1 << 24
-"""Inputs and parameters of a model that runs on real tensors within some seconds on one core."""
 
 
 def find(spec: ProblemSpec) -> CallForm:
@@ -56,8 +54,6 @@ def _from_json(data: Mapping[str, Any]) -> CallForm:
             Call(
                 train=call["train"],
                 arguments=tuple(_argument_from(item) for item in call["arguments"]),
-                results=None if call["results"] is None else tuple(map(_form_from, call["results"])),
-                nest=call["nest"],
                 own_class=call["own_class"],
             )
             for call in data["calls"]
@@ -95,62 +91,37 @@ def _examine(spec: ProblemSpec) -> dict[str, Any]:
 
     reference = load(spec)
     positional, keywords = reference.init_arguments()
-    with _fake_where_possible(reference) as (model, inputs, is_real):
+    with _fake_where_possible(reference) as (model, inputs):
         parameters = list(inspect.signature(type(model).forward).parameters)[1:]
         state = dict(model.named_parameters(remove_duplicate=False))
-        buffers = dict(model.named_buffers(remove_duplicate=False))
-        state |= buffers
-        known = is_real or not buffers
-        calls = [_call(reference, model.train(train), inputs, state, known) for train in (False, True)]
+        state |= model.named_buffers(remove_duplicate=False)
+        calls = [_call(reference, model.train(train), inputs) for train in (False, True)]
         written = [[name, _form(tensor)] for name, tensor in state.items() if isinstance(tensor, torch.Tensor)]
     return {"init": _literal((positional, keywords)), "parameters": parameters, "state": written, "calls": calls}
 
 
 @contextlib.contextmanager
-def _fake_where_possible(reference: Any) -> Iterator[tuple[Any, list[Any], bool]]:
-    """Give the model and its inputs, fake if the reference runs on fake tensors, and whether they are real.
-
-    A small model with buffers is real: batch normalisation changes fake buffers without a sign.
-    """
+def _fake_where_possible(reference: Any) -> Iterator[tuple[Any, list[Any]]]:
+    """Give the model and its inputs, fake if the reference runs on fake tensors."""
     from torch._subclasses.fake_tensor import FakeTensorMode
-
-    from triton_agent.tools.processes.tensors import nested_tensors
 
     try:
         with FakeTensorMode():
-            model, inputs = reference.make_model(0), reference.make_inputs(0)
-            reference.call(model, inputs)
-            elements = sum(tensor.numel() for tensor in [*nested_tensors(inputs), *model.parameters()])
-            is_real = bool(list(model.buffers())) and elements <= SMALL_ELEMENTS
+            reference.call(reference.make_model(0), reference.make_inputs(0))
+            is_real = False
     except Exception:  # fake tensors cannot do everything; real ones show the cause
         is_real = True
     with contextlib.nullcontext() if is_real else FakeTensorMode():
-        yield reference.make_model(0), reference.make_inputs(0), is_real
+        yield reference.make_model(0), reference.make_inputs(0)
 
 
-def _call(reference: Any, model: Any, inputs: list[Any], state: dict[str, Any], changes_show: bool) -> dict[str, Any]:
+def _call(reference: Any, model: Any, inputs: list[Any]) -> dict[str, Any]:
     import torch
 
-    from triton_agent.tools.processes.tensors import nested_tensors
-
-    given = [*nested_tensors(inputs), *state.values()]
-    before = [tensor.clone() for tensor in given]
-    versions = [tensor._version for tensor in given]
     arguments = [_argument(value) for value in inputs]
     with torch.no_grad():
-        results = reference.call(model, inputs)
-    changed = not changes_show or versions != [tensor._version for tensor in given] or _differ(before, given)
-    nest, tensors = _nest(results)
-    plain = nest is not None and not changed and not _share_memory(tensors, given)
-    flat = all(not isinstance(value, (list, tuple, dict)) for value in inputs) and bool(nested_tensors(inputs[:1]))
-    forms = [_form(tensor) for tensor in tensors] if plain and flat else None
-    return {
-        "train": model.training,
-        "arguments": arguments,
-        "results": forms,
-        "nest": nest or "tensor",
-        "own_class": _own_class(results),
-    }
+        own_class = _own_class(reference.call(model, inputs))
+    return {"train": model.training, "arguments": arguments, "own_class": own_class}
 
 
 def _own_class(value: Any) -> str:
@@ -166,29 +137,6 @@ def _own_class(value: Any) -> str:
         return next(filter(None, map(_own_class, value.values())), "")
     plain = value is None or type(value) in (bool, int, float, str)
     return "" if plain or isinstance(value, torch.Tensor) else type(value).__name__
-
-
-def _differ(before: list[Any], after: list[Any]) -> bool:
-    """Return whether values changed; fake tensors have none."""
-    from torch._subclasses.fake_tensor import FakeTensor
-
-    pairs = [(old, new) for old, new in zip(before, after) if not isinstance(new, FakeTensor)]
-    return any(not bool(((old == new) | (old != old)).all()) for old, new in pairs)
-
-
-def _nest(results: Any) -> tuple[str | None, list[Any]]:
-    import torch
-
-    if isinstance(results, torch.Tensor):
-        return "tensor", [results]
-    if type(results) in (tuple, list) and results and all(isinstance(item, torch.Tensor) for item in results):
-        return type(results).__name__, list(results)
-    return None, []
-
-
-def _share_memory(results: list[Any], others: list[Any]) -> bool:
-    places = [tensor.untyped_storage()._cdata for tensor in [*others, *results]]
-    return len(set(places[: len(others)]) | set(places[len(others) :])) < len(set(places[: len(others)])) + len(results)
 
 
 def _form(tensor: Any) -> list[Any]:

@@ -37,11 +37,6 @@ class Call:
 
     train: bool
     arguments: tuple[Argument, ...]
-    results: tuple[TensorForm, ...] | None
-    """None where torch.compile cannot take the call as one operator: results other than tensors side by side, shared
-    memory with an argument, or something changed on the way."""
-    nest: str = "tensor"
-    """What the results come in: `tensor`, `tuple` or `list`."""
     own_class: str = ""
     """A class among the results that a plan cannot make: neither a tensor nor plain data or a nest of these."""
 

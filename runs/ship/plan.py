@@ -1,4 +1,4 @@
-"""One tape as two methods of straight-line Python: one that prepares from parameters, and one that is called.
+"""One tape as two functions of straight-line Python: one that prepares from parameters, and one that is called.
 
 The steps of the tape become lines in the order in which the executor runs them (`executor/program.py`): allocations,
 operators of torch, launches. `plan_body.py` holds the lines and variables, `plan_file.py` puts plans into a file.
@@ -7,7 +7,7 @@ operators of torch, launches. `plan_body.py` holds the lines and variables, `pla
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,7 +18,6 @@ from triton_agent.runs.ship.python_text import (
     Group,
     Names,
     Text,
-    attribute,
     call,
     kernel_value,
     lines,
@@ -38,7 +37,7 @@ from triton_agent.tools.kernels.effects import WrittenParameters
 from triton_agent.tools.kernels.kernel import value_from_json
 from triton_agent.tools.processes.protocol import StateTensor
 from triton_agent.tools.processes.tensors import DTYPES
-from triton_agent.tools.tape.outline import Outline, TensorAt
+from triton_agent.tools.tape.outline import Outline, TensorAt, TensorOutline
 from triton_agent.tools.tape.slicing import effect_of, operator_of, schema_of
 from triton_agent.tools.tape.tape import (
     Address,
@@ -61,8 +60,8 @@ from triton_agent.tools.tape.tape import (
 
 VALUES_AT_MOST = 16384
 """Numbers of a constant that are written down."""
-LAYOUT = "_with_strides"
-ALLOCATOR = "_allocate"
+LAYOUT = "with_strides"
+ALLOCATOR = "allocate"
 ATTENTION = "aten._scaled_dot_product_flash_attention_for_cpu.default"
 """Exists on a CPU only; see `executor/operators.py`."""
 
@@ -76,6 +75,8 @@ class Surroundings:
     """How each tensor among the constructor's arguments is read."""
     kernels: Mapping[str, str]
     """Names of the kernels' functions by identity."""
+    launches: dict[str, str]
+    """Names of the launches by their text, added to as plans are written."""
     allocating: frozenset[str]
     """Identities of kernels that need memory of their own."""
     written: WrittenParameters
@@ -88,26 +89,28 @@ class Plan:
     """The text of a tape."""
 
     prologue: tuple[str, ...]
-    """Lines of the method that prepares; none where there is nothing to prepare."""
+    """Lines of the function that prepares, from its parameters on; none where there is nothing to prepare."""
     body: tuple[str, ...]
-    """Lines of the method that is called; `{prepare}` stands for the name of the other."""
+    """Lines of the function that is called; `{prepare}` stands for the name of the other."""
     parameters: tuple[str, ...]
-    """Names of the call's arguments."""
+    """Names for the tensors of the call."""
+    strides: Text
+    """Strides of these tensors."""
+    results: Text
+    """Kind and forms of what is returned; empty where a compiled graph cannot have the call as one operator: something
+    is changed, or a result is no new tensor."""
 
 
 class PlanWriter:
     """Writes the plan of one tape. `chosen`: the configuration of each autotuned launch, as in `executor.Program`."""
 
-    def __init__(
-        self, tape: Tape, call: Outline, parameters: Sequence[str], around: Surroundings, chosen: Mapping[int, int]
-    ) -> None:
+    def __init__(self, tape: Tape, parameters: Sequence[str], around: Surroundings, chosen: Mapping[int, int]) -> None:
         self._tape = tape
         self._around = around
         self._chosen = chosen
         self._parameters = tuple(parameters)
         self._views = views_by_buffer(tape)
         self._hints = _hints(tape)
-        self._paths = _argument_paths(call, parameters)
         self._packed = self._packed_state()
         self._made_once = {number for number, _ in made_by(tape.prologue)} | set(self._packed)
 
@@ -115,27 +118,26 @@ class PlanWriter:
         """Return the text; raise `NotEmitted`."""
         tape = self._tape
         used = {number for step in tape.steps for number in mentioned(step)} | {v.buffer for v in returned(tape)}
-        prologue, kept = self._prologue(used)
+        prologue, kept, sources = self._prologue(used)
         body = self._body = self._begin(tape.steps)
         body.uses.update(returned(tape))
-        self._enter_inputs(used)
-        self._enter_constructor(used)
-        for name, view in tape.state:
-            if view.buffer in used and view.buffer not in self._packed and view.buffer not in body.bases:
-                self._enter_state(name, view)
+        self._enter_inputs()
+        for wanted, view, text in self._outside(used - self._packed.keys()):
+            if view.buffer not in body.bases:
+                body.line(f"{body.enter(view, wanted)} = {text}")
         head = len(body.lines)
         if kept:
             body.needs_device = True
             for base in kept:
                 body.bases[base.view.buffer] = dataclasses.replace(base, name=body.names.fresh(base.name))
             targets = ", ".join(body.bases[base.view.buffer].name for base in kept)
-            body.line(f"{targets} = self.{{prepare}}(device)")
+            body.line(prefixed(f"{targets} = ", call("{prepare}", ["device", *sources])))
         self._steps(tape.steps, len(tape.prologue), stay={view.buffer for view in returned(tape)})
         self._copy_back()
         body.line(prefixed("return ", self._returned(tape.tree)))
         if body.needs_device:
             body.lines[head:head] = [f"{' ' * INDENT}device = {self._device()}"]
-        return Plan(tuple(prologue), tuple(body.lines), self._parameters)
+        return Plan(tuple(prologue), tuple(body.lines), self._parameters, self._strides(), self._results())
 
     def _begin(self, steps: Sequence[Step]) -> Body:
         names = self._around.names.copy()
@@ -145,12 +147,12 @@ class PlanWriter:
 
     # -- before the steps ------------------------------------------------------------------------------------------
 
-    def _prologue(self, used: set[int]) -> tuple[list[str], list[Base]]:
-        """Return the lines that prepare, and the variables that calls use."""
+    def _prologue(self, used: set[int]) -> tuple[list[str], list[Base], list[str]]:
+        """Return the lines that prepare, the variables that calls use, and how the call reads what is prepared from."""
         tape = self._tape
         wanted = [number for number in sorted(self._made_once) if number in used]
         if not wanted:
-            return [], []
+            return [], [], []
         for step in tape.prologue:
             if isinstance(step, Operate) and torch.Tag.nondeterministic_seeded in operator_of(step.operator).tags:
                 raise NotEmitted(
@@ -158,35 +160,31 @@ class PlanWriter:
                 )
         body = self._body = self._begin(tape.prologue)
         needed = {number for step in tape.prologue for number in mentioned(step)}
-        self._enter_constructor(needed)
-        sources: dict[int, list[str]] = {}
-        for name, view in tape.state:
+        parameters, sources, parts = ["device"], [], dict[int, list[str]]()
+        for name, view, text in self._outside(needed | self._packed.keys()):
             if view.buffer in self._packed:
-                source = body.names.fresh(name.rpartition(".")[2])
-                sources.setdefault(view.buffer, []).append(source)
-                body.line(f"{source} = {state_path(name)}")
-            elif view.buffer in needed and view.buffer not in body.bases:
-                self._enter_state(name, view)
-        head = len(body.lines)
-        body.indent = INDENT + 4
+                parameters.append(body.names.fresh(name.rpartition(".")[2]))
+                parts.setdefault(view.buffer, []).append(parameters[-1])
+            elif view.buffer not in body.bases:
+                parameters.append(body.enter(view, name))
+            else:
+                continue
+            sources.append(text)
         for number in self._packed:
             if number in used | needed:
-                self._pack(number, sources[number])
+                self._pack(number, parts[number])
         self._steps(tape.prologue, 0, stay=set(wanted))
         kept = [body.bases[number] for number in wanted]
-        body.names.fresh("state")
-        watched = [base.name for base in body.bases.values() if not base.is_own]
-        watched += [source for names in sources.values() for source in names]
-        key = tuple_of(["device", *(text for name in watched for text in (f"{name}.data_ptr()", f"{name}._version"))])
-        result = kept[0].name if len(kept) == 1 else tuple_of([base.name for base in kept])
-        return [
-            *body.lines[:head],
-            *lines(prefixed("state = ", key), INDENT),
-            f"{' ' * INDENT}if self.{{prepared}} is None or self.{{prepared}}[0] != state:",
-            *body.lines[head:],
-            *lines(prefixed("self.{prepared} = ", tuple_of(["state", result])), INDENT + 4),
-            f"{' ' * INDENT}return self.{{prepared}}[1]",
-        ], kept
+        body.line(prefixed("return ", kept[0].name if len(kept) == 1 else tuple_of([base.name for base in kept])))
+        return [*lines(Group("(", parameters, "):"), 0), *body.lines], kept, sources
+
+    def _outside(self, used: Collection[int]) -> Iterator[tuple[str, View, str]]:
+        """The constructor's tensors and the state in these buffers: a name for each, and how it is read."""
+        held = [*zip(self._around.constructor, self._tape.arguments), *self._tape.state]
+        for name, view in held:
+            if view.buffer in used:
+                short = name.rpartition(".")[2]
+                yield short if self._body.names.is_free(short) else name, view, state_path(name)
 
     def _packed_state(self) -> dict[int, list[tuple[str, View]]]:
         """Find buffers that hold state otherwise than the reference does; they are copied together beforehand."""
@@ -210,39 +208,38 @@ class PlanWriter:
         for source, (_, part) in zip(sources, entries):
             self._body.line(f"{self._body.tensor(part)}.copy_({source})")
 
-    def _enter_inputs(self, used: set[int]) -> None:
+    def _enter_inputs(self) -> None:
         """Find variables for the call's tensors: of those that share memory, the one that reaches furthest."""
         body = self._body
-        for (path, wanted), view in zip(self._paths, self._tape.inputs):
-            if path in self._parameters:
-                name = path
-            elif view.buffer in used:
-                name = body.names.fresh(wanted)
-                body.line(f"{name} = {path}")
-            else:
-                continue
+        for name, view in zip(self._parameters, self._tape.inputs):
             body.known.setdefault(view, name)
             base = body.bases.get(view.buffer)
             if base is None or view.end_bytes - view.offset > base.view.end_bytes - base.view.offset:
                 body.bases[view.buffer] = Base(name, view, is_own=False)
 
-    def _enter_constructor(self, used: set[int]) -> None:
-        for text, view in zip(self._around.constructor, self._tape.arguments):
-            if view.buffer in used and view.buffer not in self._body.bases:
-                self._body.enter(view, text.rpartition(".")[2], text)
-
-    def _enter_state(self, name: str, view: View) -> None:
-        short = name.rpartition(".")[2]
-        self._body.enter(view, short if self._body.names.is_free(short) else name, state_path(name))
-
     def _device(self) -> str:
         """Return the text of the device that the call runs on."""
         body = self._body
-        if self._paths:
-            return f"{body.known.get(self._tape.inputs[0], self._paths[0][0])}.device"
+        if self._parameters:
+            return f"{self._parameters[0]}.device"
         held = [base.name for base in body.bases.values() if not base.is_own]
-        held += [state_path(name) for name, _ in self._tape.state] + list(self._around.constructor)
+        held += [state_path(name) for name in (*(name for name, _ in self._tape.state), *self._around.constructor)]
         return f"{held[0]}.device" if held else 'torch.device("cuda")'
+
+    def _strides(self) -> Text:
+        return tuple_of([numbers(view.strides) for view in self._tape.inputs])
+
+    def _results(self) -> Text:
+        tape = self._tape
+        kind = next((kind for kind in ("tensor", "list", "tuple") if kind in tape.tree), "")
+        made = {number for number, _ in made_by(tape.steps)}
+        own = [view.buffer for view in tape.outputs if view.buffer in made]
+        written = {number for step in tape.steps for number in effect_of(step, self._around.written).writes}
+        plain = len(set(own)) == len(tape.outputs) and written <= made and not tape.rebound and tape.outputs
+        nested = kind != "tensor" and [item.get("tensor") for item in tape.tree.get(kind, ())] != [*range(len(own))]
+        if not kind or not plain or nested:
+            return ""
+        return tuple_of(["torch.Tensor" if kind == "tensor" else kind, *(form(view) for view in tape.outputs)])
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
@@ -341,19 +338,20 @@ class PlanWriter:
         self._lay_out(first)
 
     def _launch(self, choice: Choice) -> None:
+        """Write a launch: grid, options and the constants behind the last argument are given beforehand."""
         if choice.kernel in self._around.allocating:
             self._body.line(f"triton.set_allocator({ALLOCATOR})")
-        arguments: list[Text] = []
-        by_name = False
-        for name, value in choice.arguments:
-            by_name = by_name or isinstance(value, Constexpr)
-            text = self._passed(value)
-            arguments.append(prefixed(f"{name}=", text) if by_name else text)
-        arguments += [prefixed(f"{name}=", self._value(value)) for name, value in choice.options]
-        grid = list(choice.grid)
-        while len(grid) > 1 and grid[-1] == 1:
-            grid.pop()
-        self._body.line(call(f"{self._around.kernels[choice.kernel]}[{numbers(grid)}]", arguments))
+        plain = [at for at, (_, value) in enumerate(choice.arguments) if not isinstance(value, Constexpr)]
+        given = plain[-1] + 1 if plain else 0
+        kernel = self._around.kernels[choice.kernel]
+        constants = (*choice.arguments[given:], *choice.options)
+        known = [prefixed(f"{name}=", self._value(value)) for name, value in constants]
+        text = "\n".join(lines(call("Launch", [kernel, numbers(choice.grid), *known]), 0))
+        if text not in self._around.launches:
+            wanted = f"launch_{kernel.removesuffix('_kernel').strip('_')}"
+            self._around.launches[text] = self._around.names.fresh(wanted)
+        launch = self._around.launches[text]
+        self._body.line(call(launch, [self._passed(value) for _, value in choice.arguments[:given]]))
 
     # -- values ----------------------------------------------------------------------------------------------------
 
@@ -408,12 +406,14 @@ class PlanWriter:
         return literal(float(tree["float"])) if "float" in tree else literal(tree["value"])
 
 
+def form(tensor: View | StateTensor | TensorOutline) -> Group:
+    """Return shape, dtype and strides as the guard compares them."""
+    return tuple_of([numbers(tensor.shape), f"torch.{tensor.dtype}", numbers(tensor.strides)])
+
+
 def state_path(name: str) -> str:
     """Return how a parameter or buffer is read."""
-    text = "self"
-    for part in name.split("."):
-        text = attribute(text, part)
-    return text
+    return f"state[{literal(name)}]"
 
 
 def tensor_paths(values: Any, path: str, name: str) -> Iterator[tuple[int, str, str]]:
@@ -428,7 +428,7 @@ def tensor_paths(values: Any, path: str, name: str) -> Iterator[tuple[int, str, 
             yield from tensor_paths(item, f"{path}[{at}]", f"{name}_{at}")
 
 
-def _argument_paths(given: Outline, parameters: Sequence[str]) -> list[tuple[str, str]]:
+def argument_paths(given: Outline, parameters: Sequence[str]) -> list[tuple[str, str]]:
     """For each tensor of a call: how it is read, and a name for it."""
     found = [item for name, value in zip(parameters, given.values) for item in tensor_paths(value, name, name)]
     if len(found) != len(given.tensors):

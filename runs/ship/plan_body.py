@@ -16,8 +16,8 @@ from triton_agent.runs.ship.tape_reading import is_contiguous, repeats
 from triton_agent.tools.processes.tensors import DTYPES
 from triton_agent.tools.tape.tape import Address, Launch, Step, Tape, View, arguments_of
 
-INDENT = 8
-"""Spaces before a line of a method."""
+INDENT = 4
+"""Spaces before a line of a function."""
 LARGE_BYTES = 1 << 20
 """A temporary of this size is deleted after its last use, as the executor deletes all of them."""
 
@@ -29,11 +29,11 @@ class Base:
     name: str
     view: View
     is_own: bool
-    """Made in the method, so that offsets count from the start of its storage."""
+    """Made in the function, so that offsets count from the start of its storage."""
 
 
 class Body:
-    """A method in the making."""
+    """A function in the making."""
 
     def __init__(self, tape: Tape, views: Mapping[int, Sequence[View]], names: Names, steps: Sequence[Step]) -> None:
         self.names = names
@@ -55,12 +55,12 @@ class Body:
 
     # -- variables -------------------------------------------------------------------------------------------------
 
-    def enter(self, view: View, wanted: str, text: str) -> None:
-        """Add a variable for memory from outside."""
+    def enter(self, view: View, wanted: str) -> str:
+        """Add a variable for memory from outside; return its name."""
         name = self.names.fresh(wanted)
         self.bases[view.buffer] = Base(name, view, is_own=False)
         self.known[view] = name
-        self.line(f"{name} = {text}")
+        return name
 
     def make(self, view: View, wanted: str, text: Text) -> str:
         """Add a variable with memory of its own, which is the contents of its buffer from here on."""

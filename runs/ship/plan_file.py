@@ -14,31 +14,15 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from triton_agent.runs.ship.facts import NotEmitted
-from triton_agent.runs.ship.plan import (
-    ALLOCATOR,
-    LAYOUT,
-    Plan,
-    PlanWriter,
-    Surroundings,
-    tensor_paths,
-)
-from triton_agent.runs.ship.plan_body import numbers
-from triton_agent.runs.ship.python_text import (
-    Group,
-    Names,
-    Text,
-    attribute,
-    call,
-    is_plain,
-    lines,
-    literal,
-    tuple_of,
-)
+from triton_agent.runs.ship.judged import JUDGED, judged
+from triton_agent.runs.ship.plan import Plan, PlanWriter, Surroundings, argument_paths
+from triton_agent.runs.ship.plan import form as form_of
+from triton_agent.runs.ship.python_text import WIDTH, Group, Names, Text, call, lines, literal, prefixed, tuple_of
 from triton_agent.runs.ship.source.source_parts import Parts, joined
-from triton_agent.runs.ship.tape_reading import row_major
 from triton_agent.tools.evaluate.sets_evaluator import AnyEvaluator, SetsEvaluator
 from triton_agent.tools.kernels import modules as kernel_modules
 from triton_agent.tools.kernels.effects import WrittenParameters
@@ -46,43 +30,27 @@ from triton_agent.tools.kernels.kernel import KernelSet
 from triton_agent.tools.processes.protocol import StateTensor, TapedModule
 from triton_agent.tools.processes.tensors import DTYPES
 from triton_agent.tools.tape.outline import Opaque, Outline, TensorAt, TensorOutline, from_json
+from triton_agent.tools.tape.slicing import effect_of
 from triton_agent.tools.tape.tape import Descriptor, Launch, Named, Tape, decode
 
-PLANS = "_plans"
-FACT = "_fact"
-OWN_NAMES = ("torch", "nn", "ModelNew", "TensorDescriptor", FACT, LAYOUT, ALLOCATOR)
+LAUNCHING = Parts(Path(__file__).with_name("launching.py").read_text(encoding="utf-8"))
+"""What plans are written with; a file has those definitions that it needs."""
+OWN_NAMES = (
+    *(
+        "torch",
+        "nn",
+        "functools",
+        "Any",
+        "TensorDescriptor",
+        "WeakIdKeyDictionary",
+        "STATE",
+        "CALLS",
+        "SMALLER",
+        "plan_for",
+    ),
+    *(*JUDGED, *LAUNCHING.bound()),
+)
 """Names of the module that no kernel may take."""
-FACT_TEXT = f'''
-def {FACT}(value):
-    """Key that tells calls apart: shape, dtype and strides of a tensor, type and value of anything else."""
-    if isinstance(value, torch.Tensor):
-        return value.shape, value.dtype, value.stride()
-    if isinstance(value, (list, tuple)):
-        return (type(value), *map({FACT}, value))
-    if isinstance(value, dict):
-        return (dict, *((key, {FACT}(item)) for key, item in value.items()))
-    return type(value), value
-'''
-LAYOUT_TEXT = f'''
-def {LAYOUT}(tensor, strides):
-    """The tensor with these strides, which a library may choose otherwise on another device."""
-    if tensor.stride() == strides:
-        return tensor
-    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
-'''
-ALLOCATOR_TEXT = f'''
-def {ALLOCATOR}(size, alignment, stream):
-    """Memory that a kernel needs for its own descriptors."""
-    return torch.empty(size, dtype=torch.int8, device="cuda")
-'''
-FORWARD_TEXT = f"""
-    def forward(self, *args):
-        plan = self.{PLANS}.get((self.training, *map({FACT}, args)))
-        if plan is None:
-            known = "\\n".join(map(str, self.{PLANS}))
-            raise NotImplementedError(f"no plan for this call; known are (train mode, arguments):\\n{{known}}")
-        return plan(self, *args)
-"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,15 +86,21 @@ class Module:
 
     def constructor_names(self) -> list[str]:
         """Names under which tensors among the constructor's arguments are kept."""
-        names = Names({tensor.name.split(".")[0] for tensor in self.state})
-        return [names.fresh(f"constructor_{number}") for number, _ in enumerate(self.constructor.tensors)]
+        taken = {tensor.name.split(".")[0] for tensor in self.state}
+        names = []
+        for number, _ in enumerate(self.constructor.tensors):
+            name = f"constructor_{number}"
+            while name in taken:
+                name += "_"
+            names.append(name)
+        return names
 
     def made_with(self) -> str:
         """What the file compares of the constructor's arguments; empty where they are not plain."""
         try:
             positional, keywords = self.constructor.values
             given = (tuple(positional), keywords)
-            return ", ".join(str(_fact(value, self.constructor.tensors)) for value in given)
+            return str(tuple_of([_fact(value, self.constructor.tensors) for value in given]))
         except NotEmitted:
             return ""
 
@@ -144,10 +118,11 @@ def plans_of(evaluator: AnyEvaluator, source: str, names: Sequence[str] = ()) ->
 
 def file_of(data: Sequence[TapedModule]) -> str:
     """Return the text of a file for modules as `Evaluator.tapes` hands them out; raise `NotEmitted`."""
-    modules = _told_apart([Module.read(module) for module in data])
     kernels = KernelSet()
     for form in (form for module in data for form in module.forms):
         kernels = kernels.merged(KernelSet.from_json(form.kernels))
+    written = WrittenParameters(kernels)
+    modules = _told_apart([_as_called(Module.read(module), written) for module in data])
     kernel_text = kernel_modules.build(kernels, taken=OWN_NAMES)
     parts = Parts(kernel_text.text)
     names = Names({*OWN_NAMES, *parts.bound()})
@@ -155,41 +130,47 @@ def file_of(data: Sequence[TapedModule]) -> str:
     for identity, function in kernels.ordered():
         if "make_tensor_descriptor" in function.source or allocating & set(function.references()):
             allocating.add(identity)
+    launches: dict[str, str] = {}
     plans: list[list[Plan]] = []
     for module in modules:
         around = Surroundings(
             state={tensor.name: tensor for tensor in module.state},
-            constructor=[f"self.{name}" for name in module.constructor_names()],
+            constructor=module.constructor_names(),
             kernels=kernel_text.names,
+            launches=launches,
             allocating=frozenset(allocating),
-            written=WrittenParameters(kernels),
+            written=written,
             names=names,
         )
         plans.append(
-            [
-                PlanWriter(form.tape, form.call, _parameters(form, module, names), around, form.chosen).plan()
-                for form in module.forms
-            ]
+            [PlanWriter(form.tape, _tensor_names(form, module), around, form.chosen).plan() for form in module.forms]
         )
-    taken = {tensor.name.split(".")[0] for module in modules for tensor in module.state}
-    methods, calls = _methods([plan for some in plans for plan in some], taken)
-    body = "\n".join(line for method in methods for line in method)
-    definitions = joined([part for part in parts.parts if not part.imports], {})
-    helpers = [(LAYOUT, LAYOUT_TEXT), (ALLOCATOR, ALLOCATOR_TEXT)]
-    head = '"""One plan for each known call, written by triton-agent from what the calls were seen to do."""'
-    imports = "\n".join(_imports(modules, parts, definitions + body))
-    gap = "\n\n\n" if definitions.startswith(("@", "def ")) else "\n\n"
+    functions, calls, rows = _functions([plan for some in plans for plan in some], names)
     remaining = iter(calls)
-    tables = [_table(module, [next(remaining) for _ in module.forms], at) for at, module in enumerate(modules)]
-    return "\n\n\n".join(
-        [
-            f"{head}\n\n{imports}{gap}{definitions}" if definitions else f"{head}\n\n{imports}",
-            *(text.strip("\n") for name, text in helpers if f"{name}(" in body or f"({name})" in body),
-            FACT_TEXT.strip("\n"),
-            "\n".join(_class_lines(modules, methods)),
-            "\n".join([*tables, ""]),
-        ]
-    )
+    tables = [_tables(module, [next(remaining) for _ in module.forms], at) for at, module in enumerate(modules)]
+    if len(modules) > 1:
+        others = enumerate(modules[1:], 2)
+        smaller = [tuple_of([module.made_with(), f"STATE_{at}", f"plan_for_{at}"]) for at, module in others]
+        tables.append("\n".join(["# at the sizes of the check", *lines(prefixed("SMALLER = ", tuple_of(smaller)), 0)]))
+    table = [line for name, row in rows.items() for line in lines(Group(f'"{name}": (', row, "),"), 4)]
+    definitions = joined([part for part in parts.parts if not part.imports], {})
+    launched = [line for text, name in launches.items() for line in f"{name} = {text}".split("\n")]
+    body = "\n".join(line for function in functions for line in function)
+    needed = "\n".join([body, *launched])
+    helpers = [part for part in LAUNCHING.parts if any(re.search(rf"\b{name}\b", needed) for name in part.binds)]
+    sections = [
+        definitions,
+        *(part.text for part in helpers if not part.imports),
+        "\n".join(launched),
+        *("\n".join(function) for function in functions),
+        *tables,
+        "\n".join(["CALLS = {", "    # strides of the tensors that each plan takes, what it returns", *table, "}"]),
+        judged(several=len(modules) > 1),
+    ]
+    head = '"""One plan for each known call, written by triton-agent from what the calls were seen to do."""'
+    used = {name for part in helpers for name in part.binds}
+    imports = "\n".join(_imports(modules, parts, definitions + needed, used))
+    return f"{head}\n\n{imports}\n\n\n" + "\n\n\n".join(section for section in sections if section)
 
 
 def _told_apart(modules: Sequence[Module]) -> list[Module]:
@@ -206,145 +187,159 @@ def _told_apart(modules: Sequence[Module]) -> list[Module]:
     return list(found.values())
 
 
-def _imports(modules: Sequence[Module], parts: Parts, text: str) -> Iterator[str]:
+def _as_called(module: Module, written: WrittenParameters) -> Module:
+    """Leave out other layouts of the arguments, which were not measured; a module that changes them keeps its calls."""
+    for form in module.forms:
+        inputs = {view.buffer for view in form.tape.inputs}
+        if any(effect_of(step, written).writes & inputs for step in form.tape.steps):
+            return module
+    first = [*_conditions(module.forms[0])]
+    known: dict[bool, Form] = {}
+    for form in module.forms:
+        if [*_conditions(form)] == first:
+            known.setdefault(form.train, form)
+    return dataclasses.replace(module, forms=[*known.values()])
+
+
+def _conditions(form: Form) -> Iterator[str]:
+    for number, value in enumerate(form.call.values):
+        yield from _checks(f"args[{number}]", value, form.call.tensors)
+
+
+def _imports(modules: Sequence[Module], parts: Parts, text: str, helpers: set[str]) -> Iterator[str]:
+    if "kept" in helpers:
+        yield "import functools"
+    if helpers:
+        yield "from typing import Any\n"
     yield from ("import torch", "import triton", "import triton.language as tl")
     for module in sorted(set(re.findall(r"\btl\.(extra(?:\.\w+)*)\.\w+", text))):
         yield f"import triton.language.{module}"
-    yield "from torch import nn"
     steps = [step for module in modules for form in module.forms for step in (*form.tape.prologue, *form.tape.steps)]
     choices = [choice for step in steps if isinstance(step, Launch) for choice in step.choices]
     values = [value for choice in choices for _, value in choice.arguments]
     if any(isinstance(item, Descriptor) for value in values for item in (value if type(value) is tuple else (value,))):
         yield "from triton.tools.tensor_descriptor import TensorDescriptor"
+    if "kept" in helpers:
+        yield "from torch.utils.weak import WeakIdKeyDictionary"
     own = kernel_modules.HEADER.splitlines()
     yield from (part.text for part in parts.parts if part.imports and part.text not in own)
 
 
-def _parameters(form: Form, module: Module, names: Names) -> list[str]:
-    """Names for the arguments of this call."""
-    mine = names.copy()
-    given = [*module.parameters, *("argument" for _ in form.call.values)]
-    return [mine.fresh(name) for name, _ in zip(given, form.call.values)]
+def _given_names(forms: Sequence[Form], module: Module) -> list[str]:
+    """Return names for the arguments of these calls."""
+    names = Names({*OWN_NAMES, "training"})
+    count = max(len(form.call.values) for form in forms)
+    return [names.fresh(name) for name in (*module.parameters, *["argument"] * count)[:count]]
 
 
-# -- the class ---------------------------------------------------------------------------------------------------------
+def _tensor_names(form: Form, module: Module) -> list[str]:
+    """Return names for the tensors of this call."""
+    names = Names(OWN_NAMES)
+    return [names.fresh(name) for _, name in argument_paths(form.call, _given_names([form], module))]
 
 
-def _methods(plans: Sequence[Plan], taken: set[str]) -> tuple[list[list[str]], list[str]]:
-    """Return the methods of the class, equal ones once, and for each plan the name of the one that is called."""
-    names = Names(taken)
-    methods: list[list[str]] = []
+def _functions(plans: Sequence[Plan], names: Names) -> tuple[list[list[str]], list[str], dict[str, list[Text]]]:
+    """Return the functions, equal ones once; for each plan the name of the one to call; the table of these."""
+    functions: list[list[str]] = []
     prepares: dict[tuple[str, ...], str] = {}
     known: dict[tuple[Any, ...], str] = {}
     calls: list[str] = []
+    rows: dict[str, list[Text]] = {}
     for plan in plans:
         if plan.prologue and plan.prologue not in prepares:
-            name = f"_{names.fresh('prepare')}"
-            prepares[plan.prologue] = name
-            head = [
-                f"    def {name}(self, device):",
-                '        """Return what calls need of parameters and constants; anew when parameters changed."""',
-            ]
-            methods.append([*head, *(line.replace("{prepared}", f"{name}d") for line in plan.prologue)])
+            prepares[plan.prologue] = name = names.fresh("prepare")
+            first, *others = plan.prologue
+            functions.append(["@kept", f"def {name}{first}", *others])
         prepare = prepares.get(plan.prologue, "")
         key = (prepare, plan.body, plan.parameters)
         if key not in known:
-            known[key] = f"_{names.fresh('call')}"
-            signature = call(f"def {known[key]}", ["self", *plan.parameters])
-            head = [*lines(Group(signature.opening, signature.items, "):"), 4)]
-            methods.append([*head, *(line.replace("{prepare}", prepare) for line in plan.body)])
+            known[key] = name = names.fresh("call")
+            signature = call(f"def {name}", ["state", *plan.parameters])
+            head = lines(Group(signature.opening, signature.items, "):"), 0)
+            functions.append([*head, *(line.replace("{prepare}", prepare) for line in plan.body)])
+            rows[name] = [name, plan.strides, plan.results or "None"]
         calls.append(known[key])
-    return methods, calls
+    return functions, calls, rows
 
 
-def _class_lines(modules: Sequence[Module], methods: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield "class ModelNew(nn.Module):"
-    yield '    """Computes what the reference computes, in the calls listed below it; without gradients."""'
-    yield ""
-    yield "    def __init__(self, *args, **kwargs):"
-    yield "        super().__init__()"
-    for at, module in enumerate(modules):
-        if at:  # made otherwise, and with calls of its own
-            yield f"        {'if' if at == 1 else 'elif'} ({FACT}(args), {FACT}(kwargs)) == ({module.made_with()}):"
-            yield f"            self.{PLANS} = self.{PLANS}_{at + 1}"
-            yield from (f"    {line}" for line in _construction(module))
-    made = list(_construction(modules[0]))
-    if len(modules) > 1 and made:
-        yield "        else:"
-        yield from (f"    {line}" for line in made)
-    else:
-        yield from made
-    for method in methods:
-        name = method[0].split("(")[0].removeprefix("    def ")
-        if name.startswith("_prepare"):
-            yield f"        self.{name}d = None"
-    yield FORWARD_TEXT.rstrip("\n")
-    for method in methods:
-        yield ""
-        yield from method
+# -- which call has which plan -----------------------------------------------------------------------------------------
 
 
-def _construction(module: Module) -> Iterator[str]:
-    """Parameters and buffers by the reference's names, in containers without behaviour."""
-    positional, keywords = module.constructor.values
-    found = [*tensor_paths(list(positional), "args", ""), *tensor_paths(keywords, "kwargs", "")]
-    if len(found) != len(module.constructor.tensors):
-        raise NotEmitted("the constructor takes tensors in an object of a class of its own")
-    for (_, path, _), name in zip(sorted(found), module.constructor_names()):
-        yield from lines(call("self.register_buffer", [literal(name), path, "persistent=False"]), 8)
-    made = {""}
-    for tensor in module.state:
-        *owners, leaf = tensor.name.split(".")
-        path, owner = "", "self"
-        for part in owners:
-            path = f"{path}.{part}"
-            if path not in made:
-                made.add(path)
-                is_named = is_plain(part)
-                yield (
-                    f"        {owner}.{part} = nn.Module()"
-                    if is_named
-                    else f'        {owner}.add_module("{part}", nn.Module())'
-                )
-            owner = attribute(owner, part)
-        yield from lines(_registration(tensor, owner, leaf), 8)
-
-
-def _registration(tensor: StateTensor, owner: str, leaf: str) -> Text:
-    contiguous = row_major(tensor.shape) == tensor.strides
-    rows = [numbers(tensor.shape), *([] if contiguous else [numbers(tensor.strides)])]
-    empty = call("torch.empty" if contiguous else "torch.empty_strided", [*rows, f"dtype=torch.{tensor.dtype}"])
-    if tensor.is_buffer or not (DTYPES[tensor.dtype].is_floating_point or DTYPES[tensor.dtype].is_complex):
-        return call(f"{owner}.register_buffer", [literal(leaf), empty])
-    parameter = call("nn.Parameter", [empty, "requires_grad=False"])
-    if is_plain(leaf):
-        return Group(f"{owner}.{leaf} = {parameter.opening}", parameter.items, parameter.closing)
-    return call(f"{owner}.register_parameter", [literal(leaf), parameter])
-
-
-# -- the table of calls ------------------------------------------------------------------------------------------------
-
-
-def _table(module: Module, calls: Sequence[str], at: int) -> str:
-    """Each known call with its method.
+def _tables(module: Module, calls: Sequence[str], at: int) -> str:
+    """Return the module's state, and a function that finds the plan of a call.
 
     Arguments that share memory make the same call as others that do not, and run the plan of these.
     """
-    items: list[str] = ["    # train mode; of each argument shape, dtype and strides, or type and value"]
-    known: set[str] = set()
-    for form, method in zip(module.forms, calls):
-        key = tuple_of([str(form.train), *(_fact(value, form.call.tensors) for value in form.call.values)])
-        if str(key) not in known:
-            known.add(str(key))
-            items += lines(Group(key.opening, key.items, f"): ModelNew.{method},"), 4)
-    return "\n".join([f"ModelNew.{PLANS}{f'_{at + 1}' if at else ''} = {{", *items, "}"])
+    suffix = f"_{at + 1}" if at else ""
+    rows = [line for t in module.state for line in lines(prefixed(f"{literal(t.name)}: ", _kind_and_form(t)), 4)]
+    state = [f"STATE{suffix} = {{", *(row if row.endswith(("(", ",")) else f"{row}," for row in rows), "}"]
+    if not rows:
+        state = [f"STATE{suffix} = {{}}"]
+    given = _given_names(module.forms, module)
+    alike = len({len(form.call.values) for form in module.forms}) == 1
+    found: dict[tuple[str, ...], tuple[str, dict[bool, str]]] = {}
+    for form, name in zip(module.forms, calls):
+        own = given if alike else [f"args[{number}]" for number in range(len(form.call.values))]
+        checks = [] if alike else [f"len(args) == {len(own)}"]
+        for path, value in zip(own, form.call.values):
+            checks += _checks(path, value, form.call.tensors)
+        paths = argument_paths(form.call, own)
+        tensors = str(tuple_of([path for path, _ in paths]))
+        found.setdefault(tuple(checks), (tensors, {}))[1].setdefault(form.train, name)
+    absent = [f"{name}=..." for name in given] if alike else ["*args"]  # an argument left out is no None
+    signature = call(f"def plan_for{suffix}", ["training", *absent])
+    text = [*lines(Group(signature.opening, signature.items, "):"), 0)]
+    text.append('    """Return the plan of a call and the tensors that it takes; None where there is no plan."""')
+    for conditions, (tensors, by_mode) in found.items():
+        one = len(by_mode) == 2 and len(set(by_mode.values())) == 1
+        for train, name in [*by_mode.items()][: 1 if one else None]:
+            mode = [] if one else ["training" if train else "not training"]
+            text += _if([*mode, *conditions], f"return {name}, {tensors}")
+    return "\n".join([*state, "", "", *text, "    return None"])
+
+
+def _if(checks: Sequence[str], then: str) -> list[str]:
+    together = f"    if {' and '.join(checks) or 'True'}:"
+    if len(together) <= WIDTH:
+        return [together, f"        {then}"]
+    first, *others = checks
+    return ["    if (", f"        {first}", *(f"        and {text}" for text in others), "    ):", f"        {then}"]
+
+
+def _kind_and_form(tensor: StateTensor) -> Group:
+    is_number = DTYPES[tensor.dtype].is_floating_point or DTYPES[tensor.dtype].is_complex
+    kind = "buffer" if tensor.is_buffer or not is_number else "parameter"
+    return tuple_of([f'"{kind}"', *form_of(tensor).items])
+
+
+def _checks(path: str, value: Any, tensors: Sequence[TensorOutline]) -> Iterator[str]:
+    """Conditions under which an argument is this one."""
+    if isinstance(value, TensorAt):
+        shape, dtype, strides = form_of(tensors[value.index]).items
+        yield f"isinstance({path}, torch.Tensor)"
+        yield from (f"{path}.shape == {shape}", f"{path}.stride() == {strides}", f"{path}.dtype is {dtype}")
+    elif isinstance(value, (list, tuple)):
+        yield from (f"type({path}) is {type(value).__name__}", f"len({path}) == {len(value)}")
+        for at, item in enumerate(value):
+            yield from _checks(f"{path}[{at}]", item, tensors)
+    elif isinstance(value, dict):
+        yield from (f"type({path}) is dict", f"list({path}) == [{', '.join(map(literal, value))}]")
+        for key, item in value.items():
+            yield from _checks(f"{path}[{literal(key)}]", item, tensors)
+    elif isinstance(value, Opaque):
+        raise NotEmitted(f"an argument that is a {value.kind}")
+    elif isinstance(value, Named):
+        yield from (f"type({path}) is torch.{value.kind}", f"{path} == torch.{value.name}")
+    elif value is None or isinstance(value, bool):
+        yield f"{path} is {value}"
+    else:
+        yield from (f"type({path}) is {type(value).__name__}", f"{path} == {literal(value)}")
 
 
 def _fact(value: Any, tensors: Sequence[TensorOutline]) -> Text:
-    """What `_fact` in the file finds of such an argument."""
+    """What `_fact` in a judged file finds of such an argument of the constructor."""
     if isinstance(value, TensorAt):
-        tensor = tensors[value.index]
-        return tuple_of([numbers(tensor.shape), f"torch.{tensor.dtype}", numbers(tensor.strides)])
+        return form_of(tensors[value.index])
     if isinstance(value, (list, tuple)):
         return tuple_of([type(value).__name__, *(_fact(item, tensors) for item in value)])
     if isinstance(value, dict):

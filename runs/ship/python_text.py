@@ -114,7 +114,7 @@ class Names:
     """Gives out names that are not taken yet."""
 
     def __init__(self, taken: Collection[str]) -> None:
-        self._taken = {*taken, *dir(builtins), *keyword.kwlist, *keyword.softkwlist, "self", "device"}
+        self._taken = {*taken, *dir(builtins), *keyword.kwlist, *keyword.softkwlist, "device", "state"}
 
     def is_free(self, name: str) -> bool:
         return name not in self._taken

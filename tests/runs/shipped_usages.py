@@ -1,9 +1,10 @@
 """Uses a shipped file in every way that a module is used, beside the reference, and prints what happened as JSON.
 
-    python shipped_usages.py SHIPPED PROBLEM MODE
+    python shipped_usages.py SHIPPED PROBLEM MODE [DEVICE]
 
-A script for a process of its own, with `TRITON_INTERPRET=1`; it needs torch and triton only. MODE is "never" (a draft
-as it is handed over), "always" (its kernels asked for) or "verified" (as if on the GPU that was measured on).
+A script for a process of its own, without a GPU with `TRITON_INTERPRET=1`; it needs torch and triton only. MODE is
+"never" (a draft as it is handed over), "always" (its kernels asked for) or "verified" (as if on the GPU that was
+measured on).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from torch.nn.utils import parametrize
 Use = Callable[[nn.Module, list[torch.Tensor]], Any]
 USES: dict[str, Use] = {}
 KERNEL_CALLS = [0]
+DEVICE = "cpu"
 
 
 def load(path: str, name: str) -> types.ModuleType:
@@ -100,7 +102,7 @@ def _(model, inputs):
 
 @quiet("autocast")
 def _(model, inputs):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
         return model(*inputs)
 
 
@@ -182,6 +184,39 @@ def _(model, inputs):
     return model.eval()(*inputs)
 
 
+@quiet("memory that is not aligned")
+def _(model, inputs):
+    shifted = [value.new_empty(value.numel() + 1)[1:].view_as(value).copy_(value) for value in inputs]
+    return model(*shifted)
+
+
+@quiet("captured in a CUDA graph")
+def _(model, inputs):
+    if DEVICE == "cpu":
+        return model(*inputs)
+    model(*inputs)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = model(*inputs)
+    for value in inputs:
+        value.mul_(2)
+    graph.replay()
+    return result
+
+
+@quiet("on a side stream")
+def _(model, inputs):
+    if DEVICE == "cpu":
+        return model(*inputs)
+    model(*inputs)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        result = model(*inputs)
+    stream.synchronize()
+    return result
+
+
 # -- tracers and compilers ---------------------------------------------------------------------------------------------
 
 
@@ -203,6 +238,26 @@ def _(model, inputs):
 def _(model, inputs):
     torch.compile(model, backend="aot_eager", fullgraph=True)(*inputs).float().sum().backward()
     return [parameter.grad for parameter in model.parameters()]
+
+
+@quiet("torch.compile, inductor")
+def _(model, inputs):
+    if DEVICE == "cpu":  # needs a C++ compiler there
+        return torch.compile(model, backend="aot_eager", fullgraph=True)(*inputs)
+    return torch.compile(model, fullgraph=True)(*inputs)
+
+
+@quiet("torch.compile, not aligned")
+def _(model, inputs):
+    shifted = [value.new_empty(value.numel() + 1)[1:].view_as(value).copy_(value) for value in inputs]
+    return torch.compile(model, backend="aot_eager", fullgraph=True)(*shifted)
+
+
+@quiet("torch.compile, hook on a part")
+def _(model, inputs):
+    torch.compiler.reset()  # graphs of other models without hooks would be taken
+    next(model.children()).register_forward_hook(lambda module, given, result: result + 1)
+    return torch.compile(model, backend="eager", fullgraph=True)(*inputs)
 
 
 @quiet("torch.compile, other shapes")
@@ -290,6 +345,22 @@ def _(model, inputs):
     return model.float().to(dtype)(*inputs)
 
 
+@quiet("memory of a parameter turned")
+def _(model, inputs):
+    model(*inputs)
+    first = next(model.children())
+    first.weight.data = torch.stack([first.weight.data, first.weight.data * 2], 1)[:, 1]
+    return model(*inputs)
+
+
+@quiet("memory of a parameter read otherwise")
+def _(model, inputs):
+    model(*inputs)
+    first = next(model.children())
+    first.weight.data = first.weight.data.view(torch.bfloat16)
+    return model.half()(*inputs)
+
+
 @quiet("replaced parameter")
 def _(model, inputs):
     model(*inputs)
@@ -334,6 +405,33 @@ def _(model, inputs):
         return model(*inputs)
     finally:
         handle.remove()
+
+
+@quiet("hook on a part after a call")
+def _(model, inputs):
+    model(*inputs)
+    next(model.children()).register_forward_pre_hook(lambda module, given: tuple(value + 1 for value in given))
+    return model(*inputs)
+
+
+@quiet("part in another mode after a call")
+def _(model, inputs):
+    model(*inputs)
+    next(model.children()).eval()
+    return model(*inputs)
+
+
+@quiet("parameter added to a part")
+def _(model, inputs):
+    model(*inputs)
+    next(model.children()).register_parameter("more", nn.Parameter(torch.ones(3)))
+    return model(*inputs)
+
+
+@quiet("shallow copy")
+def _(model, inputs):
+    model(*inputs)
+    return copy.copy(model)(*inputs)
 
 
 @quiet("attribute of a part changed")
@@ -418,6 +516,7 @@ def compare(function: Use, original: nn.Module, shipped: nn.Module, inputs: list
 
 
 def counted(plan: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(plan)
     def call(*args: Any) -> Any:
         KERNEL_CALLS[0] += 1
         return plan(*args)
@@ -425,7 +524,9 @@ def counted(plan: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def main(shipped_path: str, problem_path: str, mode: str) -> None:
+def main(shipped_path: str, problem_path: str, mode: str, device: str = "cpu") -> None:
+    global DEVICE
+    DEVICE = device
     warnings.simplefilter("error")  # a shipped file has nothing to warn of here
     for harmless in (DeprecationWarning, FutureWarning, UserWarning):
         warnings.filterwarnings("ignore", category=harmless, module=r"torch\..*|copyreg|.*_jit.*")
@@ -433,8 +534,9 @@ def main(shipped_path: str, problem_path: str, mode: str) -> None:
         "ignore", message=".*(leaf Tensor|torch.jit|TorchScript|Converting a tensor|Full backward).*"
     )
     shipped, problem = load(shipped_path, "shipped_file"), load(problem_path, "problem_file")
-    for call, plan in list(shipped.KernelModel._plans.items()):
-        shipped.KernelModel._plans[call] = counted(plan)
+    for name, (plan, *forms) in list(shipped.CALLS.items()):
+        shipped.CALLS[name] = (counted(plan), *forms)
+        setattr(shipped, name, shipped.CALLS[name][0])
     shipped.ModelNew.use_kernels = mode
     if mode == "verified":  # as if the GPU were the one that was measured on
         ask = shipped._surroundings
@@ -444,10 +546,10 @@ def main(shipped_path: str, problem_path: str, mode: str) -> None:
         models = []
         for kind in (problem.Model, shipped.Model):
             torch.manual_seed(3)
-            models.append(kind(*problem.get_init_inputs()))
+            models.append(kind(*problem.get_init_inputs()).to(device))
         torch.manual_seed(5)
         try:
-            report[name] = compare(function, *models, problem.get_inputs())
+            report[name] = compare(function, *models, [value.to(device) for value in problem.get_inputs()])
         except Exception as error:  # one broken use must not hide the others
             report[name] = {"raised": f"{type(error).__name__}: {error}"[:600]}
     print("\n" + json.dumps(report))

@@ -85,7 +85,7 @@ def forms_of(spec: ProblemSpec) -> dict[str, CallForm]:
 
 
 def _call(shape: tuple[int, ...]) -> Call:
-    return Call(train=False, arguments=(TensorForm(shape=shape, dtype="float32", strides=(shape[1], 1)),), results=None)
+    return Call(train=False, arguments=(TensorForm(shape=shape, dtype="float32", strides=(shape[1], 1)),))
 
 
 # -- what is shipped ---------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def test_sets_that_a_guard_cannot_tell_apart_are_let_in_together_or_not_at_all(s
     assert faster_at(standing(timed(spec, 1.8, 1.3, 0.9)), alike) == ("f32[8,24]", "one")
 
 
-def test_the_header_tells_of_every_set_and_the_guard_lets_in_the_faster(spec: ProblemSpec) -> None:
+def test_the_header_tells_of_every_set(spec: ProblemSpec) -> None:
     forms, kernels = forms_of(spec), timed(spec, 1.8, 0.7, 1.5)
     admitted = ("f32[8,24]", "f32[40,24]")
     measured = over_all_sets(spec, timed(spec, 1.7, None, 1.4), kernels)
@@ -156,7 +156,7 @@ def test_the_header_tells_of_every_set_and_the_guard_lets_in_the_faster(spec: Pr
         gpu=Gpu(name="A card", capability=(9, 0)),
     )
     text = ship(spec, KERNEL, facts, draft=False)
-    header, _, code = text.partition('"""\n\nimport')
+    header, _, _ = text.partition('"""\n\nimport')
     said = " ".join(header.split())
     assert "f32[8,24] (weight 3): float32[8, 24] device time: 1.70x" in said
     assert (
@@ -165,8 +165,6 @@ def test_the_header_tells_of_every_set_and_the_guard_lets_in_the_faster(spec: Pr
     )
     assert "The least gain: 1.00x [1.00, 1.00] at one" in said
     assert f"device time: {1.7**0.6 * 1.4**0.2:.2f}x as fast as eager" in said
-    guard = code[code.index("CALLS = (") : code.index("VERSIONS")]
-    assert "(8, 24)" in guard and "(40, 24)" in guard and "(1, 24)" not in guard
 
 
 # -- what is asked for -------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tests.runs import shipped_samples as samples
 
 from triton_agent.runs.ship.artefact import ship
@@ -18,7 +19,6 @@ from triton_agent.tools.processes.zygotes import Nursery
 
 SCRIPT = Path(__file__).with_name("shipped_usages.py")
 FOLDER = "layer_norm_f16"
-ASKED_FOR = frozenset({"always"})
 VERIFIED = frozenset({"always", "verified"})
 
 USES: dict[str, frozenset[str]] = {
@@ -42,9 +42,15 @@ USES: dict[str, frozenset[str]] = {
     "deterministic algorithms": VERIFIED,
     "deterministic algorithms, free order": frozenset(),
     "eval mode": VERIFIED,
-    "torch.compile": ASKED_FOR,
-    "torch.compile, new weights": ASKED_FOR,
+    "memory that is not aligned": frozenset(),
+    "captured in a CUDA graph": VERIFIED,
+    "on a side stream": VERIFIED,
+    "torch.compile": VERIFIED,
+    "torch.compile, new weights": VERIFIED,
     "torch.compile, gradients": frozenset(),
+    "torch.compile, inductor": VERIFIED,
+    "torch.compile, not aligned": VERIFIED,
+    "torch.compile, hook on a part": frozenset(),
     "torch.compile, other shapes": frozenset(),
     "torch.export": frozenset(),
     "torch.jit.trace": frozenset(),
@@ -57,12 +63,18 @@ USES: dict[str, frozenset[str]] = {
     "weights written in place": VERIFIED,
     "optimizer step": VERIFIED,
     "to another dtype and back": VERIFIED,
+    "memory of a parameter turned": VERIFIED,
+    "memory of a parameter read otherwise": VERIFIED,
     "replaced parameter": VERIFIED,
     "forward hook on the model": VERIFIED,
     "backward hook on the model": frozenset(),
     "forward hook on a part": frozenset(),
     "hook on a part, removed": VERIFIED,
     "hook on all modules": frozenset(),
+    "hook on a part after a call": VERIFIED,
+    "part in another mode after a call": VERIFIED,
+    "parameter added to a part": VERIFIED,
+    "shallow copy": VERIFIED,
     "attribute of a part changed": VERIFIED,
     "forward of a part replaced": frozenset(),
     "part replaced": VERIFIED,
@@ -72,8 +84,13 @@ USES: dict[str, frozenset[str]] = {
     "DistributedDataParallel": VERIFIED,
 }
 """Every use, and in which settings of the switch its calls may run the kernels. Where they may not, the answer is the
-reference's to the last bit. torch.compile takes the kernels on a GPU only, or where they were asked for."""
-BEFORE_THE_CHANGE = frozenset({"attribute of a part changed", "part replaced"})
+reference's to the last bit."""
+BEFORE_THE_CHANGE = frozenset(
+    {
+        *("attribute of a part changed", "part replaced", "hook on a part after a call", "parameter added to a part"),
+        *("part in another mode after a call", "memory of a parameter turned"),
+    }
+)
 """Uses whose first call may run the kernels and whose answer, from a later call, may not."""
 
 
@@ -86,18 +103,22 @@ def shipped(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Path:
     return path
 
 
-@pytest.fixture(scope="module", params=["always", "never", "verified"])
+SETTINGS = ["always", "never", "verified", *(["always cuda"] if torch.cuda.is_available() else [])]
+
+
+@pytest.fixture(scope="module", params=SETTINGS)
 def used(request: pytest.FixtureRequest, shipped: Path) -> tuple[str, dict[str, Any]]:
     problem = samples.KERNELS / FOLDER / "problem.py"
-    surroundings = {**os.environ, "TRITON_INTERPRET": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    mode, _, device = request.param.partition(" ")
+    surroundings = {**os.environ, "TRITON_INTERPRET": "0" if device else "1", "GLOO_SOCKET_IFNAME": "lo"}
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), str(shipped), str(problem), request.param],
+        [sys.executable, str(SCRIPT), str(shipped), str(problem), mode, device or "cpu"],
         env=surroundings,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    return request.param, json.loads(done.stdout.splitlines()[-1])
+    return mode, json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.slow

@@ -1,0 +1,89 @@
+"""The plans of a file as a candidate: a module that holds the reference's state and calls them, without a guard.
+
+A file is judged with this class at its end, since a candidate's module may hold nothing but what was checked.
+"""
+
+from __future__ import annotations
+
+JUDGED = ("ModelNew", "_fact", "_tensors", "_in_layout")
+"""Names that the text binds."""
+MODEL = '''
+def _fact(value):
+    """Return what tells arguments of the constructor apart."""
+    if isinstance(value, torch.Tensor):
+        return value.shape, value.dtype, value.stride()
+    if isinstance(value, (list, tuple)):
+        return (type(value), *map(_fact, value))
+    if isinstance(value, dict):
+        return (dict, *((key, _fact(item)) for key, item in value.items()))
+    return type(value), value
+
+
+def _tensors(value):
+    if isinstance(value, (list, tuple, dict)):
+        items = value.values() if isinstance(value, dict) else value
+        return [tensor for item in items for tensor in _tensors(item)]
+    return [value] if isinstance(value, torch.Tensor) else []
+
+
+def _in_layout(value, strides):
+    if isinstance(value, dict):
+        return {key: _in_layout(item, strides) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_in_layout(item, strides) for item in value)
+    if not isinstance(value, torch.Tensor):
+        return value
+    wanted = next(strides)
+    if value.stride() == wanted or len(wanted) != value.dim():
+        return value
+    return torch.empty_strided(value.shape, wanted, dtype=value.dtype, device=value.device).copy_(value)
+
+
+class ModelNew(torch.nn.Module):
+    """Computes what the reference computes, in the calls that have a plan; without gradients."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__()
+        state, self._plan_for, self._plan_names = STATE, plan_for, []
+        for name, (kind, shape, dtype, strides) in state.items():
+            *owners, leaf = name.split(".")
+            owner = self
+            for part in owners:
+                if part not in owner._modules:
+                    owner.add_module(part, torch.nn.Module())
+                owner = owner._modules[part]
+            tensor = torch.empty_strided(shape, strides, dtype=dtype)
+            if kind == "buffer":
+                owner.register_buffer(leaf, tensor)
+            else:
+                owner.register_parameter(leaf, torch.nn.Parameter(tensor, requires_grad=False))
+            self._plan_names.append((name, owner, leaf))
+        for number, tensor in enumerate(_tensors([args, kwargs])):
+            name = f"constructor_{number}"
+            while name in self._parameters or name in self._buffers or name in self._modules:
+                name += "_"
+            self.register_buffer(name, tensor, persistent=False)
+            self._plan_names.append((name, self, name))
+
+    def forward(self, *args):
+        found = self._plan_for(self.training, *args)
+        for _, strides, _ in CALLS.values():  # tensors laid out otherwise are copied into a layout that has a plan
+            if found is None and len(strides) == len(_tensors(args)):
+                found = self._plan_for(self.training, *_in_layout(args, iter(strides)))
+        if found is None:
+            raise NotImplementedError("no plan for this call")
+        call, tensors = found
+        return call({name: getattr(owner, leaf) for name, owner, leaf in self._plan_names}, *tensors)
+'''
+SEVERAL = """
+        for made_with, smaller_state, smaller_plan_for in SMALLER:
+            if (_fact(args), _fact(kwargs)) == made_with:
+                state, self._plan_for = smaller_state, smaller_plan_for
+                break
+"""
+
+
+def judged(*, several: bool) -> str:
+    """Return the class; with `several`, for a file with plans at the sizes of the check, too."""
+    first = "        state, self._plan_for, self._plan_names = STATE, plan_for, []\n"
+    return MODEL.strip("\n").replace(first, first + SEVERAL.lstrip("\n") if several else first) + "\n"

@@ -1,0 +1,73 @@
+"""What the plans in a shipped file are written with: launches, prepared memory, memory of a given layout.
+
+The definitions are copied into every file that needs them, so their text is held to what a kernel file may import and
+name (`tools/candidate/screen.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+import triton
+from torch.utils.weak import WeakIdKeyDictionary
+
+
+class Launch:
+    """A launch of a kernel with its grid, options and last constants.
+
+    Plans are called with memory aligned to 16 bytes, so nothing that Triton compiles a kernel for differs between
+    calls. Triton binds and examines the arguments in the first launch on a GPU; later ones call the compiled kernel.
+    """
+
+    def __init__(self, kernel: Any, grid: tuple[int, int, int], **constants: Any) -> None:
+        self.kernel, self.grid, self.constants = kernel, grid, constants
+        self.compiled: dict[int, Any] = {}
+
+    def __call__(self, *args: Any) -> None:
+        driver, hook = triton.runtime.driver, triton.knobs.runtime.launch_enter_hook
+        if self.compiled and not getattr(hook, "calls", hook):
+            device = driver.active.get_current_device()
+            if device in self.compiled:
+                run, function, metadata, last = self.compiled[device]
+                stream = driver.active.get_current_stream(device)
+                run(*self.grid, stream, function, metadata, None, None, None, *args, *last)
+                return
+        compiled = self.kernel[self.grid](*args, **self.constants)
+        if hasattr(compiled, "packed_metadata"):  # not in Triton's interpreter
+            last = [self.constants[name] for name in self.kernel.arg_names if name in self.constants]
+            device = driver.active.get_current_device()
+            self.compiled[device] = compiled.run, compiled.function, compiled.packed_metadata, last
+
+
+def kept(prepare: Any) -> Any:
+    """Keep what a function makes of parameters until one of them changes or the first of them is gone."""
+    known: Any = WeakIdKeyDictionary()
+    constant: dict[Any, Any] = {}
+
+    @functools.wraps(prepare)
+    def prepared(device: Any, *tensors: Any) -> Any:
+        version = [device, *((tensor.data_ptr(), tensor._version) for tensor in tensors)]
+        found = known.get(tensors[0]) if tensors else constant.get(device)
+        if found is None or found[0] != version:
+            found = version, prepare(device, *tensors)
+            if tensors:
+                known[tensors[0]] = found
+            else:
+                constant[device] = found
+        return found[1]
+
+    return prepared
+
+
+def with_strides(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+    """Return the tensor with these strides, which a library may choose otherwise on another device."""
+    if tensor.stride() == strides:
+        return tensor
+    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
+
+
+def allocate(size: int, alignment: int, stream: Any) -> torch.Tensor:
+    """Return memory that a kernel needs for its own descriptors."""
+    return torch.empty(size, dtype=torch.int8, device="cuda")
