@@ -139,6 +139,12 @@ def _joined(terms: Iterable[tuple[int, str]]) -> str:
     return made[3:] if made.startswith(" + ") else f"-{made[3:]}"
 
 
+WINDOWS = sorted(
+    itertools.product((1, 2, 3, 4), range(-8, 9), (-1, 0, 1)), key=lambda it: (abs(it[1]) + abs(it[2]), it[0])
+)
+"""Step, shift and number added, the simplest first."""
+
+
 class SizeNames:
     """Names that the host code has for sizes, and expressions in them for all other sizes."""
 
@@ -187,7 +193,7 @@ class SizeNames:
         for name, known in self.attributes.items():
             if known == size:
                 return name
-        simple = self._least(size) or self._quotient(size) or self._sum(size) or self._window(size)
+        simple = self._share(size) or self._least(size) or self._quotient(size) or self._sum(size) or self._window(size)
         return simple or self._with_attribute(size) or self._factored(size)
 
     def _with_attribute(self, size: Size) -> str | None:
@@ -286,6 +292,14 @@ class SizeNames:
                     return f"{a} * {b} // {c}"
         return None
 
+    def _share(self, size: Size) -> str | None:
+        """`a // 2`, rounded down: half of a dimension, which may be odd."""
+        for part in (2, 3, 4):
+            for name, known in self.names.items():
+                if not is_constant(known) and all(k // part == s for k, s in zip(known, size)):
+                    return f"{name} // {part}"
+        return None
+
     def _least(self, size: Size) -> str | None:
         """`min(9, a)`, `min(a, b)`: the first few, where there may be fewer."""
         most = max(size)
@@ -319,9 +333,9 @@ class SizeNames:
         return None
 
     def _window(self, size: Size) -> str | None:
-        """`(a + 2) // 3 + 1`: sizes of windows that slide."""
-        for name, known in self.names.items():
-            for step, shift, extra in itertools.product((1, 2, 3, 4), range(-8, 9), (-1, 0, 1)):
+        """`(a + 2) // 3 + 1`: sizes of windows that slide. Of several that fit, the simplest is most likely meant."""
+        for step, shift, extra in WINDOWS:
+            for name, known in self.names.items():
                 if all((k + shift) // step + extra == s for k, s in zip(known, size)):
                     inner = f"({name} {'+' if shift >= 0 else '-'} {abs(shift)})" if shift else name
                     return f"{inner} // {step}" + (f" {'+' if extra > 0 else '-'} 1" if extra else "")
