@@ -61,6 +61,7 @@ class ModelNew(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.rand(width))
     def forward(self, x):
+        x = x.contiguous()
         y = torch.empty_like(x)
         scale[(triton.cdiv(x.numel(), 64),)](x, self.weight, y, x.numel(), x.shape[-1], BLOCK=64)
         return y
@@ -321,7 +322,12 @@ def test_a_module_in_memory_is_optimized_at_several_calls(tmp_path: Path) -> Non
 
     module = nn.Softplus()
     kernel = KERNEL.replace("* tl.load(weight + at % width, mask=inside)", "").replace(
-        "tl.load(x + at, mask=inside)", "tl.log(1 + tl.exp(tl.load(x + at, mask=inside)))"
+        "tl.load(x + at, mask=inside)", "softplus(tl.load(x + at, mask=inside))"
+    )
+    softplus = "return tl.where(x > 20, x, libdevice.log1p(tl.exp(x)))"
+    kernel = kernel.replace(
+        "@triton.jit",
+        f"from triton.language.extra import libdevice\n@triton.jit\ndef softplus(x):\n    {softplus}\n@triton.jit",
     )
     kernel = kernel.replace("self, width", "self").replace("self.weight = nn.Parameter(torch.rand(width))", "pass")
     kernel = kernel.replace("x, self.weight, y", "x, x, y")
