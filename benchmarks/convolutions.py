@@ -9,7 +9,6 @@ Rows go to `convolutions.csv` in FOLDER, and where the time goes, kernel by kern
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import fcntl
 import json
@@ -108,12 +107,14 @@ MOST_TILES = 7
 COMMIT = os.environ.get("COMMIT", "")
 """What the rows name as the state of the code; a copy without its history cannot tell."""
 ROWS = ("problem", "tiles", "us", "eager_us", "compile_us", "over_compile", "error", "eager_error")
-WHERE = ("device", "torch", "triton", "commit")
 
 
 def main() -> None:
+    import rows
+
     folder, names = Path(sys.argv[1]), sys.argv[2:] or [*PROBLEMS]
     folder.mkdir(parents=True, exist_ok=True)
+    shared = rows.provenance()
     if os.environ.get("ONE_PROBLEM"):
         _one(names[0], folder)
         return
@@ -128,7 +129,7 @@ def main() -> None:
         )
         for name in names
     }
-    rows: list[dict[str, Any]] = []
+    measured: list[dict[str, Any]] = []
     kernels: dict[str, Any] = {}
     for name, child in children.items():
         said, _ = child.communicate()
@@ -138,14 +139,11 @@ def main() -> None:
             continue
         told = json.loads(found.read_text())
         found.unlink()
-        rows += told["rows"]
+        measured += told["rows"]
         kernels[name] = told["kernels"]
         for row in (*told["rows"][:1], *sorted(told["rows"], key=lambda row: row["us"])[:1]):
             print(*(row[key] for key in ROWS), flush=True)
-    with (folder / "convolutions.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, (*ROWS, *WHERE))
-        writer.writeheader()
-        writer.writerows(rows)
+    rows.append(folder / "convolutions.csv", {**shared, **({"commit": COMMIT} if COMMIT else {})}, measured)
     (folder / "kernels.json").write_text(json.dumps(kernels, indent=1))
 
 
@@ -244,17 +242,16 @@ def _measured(name: str, folder: Path, sources: dict[str, str]) -> None:
             return round(1000 * float(found), 1)
 
         eager_us, compile_us = microseconds(reference), microseconds(compiled)
-        where = dict(zip(WHERE, (torch.cuda.get_device_name(), torch.__version__, triton.__version__, COMMIT)))
-        rows = []
+        measured = []
         for told, (model, own_error) in candidates.items():
             us = microseconds(model)
             values = (name, told, us, eager_us, compile_us, round(compile_us / us, 3))
-            rows.append(dict(zip(ROWS, (*values, f"{own_error:.1e}", f"{eager_error:.1e}"))) | where)
+            measured.append(dict(zip(ROWS, (*values, f"{own_error:.1e}", f"{eager_error:.1e}"))))
         first = next(iter(candidates.values()))[0] if candidates else None
         kernels = {"compile": _kernels(compiled, inputs), "failed": failed}
         if first is not None:
             kernels["author"] = _kernels(first, inputs)
-    (folder / f"{name}.json").write_text(json.dumps({"rows": rows, "kernels": kernels}))
+    (folder / f"{name}.json").write_text(json.dumps({"rows": measured, "kernels": kernels}))
 
 
 def _kernels(call: Any, inputs: list[Any]) -> dict[str, float]:

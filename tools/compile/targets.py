@@ -89,8 +89,6 @@ def resolve_grid(grid: Any, arguments: Mapping[str, Any]) -> tuple[int, int, int
     """Return the grid as three sizes; raise where a GPU would refuse them. A callable grid is given `arguments`."""
     if callable(grid):
         grid = grid(dict(arguments))
-    if isinstance(grid, int):
-        grid = (grid,)
     if not 1 <= len(grid) <= 3:
         raise ValueError(f"a grid has one to three dimensions, not {len(grid)}: {grid!r}")
     x, y, z = (*(operator.index(size) for size in grid), 1, 1)[:3]
