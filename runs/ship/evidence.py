@@ -145,7 +145,7 @@ def _where(facts: ShippedFacts) -> list[str]:
         more = len(facts.variants) - VARIANTS_AT_MOST
         lines.append(f"Checked at sizes: {shown}{f'; and {more} more' if more > 0 else ''}")
     if facts.scaled:
-        lines.append(f"For the check, {facts.scaled.strip()}; no check ran at the sizes of the call")
+        lines.append(f"For the check, {facts.scaled.strip()}; the sizes of the call were not checked in full")
     return lines
 
 

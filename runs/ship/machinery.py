@@ -7,7 +7,7 @@ other candidate.
 
 Not covered: `torch.jit.script`, which cannot read a forward with `*args`; tracers that record real tensors below
 Python (`make_fx`), which see the kernels' launches as nothing; a weight rewritten through `.data` where the kernels
-keep a copy of it that goes by its version counter; a method other than `forward` that is replaced in a class.
+keep a copy of it that goes by its version counter; a method that is replaced in a class after the model was made.
 """
 
 from __future__ import annotations
