@@ -51,6 +51,7 @@ adapter, whose detour takes shared memory beside its layer's tiles, a mask that 
 COMPILER = """
 import json, os, sys, tempfile
 from triton_agent.tools.executor.compiler import Compiler
+from triton_agent.tools.processes.protocol import Compile
 
 target = sys.argv[1]
 compiler = Compiler(tempfile.mkdtemp(), target, fills_cache=False)
@@ -58,12 +59,12 @@ compiler = Compiler(tempfile.mkdtemp(), target, fills_cache=False)
 def complaints(name, reply):
     if "tape" not in reply:
         return [f"{name} on {target}: {reply}"]
-    told = compiler.compile(reply)
-    found = [f"{name} on {target}: {told['failure']}"] if told["failure"] else []
-    for kernel in told["kernels"]:
-        if kernel["spill_bytes"] != 0:
-            found.append(f"{name} on {target}: {kernel['kernel']} spills with {kernel['constants']}")
-    return found if told["kernels"] else [*found, f"{name} on {target}: no kernel"]
+    told = compiler.compile(Compile(tape=reply["tape"], kernels=reply["kernels"]))
+    found = [f"{name} on {target}: {told.failure}"] if told.failure else []
+    for kernel in told.kernels:
+        if kernel.spill_bytes != 0:
+            found.append(f"{name} on {target}: {kernel.kernel} spills with {kernel.constants}")
+    return found if told.kernels else [*found, f"{name} on {target}: no kernel"]
 
 print(json.dumps([line for name, reply in json.load(sys.stdin) for line in complaints(name, reply)]))
 """
