@@ -349,8 +349,18 @@ def mcp(
     """Serve coding agents over the Model Context Protocol: verdicts, audits, optimizations as tools."""
     from triton_agent.runs.mcp.command import run
 
-    given = {"roots": root or (), "http": http, "out": out, "device": device, "target": target, "policy": policy}
-    raise typer.Exit(run(**given, trust=trust, store=store, model_options=said))
+    code = run(
+        roots=root or (),
+        http=http,
+        out=out,
+        device=device,
+        target=target,
+        policy=policy,
+        store=store,
+        trust=trust,
+        model_options=said,
+    )
+    raise typer.Exit(code)
 
 
 @app.command()

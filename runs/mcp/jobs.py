@@ -62,8 +62,8 @@ class Job:
         """The shipped file."""
         self.done = threading.Event()
         self._request, self._store, self._out = request, store, out / self.id
-        self._stop: Callable[[], None] | None = None
-        self._abort: Callable[[], None] | None = None
+        self._stop: Callable[[], object] | None = None
+        self._abort: Callable[[], object] | None = None
         self._cancelled = False
         self._thread = threading.Thread(target=self._run, name=self.id, daemon=True)
         self._thread.start()
@@ -107,7 +107,7 @@ class Job:
         if self._cancelled:
             raise asyncio.CancelledError
 
-        def on_start(stop: Callable[[], None]) -> None:
+        def on_start(stop: Callable[[], object]) -> None:
             self._stop = stop
 
         outcome = await optimize(self._request, store, self.screen, out=self._out, on_start=on_start)

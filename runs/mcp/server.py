@@ -61,7 +61,7 @@ def make_server(service: Service) -> MCPServer[Any]:
             try:
                 text = await anyio.to_thread.run_sync(
                     work,
-                    lambda close: opened.callback(close),
+                    opened.callback,
                     abandon_on_cancel=True,
                     limiter=limiter if judges else None,
                 )

@@ -32,7 +32,7 @@ from triton_agent.tools.problem.input_spec import parse_sets
 
 TIMEOUT_S = 120.0
 """For one kernel, as the commands have it."""
-OnOpen = Callable[[Callable[[], None]], None]
+OnOpen = Callable[[Callable[[], None]], object]
 """Is given a function that ends the work from any thread, as soon as there is one."""
 
 
@@ -67,16 +67,16 @@ class Service:
     def __init__(self, settings: ServiceSettings, jobs: Jobs) -> None:
         self._settings, self._jobs = settings, jobs
 
-    def evaluate(self, asked: AskedProblem, kernel: str, on_open: OnOpen, **options: bool) -> str:
+    def evaluate(self, asked: AskedProblem, kernel: str, on_open: OnOpen, *, allow_library: bool, profile: bool) -> str:
         """Judge a kernel file, or the text of one."""
-        request = dataclasses.replace(self._request(asked), **options)
+        request = dataclasses.replace(self._request(asked), allow_library=allow_library, profile=profile)
         source = kernel if "\n" in kernel else read_kernel(str(self._settings.roots.file(kernel)))
         with evaluator_for(request.spec(), settings_from(request)) as evaluator:
             on_open(evaluator.close)
             facts = evaluator.facts
             verdict = evaluator.evaluate(forced(source), as_given=is_shipped(source))
         head = f"{facts.name}: {len(facts.variants)} shapes, {facts.cases} cases"
-        told = speed_page.lines(verdict) if request.profile else []
+        told = speed_page.lines(verdict) if profile else []
         return drawn([*evaluation_page(verdict), *told, head, *filter(None, (facts.scaled,))])
 
     def check(self, asked: AskedProblem) -> str:

@@ -81,7 +81,7 @@ async def optimize(
     prepare: Preparation | None = None,
     shipping: bool = True,
     nursery: Nursery | None = None,
-    on_start: Callable[[Callable[[], None]], None] | None = None,
+    on_start: Callable[[Callable[[], object]], None] | None = None,
 ) -> Outcome:
     """A whole run, also from where an earlier one stands (`resume`), or as a new one from one of its attempts (`fork`).
 
@@ -204,7 +204,7 @@ async def _drive(
     store: Store,
     screen: Screen,
     machine: GradingMachine,
-    on_start: Callable[[Callable[[], None]], None] | None,
+    on_start: Callable[[Callable[[], object]], None] | None,
 ) -> None:
     end = ledger.ended()
     if end is not None and end.stop_reason not in GO_ON:
