@@ -102,7 +102,7 @@ def test_a_plan_says_in_words_what_was_decided_and_keeps_its_notes_for_the_end(t
     proposed = asyncio.run(builtin.Builtin().propose(observation(spec, brief), 8))
     plans = [read_answer(completion.text).plan for completion in proposed]
     assert plans[0].startswith("As few launches as the author knows how to make.")
-    assert any(plan.startswith(("1 operator left to torch", "2 operators left to torch")) for plan in plans)
+    assert len({plan.splitlines()[0] for plan in plans}) > 1
     assert all(plan.splitlines()[-1].startswith("decided: {") for plan in plans)
     assert all("{" not in without_notes(plan) for plan in plans)
 
