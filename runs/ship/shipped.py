@@ -86,16 +86,16 @@ async def ship_best(
         return ship(spec, plans(tuple(names)), facts, draft=draft)
 
     names = tuple(forms)
-    text = write(names, kernels)
-    used = switched_on(text) if draft else text
-    if draft and evaluator.facts.scaled:  # its guard admits the sizes as given, at which nothing can be run here
-        used = ""
-    evaluation = await evaluator.evaluate_async(forced(text), as_given=True, file=used)
-    if evaluation.status is Status.PASSED and not draft:
+    if draft:
+        text = write(names, kernels)
+        # Its guard admits the sizes as given, at which nothing can be run here if they were scaled down.
+        used = "" if evaluator.facts.scaled else switched_on(text)
+        evaluation = await evaluator.evaluate_async(forced(text), as_given=True, file=used)
+    else:
         as_used = functools.partial(write, evaluation=kernels)
-        names = faster_at(best.standing, forms)
-        names, measured = await asyncio.to_thread(admit, names, forms, as_used, measuring(evaluator))
-        evaluation = over_all_sets(spec, measured or evaluation, kernels)
+        chosen = faster_at(best.standing, forms)
+        names, measured = await asyncio.to_thread(admit, chosen, forms, as_used, measuring(evaluator))
+        evaluation = over_all_sets(spec, measured or kernels, kernels)
     trouble = _trouble(evaluation, draft) if names else _no_faster(evaluation)
     if trouble:
         screen.say(f"{trouble}\n  nothing is shipped")
