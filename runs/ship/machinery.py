@@ -118,8 +118,8 @@ class Seen:
         self.noted = list(map(_noted, self.mutable))
         self.hooks = [hooks for m in inner for hooks in (m._forward_hooks, m._forward_pre_hooks)] + FOR_ALL_MODULES
         self.parameters, self.inner, self.classes = model._parameters, inner, list(map(type, inner))
-        self.slots = [(vars(m), name) for m in inner for name in ("training", *_attributes(m))]
-        self.owners, self.names = [owner for owner, _ in self.slots], [name for _, name in self.slots]
+        slots = [(vars(m), name) for m in inner for name in ("training", *_attributes(m))]
+        self.owners, self.names = [owner for owner, _ in slots], [name for _, name in slots]
         self.values = [*map(getitem, self.owners, self.names)]
         self.inner_vars = [*map(vars, inner)]
         self.sizes = [*map(len, self.inner_vars)]

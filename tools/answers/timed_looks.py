@@ -29,8 +29,6 @@ LOOKS: int = IN_SECOND_RACE.stop
 """Looks in all; each costs the reference a few runs, once."""
 KINDS_OF_CALL = (0, 1)
 """A sample has a call for the device time, for which the stream is kept busy, and one after it for the latency."""
-LARGE_BYTES = 1 << 30
-"""Answers from this size on are fetched after the race."""
 _CHANCE = random.SystemRandom()
 
 
@@ -93,14 +91,13 @@ class Looks:
         if not due:
             return list(session.ask(ReadClock(turns=(turn,), series=series), Readings)[0].samples)
         case = self._cases.pop()
-        is_large = case.expectation.answer_bytes >= LARGE_BYTES
         reply, rows = session.ask(
-            ReadClock(turns=(turn,), later=self._due[number], keep=is_large, series=series),
+            ReadClock(turns=(turn,), later=self._due[number], keep=case.is_large, series=series),
             Readings,
             [case.expectation.packed_inputs],
             expected_bytes=case.expectation.answer_bytes,
         )
-        if is_large:
+        if case.is_large:
             self._kept.append((case, reply))
         else:
             self.taken.append(Look(case=case, reply=reply, rows=rows))

@@ -158,7 +158,7 @@ def _lend(sizes: list[int], *, on_card: bool) -> tuple[list[int], list[torch.Ten
     try:
         for size in sizes:
             if on_card:
-                file, memory = card_files.create(size)
+                file, memory = _card_memory(size)
                 files.append(file)
                 lent.append(memory)
             else:
@@ -168,6 +168,16 @@ def _lend(sizes: list[int], *, on_card: bool) -> tuple[list[int], list[torch.Ten
         _close(files)
         raise
     return files, lent
+
+
+def _card_memory(size_bytes: int) -> tuple[int, torch.Tensor]:
+    """Return memory of the card, if need be that which torch keeps for later calls of this process."""
+    try:
+        return card_files.create(size_bytes)
+    except OSError:
+        with contextlib.suppress(RuntimeError):  # refused while another thread records a graph
+            torch.cuda.empty_cache()
+        return card_files.create(size_bytes)
 
 
 def _mapped(files: list[int], sizes: list[int]) -> list[torch.Tensor]:
