@@ -96,7 +96,7 @@ async def ship_best(
         chosen = faster_at(best.standing, forms)
         names, measured = await asyncio.to_thread(admit, chosen, forms, as_used, measuring(evaluator))
         evaluation = over_all_sets(spec, measured or kernels, kernels)
-    trouble = _trouble(evaluation, draft) if names else _no_faster(evaluation)
+    trouble = _trouble(evaluation, draft) if names else no_faster(evaluation)
     if trouble:
         screen.say(f"{trouble}\n  nothing is shipped")
         return None
@@ -117,11 +117,11 @@ def _trouble(evaluation: Evaluation, draft: bool) -> str:
     if evaluation.status is not Status.PASSED:
         return f"the kernel passed, but not inside the shipped file: {evaluation.message}"
     if not draft and not standing(evaluation).faster_than_reference:
-        return _no_faster(evaluation)
+        return no_faster(evaluation)
     return ""
 
 
-def _no_faster(evaluation: Evaluation) -> str:
+def no_faster(evaluation: Evaluation) -> str:
     """Say by which clocks the file is not faster, or back to back slower, and by how much."""
     lines = [NO_FASTER]
     for timing in evaluation.timings:
