@@ -137,7 +137,10 @@ def grpo(
     ] = "default",
     epochs: EPOCHS = 1.0,
     max_tokens: LENGTH = 16384,
-    temperature: Annotated[float, typer.Option("--temperature", help="Sampling temperature of the logged runs.")] = 1.0,
+    temperature: Annotated[
+        float | None,
+        typer.Option("--temperature", help="Train only on what was sampled at this temperature; default: as recorded."),
+    ] = None,
     proximal: Annotated[
         bool,
         typer.Option(
@@ -167,7 +170,6 @@ def grpo(
         **_settings(said),
         "epochs": epochs,
         "proximal": proximal,
-        "temperature": temperature,
         "evaluate_every": evaluate_every,
     }
     request = GRPORequest(
@@ -175,6 +177,7 @@ def grpo(
         out=out,
         runs=runs,
         recipe=recipe,
+        temperature=temperature,
         settings=settings,
         max_tokens=max_tokens,
         version=version,

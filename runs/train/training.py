@@ -25,6 +25,7 @@ class GRPORequest:
     out: str
     runs: str | None
     recipe: str
+    temperature: float | None
     settings: Settings
     max_tokens: int
     version: str
@@ -101,7 +102,10 @@ def grpo(request: GRPORequest) -> int:
     model = _start(request)
     prepared = None if request.resume else _prepared(request, recipe, model)
     with contextlib.ExitStack() as stack:
-        evaluator = stack.enter_context(_held_out(request, recipe, model)) if request.held_out else None
+        temperature = prepared.temperature if prepared else request.temperature or 1.0
+        evaluator = None
+        if request.held_out:
+            evaluator = stack.enter_context(_held_out(request, recipe, model, temperature))
         watch = stack.enter_context(_shown(f"grpo, {recipe.name}", settings.batch_size * settings.accumulation))
         outcome = train_grpo(
             model,
@@ -119,6 +123,7 @@ def grpo(request: GRPORequest) -> int:
 
 def _prepared(request: GRPORequest, recipe: Recipe, model: str) -> Any:
     """Prepare rows with advantages, and print what is left out."""
+    from triton_agent.policy.llm.engines.vllm_worker import vocabulary_digest
     from triton_agent.policy.train.prepare.prepared import TrainingLimits, prepare
     from triton_agent.policy.train.record.trajectories import Knowledge, collect
     from triton_agent.policy.train.update.session import load, rescorer
@@ -131,10 +136,11 @@ def _prepared(request: GRPORequest, recipe: Recipe, model: str) -> Any:
         current_version=request.version,
         stale_at_most=request.stale,
         tokens_at_most=request.max_tokens,
+        temperature=request.temperature,
+        tokenizer=vocabulary_digest(tokenizer),
         seed=request.settings["seed"],
     )
-    rescore = rescorer(loaded.eval(), temperature=request.settings["temperature"])
-    prepared = prepare(collected.samples, recipe, limits, rescore)
+    prepared = prepare(collected.samples, recipe, limits, rescorer(loaded.eval()))
     _note({**collected.left_out, **prepared.left_out})
     said = f"{len(prepared.rows)} turns to train on, of {prepared.groups} groups, {prepared.flat_groups} of them flat"
     console.progress().print(said, markup=False)
@@ -168,7 +174,7 @@ def _start(request: GRPORequest) -> str:
 
 
 @contextlib.contextmanager
-def _held_out(request: GRPORequest, recipe: Recipe, model: str) -> Iterator[Any]:
+def _held_out(request: GRPORequest, recipe: Recipe, model: str, temperature: float) -> Iterator[Any]:
     """Yield a function that computes held-out figures as the trainer logs them."""
     from triton_agent.policy.train.evaluate.trial import TrialSettings
     from triton_agent.policy.train.update.session import load
@@ -176,7 +182,7 @@ def _held_out(request: GRPORequest, recipe: Recipe, model: str) -> Iterator[Any]
     from triton_agent.runs.train.evaluation import bench
 
     _, tokenizer = load(model, cpu=True)
-    settings = TrialSettings(answers=request.answers, temperature=request.settings["temperature"])
+    settings = TrialSettings(answers=request.answers, temperature=temperature)
     with bench(records(request.store, request.held_out or ""), tokenizer, settings) as ready:
         yield lambda trained: ready.logged(trained, recipe)
 

@@ -19,8 +19,8 @@ from triton_agent.policy.train.prepare.credit import assign, token_advantages
 from triton_agent.policy.train.prepare.recipes import Recipe
 from triton_agent.policy.train.record.trajectories import TrainingSample
 
-Rescore = Callable[[Sequence[TrainingSample]], Sequence[Sequence[float]]]
-"""Returns the log-probabilities of each sample's tokens under the policy to be trained."""
+Rescore = Callable[[Sequence[TrainingSample], float], Sequence[Sequence[float]]]
+"""Returns the log-probabilities of each sample's tokens under the policy to be trained, at a temperature."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +49,13 @@ class Prepared:
     groups: int
     flat_groups: int
     """Groups whose turns all had equal returns."""
+    temperature: float = 1.0
+    """Temperature at which the tokens were drawn, and at which they are trained on."""
 
     def save(self, path: Path) -> None:
         """Save atomically: a crash leaves no partial file."""
-        head = {"left_out": dict(self.left_out), "groups": self.groups, "flat_groups": self.flat_groups}
+        head = {name: getattr(self, name) for name in ("groups", "flat_groups", "temperature")}
+        head["left_out"] = dict(self.left_out)
         partial = path.with_suffix(".partial")
         with partial.open("w") as file:
             for line in (head, *(dataclasses.asdict(row) for row in self.rows)):
@@ -84,6 +87,10 @@ class TrainingLimits:
     """Most versions that an answer may be behind; None for any number."""
     tokens_at_most: int | None = None
     """Most tokens of prompt and answer; longer ones are left out, since cutting them would train on something else."""
+    temperature: float | None = None
+    """Sampling temperature to train at; None for the one that all samples were drawn at."""
+    tokenizer: str = ""
+    """Digest of the vocabulary of the policy to be trained; empty to accept any."""
     seed: int = 0
 
 
@@ -99,16 +106,18 @@ def prepare(
     credit = assign([sample.turn for sample in samples], recipe)
     left_out.update(credit.left_out)
     taught = [sample for sample in samples if sample.turn.key in credit.advantages]
+    temperature = off_policy.training_temperature([sample.sampling for sample in taught], limits.temperature)
     order = off_policy.versions_by_age((sample.policy_version for sample in samples), limits.current_version)
     kept = []
     for sample in taught:
         why = _objection(sample, recipe, limits, order)
+        why = why or off_policy.mismatch(sample.sampling, sample.log_probabilities_of, temperature)
         if why:
             left_out[why] += 1
         else:
             kept.append(sample)
     if recipe.geometric_band is not None and rescore is not None:
-        kept = _within_band(kept, recipe.geometric_band, rescore, left_out)
+        kept = _within_band(kept, recipe.geometric_band, rescore, temperature, left_out)
     rows = []
     for sample in kept:
         advantages = token_advantages(sample.roles, credit.advantages[sample.turn.key])
@@ -116,12 +125,20 @@ def prepare(
             rows.append(_row_of(sample, advantages))
         else:
             left_out["an advantage of exactly 0"] += 1
-    return Prepared(rows=tuple(rows), left_out=dict(left_out), groups=credit.groups, flat_groups=credit.flat_groups)
+    return Prepared(
+        rows=tuple(rows),
+        left_out=dict(left_out),
+        groups=credit.groups,
+        flat_groups=credit.flat_groups,
+        temperature=temperature,
+    )
 
 
 def _objection(sample: TrainingSample, recipe: Recipe, limits: TrainingLimits, order: Sequence[str]) -> str:
     if sample.log_probabilities is None:
         return "no log-probabilities were stored"
+    if limits.tokenizer and sample.tokenizer not in ("", limits.tokenizer):
+        return "its tokens are of another vocabulary"
     if limits.tokens_at_most and len(sample.prompt_ids) + len(sample.token_ids) > limits.tokens_at_most:
         return "too long"
     if not off_policy.fresh_enough(sample.policy_version, order, limits.stale_at_most):
@@ -133,10 +150,14 @@ def _objection(sample: TrainingSample, recipe: Recipe, limits: TrainingLimits, o
 
 
 def _within_band(
-    samples: list[TrainingSample], band: tuple[float, float], rescore: Rescore, left_out: Counter[str]
+    samples: list[TrainingSample],
+    band: tuple[float, float],
+    rescore: Rescore,
+    temperature: float,
+    left_out: Counter[str],
 ) -> list[TrainingSample]:
     kept = []
-    for sample, trained in zip(samples, rescore(samples)):
+    for sample, trained in zip(samples, rescore(samples, temperature)):
         if off_policy.kept_by_ratio(trained, sample.log_probabilities or (), sample.chosen, band):
             kept.append(sample)
         else:

@@ -11,7 +11,7 @@ import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from triton_agent.memory.records import Attempt, Grading, Message
+from triton_agent.memory.records import Attempt, Distribution, Grading, Message, SamplingRecord
 from triton_agent.policy.train.prepare.credit import TokenRole, Turn
 from triton_agent.policy.train.prepare.recipes import Recipe, grade
 from triton_agent.policy.train.record import novelty
@@ -34,6 +34,10 @@ class TrainingSample:
     roles: tuple[TokenRole, ...]
     log_probabilities: tuple[float, ...] | None
     """Log-probabilities at sampling; None if they were not kept."""
+    log_probabilities_of: Distribution = Distribution.UNKNOWN
+    sampling: SamplingRecord = SamplingRecord()
+    tokenizer: str = ""
+    """Digest of the vocabulary of the token ids; empty if unknown."""
     policy_version: str = ""
     kernel_share: float | None = None
 
@@ -171,6 +175,9 @@ def _sample(
         token_ids=tokens,
         roles=roles,
         log_probabilities=completion.log_probabilities,
+        log_probabilities_of=completion.log_probabilities_of,
+        sampling=completion.sampling,
+        tokenizer=completion.tokenizer,
         policy_version=completion.policy_version,
         kernel_share=facts.kernel_share,
     )

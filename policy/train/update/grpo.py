@@ -42,6 +42,7 @@ class GRPOSettings(TrainingSettings):
     drift_at_most: float = DRIFT_AT_MOST
     """How much less likely a bad answer may become than at sampling, in nats a token; for `proximal`."""
     temperature: float = 1.0
+    """Temperature that logits are divided by; `train_grpo` takes that of the rows."""
     gradient_norm: float = 1.0
     evaluate_every: int = 0
     """Steps between evaluations; 0 for none."""

@@ -98,11 +98,12 @@ def train_grpo(
     callbacks: Sequence[TrainerCallback] = (),
 ) -> TrainingResult:
     """Train, or resume; `prepared` may be None only when resuming."""
-    rows = _rows(prepared, settings, resume)
+    fixed = _fixed(prepared, settings, resume)
+    settings = dataclasses.replace(settings, temperature=fixed.temperature)
     loaded, tokenizer = load(model, bf16=settings.bf16 and adapter is not None)
     stop = StopOnCollapse(alarms or Alarms())
     trainer = LoggedTrainer(
-        rows,
+        fixed.rows,
         settings=settings,
         recipe=recipe,
         model=loaded,
@@ -126,7 +127,7 @@ def train_grpo(
     )
 
 
-def _rows(prepared: Prepared | None, settings: GRPOSettings, resume: bool) -> tuple[TrainingRow, ...]:
+def _fixed(prepared: Prepared | None, settings: GRPOSettings, resume: bool) -> Prepared:
     """Write the rows in the first process and read them in all, so that all train on the same."""
     processes = PartialState(cpu=settings.cpu)
     path = settings.output / ROWS
@@ -136,7 +137,7 @@ def _rows(prepared: Prepared | None, settings: GRPOSettings, resume: bool) -> tu
         else:
             _begin(prepared, path)
     processes.wait_for_everyone()
-    return Prepared.load(path).rows
+    return Prepared.load(path)
 
 
 def _require_begun(path: Path) -> None:
@@ -165,11 +166,11 @@ def peft_config(adapter: Adapter | None) -> Any:
     return LoraConfig(r=adapter.rank, lora_alpha=adapter.alpha, target_modules=targets, task_type="CAUSAL_LM")
 
 
-def rescorer(model: Any, *, temperature: float = 1.0, batch_size: int = 8) -> Rescore:
+def rescorer(model: Any, *, batch_size: int = 8) -> Rescore:
     """Return a function that computes log-probabilities of stored tokens under the current model."""
 
     @torch.no_grad()
-    def rescore(samples: Sequence[TrainingSample]) -> list[list[float]]:
+    def rescore(samples: Sequence[TrainingSample], temperature: float) -> list[list[float]]:
         found: list[list[float]] = []
         for start in range(0, len(samples), batch_size):
             part = samples[start : start + batch_size]

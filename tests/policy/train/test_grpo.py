@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import math
 import os
@@ -15,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.policy.train.logged import log_runs
+from tests.policy.train.logged import even_tokens_pass, grading, log_runs
 
+from triton_agent.memory.observation import ProblemView
+from triton_agent.memory.records import Message
 from triton_agent.policy.train.extra import missing_modules, require_training
 from triton_agent.policy.train.prepare.credit import Turn, assign
 from triton_agent.policy.train.prepare.prepared import Prepared, TrainingLimits, TrainingRow, prepare
@@ -206,7 +209,7 @@ def test_the_ratios_leave_the_band_so_that_clipping_is_tested(samples: Sequence[
 
     model, _ = load(str(tiny))
     jolt(model)
-    moved = rescorer(model)(samples)
+    moved = rescorer(model)(samples, 1.0)
     changes = [new - old for s, row in zip(samples, moved) for new, old in zip(row, s.log_probabilities or ())]
     assert max(changes) > 0.28 and min(changes) < -0.2
 
@@ -219,6 +222,67 @@ def test_stored_log_probabilities_are_what_the_trainer_computes(
     batch = full._generate_and_score_completions([{"row": place} for place in range(len(rows))])
     difference = (full.log_probabilities(batch) - batch["old_per_token_logps"]).abs()
     assert float((difference * batch["tool_mask"]).max()) < 1e-4
+
+
+def asked_at(tiny: Path, temperature: float, seed: int = 0) -> list[Any]:
+    """Attempts of a real engine and author at a real prompt, all passing or not by chance of their tokens."""
+    from tests.policy.llm.asking import Page, seen
+
+    from triton_agent.policy.episode import make_attempt
+    from triton_agent.policy.llm.author import LanguageAuthor
+    from triton_agent.policy.llm.engine import Sampling
+    from triton_agent.policy.llm.engines.transformers_engine import TransformersEngine
+
+    sampling = Sampling(temperature=temperature, max_tokens=24)
+    page = Page(messages=(Message(role="user", content="write a kernel"),), version="test/1", tokens=4)
+    author = LanguageAuthor(TransformersEngine(tiny, device="cpu"), sampling, render=lambda *_, **__: page)
+    observation = dataclasses.replace(seen(seed=seed), problem=ProblemView(**VIEW))
+    answers = asyncio.run(author.propose(observation, 12))
+    asyncio.run(author.close())
+    return [
+        (made := make_attempt(f"r{index}", observation, answer, index=0, parent=None), (judged(made),))
+        for index, answer in enumerate(answers)
+    ]
+
+
+VIEW: dict[str, Any] = {"digest": "p", "name": "p", "spec": {}, "source": "class Model: ...", "fingerprint": "f"}
+
+
+def judged(made: Any) -> Any:
+    return grading(made.key, even_tokens_pass(made.completion.token_ids))
+
+
+def test_ratios_before_the_first_step_are_1_at_the_temperature_of_the_draws(tiny: Path, tmp_path: Path) -> None:
+    prepared = prepare(collect(asked_at(tiny, 0.8), RECIPE).samples, RECIPE)
+    assert prepared.temperature == 0.8 and len(prepared.rows) >= 4
+    full = trainer(tiny, prepared.rows, tmp_path, temperature=prepared.temperature)
+    batch = full._generate_and_score_completions([{"row": place} for place in range(len(prepared.rows))])
+    ratios = (full.log_probabilities(batch) - batch["old_per_token_logps"]).exp()[batch["completion_mask"].bool()]
+    assert float(((ratios - 1).abs() < 1e-3).float().mean()) >= 0.99
+    other = prepare(collect(asked_at(tiny, 0.8), RECIPE).samples, RECIPE, TrainingLimits(temperature=1.0))
+    assert other.rows == () and any("sampled at temperature 0.8" in why for why in other.left_out)
+
+
+def test_a_resumed_training_keeps_the_temperature_of_its_rows(tiny: Path, tmp_path: Path) -> None:
+    from triton_agent.policy.train.update.grpo import GRPOSettings
+    from triton_agent.policy.train.update.session import train_grpo
+
+    prepared = prepare(collect(asked_at(tiny, 0.8), RECIPE).samples, RECIPE)
+    settings = GRPOSettings(output=tmp_path / "out", cpu=True, batch_size=4, steps=1)
+    first = train_grpo(str(tiny), prepared, RECIPE, settings)
+    assert first.history[0]["clip_ratio/region_mean"] == 0.0, "at another temperature some tokens begin clipped"
+    assert Prepared.load(tmp_path / "out" / "rows.jsonl").temperature == 0.8
+
+
+def test_tokens_of_another_vocabulary_are_refused(tiny: Path) -> None:
+    from triton_agent.policy.llm.engines.vllm_worker import vocabulary_digest
+    from triton_agent.policy.train.update.session import load_tokenizer
+
+    samples = collect(asked_at(tiny, 1.0), RECIPE).samples
+    own = vocabulary_digest(load_tokenizer(str(tiny)))
+    assert prepare(samples, RECIPE, TrainingLimits(tokenizer=own)).rows
+    other = prepare(samples, RECIPE, TrainingLimits(tokenizer="of another model"))
+    assert other.rows == () and other.left_out["its tokens are of another vocabulary"] > 0
 
 
 def test_rejection_by_ratio_keeps_fresh_data_and_drops_what_a_moved_policy_finds_strange(

@@ -8,15 +8,19 @@ import statistics
 
 import pytest
 
+from triton_agent.memory.records import Distribution, SamplingRecord
 from triton_agent.policy.train.prepare.off_policy import (
     fresh_enough,
     importance_weights,
     kept_by_ratio,
     kept_by_share,
+    mismatch,
     share_keep_probability,
     staleness,
+    training_temperature,
     versions_by_age,
 )
+from triton_agent.tools.errors import UsageError
 
 SEEDS = range(50)
 BAND = (0.999, 1.001)
@@ -70,3 +74,44 @@ def test_staleness_counts_versions_up_to_the_current_one() -> None:
     assert [staleness(version, order) for version in ("b", "c", "a", "z")] == [0, 1, 2, None]
     assert [fresh_enough(version, order, 1) for version in ("b", "c", "a", "z")] == [True, True, False, False]
     assert fresh_enough("z", order, None)
+
+
+def drawn(*temperatures: float | None) -> list[SamplingRecord]:
+    return [SamplingRecord(temperature=temperature) for temperature in temperatures]
+
+
+def test_training_is_at_the_temperature_of_the_draws() -> None:
+    assert training_temperature(drawn(0.8, 0.8, None, 0.0), None) == 0.8
+    assert training_temperature(drawn(0.8, 1.0), 1.0) == 1.0
+    assert training_temperature(drawn(None), 0.7) == 0.7
+    with pytest.raises(UsageError, match=r"several temperatures: 2 at 0.8, 1 at 1"):
+        training_temperature(drawn(0.8, 1.0, 0.8), None)
+    with pytest.raises(UsageError, match="do not say at which temperature"):
+        training_temperature(drawn(None, None), None)
+    with pytest.raises(UsageError, match="--temperature 0"):
+        training_temperature(drawn(0.8), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("record", "kind", "temperature", "refused"),
+    [
+        ({"temperature": 0.8}, Distribution.SAMPLED, 0.8, ""),
+        ({"temperature": 0.8}, Distribution.SAMPLED, 1.0, "sampled at temperature 0.8"),
+        ({"temperature": 0.8}, Distribution.MODEL, 0.8, "before the temperature"),
+        ({"temperature": 0.8}, Distribution.UNKNOWN, 0.8, "does not say"),
+        ({"temperature": 1.0}, Distribution.MODEL, 1.0, ""),
+        ({"temperature": 1.0}, Distribution.UNKNOWN, 1.0, ""),
+        ({"temperature": 0.0}, Distribution.SAMPLED, 1.0, "nothing was drawn"),
+        ({}, Distribution.UNKNOWN, 0.8, ""),
+        ({"temperature": 1.0, "top_p": 0.9}, Distribution.SAMPLED, 1.0, "changed the distribution"),
+        ({"temperature": 1.0, "top_k": 20}, Distribution.SAMPLED, 1.0, "changed the distribution"),
+        ({"temperature": 1.0, "repetition_penalty": 1.1}, Distribution.SAMPLED, 1.0, "changed the distribution"),
+        ({"temperature": 1.0, "pattern": "a+"}, Distribution.SAMPLED, 1.0, "changed the distribution"),
+        ({"temperature": 1.0, "top_p": 1.0, "top_k": -1, "pattern": ""}, Distribution.SAMPLED, 1.0, ""),
+    ],
+)
+def test_draws_from_another_distribution_than_the_trainings_are_refused(
+    record: dict[str, object], kind: Distribution, temperature: float, refused: str
+) -> None:
+    found = mismatch(SamplingRecord(**record), kind, temperature)  # type: ignore[arg-type]
+    assert refused in found and bool(refused) == bool(found)
