@@ -1,9 +1,9 @@
 """Named recipes for rewards and credit; `default` combines what helped most in the others.
 
 A recipe says what a verdict pays (`reward`), which tokens are credited with which parts, and how turns become
-advantages. All recipes agree on four things: without a verdict there is no reward; a hack gets the recipe's worst
-reward and is marked; a problem that `check-problem` flagged pays nothing for any honest answer; and speed is paid only
-as far as the measurement supports it.
+advantages. All recipes agree on five things: without a verdict there is no reward; a hack gets the recipe's worst
+reward and is marked; a problem that `check-problem` flagged pays nothing for any honest answer; a copy of a kernel in
+the prompt or of an earlier answer earns nothing; and speed is paid only as far as the measurement supports it.
 """
 
 from __future__ import annotations
@@ -52,6 +52,12 @@ class Recipe:
     """Give groups with many samples no more weight than those with few."""
     favour_difficult: bool = False
     """Give groups that seldom succeed more weight."""
+    compare_starts: bool = False
+    """Compare turns that had a kernel that passed in their prompts only with each other, and so the others."""
+    novelty: float = 0.0
+    """Weight of the part for a structure that few of the group have."""
+    reasoning: float = 0.0
+    """Weight of the part for plans that make a right answer likelier."""
     potentials: Mapping[Status, float] = dataclasses.field(default_factory=dict)
     """Progress of a status; shapes returns without changing what is best. Empty for no shaping."""
 
@@ -143,19 +149,24 @@ REASONING_WEIGHT = 0.1
 
 
 def _default(evaluation: Evaluation, facts: Facts) -> Parts:
-    """Pay for being right, then fast; nothing for compiling alone, which others found to be harmful."""
-    parts: Parts = {rewards.CORRECT: 1.0 if _right(evaluation) else 0.0}
+    """Pay for being right, then fast; nothing for compiling alone, which others found to be harmful.
+
+    Where a kernel that passed stood in the prompt, pay only for what was gained over it.
+    """
     valid = rewards.launches_triton(evaluation, facts.source)
-    parts[rewards.RULE] = 0.0 if valid else -NOT_TRITON_COST
-    if _right(evaluation):
-        parts |= _default_speed(evaluation, facts)
+    parts: Parts = {rewards.RULE: 0.0 if valid else -NOT_TRITON_COST}
+    if facts.shown_passed:
+        doublings: float | None = 0.0
+        if _right(evaluation):
+            over_eager = rewards.speedup_over(evaluation, "eager")
+            doublings = rewards.gain(over_eager, facts.shown_speedup, most=SPEED_MOST)
+        parts[rewards.GAIN] = None if doublings is None else SPEED_WEIGHT * doublings
+    elif _right(evaluation):
+        parts |= {rewards.CORRECT: 1.0, **_default_speed(evaluation, facts)}
+    else:
+        parts[rewards.CORRECT] = 0.0
     if facts.token_limit:
         parts[rewards.OVERLONG] = OVERLONG_WEIGHT * rewards.overlong(facts.tokens, facts.token_limit)
-    if valid and facts.earlier_alike is not None:
-        parts[rewards.NOVELTY] = NOVELTY_WEIGHT * rewards.novelty(facts.earlier_alike)
-    if facts.log_likelihood_with_plan is not None and facts.log_likelihood_without_plan is not None:
-        worth = rewards.reasoning_worth(facts.log_likelihood_with_plan, facts.log_likelihood_without_plan)
-        parts[rewards.REASONING] = REASONING_WEIGHT * worth
     return parts
 
 
@@ -198,7 +209,10 @@ RECIPES: dict[str, Recipe] = {
             baseline="trloo",
             scope="turn",
             plan_parts=EVERYTHING,
-            code_parts=EVERYTHING - {rewards.SPEED, rewards.MILESTONE, rewards.REASONING},
+            code_parts=EVERYTHING - {rewards.REASONING},
+            compare_starts=True,
+            novelty=NOVELTY_WEIGHT,
+            reasoning=REASONING_WEIGHT,
             clip_high=0.28,
             share_rejection=True,
             balance_groups=True,

@@ -20,7 +20,8 @@ from triton_agent.tools.results import Evaluation, Interval, Status
 
 FORMAT, RULE, CORRECT, SPEED, SHARE = "format", "rule", "correct", "speed", "share"
 MILESTONE, OVERLONG, NOVELTY, REASONING, HACK = "milestone", "overlong", "novelty", "reasoning", "hack"
-PARTS = (FORMAT, RULE, CORRECT, SPEED, SHARE, MILESTONE, OVERLONG, NOVELTY, REASONING, HACK)
+GAIN = "gain"
+PARTS = (FORMAT, RULE, CORRECT, SPEED, GAIN, SHARE, MILESTONE, OVERLONG, NOVELTY, REASONING, HACK)
 """Names of the parts, as recorded."""
 
 MILESTONE_MARGIN = 1.05
@@ -40,11 +41,10 @@ class Facts:
     """Tokens of the answer."""
     token_limit: int | None = None
     """Most tokens the answer could have had."""
-    earlier_alike: int | None = None
-    """Earlier candidates of the same structure."""
-    log_likelihood_with_plan: float | None = None
-    """Log-likelihood of a right answer given the plan, per token."""
-    log_likelihood_without_plan: float | None = None
+    shown_passed: bool = False
+    """The prompt held a kernel of this run that passed."""
+    shown_speedup: Interval | None = None
+    """Largest speed-up among those kernels; None if none was timed."""
 
     def __post_init__(self) -> None:
         if self.kernel_share is not None and not 0.0 <= self.kernel_share <= 1.0:
@@ -81,6 +81,20 @@ class Reward:
     @classmethod
     def unmeasured(cls, recipe: str, why: str) -> Reward:
         return cls(recipe=recipe, total=None, parts={}, why=why)
+
+    def plus(self, name: str, paid: float) -> Reward:
+        """Return this reward with one more part; one that was not measured stays so."""
+        if self.total is None:
+            return self
+        return dataclasses.replace(self, total=self.total + paid, parts={**self.parts, name: paid})
+
+    def of_a_copy(self, why: str) -> Reward:
+        """Return this reward for a candidate that was there before: nothing is earned by it, and nothing forgiven."""
+        if self.total is None or self.hack:
+            return self
+        if self.total <= 0.0:
+            return dataclasses.replace(self, why=why)
+        return Reward.of(self.recipe, {}, passed=self.passed, why=why)
 
     def stream(self, names: frozenset[str]) -> float | None:
         """Return the sum of these parts: the reward of the tokens credited with them. A hack counts for all."""
@@ -165,6 +179,21 @@ def log_speed(speedup: Interval | None, *, least: float, most: float) -> float |
     return min(max(math.log2(supported), least), most)
 
 
+def gain(speedup: Interval | None, shown: Interval | None, *, most: float) -> float | None:
+    """Return the doublings over the best kernel of the prompt, never below 0: it is still there to fall back on.
+
+    None if only one of the two was timed; 0 if neither was, since being right was no gain.
+    """
+    if speedup is None or shown is None:
+        return 0.0 if speedup is shown else None
+    if shown.low <= 0.0:
+        return None
+    over = Interval(
+        low=speedup.low / shown.high, median=speedup.median / shown.median, high=speedup.high / shown.low
+    )
+    return log_speed(over, least=0.0, most=most)
+
+
 def ahead(speedup: Interval | None) -> bool | None:
     """Return True if the speed-up surely exceeds the milestone."""
     return None if speedup is None else speedup.low > MILESTONE_MARGIN
@@ -181,9 +210,9 @@ def overlong(tokens: int, limit: int | None, *, buffer_share: float = 0.2) -> fl
     return -min(max((tokens - (limit - buffer)) / buffer, 0.0), 1.0)
 
 
-def novelty(earlier_alike: int) -> float:
-    """Return 1 for the first candidate of its structure, falling with the square root of their number."""
-    return 1.0 / math.sqrt(earlier_alike + 1)
+def novelty(alike: int) -> float:
+    """Return 1 for the only candidate of its structure, falling with the square root of their number."""
+    return 1.0 / math.sqrt(alike)
 
 
 def reasoning_worth(with_plan: float, without_plan: float) -> float:

@@ -197,7 +197,7 @@ def tensors_of(rows: Sequence[TrainingRow], padding: int, device: Any) -> dict[s
 
     def pad(values: Sequence[Sequence[Any]], filler: Any, kind: torch.dtype, *, left: bool = False) -> Tensor:
         width = max(map(len, values))
-        rows = [([filler] * (width - len(v)) + list(v)) if left else [*v, *[filler] * (width - len(v))] for v in values]
+        rows = [[*[filler] * (width - len(v)), *v] if left else [*v, *[filler] * (width - len(v))] for v in values]
         return torch.tensor(rows, dtype=kind, device=device)
 
     return {

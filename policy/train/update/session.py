@@ -8,6 +8,7 @@ output/final           the weights at the end
 
 from __future__ import annotations
 
+import array
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ import transformers
 from accelerate import PartialState
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 
+from triton_agent.policy.train.prepare.credit import Advantage
 from triton_agent.policy.train.prepare.prepared import Prepared, Rescore, TrainingRow
 from triton_agent.policy.train.prepare.recipes import Recipe
 from triton_agent.policy.train.record.trajectories import TrainingSample
@@ -193,14 +195,13 @@ def _scores(model: Any, samples: Sequence[TrainingSample], temperature: float) -
 
 def _bare_row(sample: TrainingSample) -> TrainingRow:
     """Make a row with zero advantages, for scoring."""
-    nothing = (0.0,) * len(sample.token_ids)
     return TrainingRow(
         key=sample.turn.key,
         prompt_ids=sample.prompt_ids,
         token_ids=sample.token_ids,
-        chosen=sample.chosen,
-        log_probabilities=sample.log_probabilities or nothing,
-        advantages=nothing,
+        roles=sample.roles,
+        log_probabilities=sample.log_probabilities or array.array("f", bytes(4 * len(sample.token_ids))),
+        advantage=Advantage(plan=0.0, code=0.0),
         reward=0.0,
         parts={},
         hack=False,

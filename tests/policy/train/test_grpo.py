@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import asyncio
 import dataclasses
 import math
@@ -21,7 +22,7 @@ from tests.policy.train.logged import even_tokens_pass, grading, log_runs
 from triton_agent.memory.observation import ProblemView
 from triton_agent.memory.records import Message
 from triton_agent.policy.train.extra import missing_modules, require_training
-from triton_agent.policy.train.prepare.credit import Turn, assign
+from triton_agent.policy.train.prepare.credit import Advantage, TokenRole, Turn, assign
 from triton_agent.policy.train.prepare.prepared import Prepared, TrainingLimits, TrainingRow, prepare
 from triton_agent.policy.train.prepare.recipes import RECIPES, Recipe
 from triton_agent.policy.train.record.rewards import Reward
@@ -192,11 +193,11 @@ def next_token_log_probabilities(model: Any) -> list[float]:
 def one_token_row(token: int, passed: bool, log_probability: float) -> TrainingRow:
     return TrainingRow(
         key="",
-        prompt_ids=PROMPT,
-        token_ids=(token,),
-        chosen=(True,),
-        log_probabilities=(log_probability,),
-        advantages=(0.5 if passed else -0.5,),
+        prompt_ids=array.array("q", PROMPT),
+        token_ids=array.array("q", [token]),
+        roles=bytes([TokenRole.CODE]),
+        log_probabilities=array.array("d", [log_probability]),
+        advantage=Advantage(plan=0.0, code=0.5 if passed else -0.5),
         reward=float(passed),
         parts={},
         hack=False,
