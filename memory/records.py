@@ -95,7 +95,7 @@ class Completion:
     """Version of the prompt's templates."""
     tokenizer: str = ""
     """Digest of the vocabulary that the token ids belong to; empty if unknown."""
-    sampling: SamplingRecord = SamplingRecord()
+    sampling: SamplingRecord = dataclasses.field(default_factory=SamplingRecord)
     group: str = ""
     """Digest of the question: completions with the same group answered the same messages. Empty if unknown."""
     messages: tuple[Message, ...] = ()

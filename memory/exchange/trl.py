@@ -2,8 +2,8 @@
 
 `sft_row` is an example to imitate: a conversation that ended in a candidate that passed. `grpo_row` is a sample with
 its result: the sampled tokens with log-probabilities and mask, under the names of a TRL rollout, how they were drawn,
-the verdict, and the group of samples to compare it with (`memory/groups.py`). It holds no reward: the trainer computes that from status and speed-up by
-a recipe. Attempts that were not measured become no row.
+the verdict, and the group of samples to compare it with (`memory/groups.py`). It holds no reward: the trainer computes
+that from status and speed-up by a recipe. Attempts that were not measured become no row.
 
 TRL is not needed here; the rows are plain data.
 """
@@ -101,7 +101,8 @@ def sft_rows(
 def sft_row(item: JudgedAttempt, said: Sequence[Message], shape: Shape) -> dict[str, Any]:
     """Return a conversation in TRL's form, with its attempt and problem."""
     *prompt, answer = map(_plain, said)
-    about = {"attempt": item.attempt.key, "problem": item.attempt.observation.problem.digest}
+    view = item.attempt.observation.problem
+    about = {"attempt": item.attempt.key, "problem": view.digest, "fingerprint": view.fingerprint}
     if shape is Shape.MESSAGES:
         return {"messages": [*prompt, answer], **about, **_speed(item.speedup)}
     return {"prompt": prompt, "completion": [answer], **about, **_speed(item.speedup)}
@@ -175,6 +176,7 @@ def grpo_row(attempt: Attempt, evaluation: Evaluation) -> dict[str, Any]:
         "index": attempt.index,
         "parent": attempt.parent or "",
         "problem": attempt.observation.problem.digest,
+        "fingerprint": attempt.observation.problem.fingerprint,
         "policy": said.policy,
         "policy_version": said.policy_version,
         "adapter_version": said.adapter_version,

@@ -28,7 +28,6 @@ class Sampling:
     pattern: str = ""
     """A regular expression that the whole answer has to match; engines without that ability report trouble."""
 
-
     def record(self, *, seed: int, tokens_at_most: int) -> SamplingRecord:
         """Return the record of one draw by an engine that changes the distribution in no other way."""
         return SamplingRecord(
@@ -98,7 +97,7 @@ class Sampled:
     token_ids: tuple[int, ...] | None = None
     log_probabilities: tuple[float, ...] | None = None
     log_probabilities_of: Distribution = Distribution.UNKNOWN
-    sampling: SamplingRecord = SamplingRecord()
+    sampling: SamplingRecord = dataclasses.field(default_factory=SamplingRecord)
     """Settings of this draw, as far as the engine knows them."""
     tokenizer: str = ""
     """Digest of the vocabulary; see `vocabulary_digest` in `engines/vllm_worker.py`."""

@@ -162,6 +162,14 @@ def grpo(
         str | None, typer.Option("--held-out", metavar="FILTER", help="Runs whose problems are used for evaluation.")
     ] = None,
     answers: Annotated[int, typer.Option("--answers", help="Answers per held-out problem.")] = 4,
+    problem_reports: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--problem-reports",
+            metavar="FILE",
+            help="Output of `check-problem --json`: flagged problems pay nothing; repeatable.",
+        ),
+    ] = None,
 ) -> None:
     """Train a model by multi-turn GRPO on logged runs. New answers are sampled only for evaluation."""
     from triton_agent.runs.train.training import GRPORequest, grpo
@@ -185,6 +193,7 @@ def grpo(
         start_by=start_by,
         held_out=held_out,
         answers=answers,
+        problem_reports=tuple(problem_reports or ()),
         **_handling(said),
     )
     raise typer.Exit(grpo(request))

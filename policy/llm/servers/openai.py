@@ -153,7 +153,7 @@ class OpenAIEngine:
     async def _insist(
         self, exchange: Exchange, question: ModelQuestion, seed: int, began_s: float
     ) -> tuple[Reply, dict[str, Any], dict[str, str]]:
-        """Ask until there is an answer or no hope of one; return it with the request and the fields left out and why."""
+        """Ask until there is an answer or no hope of one; return it with the request, and why fields were left out."""
         patience, tries = self._server.patience, 0
         while True:
             without = dict(self._refused)

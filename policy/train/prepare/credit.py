@@ -209,7 +209,9 @@ def _comparable(turns: Sequence[Turn]) -> set[str]:
 
 
 def _teaching(
-    pools: Mapping[tuple[object, ...], list[Turn]], streams: Sequence[Mapping[str, float | None]], left_out: Counter[str]
+    pools: Mapping[tuple[object, ...], list[Turn]],
+    streams: Sequence[Mapping[str, float | None]],
+    left_out: Counter[str],
 ) -> tuple[list[list[Turn]], set[str]]:
     """Return the pools whose returns differ, and the groups of the others."""
     taught, flat = [], set()

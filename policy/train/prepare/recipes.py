@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from triton_agent.policy.train.record import rewards
 from triton_agent.policy.train.record.rewards import Facts, Reward
@@ -27,6 +27,8 @@ class Recipe:
     name: str
     pays: Callable[[Evaluation, Facts], Parts]
     """Parts of the reward of an honest candidate on a sound problem."""
+    parts: tuple[str, ...]
+    """Names of all parts that it may pay."""
     worst: float
     """Reward of a hack; no honest candidate gets less."""
     gamma: float = 1.0
@@ -81,6 +83,12 @@ def grade(recipe: Recipe, evaluation: Evaluation | None, facts: Facts | None = N
     if paid < recipe.worst:
         raise ValueError(f"{recipe.name} pays {paid}, less than a hack gets ({recipe.worst})")
     return Reward.of(recipe.name, parts, passed=passed)
+
+
+def unpaid(recipe: Recipe, paid: Iterable[Reward]) -> list[str]:
+    """Return the parts that the recipe names and that nothing in these rewards was measured for."""
+    found = {name for reward in paid for name, value in reward.parts.items() if value is not None}
+    return [name for name in recipe.parts if name not in found]
 
 
 def recipe_named(name: str) -> Recipe:
@@ -204,6 +212,7 @@ RECIPES: dict[str, Recipe] = {
         Recipe(
             name="default",
             pays=_default,
+            parts=tuple(sorted(EVERYTHING - {rewards.FORMAT, rewards.HACK})),
             worst=-1.0,
             gamma=0.4,
             baseline="trloo",
@@ -219,25 +228,27 @@ RECIPES: dict[str, Recipe] = {
             favour_difficult=True,
             potentials=PROGRESS,
         ),
-        Recipe(name="autotriton", pays=_autotriton, worst=0.0, reduction="sequence"),
+        Recipe(name="autotriton", pays=_autotriton, parts=(rewards.CORRECT,), worst=0.0, reduction="sequence"),
         Recipe(
             name="tritonrl",
             pays=_tritonrl,
+            parts=(rewards.CORRECT, rewards.SPEED),
             worst=0.0,
             plan_parts=frozenset({rewards.SPEED}),
             code_parts=frozenset({rewards.CORRECT}),
             alpha=0.1,
         ),
-        Recipe(name="kevin", pays=_kevin, worst=0.0, gamma=0.4, clip_high=0.28),
+        Recipe(name="kevin", pays=_kevin, parts=(rewards.CORRECT, rewards.SPEED), worst=0.0, gamma=0.4, clip_high=0.28),
         Recipe(
             name="drkernel",
             pays=_drkernel,
+            parts=(rewards.CORRECT, rewards.SPEED, rewards.SHARE),
             worst=0.0,
             baseline="trloo",
             scope="turn",
             geometric_band=(0.999, 1.001),
             share_rejection=True,
         ),
-        Recipe(name="milestones", pays=_milestones, worst=-1.0),
+        Recipe(name="milestones", pays=_milestones, parts=(rewards.CORRECT, rewards.MILESTONE), worst=-1.0),
     )
 }

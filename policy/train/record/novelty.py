@@ -11,7 +11,9 @@ import hashlib
 import keyword
 import re
 
-_BESIDE = re.compile(r'''(?:^|(?<=:)|(?<=\n))[ \t\n]*[rbuRBU]{0,2}("""(?:[^\\]|\\.)*?"""|\'\'\'(?:[^\\]|\\.)*?\'\'\')''', re.DOTALL)
+_BESIDE = re.compile(
+    r"""(?:^|(?<=\n)|(?<=:))[ \t]*[rbuRBU]{0,2}(\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3})""", re.DOTALL
+)
 """Texts in triple quotes that begin a line: docstrings, and texts in the place of comments."""
 _COMMENT = re.compile(r"#[^\n]*")
 _WORDS = "|".join(keyword.kwlist)

@@ -188,9 +188,7 @@ def gain(speedup: Interval | None, shown: Interval | None, *, most: float) -> fl
         return 0.0 if speedup is shown else None
     if shown.low <= 0.0:
         return None
-    over = Interval(
-        low=speedup.low / shown.high, median=speedup.median / shown.median, high=speedup.high / shown.low
-    )
+    over = Interval(low=speedup.low / shown.high, median=speedup.median / shown.median, high=speedup.high / shown.low)
     return log_speed(over, least=0.0, most=most)
 
 
@@ -215,6 +213,6 @@ def novelty(alike: int) -> float:
     return 1.0 / math.sqrt(alike)
 
 
-def reasoning_worth(with_plan: float, without_plan: float) -> float:
-    """Return what a plan adds to the log-likelihood of a right answer, from -1 to 1."""
-    return math.tanh(with_plan - without_plan)
+def reasoning_worth(gain: float) -> float:
+    """Return the worth of a gain in the log-likelihood of a right answer, in nats a token, from -1 to 1."""
+    return math.tanh(gain)

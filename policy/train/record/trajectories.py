@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from triton_agent.memory.groups import group_of
 from triton_agent.memory.observation import Observation, Tried
 from triton_agent.memory.records import Attempt, Distribution, Grading, Message, SamplingRecord
+from triton_agent.policy.train.prepare import held_out
 from triton_agent.policy.train.prepare.credit import Turn
 from triton_agent.policy.train.prepare.recipes import Recipe, grade
 from triton_agent.policy.train.record import chains, novelty, rewards
@@ -41,13 +42,13 @@ class TrainingSample:
     log_probabilities: array.array[float] | None
     """Log-probabilities at sampling; None if they were not kept."""
     log_probabilities_of: Distribution = Distribution.UNKNOWN
-    sampling: SamplingRecord = SamplingRecord()
+    sampling: SamplingRecord = dataclasses.field(default_factory=SamplingRecord)
     tokenizer: str = ""
     """Digest of the vocabulary of the token ids; empty if unknown."""
     policy_version: str = ""
     kernel_share: float | None = None
-    fingerprint: str = ""
-    """Fingerprint of the problem's operator graph; empty for a problem that has only a verifier."""
+    problem: str = ""
+    """Identity of the problem; see `held_out.identity`."""
 
     def __post_init__(self) -> None:
         lengths = {len(self.token_ids), len(self.roles), len(self.log_probabilities or self.token_ids)}
@@ -196,7 +197,7 @@ def _take(
         tokenizer=said.tokenizer,
         policy_version=said.policy_version,
         kernel_share=facts.kernel_share,
-        fingerprint=seen.problem.fingerprint,
+        problem=held_out.identity(seen.problem),
     )
     reading.samples.append(((attempt.created_at, attempt.key), sample))
 
@@ -225,9 +226,7 @@ def _finished(reading: _Reading, recipe: Recipe) -> tuple[TrainingSample, ...]:
         reward: Reward = turn.reward.of_a_copy(TWIN) if turn.key in twins else turn.reward
         if place[1] and not reward.hack and not reward.why:
             reward = reward.plus(rewards.NOVELTY, recipe.novelty * rewards.novelty(alike[place]))
-        turn = dataclasses.replace(
-            turn, reward=reward, parent=parents[turn.key], searched=runs[turn.key] in searched
-        )
+        turn = dataclasses.replace(turn, reward=reward, parent=parents[turn.key], searched=runs[turn.key] in searched)
         finished.append(dataclasses.replace(sample, turn=turn))
     return tuple(finished)
 

@@ -20,11 +20,19 @@ import transformers
 from accelerate import PartialState
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 
+from triton_agent.policy.train.prepare import held_out
 from triton_agent.policy.train.prepare.credit import Advantage
 from triton_agent.policy.train.prepare.prepared import Prepared, Rescore, TrainingRow
 from triton_agent.policy.train.prepare.recipes import Recipe
 from triton_agent.policy.train.record.trajectories import TrainingSample
-from triton_agent.policy.train.update.checkpoints import KeepBest, MarkWhole, StopOnCollapse, last_whole_checkpoint
+from triton_agent.policy.train.update.checkpoints import (
+    BEST,
+    KeepBest,
+    MarkWhole,
+    StopOnCollapse,
+    last_whole_checkpoint,
+    whole_checkpoints,
+)
 from triton_agent.policy.train.update.grpo import GRPOSettings, LoggedTrainer, tensors_of
 from triton_agent.policy.train.update.signals import Alarms
 from triton_agent.tools.errors import UsageError
@@ -97,9 +105,13 @@ def train_grpo(
     alarms: Alarms | None = None,
     evaluator: Callable[[Any], Mapping[str, float]] | None = None,
     best_by: str = "",
+    kept_back: Mapping[str, str] | None = None,
     callbacks: Sequence[TrainerCallback] = (),
 ) -> TrainingResult:
-    """Train, or resume; `prepared` may be None only when resuming."""
+    """Train, or resume; `prepared` may be None only when resuming.
+
+    `kept_back`: problems held out from the training, beside those that were held out from the model.
+    """
     fixed = _fixed(prepared, settings, resume)
     settings = dataclasses.replace(settings, temperature=fixed.temperature)
     loaded, tokenizer = load(model, bf16=settings.bf16 and adapter is not None)
@@ -121,6 +133,8 @@ def train_grpo(
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     weights = settings.output / FINAL
     trainer.save_model(str(weights))
+    best = [settings.output / BEST] if (settings.output / BEST).is_dir() else []
+    held_out.write((*whole_checkpoints(settings.output), *best, weights), held_out.read(model) | dict(kept_back or {}))
     return TrainingResult(
         steps=trainer.state.global_step,
         stopped=stop.reason,

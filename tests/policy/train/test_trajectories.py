@@ -8,16 +8,25 @@ from collections.abc import Sequence
 import pytest
 from tests.policy.train.evaluations import DIAGNOSIS, KERNEL, failed, timing
 from tests.policy.train.logged import NOW, attempt, grading
+from tests.recorded_run import recorded
 from tests.verdicts import passed
 
 from triton_agent.memory.observation import Lesson, Role, Tried
 from triton_agent.memory.records import Grading, InstrumentFailure, Message, SamplingRecord
 from triton_agent.policy.answer import read_answer, write_answer
 from triton_agent.policy.train.prepare.credit import TokenRole, assign
-from triton_agent.policy.train.prepare.recipes import RECIPES
-from triton_agent.policy.train.record.trajectories import COPY, TWIN, Knowledge, TrainingSample, collect, latest_evaluation
+from triton_agent.policy.train.prepare.recipes import RECIPES, unpaid
 from triton_agent.policy.train.record.roles import Spelling, token_roles
+from triton_agent.policy.train.record.trajectories import (
+    COPY,
+    TWIN,
+    Knowledge,
+    TrainingSample,
+    collect,
+    latest_evaluation,
+)
 from triton_agent.tools.kernel_profile import Profile
+from triton_agent.tools.processes.zygotes import Nursery
 from triton_agent.tools.results import Evaluation, Finding, Interval, Status
 
 FEEDBACK, PLAN, CODE = TokenRole.FEEDBACK, TokenRole.PLAN, TokenRole.CODE
@@ -216,3 +225,25 @@ def test_a_flagged_problem_and_measured_shares_reach_the_reward() -> None:
     )
     shared = collect([(made, (grading(made.key, profiled),))], RECIPES["drkernel"]).samples[0]
     assert shared.turn.reward.parts["share"] == 0.5 and shared.kernel_share == 0.5
+
+
+@pytest.mark.parametrize(
+    ("recipe", "lacking"),
+    [
+        ("autotriton", set()),
+        ("tritonrl", {"speed"}),
+        ("kevin", {"speed"}),
+        ("drkernel", {"speed", "share"}),
+        ("milestones", {"milestone"}),
+        ("default", {"speed", "share", "milestone", "gain", "reasoning", "overlong"}),
+    ],
+)
+def test_a_real_run_pays_every_part_that_needs_no_gpu_and_no_policy(
+    recipe: str, lacking: set[str], nursery: Nursery
+) -> None:
+    """Kernels of the examples, judged by the real evaluator without a GPU."""
+    run = recorded(nursery)
+    records = [(one, [g for g in run.gradings if g.attempt == one.key]) for one in run.attempts]
+    rewards = [sample.turn.reward for sample in collect(records, RECIPES[recipe]).samples]
+    assert len(rewards) >= 3 and any(reward.passed for reward in rewards)
+    assert set(unpaid(RECIPES[recipe], rewards)) == lacking
